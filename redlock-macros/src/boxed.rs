@@ -1,0 +1,196 @@
+//! Functions that are not `async` but return a boxed future. `#[async_trait]` has made such functions of the methods
+//! below it before we see them: a lock around the function would be released before the body runs, so it goes inside.
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::parse::Parser as _;
+use syn::{Block, Expr, ExprAsync, ExprCall, Ident, Item, Pat, ReturnType, Signature, Stmt, token};
+
+use crate::errors::Errors;
+use crate::item::LockedFn;
+use crate::output::is_future;
+use crate::scope::Scope;
+
+/// `Box::pin(…)` as the whole body.
+pub(crate) struct BoxedFuture {
+    /// `use` and inner functions: they run nothing.
+    pub(crate) items: Vec<Stmt>,
+    /// `Box::pin`.
+    pub(crate) pin: Expr,
+    pub(crate) paren: token::Paren,
+    pub(crate) future: Future,
+}
+
+pub(crate) enum Future {
+    /// `async move { … }`.
+    Block {
+        block: ExprAsync,
+        /// Arguments that are bound again: the key needs them before the body does.
+        rebound: Vec<Stmt>,
+        rest: Vec<Stmt>,
+    },
+    /// A call of an `async fn` that stands above it, as older versions of `#[async_trait]` write it.
+    Call(Expr),
+}
+
+impl BoxedFuture {
+    /// `None` if the function does not have that shape.
+    pub(crate) fn of(function: &LockedFn, scope: &mut Scope, errors: &mut Errors) -> Option<Self> {
+        if !ends_with_pin(&function.body) {
+            return None;
+        }
+        let mut items = Block::parse_within.parse2(function.body.clone()).ok()?;
+        let Some(Stmt::Expr(
+            Expr::Call(ExprCall {
+                func,
+                paren_token,
+                args,
+                attrs,
+            }),
+            None,
+        )) = items.pop()
+        else {
+            return None;
+        };
+        if !attrs.is_empty() || args.len() != 1 || !is_box_pin(&func) {
+            return None;
+        }
+        let future = match args.into_iter().next()? {
+            Expr::Async(mut block) => {
+                let mut rebound = std::mem::take(&mut block.block.stmts);
+                let rest = split_off_body(&mut rebound, scope);
+                Future::Block {
+                    block,
+                    rebound,
+                    rest,
+                }
+            }
+            call @ Expr::Call(_) if calls_async_fn(&call, &items) => Future::Call(call),
+            _ => return None,
+        };
+        for stmt in &items {
+            if !matches!(stmt, Stmt::Item(_)) {
+                errors.at(
+                    stmt,
+                    "this would run before the lock is taken: move it into the `async move` block",
+                );
+            }
+        }
+        Some(Self {
+            items,
+            pin: *func,
+            paren: paren_token,
+            future,
+        })
+    }
+}
+
+/// Every other function that returns a future: its body would run without the lock.
+pub(crate) fn refuse_future(sig: &Signature, errors: &mut Errors) {
+    if let ReturnType::Type(_, ty) = &sig.output
+        && is_future(ty)
+    {
+        let name = &sig.ident;
+        errors.at(
+            ty,
+            format!(
+                "the lock would be released before this future runs: write `async fn {name}`, or let \
+                 `Box::pin(async move {{ ... }})` be the whole body"
+            ),
+        );
+    }
+}
+
+/// A cheap look at the last tokens, so that other bodies need no parsing.
+fn ends_with_pin(body: &TokenStream) -> bool {
+    let (mut before, mut last) = (None, None);
+    for token in body.clone() {
+        before = last.replace(token);
+    }
+    matches!((before, last), (Some(TokenTree::Ident(name)), Some(TokenTree::Group(_))) if name == "pin")
+}
+
+fn is_box_pin(func: &Expr) -> bool {
+    let Expr::Path(func) = func else { return false };
+    let mut names = func
+        .path
+        .segments
+        .iter()
+        .rev()
+        .map(|segment| &segment.ident);
+    names.next().is_some_and(|name| name == "pin") && names.next().is_some_and(|name| name == "Box")
+}
+
+fn calls_async_fn(call: &Expr, items: &[Stmt]) -> bool {
+    let Expr::Call(call) = call else { return false };
+    let Expr::Path(callee) = &*call.func else {
+        return false;
+    };
+    items.iter().any(|stmt| match stmt {
+        Stmt::Item(Item::Fn(item)) => {
+            item.sig.asyncness.is_some()
+                && callee.path.segments.len() == 1
+                && callee.path.segments[0].ident == item.sig.ident
+        }
+        _ => false,
+    })
+}
+
+// Input:   if let Some(__ret) = None::<R> { return __ret; }
+//          let __self = self;
+//          let (a, b) = { let __arg1 = __arg1; __arg1 };
+//          let __ret: R = { … };
+//          __ret
+//
+// Output:  the two arguments that are bound again, which stay in `stmts`, and the other statements
+fn split_off_body(stmts: &mut Vec<Stmt>, scope: &mut Scope) -> Vec<Stmt> {
+    let mut rest = Vec::new();
+    let mut ahead = std::mem::take(stmts).into_iter().peekable();
+    if matches!(ahead.peek(), Some(Stmt::Expr(Expr::If(_), _))) {
+        rest.extend(ahead.next());
+    }
+    while let Some(stmt) = ahead.next_if(|stmt| rebinds(stmt, scope)) {
+        stmts.push(stmt);
+    }
+    rest.extend(ahead);
+    rest
+}
+
+/// True for `let pattern = argument;`, whose names are in `scope` from now on.
+fn rebinds(stmt: &Stmt, scope: &mut Scope) -> bool {
+    let Stmt::Local(local) = stmt else {
+        return false;
+    };
+    let Some(init) = &local.init else {
+        return false;
+    };
+    let Some(argument) = argument(&init.expr).filter(|argument| scope.binds(argument)) else {
+        return false;
+    };
+    if init.diverge.is_some() {
+        return false;
+    }
+    match &local.pat {
+        Pat::Ident(pat) if argument == "self" => scope.rename_receiver(&pat.ident),
+        pat => scope.bind(pat),
+    }
+    true
+}
+
+/// `x` of `x`, and of `{ let x = x; x }`.
+fn argument(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Path(path) if path.attrs.is_empty() => path.path.get_ident(),
+        Expr::Block(block) if block.label.is_none() => match block.block.stmts.as_slice() {
+            [Stmt::Local(local), Stmt::Expr(expr, None)] => {
+                let inner = argument(expr)?;
+                let Pat::Ident(pat) = &local.pat else {
+                    return None;
+                };
+                let init = argument(&local.init.as_ref()?.expr)?;
+                (inner == &pat.ident && inner == init).then_some(inner)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,365 @@
+//! The attribute and the function, to the function with the lock inside.
+
+use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned as _;
+use syn::{Expr, Ident, token};
+
+use crate::args::{Key, Length, LockArgs};
+use crate::boxed::{self, BoxedFuture, Future};
+use crate::errors::Errors;
+use crate::item::LockedFn;
+use crate::key;
+use crate::output::{Output, ends, place};
+use crate::scope::Scope;
+
+/// On any error the item stays as it is, so that nothing else goes red.
+pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let args = LockArgs::parse(args, &mut errors);
+    let function = errors.keep(syn::parse2::<LockedFn>(item.clone()));
+    let output = match (args, function) {
+        (Some(args), Some(function)) => Expansion::of(&args, &function, &mut errors),
+        _ => TokenStream::new(),
+    };
+    match errors.finish() {
+        None => output,
+        Some(errors) => {
+            let mut unchanged = item;
+            unchanged.extend(errors.to_compile_error());
+            unchanged
+        }
+    }
+}
+
+/// What all the pieces of the output need.
+struct Expansion<'a> {
+    args: &'a LockArgs,
+    krate: TokenStream,
+    scope: Scope,
+    output: Output,
+    /// Our names cannot meet the user's: `lock` and `key` may be arguments.
+    lock: Ident,
+    key: Ident,
+    body: Ident,
+    guard: Ident,
+    error: Ident,
+    value: Ident,
+}
+
+impl<'a> Expansion<'a> {
+    fn of(args: &'a LockArgs, function: &LockedFn, errors: &mut Errors) -> TokenStream {
+        let mut scope = Scope::of(&function.sig);
+        let boxed = match function.sig.asyncness {
+            Some(_) => None,
+            None => BoxedFuture::of(function, &mut scope, errors),
+        };
+        let name = |name| Ident::new(name, Span::mixed_site());
+        let expansion = Self {
+            args,
+            krate: args.krate.as_ref().map_or_else(
+                || quote_spanned!(Span::mixed_site()=> ::redlocked),
+                ToTokens::to_token_stream,
+            ),
+            scope,
+            output: if boxed.is_some() {
+                Output::of_boxed(&function.sig)
+            } else {
+                Output::of(&function.sig)
+            },
+            lock: name("lock"),
+            key: name("key"),
+            body: name("body"),
+            guard: name("guard"),
+            error: name("error"),
+            value: name("output"),
+        };
+        let body = match boxed {
+            Some(boxed) => expansion.boxed(&boxed, errors),
+            None if function.sig.asyncness.is_some() => expansion.asynchronous(function, errors),
+            None => {
+                boxed::refuse_future(&function.sig, errors);
+                expansion.blocking(function, errors)
+            }
+        };
+        function.with_body(&body)
+    }
+
+    // Input:   async fn purchase(sku: &str) -> Result<Receipt, Error> { … }
+    //
+    // Output:  async fn purchase(sku: &str) -> Result<Receipt, Error> {
+    //              let lock = …;
+    //              let body = async move { … };
+    //              match run(lock, body).await { … }
+    //          }
+    //
+    // The body's future is made before the lock is awaited: so it holds the arguments, and they are not stored twice.
+    fn asynchronous(&self, function: &LockedFn, errors: &mut Errors) -> TokenStream {
+        let lock = self.lock(errors);
+        let (edge, body) = (
+            self.output.edge(),
+            braced(function.brace, function.body.clone()),
+        );
+        let run = self.run(&quote!(#edge #body));
+        quote!(#lock #run)
+    }
+
+    // Input:   fn purchase(sku: &str) -> Result<Receipt, Error> { … }
+    //
+    // Output:  fn purchase(sku: &str) -> Result<Receipt, Error> {
+    //              let lock = …;
+    //              match run_blocking(lock, move |_: &LockGuard| { … }) { … }
+    //          }
+    fn blocking(&self, function: &LockedFn, errors: &mut Errors) -> TokenStream {
+        let Self {
+            krate,
+            lock: lock_name,
+            ..
+        } = self;
+        let lock = self.lock(errors);
+        let (edge, body) = (
+            self.output.edge(),
+            braced(function.brace, function.body.clone()),
+        );
+        let guard = self.args.guard.as_ref().map_or_else(
+            || quote_spanned!(Span::mixed_site()=> _),
+            ToTokens::to_token_stream,
+        );
+        let call = quote_spanned! {Span::mixed_site()=>
+            #krate::__private::run_blocking(#lock_name, move |#guard: &#krate::LockGuard| { #edge #body })
+        };
+        let outcome = self.outcome(&call, !Output::is_plain(&function.sig));
+        quote!(#lock #outcome)
+    }
+
+    // Input:   fn purchase<'a>(&'a self, sku: &'a str) -> Pin<Box<dyn Future<Output = R> + Send + 'a>> {
+    //              Box::pin(async move { let __self = self; … })
+    //          }
+    //
+    // Output:  fn purchase<'a>(&'a self, sku: &'a str) -> Pin<Box<dyn Future<Output = R> + Send + 'a>> {
+    //              Box::pin(async move {
+    //                  let __self = self;
+    //                  let lock = …;
+    //                  let body = async move { … };
+    //                  match run(lock, body).await { … }
+    //              })
+    //          }
+    fn boxed(&self, boxed: &BoxedFuture, errors: &mut Errors) -> TokenStream {
+        let lock = self.lock(errors);
+        let argument = match &boxed.future {
+            Future::Block {
+                block,
+                rebound,
+                rest,
+            } => {
+                let (edge, body) = (
+                    self.output.edge(),
+                    braced(block.block.brace_token, quote!(#(#rest)*)),
+                );
+                let run = self.run(&quote!(#edge #body));
+                let (asyncness, capture) = (&block.async_token, &block.capture);
+                quote_spanned!(Span::mixed_site()=> #asyncness #capture { #(#rebound)* #lock #run })
+            }
+            Future::Call(call) => {
+                if let Some(guard) = &self.args.guard {
+                    errors.at(guard, "`guard` cannot be bound inside this body: update `async-trait` to 0.1.44 or later");
+                }
+                let (krate, lock_name) = (&self.krate, &self.lock);
+                let run = quote_spanned!(Span::mixed_site()=> #krate::__private::run(#lock_name, #call).await);
+                let run = self.outcome(&run, false);
+                quote_spanned!(Span::mixed_site()=> async move { #lock #run })
+            }
+        };
+        let (items, pin) = (&boxed.items, &boxed.pin);
+        let mut call = pin.to_token_stream();
+        boxed
+            .paren
+            .surround(&mut call, |tokens| argument.to_tokens(tokens));
+        quote!(#(#items)* #call)
+    }
+
+    // Output:  let lock = {
+    //              let key = KeyTemplate::new();
+    //              lock(key.render(format_args!("stock:{sku}", sku = key.escape(&sku)))).ttl(Duration::from_millis(10_000))
+    //          };
+    fn lock(&self, errors: &mut Errors) -> TokenStream {
+        let Self {
+            args,
+            krate,
+            lock,
+            key,
+            scope,
+            ..
+        } = self;
+        let span = Span::mixed_site();
+        let (template, name) = match &args.key {
+            Key::Template(lit) => {
+                let text = key::format_args(lit, key, scope, errors);
+                (
+                    Some(quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new();)),
+                    quote_spanned!(span=> #key.render(#text)),
+                )
+            }
+            Key::Expr(expr) => {
+                let path = quote_spanned!(span=> #krate::__private::key);
+                (
+                    None,
+                    call_around(path, &TokenStream::new(), &self.borrow(expr)),
+                )
+            }
+        };
+        let mut request = if let Some(manager) = &args.manager {
+            let manager = self.borrow(manager);
+            quote_spanned!(span=> #krate::LockManager::lock(#manager, #name))
+        } else {
+            quote_spanned!(span=> #krate::__private::lock(#name))
+        };
+        if let Some(ttl) = &args.ttl {
+            let ttl = self.length(ttl);
+            request.extend(quote_spanned!(span=> .ttl(#ttl)));
+        }
+        match &args.wait {
+            Some(Length::Forever) => request.extend(quote_spanned!(span=> .wait_forever())),
+            Some(wait) => {
+                let wait = self.length(wait);
+                request.extend(quote_spanned!(span=> .wait(#wait)));
+            }
+            None => {}
+        }
+        if let Some(renew) = args.renew {
+            request.extend(quote_spanned!(span=> .renew(#renew)));
+        }
+        if let Some(template) = template {
+            quote_spanned!(span=> let #lock = { #template #request };)
+        } else {
+            quote_spanned!(span=> let #lock = #request;)
+        }
+    }
+
+    /// `&expr`, whatever binds tighter than `&`.
+    fn borrow(&self, expr: &Expr) -> TokenStream {
+        let span = Span::mixed_site().located_at(expr.span());
+        let tokens = self.scope.resolve(expr);
+        match expr {
+            Expr::Binary(_)
+            | Expr::Cast(_)
+            | Expr::Range(_)
+            | Expr::Assign(_)
+            | Expr::Closure(_) => {
+                quote_spanned!(span=> &(#tokens))
+            }
+            _ => quote_spanned!(span=> &#tokens),
+        }
+    }
+
+    fn length(&self, length: &Length) -> TokenStream {
+        let span = Span::mixed_site();
+        match length {
+            Length::Millis(millis) => {
+                let millis = Literal::u64_unsuffixed(*millis);
+                quote_spanned!(span=> ::core::time::Duration::from_millis(#millis))
+            }
+            Length::Forever => quote_spanned!(span=> ::core::time::Duration::MAX),
+            Length::Expr(expr) => self.scope.resolve(expr),
+        }
+    }
+
+    /// Awaits the body under the lock.
+    fn run(&self, body: &TokenStream) -> TokenStream {
+        let Self {
+            krate,
+            lock,
+            body: body_name,
+            guard,
+            ..
+        } = self;
+        let span = Span::mixed_site();
+        let (statement, call) = match &self.args.guard {
+            None => (
+                Some(quote_spanned!(span=> let #body_name = async move { #body };)),
+                quote_spanned!(span=> #krate::__private::run(#lock, #body_name).await),
+            ),
+            Some(name) => (
+                Some(quote_spanned! {span=>
+                    let #body_name = move |#guard: ::std::sync::Arc<#krate::LockGuard>| async move {
+                        let #name: &#krate::LockGuard = &#guard;
+                        #body
+                    };
+                }),
+                quote_spanned!(span=> #krate::__private::run_with_guard(#lock, #body_name).await),
+            ),
+        };
+        let outcome = self.outcome(&call, false);
+        quote!(#statement #outcome)
+    }
+
+    /// The value of the body, or what stands for a lock that was not acquired or not kept.
+    fn outcome(&self, call: &TokenStream, probe: bool) -> TokenStream {
+        let Self {
+            args,
+            krate,
+            error,
+            value,
+            ..
+        } = self;
+        let span = Span::mixed_site();
+        let probe = probe.then(|| self.probe());
+        let returned = self.output.point(value.to_token_stream());
+        let ok = match &probe {
+            Some(probe) => quote_spanned!(span=> { #probe #returned }),
+            None => returned,
+        };
+        let busy = args.on_busy.as_ref().map(|expr| {
+            let expr = self.scope.resolve(expr);
+            quote_spanned!(span=> ::core::result::Result::Err(#error) if #error.is_busy() => #expr,)
+        });
+        let failed = match &args.on_error {
+            Some(handler) => {
+                let handler = self.scope.resolve(handler);
+                let path = quote_spanned!(span=> #krate::__private::on_error);
+                call_around(path, &quote_spanned!(span=> #error, ), &handler)
+            }
+            None => self
+                .output
+                .underline(quote_spanned!(span=> #krate::FromLockError::from_lock_error(#error))),
+        };
+        quote_spanned! {span=>
+            match #call {
+                ::core::result::Result::Ok(#value) => #ok,
+                #busy
+                ::core::result::Result::Err(#error) => #failed,
+            }
+        }
+    }
+
+    /// Refuses a value that is a future, which would run without the lock: an alias can hide it from us, but not from
+    /// the compiler.
+    fn probe(&self) -> TokenStream {
+        let Self { krate, value, .. } = self;
+        let span = Span::mixed_site();
+        let probe = quote_spanned!(span=> #krate::__private::SyncReturn::of(&#value).probe());
+        let probe = self.output.point(probe);
+        quote_spanned! {span=>
+            use #krate::__private::{ReturnsFuture as _, ReturnsValue as _};
+            #probe;
+        }
+    }
+}
+
+/// The user's own statements. In their own scope, so that a `use` among them does not shadow the return type; in braces
+/// that are ours, so that no lint takes them for superfluous.
+fn braced(brace: token::Brace, stmts: TokenStream) -> TokenStream {
+    let mut block = Group::new(Delimiter::Brace, stmts);
+    block.set_span(Span::mixed_site().located_at(brace.span.join()));
+    block.into_token_stream()
+}
+
+/// `path(first, argument)`, placed around the user's argument.
+fn call_around(path: TokenStream, first: &TokenStream, argument: &TokenStream) -> TokenStream {
+    let (start, end) = ends(argument);
+    let mut call = place(path, start, start);
+    let mut arguments = Group::new(Delimiter::Parenthesis, quote!(#first #argument));
+    arguments.set_span(Span::mixed_site().located_at(end));
+    arguments.to_tokens(&mut call);
+    call
+}

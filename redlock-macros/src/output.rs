@@ -1,0 +1,306 @@
+//! The return type: where errors about it point, and how the body learns of it.
+
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote_spanned};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned as _;
+use syn::{
+    AngleBracketedGenericArguments, GenericArgument, Path, PathArguments, ReturnType, Signature,
+    Token, Type, TypeInfer, TypeParamBound, TypePath,
+};
+
+/// What the function returns, or what its future resolves to.
+pub(crate) struct Output {
+    /// With `_` for each `impl Trait`; `None` for `!`, and for what cannot be read from an alias.
+    ty: Option<TokenStream>,
+    /// Where an error about the type points.
+    first: Span,
+    last: Span,
+}
+
+impl Output {
+    pub(crate) fn of(sig: &Signature) -> Self {
+        match &sig.output {
+            ReturnType::Type(_, ty) => Self::of_type(ty),
+            ReturnType::Default => {
+                let span = sig.ident.span();
+                Self {
+                    ty: Some(quote_spanned!(span=> ())),
+                    first: span,
+                    last: span,
+                }
+            }
+        }
+    }
+
+    /// `R` of `Pin<Box<dyn Future<Output = R>>>`; of an alias, only the place.
+    pub(crate) fn of_boxed(sig: &Signature) -> Self {
+        let whole = Self::of(sig);
+        match &sig.output {
+            ReturnType::Type(_, ty) => match future_output(ty) {
+                Some(output) => Self::of_type(output),
+                None => Self { ty: None, ..whole },
+            },
+            ReturnType::Default => whole,
+        }
+    }
+
+    /// True for a type that cannot be a future, by its spelling.
+    pub(crate) fn is_plain(sig: &Signature) -> bool {
+        match &sig.output {
+            ReturnType::Default => true,
+            ReturnType::Type(_, ty) => match &**ty {
+                Type::Path(ty) => ty
+                    .path
+                    .segments
+                    .last()
+                    .is_some_and(|segment| segment.ident == "Result"),
+                Type::ImplTrait(_) | Type::Group(_) | Type::Paren(_) | Type::Macro(_) => false,
+                _ => true,
+            },
+        }
+    }
+
+    fn of_type(ty: &Type) -> Self {
+        let (first, last) = ends(ty);
+        let ty = (!matches!(ty, Type::Never(_))).then(|| {
+            let mut ty = ty.clone();
+            erase_impl_trait(&mut ty);
+            ty.into_token_stream()
+        });
+        Self { ty, first, last }
+    }
+
+    /// A return that never happens, at the top of the body: it tells the type of all the others, so that a mismatch is
+    /// reported once, at the user's expression.
+    pub(crate) fn edge(&self) -> TokenStream {
+        let Some(ty) = &self.ty else {
+            return TokenStream::new();
+        };
+        // The user's own span: what rustc says about it is about the user's type, not about a macro.
+        quote_spanned! {self.first=>
+            if let ::core::option::Option::Some(unreachable_output) = ::core::option::Option::None::<#ty> {
+                return unreachable_output;
+            }
+        }
+    }
+
+    /// `call`, placed so that rustc underlines the return type when it has something to say about it.
+    pub(crate) fn underline(&self, call: TokenStream) -> TokenStream {
+        place(call, self.first, self.last)
+    }
+
+    /// `tokens`, shown where the return type starts.
+    pub(crate) fn point(&self, tokens: TokenStream) -> TokenStream {
+        place(tokens, self.first, self.first)
+    }
+}
+
+/// `tokens`, shown between two places: a span of several tokens cannot be made, but rustc joins the first and the last.
+pub(crate) fn place(tokens: TokenStream, first: Span, last: Span) -> TokenStream {
+    let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    // A call is reported at the path that is called.
+    let name = tokens
+        .iter()
+        .rposition(|token| matches!(token, TokenTree::Ident(_)))
+        .unwrap_or_default();
+    for (i, token) in tokens.iter_mut().enumerate() {
+        let at = if i < name { first } else { last };
+        if let TokenTree::Group(group) = token {
+            let inside = place(group.stream(), at, at);
+            *token = Group::new(group.delimiter(), inside).into();
+        }
+        token.set_span(token.span().located_at(at));
+    }
+    tokens.into_iter().collect()
+}
+
+/// The first and the last token.
+pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
+    let mut tokens = tokens.to_token_stream().into_iter();
+    let first = tokens
+        .next()
+        .map_or_else(Span::call_site, |token| token.span());
+    (first, tokens.last().map_or(first, |token| token.span()))
+}
+
+/// True for a type that is a future by its spelling.
+pub(crate) fn is_future(ty: &Type) -> bool {
+    match ty {
+        Type::Group(ty) => is_future(&ty.elem),
+        Type::Paren(ty) => is_future(&ty.elem),
+        Type::ImplTrait(ty) => is_future_bound(&ty.bounds),
+        Type::TraitObject(ty) => is_future_bound(&ty.bounds),
+        Type::Path(TypePath { path, .. }) => {
+            path.segments
+                .last()
+                .is_some_and(|segment| match segment.ident.to_string().as_str() {
+                    "BoxFuture" | "LocalBoxFuture" => true,
+                    "Pin" | "Box" => argument(path).is_some_and(is_future),
+                    _ => false,
+                })
+        }
+        _ => false,
+    }
+}
+
+fn is_future_bound(bounds: &Punctuated<TypeParamBound, Token![+]>) -> bool {
+    bounds.iter().any(|bound| future_bound(bound).is_some())
+}
+
+/// The `Future<…>` of a bound.
+fn future_bound(bound: &TypeParamBound) -> Option<&syn::PathSegment> {
+    match bound {
+        TypeParamBound::Trait(bound) => bound
+            .path
+            .segments
+            .last()
+            .filter(|segment| segment.ident == "Future"),
+        _ => None,
+    }
+}
+
+/// `R` of `Pin<Box<dyn Future<Output = R> + …>>`.
+fn future_output(ty: &Type) -> Option<&Type> {
+    match ty {
+        Type::Group(ty) => future_output(&ty.elem),
+        Type::Paren(ty) => future_output(&ty.elem),
+        Type::Path(ty) => future_output(argument(&ty.path)?),
+        Type::TraitObject(ty) => {
+            let segment = ty.bounds.iter().find_map(future_bound)?;
+            let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
+                return None;
+            };
+            arguments.args.iter().find_map(|argument| match argument {
+                GenericArgument::AssocType(output) if output.ident == "Output" => Some(&output.ty),
+                _ => None,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The first type argument of a path.
+fn argument(path: &Path) -> Option<&Type> {
+    let PathArguments::AngleBracketed(arguments) = &path.segments.last()?.arguments else {
+        return None;
+    };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+// Input:   Result<impl Iterator<Item = u8>, Error>
+//
+// Output:  Result<_, Error>
+fn erase_impl_trait(ty: &mut Type) {
+    match ty {
+        Type::ImplTrait(found) => {
+            let underscore_token = Token![_](found.span());
+            *ty = Type::Infer(TypeInfer {
+                attrs: Vec::new(),
+                underscore_token,
+            });
+        }
+        Type::Array(ty) => erase_impl_trait(&mut ty.elem),
+        Type::Group(ty) => erase_impl_trait(&mut ty.elem),
+        Type::Paren(ty) => erase_impl_trait(&mut ty.elem),
+        Type::Ptr(ty) => erase_impl_trait(&mut ty.elem),
+        Type::Reference(ty) => erase_impl_trait(&mut ty.elem),
+        Type::Slice(ty) => erase_impl_trait(&mut ty.elem),
+        Type::Tuple(ty) => ty.elems.iter_mut().for_each(erase_impl_trait),
+        Type::TraitObject(ty) => ty.bounds.iter_mut().for_each(|bound| {
+            if let TypeParamBound::Trait(bound) = bound {
+                erase_in_path(&mut bound.path);
+            }
+        }),
+        Type::Path(ty) => {
+            if let Some(qself) = &mut ty.qself {
+                erase_impl_trait(&mut qself.ty);
+            }
+            erase_in_path(&mut ty.path);
+        }
+        _ => {}
+    }
+}
+
+fn erase_in_path(path: &mut Path) {
+    for segment in &mut path.segments {
+        let PathArguments::AngleBracketed(AngleBracketedGenericArguments { args, .. }) =
+            &mut segment.arguments
+        else {
+            continue;
+        };
+        for argument in args {
+            match argument {
+                GenericArgument::Type(ty) => erase_impl_trait(ty),
+                GenericArgument::AssocType(output) => erase_impl_trait(&mut output.ty),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::ToTokens as _;
+    use syn::parse_quote;
+
+    use super::{erase_impl_trait, future_output, is_future};
+
+    #[test]
+    fn impl_trait_is_erased_at_any_depth() {
+        let types: [(syn::Type, syn::Type); 6] = [
+            (parse_quote!(u8), parse_quote!(u8)),
+            (parse_quote!(impl Copy + 'static), parse_quote!(_)),
+            (
+                parse_quote!(Result<impl Iterator<Item = u8>, E>),
+                parse_quote!(Result<_, E>),
+            ),
+            (
+                parse_quote!(Vec<(u8, Option<impl Copy>)>),
+                parse_quote!(Vec<(u8, Option<_>)>),
+            ),
+            (
+                parse_quote!(Box<dyn Iterator<Item = impl Copy>>),
+                parse_quote!(Box<dyn Iterator<Item = _>>),
+            ),
+            (parse_quote!(&'a [impl Copy; 2]), parse_quote!(&'a [_; 2])),
+        ];
+        for (mut ty, expected) in types {
+            erase_impl_trait(&mut ty);
+            assert_eq!(
+                ty.to_token_stream().to_string(),
+                expected.to_token_stream().to_string()
+            );
+        }
+    }
+
+    #[test]
+    fn futures_are_known_by_their_spelling() {
+        let types: [(syn::Type, bool, Option<&str>); 7] = [
+            (parse_quote!(u8), false, None),
+            (parse_quote!(Result<u8, E>), false, None),
+            (parse_quote!(impl Future<Output = u8> + Send), true, None),
+            (parse_quote!(BoxFuture<'a, u8>), true, None),
+            (
+                parse_quote!(::core::pin::Pin<Box<dyn Future<Output = u8> + Send + 'a>>),
+                true,
+                Some("u8"),
+            ),
+            (parse_quote!(Pin<Box<Later>>), false, None),
+            (
+                parse_quote!(Box<dyn std::future::Future<Output = ()>>),
+                true,
+                Some("()"),
+            ),
+        ];
+        for (ty, expected, output) in types {
+            let text = ty.to_token_stream().to_string();
+            assert_eq!(is_future(&ty), expected, "{text}");
+            let found = future_output(&ty).map(|ty| ty.to_token_stream().to_string());
+            assert_eq!(found.as_deref(), output, "{text}");
+        }
+    }
+}

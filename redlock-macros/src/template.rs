@@ -1,0 +1,285 @@
+//! `"stock:{sku}"` to text and placeholders: the syntax alone, without tokens.
+//!
+//! What rustc says better than we could is left to it: the format spec, and names that do not exist.
+
+/// A part of a template, in order.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Piece<'a> {
+    /// As it is written: `{{` and `}}` stay doubled.
+    Text(&'a str),
+    Value(Placeholder<'a>),
+}
+
+impl<'a> Piece<'a> {
+    pub(crate) fn value(&self) -> Option<&Placeholder<'a>> {
+        match self {
+            Self::Text(_) => None,
+            Self::Value(value) => Some(value),
+        }
+    }
+}
+
+/// `{self.tenant:04}`: the path is `self`, `tenant`, the spec `:04`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Placeholder<'a> {
+    pub(crate) path: Vec<&'a str>,
+    pub(crate) spec: &'a str,
+}
+
+impl Placeholder<'_> {
+    /// What stands between the braces, without the spec.
+    pub(crate) fn name(&self) -> String {
+        self.path.join(".")
+    }
+
+    /// The first name of the path; an empty path does not exist.
+    pub(crate) fn root(&self) -> &str {
+        self.path.first().copied().unwrap_or_default()
+    }
+}
+
+/// Redis takes longer keys, the runtime does not.
+const MAX_BYTES: usize = 1024;
+
+/// The pieces of a template, or everything that is wrong with it.
+pub(crate) fn parse(template: &str) -> Result<Vec<Piece<'_>>, Vec<String>> {
+    let (mut pieces, mut errors) = (Vec::new(), Vec::new());
+    let (mut rest, mut text_end) = (template, 0);
+    if template.is_empty() {
+        return Err(vec![
+            "the key is empty: say what is locked, such as `\"order:{id}\"`".to_owned(),
+        ]);
+    }
+    if template.contains(char::is_control) {
+        errors.push("a key cannot contain control characters such as line breaks".to_owned());
+    }
+    while let Some(at) = rest[text_end..].find(['{', '}']).map(|at| at + text_end) {
+        let (brace, after) = rest[at..].split_at(1);
+        if after.starts_with(brace) {
+            text_end = at + 2;
+            continue;
+        }
+        push_text(&mut pieces, &rest[..at]);
+        text_end = 0;
+        if brace == "}" {
+            errors.push("unmatched `}` in the key: write `}}` for a brace in the text".to_owned());
+            rest = after;
+            continue;
+        }
+        let end = after.find(['{', '}']).unwrap_or(after.len());
+        let (inside, tail) = after.split_at(end);
+        match tail.chars().next() {
+            Some('}') => match placeholder(inside) {
+                Ok(value) => pieces.push(Piece::Value(value)),
+                Err(error) => errors.push(error),
+            },
+            Some(_) => errors.push(format!(
+                "`{{` inside the placeholder `{{{inside}`: close it first, or write `{{{{` for a brace in the text"
+            )),
+            None => errors.push(format!("the placeholder `{{{inside}` is not closed: write `{{{inside}}}`")),
+        }
+        rest = after_placeholder(tail);
+    }
+    push_text(&mut pieces, rest);
+    let bytes: usize = pieces
+        .iter()
+        .map(|piece| {
+            if let Piece::Text(text) = piece {
+                text.len()
+            } else {
+                0
+            }
+        })
+        .sum();
+    if bytes > MAX_BYTES {
+        errors.push(format!(
+            "the key is too long: {bytes} bytes without its placeholders, the limit is {MAX_BYTES}"
+        ));
+    }
+    if errors.is_empty() {
+        Ok(pieces)
+    } else {
+        Err(errors)
+    }
+}
+
+/// What follows the brace that closes the placeholder. A nest is skipped as a whole: one mistake is one error.
+fn after_placeholder(tail: &str) -> &str {
+    let mut depth = 1_usize;
+    for (at, c) in tail.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &tail[at + 1..];
+        }
+    }
+    ""
+}
+
+fn push_text<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str) {
+    if !text.is_empty() {
+        pieces.push(Piece::Text(text));
+    }
+}
+
+/// The inside of `{…}`.
+fn placeholder(inside: &str) -> Result<Placeholder<'_>, String> {
+    let (name, spec) = inside.split_at(inside.find(':').unwrap_or(inside.len()));
+    if spec
+        .strip_prefix("::")
+        .is_some_and(|fill| !fill.starts_with(['<', '^', '>']))
+    {
+        return Err(format!("`{{{inside}}}` is a path: {FORMAT}"));
+    }
+    if spec.ends_with('p') {
+        return Err(format!(
+            "`{{{inside}}}` is an address, which differs from machine to machine"
+        ));
+    }
+    if spec.contains(['$', '*']) {
+        return Err(format!(
+            "`{{{inside}}}` takes its width from an argument: {FORMAT}"
+        ));
+    }
+    if name.trim().is_empty() {
+        return Err(format!(
+            "`{{{inside}}}` names no argument: write its name, such as `{{id}}`"
+        ));
+    }
+    if name.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(format!(
+            "`{{{inside}}}` is a position: write the name of the argument, such as `{{id}}`"
+        ));
+    }
+    if name != name.trim() {
+        return Err(format!(
+            "`{{{inside}}}` has a space in it: write `{{{}{spec}}}`",
+            name.trim()
+        ));
+    }
+    let path: Vec<&str> = name.split('.').collect();
+    if let Some(odd) = name
+        .chars()
+        .find(|c| !(c.is_alphanumeric() || "_.#".contains(*c)))
+    {
+        return Err(match odd {
+            '(' | ')' => format!("`{{{inside}}}` is a call: {FORMAT}"),
+            '[' | ']' => format!("`{{{inside}}}` is an index: {FORMAT}"),
+            _ => format!("`{{{inside}}}` is not a name or a path of fields: {FORMAT}"),
+        });
+    }
+    if path.contains(&"") {
+        return Err(format!(
+            "`{{{inside}}}` is not a path of fields: write one such as `{{order.id}}`"
+        ));
+    }
+    Ok(Placeholder { path, spec })
+}
+
+const FORMAT: &str = "write `key = format!(...)` instead of the template";
+
+#[cfg(test)]
+mod tests {
+    use super::{Piece, Placeholder, parse};
+
+    fn text(text: &str) -> Piece<'_> {
+        Piece::Text(text)
+    }
+
+    fn value<'a>(path: &[&'a str], spec: &'a str) -> Piece<'a> {
+        Piece::Value(Placeholder {
+            path: path.to_vec(),
+            spec,
+        })
+    }
+
+    #[test]
+    fn templates() {
+        for (template, pieces) in [
+            ("nightly", vec![text("nightly")]),
+            ("{id}", vec![value(&["id"], "")]),
+            ("stock:{sku}", vec![text("stock:"), value(&["sku"], "")]),
+            ("{a}{b}", vec![value(&["a"], ""), value(&["b"], "")]),
+            (
+                "{a}-{b}.",
+                vec![value(&["a"], ""), text("-"), value(&["b"], ""), text(".")],
+            ),
+            ("{n:04}", vec![value(&["n"], ":04")]),
+            ("{n:?}", vec![value(&["n"], ":?")]),
+            ("{n:>+8.3e}", vec![value(&["n"], ":>+8.3e")]),
+            ("{n::>8}", vec![value(&["n"], "::>8")]),
+            ("{self}", vec![value(&["self"], "")]),
+            ("{self.a.b:x}", vec![value(&["self", "a", "b"], ":x")]),
+            ("{pair.0}", vec![value(&["pair", "0"], "")]),
+            ("{{}}", vec![text("{{}}")]),
+            ("{{{id}}}", vec![text("{{"), value(&["id"], ""), text("}}")]),
+            ("a{{b}}c{id}", vec![text("a{{b}}c"), value(&["id"], "")]),
+            ("für:{größe}", vec![text("für:"), value(&["größe"], "")]),
+            ("{r#type}", vec![value(&["r#type"], "")]),
+        ] {
+            assert_eq!(parse(template), Ok(pieces), "{template:?}");
+        }
+    }
+
+    #[test]
+    fn mistakes() {
+        for (template, hint) in [
+            ("", "the key is empty"),
+            ("a:{}", "names no argument"),
+            ("a:{:04}", "names no argument"),
+            ("a:{ }", "names no argument"),
+            ("a:{0}", "is a position"),
+            ("a:{ id }", "write `{id}`"),
+            ("a:{id :04}", "write `{id:04}`"),
+            ("a:{id", "the placeholder `{id` is not closed: write `{id}`"),
+            ("a:{", "not closed"),
+            ("a:id}", "unmatched `}`"),
+            ("a:{{id}", "unmatched `}`"),
+            ("a:{x{y}}", "inside the placeholder"),
+            ("a:{a..b}", "is not a path of fields"),
+            ("a:{.b}", "is not a path of fields"),
+            ("a:{a.}", "is not a path of fields"),
+            ("a:{f(x)}", "is a call"),
+            ("a:{a[0]}", "is an index"),
+            ("a:{a::B}", "is a path"),
+            ("a:{Self::KIND}", "is a path"),
+            ("a:{a+b}", "is not a name"),
+            ("a:{*a}", "is not a name"),
+            ("a:{&a}", "is not a name"),
+            ("a:{a-b}", "is not a name"),
+            ("a:{n:w$}", "takes its width from an argument"),
+            ("a:{n:.*}", "takes its width from an argument"),
+            ("a:{n:p}", "is an address"),
+            ("a\n:{n}", "control characters"),
+        ] {
+            let errors = parse(template).err().unwrap_or_default();
+            assert_eq!(errors.len(), 1, "{template:?}: {errors:?}");
+            assert!(errors[0].contains(hint), "{template:?}: {errors:?}");
+        }
+        assert!(parse(&"x".repeat(1024)).is_ok());
+        assert!(parse(&"x".repeat(1025)).is_err());
+    }
+
+    #[test]
+    fn all_mistakes_at_once() {
+        let errors = parse("{}:{0}:{f(x)}:{id").err().unwrap_or_default();
+        assert_eq!(errors.len(), 4, "{errors:?}");
+    }
+
+    #[test]
+    fn nothing_panics() {
+        let pieces = ["{", "}", "{{", "}}", "a", ".", ":", "é", "0", "$", " "];
+        for a in pieces {
+            for b in pieces {
+                for c in pieces {
+                    for d in pieces {
+                        let _ = parse(&format!("{a}{b}{c}{d}"));
+                    }
+                }
+            }
+        }
+    }
+}

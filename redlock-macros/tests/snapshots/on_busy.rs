@@ -1,0 +1,21 @@
+async fn nightly() -> Result<Outcome, Error> {
+    let lock = {
+        let key = ::redlocked::__private::KeyTemplate::new();
+        ::redlocked::__private::lock(key.render(::core::format_args!("nightly")))
+    };
+    let body = async move {
+        if let ::core::option::Option::Some(unreachable_output) = ::core::option::Option::None::<
+            Result<Outcome, Error>,
+        > {
+            return unreachable_output;
+        }
+        { Ok(Done) }
+    };
+    match ::redlocked::__private::run(lock, body).await {
+        ::core::result::Result::Ok(output) => output,
+        ::core::result::Result::Err(error) if error.is_busy() => Ok(Skipped),
+        ::core::result::Result::Err(error) => {
+            ::redlocked::FromLockError::from_lock_error(error)
+        }
+    }
+}

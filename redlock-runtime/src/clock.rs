@@ -1,0 +1,64 @@
+//! The lease clock: monotonic, and going on while the host is suspended where the system has such a clock.
+//!
+//! `std::time::Instant` is `CLOCK_MONOTONIC` on Linux, which stands still during suspend: a laptop or a VM
+//! that wakes up would believe in a lease that ended hours ago. Wall clocks are used for nothing, they step.
+
+use std::time::Duration;
+
+/// A point on the lease clock, in nanoseconds since an arbitrary start. Never zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn now() -> Self {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+        let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
+        Self(seconds.saturating_mul(1_000_000_000).saturating_add(nanos).max(1))
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(crate) fn now() -> Self {
+        use std::sync::LazyLock;
+        use std::time::Instant;
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        Self(nanos(START.elapsed()).max(1))
+    }
+
+    /// For the atomic in which a lease keeps its deadline.
+    pub(crate) fn to_nanos(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn from_nanos(nanos: u64) -> Self {
+        Self(nanos.max(1))
+    }
+
+    /// This moment plus `duration`; saturates, so that "for ever" needs no special case.
+    pub(crate) fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(duration)))
+    }
+
+    /// How long from `earlier` to this moment; zero when it lies in the future.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_far_away_saturates_instead_of_overflowing() {
+        let now = Moment::now();
+        assert!(now.after(Duration::MAX) > now);
+        assert_eq!(now.since(now.after(Duration::from_secs(1))), Duration::ZERO);
+        assert_eq!(now.after(Duration::from_secs(1)).since(now), Duration::from_secs(1));
+    }
+}

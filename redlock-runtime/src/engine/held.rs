@@ -1,0 +1,120 @@
+//! The watchdog: a held lock, its lease, and when it is renewed.
+//!
+//! Renewals start at a third of the ttl and are tried again until the lease's own deadline; what the server
+//! has not confirmed by then is lost, whatever the reason.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::protocol::{Action, Request};
+use super::releasing::{Releasing, Response};
+use super::waiting::Ask;
+use crate::clock::Moment;
+use crate::error::LockError;
+use crate::lease::{Lease, safe_until};
+use crate::token::Token;
+
+/// A wish for another ttl, from the guard.
+pub(crate) struct Extension {
+    pub(crate) key: Arc<str>,
+    pub(crate) ttl: Duration,
+    pub(crate) caller: oneshot::Sender<Result<(), LockError>>,
+}
+
+impl Extension {
+    pub(super) fn fail_lost(self) {
+        let _ = self.caller.send(Err(LockError::Lost { key: self.key }));
+    }
+}
+
+pub(super) struct Held {
+    pub(super) name: Arc<str>,
+    pub(super) lease: Arc<Lease>,
+    token: Token,
+    ttl: Duration,
+    /// Without it, only an [`Extension`] renews.
+    renew: bool,
+    next_renewal: Option<Moment>,
+    extensions: Vec<Extension>,
+}
+
+impl Held {
+    pub(super) fn new(ask: &Ask, token: Token, lease: Arc<Lease>, sent: Moment) -> Self {
+        Self {
+            name: Arc::clone(&ask.name),
+            lease,
+            token,
+            ttl: ask.ttl,
+            renew: ask.renew,
+            next_renewal: ask.renew.then(|| sent.after(ask.ttl / 3)),
+            extensions: Vec::new(),
+        }
+    }
+
+    pub(super) fn due(&self) -> Option<Moment> {
+        self.next_renewal.into_iter().chain(self.lease.deadline()).min()
+    }
+
+    pub(super) fn extend(&mut self, extension: Extension) {
+        self.ttl = extension.ttl;
+        self.extensions.push(extension);
+    }
+
+    pub(super) fn wants_renewal(&self) -> bool {
+        self.renew || !self.extensions.is_empty()
+    }
+
+    pub(super) fn request(&self) -> Request {
+        let action = Action::Renew { ttl: self.ttl };
+        Request { action, name: Arc::clone(&self.name), token: self.token.clone() }
+    }
+
+    /// A renewal is under way. Should it be swallowed without a trace, the next one follows.
+    pub(super) fn renewing(&mut self, now: Moment) {
+        self.next_renewal = Some(now.after(self.ttl / 3));
+    }
+
+    /// The server confirmed what was sent at `sent`. False when that came too late.
+    pub(super) fn renewed(&mut self, now: Moment, sent: Moment, ttl: Duration) -> bool {
+        if !self.lease.renew(now, safe_until(sent, ttl)) {
+            return false;
+        }
+        for answered in self.extensions.extract_if(.., |extension| extension.ttl == ttl) {
+            let _ = answered.caller.send(Ok(()));
+        }
+        self.next_renewal = self.wants_renewal().then(|| sent.after(self.ttl / 3));
+        true
+    }
+
+    /// The server would not do it now: again soon.
+    pub(super) fn retry(&mut self, now: Moment) {
+        let pause = (self.ttl / 10).clamp(Duration::from_millis(5), Duration::from_secs(1));
+        self.next_renewal = Some(now.after(pause));
+    }
+
+    /// Nothing is renewed before there is a connection (then it is, at once) or an [`Extension`].
+    pub(super) fn suspend(&mut self) {
+        self.next_renewal = None;
+    }
+
+    pub(super) fn release(&self, now: Moment, io_timeout: Duration, response: Option<Response>) -> Releasing {
+        let request = Request { action: Action::Release, ..self.request() };
+        let releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, self.ttl);
+        match response {
+            Some(response) => releasing.answering(now.after(io_timeout), response),
+            None => releasing,
+        }
+    }
+}
+
+impl Drop for Held {
+    /// However it goes, even with the engine itself: a lease that nobody renews is not left looking alive.
+    fn drop(&mut self) {
+        self.lease.end();
+        for extension in self.extensions.drain(..) {
+            extension.fail_lost();
+        }
+    }
+}

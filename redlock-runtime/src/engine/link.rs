@@ -1,0 +1,213 @@
+//! The line to a node: connecting, up or down, and the batches that are under way on it.
+//!
+//! Replies come in the order of the requests, so only the oldest batch is listened to; a batch is sent by the
+//! first poll of its future, so the order on the wire is the order of the batches. That is what makes a
+//! release follow its acquire.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::Id;
+use super::node::{RedisConnection, RedisNode, Replies};
+use super::protocol::{Disconnected, Refusal, Reply, Request};
+use super::waiting::jittered;
+use crate::clock::Moment;
+use crate::memory::MemoryNode;
+
+/// Batches under way at most; while so many are, the next batch grows. Below the 50 that the client queues,
+/// so that a batch is never held back behind our back.
+const WINDOW: usize = 32;
+
+/// Pauses between attempts to connect: doubled each time, jittered.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Where the lock lives.
+#[derive(Clone)]
+pub(crate) enum Node {
+    Redis(Box<RedisNode>),
+    Memory(MemoryNode),
+}
+
+enum Connection {
+    Redis { connection: RedisConnection, closed: UnboundedReceiver<()> },
+    Memory(MemoryNode),
+}
+
+type Connecting = Pin<Box<dyn Future<Output = Result<Connection, Disconnected>> + Send>>;
+
+enum State {
+    Connecting(Connecting),
+    Up { connection: Connection, under_way: VecDeque<Batch> },
+    Down { until: Moment },
+}
+
+struct Batch {
+    sent: Moment,
+    requests: Vec<(Id, Request)>,
+    replies: Replies,
+    early: Option<Result<Vec<Reply>, Disconnected>>,
+}
+
+/// What the line has to tell.
+pub(super) enum News {
+    Connected,
+    Unreachable(Disconnected),
+    Broke(Arc<str>),
+    Replies { sent: Moment, replies: Vec<(Id, Request, Reply)> },
+}
+
+pub(super) struct Link {
+    node: Node,
+    io_timeout: Duration,
+    failures: u32,
+    state: State,
+}
+
+impl Link {
+    pub(super) fn new(node: Node, io_timeout: Duration) -> Self {
+        let state = State::Connecting(connect(&node, io_timeout));
+        Self { node, io_timeout, failures: 0, state }
+    }
+
+    /// True when another batch may be sent.
+    pub(super) fn has_room(&self) -> bool {
+        matches!(&self.state, State::Up { under_way, .. } if under_way.len() < WINDOW)
+    }
+
+    /// Sends `requests` in one write. `now` was read before.
+    pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
+        let State::Up { connection, under_way } = &mut self.state else {
+            return;
+        };
+        let mut replies = match connection {
+            Connection::Redis { connection, .. } => {
+                connection.submit(requests.iter().map(|(_, request)| request))
+            }
+            Connection::Memory(node) => {
+                let replies =
+                    requests.iter().map(|(_, request)| node.execute(request, Moment::now())).collect();
+                Box::pin(std::future::ready(Ok(replies)))
+            }
+        };
+        let early = match replies.as_mut().poll(cx) {
+            Poll::Ready(early) => {
+                // Nothing else will wake the engine for this one.
+                cx.waker().wake_by_ref();
+                Some(early)
+            }
+            Poll::Pending => None,
+        };
+        under_way.push_back(Batch { sent: now, requests, replies, early });
+    }
+
+    /// When to look again, whatever happens: to reconnect, or because an answer is overdue.
+    pub(super) fn due(&self) -> Option<Moment> {
+        match &self.state {
+            State::Connecting(_) => None,
+            State::Down { until } => Some(*until),
+            State::Up { under_way, .. } => under_way.front().map(|batch| batch.sent.after(self.io_timeout)),
+        }
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
+        loop {
+            match &mut self.state {
+                State::Down { until } if *until <= now => {
+                    self.state = State::Connecting(connect(&self.node, self.io_timeout));
+                }
+                State::Down { .. } => return Poll::Pending,
+                State::Connecting(connecting) => match ready!(connecting.as_mut().poll(cx)) {
+                    Ok(connection) => {
+                        self.failures = 0;
+                        self.state = State::Up { connection, under_way: VecDeque::new() };
+                        return Poll::Ready(News::Connected);
+                    }
+                    Err(trouble) => {
+                        let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.failures.min(8));
+                        self.failures = self.failures.saturating_add(1);
+                        self.state = State::Down { until: now.after(jittered(pause.min(LONGEST_PAUSE))) };
+                        return Poll::Ready(News::Unreachable(trouble));
+                    }
+                },
+                State::Up { connection, under_way } => {
+                    let news = ready!(poll_up(connection, under_way, cx, now, self.io_timeout));
+                    if matches!(news, News::Broke(_)) {
+                        self.state = State::Connecting(connect(&self.node, self.io_timeout));
+                    }
+                    return Poll::Ready(news);
+                }
+            }
+        }
+    }
+}
+
+fn poll_up(
+    connection: &mut Connection,
+    under_way: &mut VecDeque<Batch>,
+    cx: &mut Context<'_>,
+    now: Moment,
+    io_timeout: Duration,
+) -> Poll<News> {
+    if let Some(batch) = under_way.front_mut() {
+        let answered = match batch.early.take() {
+            Some(early) => Poll::Ready(early),
+            None => batch.replies.as_mut().poll(cx),
+        };
+        match answered {
+            Poll::Ready(Ok(replies)) => {
+                let Some(batch) = under_way.pop_front() else {
+                    return Poll::Pending;
+                };
+                if let Connection::Redis { connection, .. } = connection {
+                    forget_unloaded(connection, &batch.requests, &replies);
+                }
+                let replies = batch.requests.into_iter().zip(replies);
+                let replies = replies.map(|((id, request), reply)| (id, request, reply)).collect();
+                return Poll::Ready(News::Replies { sent: batch.sent, replies });
+            }
+            Poll::Ready(Err(broke)) => return Poll::Ready(News::Broke(broke.reason)),
+            Poll::Pending if now.since(batch.sent) >= io_timeout => {
+                let reason = format!("Redis did not answer within {io_timeout:?}");
+                return Poll::Ready(News::Broke(reason.into()));
+            }
+            Poll::Pending => {}
+        }
+    }
+    match connection {
+        Connection::Redis { closed, .. } => match ready!(closed.poll_recv(cx)) {
+            Some(()) => Poll::Ready(News::Broke("Redis closed the connection".into())),
+            // A server without RESP3 pushes nothing, not even this.
+            None => Poll::Pending,
+        },
+        Connection::Memory(_) => Poll::Pending,
+    }
+}
+
+fn forget_unloaded(connection: &mut RedisConnection, requests: &[(Id, Request)], replies: &[Reply]) {
+    for ((_, request), reply) in requests.iter().zip(replies) {
+        if *reply == Reply::Refused(Refusal::Unloaded) {
+            connection.forget(request.action);
+        }
+    }
+}
+
+fn connect(node: &Node, timeout: Duration) -> Connecting {
+    match node {
+        Node::Redis(node) => {
+            let node = node.as_ref().clone();
+            Box::pin(async move {
+                let (sender, closed) = unbounded_channel();
+                let connection = node.connect(timeout, sender).await?;
+                Ok(Connection::Redis { connection, closed })
+            })
+        }
+        Node::Memory(node) => Box::pin(std::future::ready(Ok(Connection::Memory(node.clone())))),
+    }
+}

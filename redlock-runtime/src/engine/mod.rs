@@ -1,0 +1,211 @@
+//! The engine: one thread per manager that owns the connection, every timer and every renewal.
+//!
+//! Callers on any executor, callers without one and `Drop` all send it a command; it answers through the
+//! channel that came with the command. So no caller needs a runtime, and a starved or dropped runtime of the
+//! user's cannot stop a renewal or a release. Commands of one caller are handled in the order in which they
+//! were sent, and requests leave on one connection in that order.
+
+mod held;
+mod link;
+mod node;
+mod protocol;
+mod queue;
+mod releasing;
+mod table;
+mod timers;
+mod waiting;
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, Sleep};
+
+pub(crate) use held::Extension;
+pub(crate) use link::Node;
+pub(crate) use node::RedisNode;
+pub(crate) use protocol::{Action, Disconnected, Reply, Request};
+pub(crate) use releasing::Response;
+pub(crate) use waiting::Ask;
+
+use crate::clock::Moment;
+use crate::token::Token;
+use link::{Link, News};
+use table::Table;
+
+/// Names one attempt within its engine.
+pub(crate) type Id = u64;
+
+pub(crate) enum Command {
+    /// Take a lock. Registered first, sent then; the outcome arrives as a message.
+    Acquire {
+        id: Id,
+        ask: Ask,
+        token: Token,
+    },
+    /// The caller stopped waiting.
+    Abandon {
+        id: Id,
+    },
+    Extend {
+        id: Id,
+        extension: Extension,
+    },
+    Release {
+        id: Id,
+        response: Option<Response>,
+    },
+    /// Tell when there is a connection, or why there is none.
+    Connected {
+        caller: oneshot::Sender<Result<(), Disconnected>>,
+    },
+}
+
+/// The way to the engine. The thread ends when the last of these is gone and everything is released.
+pub(crate) struct Engine {
+    commands: UnboundedSender<Command>,
+    next_id: AtomicU64,
+}
+
+impl Engine {
+    /// Starts the thread; it connects by itself.
+    pub(crate) fn start(node: Node, io_timeout: Duration) -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (commands, inbox) = unbounded_channel();
+        std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                Driver {
+                    inbox,
+                    open: true,
+                    table: Table::new(io_timeout),
+                    link: Link::new(node, io_timeout),
+                    connecting: Vec::new(),
+                    alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
+                    alarm_at: None,
+                }
+                .run()
+                .await;
+            });
+        })?;
+        Ok(Self { commands, next_id: AtomicU64::new(1) })
+    }
+
+    pub(crate) fn new_id(&self) -> Id {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Never blocks. A command to an engine that has died is dropped, and with it the sender of the answer,
+    /// which is how its caller hears of it.
+    pub(crate) fn send(&self, command: Command) {
+        let _ = self.commands.send(command);
+    }
+}
+
+struct Driver {
+    inbox: UnboundedReceiver<Command>,
+    /// False once the last [`Engine`] is gone.
+    open: bool,
+    table: Table,
+    link: Link,
+    /// Who waits for the outcome of connecting.
+    connecting: Vec<oneshot::Sender<Result<(), Disconnected>>>,
+    alarm: Pin<Box<Sleep>>,
+    alarm_at: Option<Moment>,
+}
+
+enum Event {
+    Link(News),
+    Commands(Vec<Command>),
+    Alarm,
+}
+
+impl Driver {
+    async fn run(mut self) {
+        while self.open || !self.table.is_idle() {
+            let event = poll_fn(|cx| self.poll(cx)).await;
+            let now = Moment::now();
+            match event {
+                Event::Link(news) => self.news(now, news),
+                Event::Commands(commands) => {
+                    self.open = !commands.is_empty();
+                    for command in commands {
+                        self.command(now, command);
+                    }
+                }
+                Event::Alarm => {}
+            }
+            self.table.tick(now);
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        let now = Moment::now();
+        if self.table.has_outbox() && self.link.has_room() {
+            self.link.send(cx, now, self.table.take_outbox());
+        }
+        if let Poll::Ready(news) = self.link.poll(cx, now) {
+            return Poll::Ready(Event::Link(news));
+        }
+        if self.open {
+            let mut commands = Vec::new();
+            if self.inbox.poll_recv_many(cx, &mut commands, 256).is_ready() {
+                return Poll::Ready(Event::Commands(commands));
+            }
+        }
+        let Some(due) = self.table.next_timer().into_iter().chain(self.link.due()).min() else {
+            return Poll::Pending;
+        };
+        if due <= now {
+            return Poll::Ready(Event::Alarm);
+        }
+        // Only when it changes: setting an alarm anew each time keeps it from ever ringing.
+        if self.alarm_at != Some(due) {
+            self.alarm_at = Some(due);
+            self.alarm.as_mut().reset(Instant::now() + due.since(now));
+        }
+        self.alarm.as_mut().poll(cx).map(|()| {
+            self.alarm_at = None;
+            Event::Alarm
+        })
+    }
+
+    fn command(&mut self, now: Moment, command: Command) {
+        match command {
+            Command::Acquire { id, ask, token } => self.table.acquire(now, id, ask, token),
+            Command::Abandon { id } => self.table.abandon(now, id),
+            Command::Extend { id, extension } => self.table.extend(now, id, extension),
+            Command::Release { id, response } => self.table.release(now, id, response),
+            Command::Connected { caller } => match self.table.connection() {
+                Some(outcome) => drop(caller.send(outcome)),
+                None => self.connecting.push(caller),
+            },
+        }
+    }
+
+    fn news(&mut self, now: Moment, news: News) {
+        match news {
+            News::Connected => {
+                self.table.connected(now);
+                for caller in self.connecting.drain(..) {
+                    drop(caller.send(Ok(())));
+                }
+            }
+            News::Unreachable(trouble) => {
+                for caller in self.connecting.drain(..) {
+                    drop(caller.send(Err(trouble.clone())));
+                }
+                self.table.unreachable(now, trouble);
+            }
+            News::Broke(reason) => self.table.disconnected(reason),
+            News::Replies { sent, replies } => {
+                for (id, request, reply) in replies {
+                    self.table.reply(now, id, sent, &request, reply);
+                }
+            }
+        }
+    }
+}

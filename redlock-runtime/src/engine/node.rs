@@ -1,0 +1,291 @@
+//! One Redis node: its connection and its scripts.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, IntoConnectionInfo, Pipeline, ProtocolVersion,
+    PushInfo, PushKind, RedisError, ServerError, Value,
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::protocol::{Action, Disconnected, Refusal, Reply, Request};
+use crate::error::{Holder, LockError};
+use crate::token;
+
+/// What comes out of a batch: one reply per request, or a connection that broke.
+pub(super) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconnected>> + Send>>;
+
+/// Where a node is and how to get there.
+#[derive(Clone)]
+pub(crate) struct RedisNode {
+    info: ConnectionInfo,
+}
+
+impl RedisNode {
+    pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
+        let info = url.into_connection_info().map_err(|error| LockError::InvalidUrl {
+            url: without_credentials(url).into(),
+            reason: error.to_string().into(),
+        })?;
+        // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
+        let tcp = TcpSettings::default().set_nodelay(true);
+        let settings = info
+            .redis_settings()
+            .clone()
+            .set_protocol(ProtocolVersion::RESP3)
+            .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
+        let info = info.set_tcp_settings(tcp).set_redis_settings(settings);
+        Ok(Self { info })
+    }
+
+    /// Connects; `closed` hears when the connection has ended, even when nothing is in flight.
+    pub(super) async fn connect(
+        self,
+        timeout: Duration,
+        closed: UnboundedSender<()>,
+    ) -> Result<RedisConnection, Disconnected> {
+        let push = move |push: PushInfo| {
+            if push.kind == PushKind::Disconnection {
+                let _ = closed.send(());
+            }
+            Ok::<(), redis::aio::SendError>(())
+        };
+        // Timeouts are the engine's: redis' own would need its timer for each request.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let resp3 = open(self.info.clone(), config.clone().set_push_sender(push), timeout).await;
+        let connection = match resp3 {
+            Err(Attempt::TimedOut) => return Err(self.no_answer(timeout)),
+            Err(Attempt::Failed(error)) if speaks_no_resp3(&error) => {
+                let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+                open(self.info.clone().set_redis_settings(settings), config, timeout).await
+            }
+            other => other,
+        };
+        match connection {
+            Ok(connection) => Ok(RedisConnection { connection, unloaded: [true; 3] }),
+            Err(Attempt::TimedOut) => Err(self.no_answer(timeout)),
+            Err(Attempt::Failed(error)) => Err(self.failed(&error)),
+        }
+    }
+
+    fn no_answer(&self, timeout: Duration) -> Disconnected {
+        let reason = format!("Redis at {} does not answer within {timeout:?}", self.info.addr()).into();
+        Disconnected { reason, turned_away: false }
+    }
+
+    fn failed(&self, error: &RedisError) -> Disconnected {
+        let turned_away = match error.code() {
+            Some(code) => !is_passing(code),
+            None => matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig),
+        };
+        Disconnected { reason: format!("Redis at {}: {error}", self.info.addr()).into(), turned_away }
+    }
+}
+
+enum Attempt {
+    TimedOut,
+    Failed(RedisError),
+}
+
+async fn open(
+    info: ConnectionInfo,
+    config: AsyncConnectionConfig,
+    timeout: Duration,
+) -> Result<MultiplexedConnection, Attempt> {
+    let client = Client::open(info).map_err(Attempt::Failed)?;
+    match tokio::time::timeout(timeout, client.get_multiplexed_async_connection_with_config(&config)).await {
+        Ok(connection) => connection.map_err(Attempt::Failed),
+        Err(_) => Err(Attempt::TimedOut),
+    }
+}
+
+fn speaks_no_resp3(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::RESP3NotSupported)
+}
+
+/// `redis://user:secret@host/` without the part that must not be shown.
+fn without_credentials(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
+        (None, Some((_, rest))) => rest.to_owned(),
+        (_, None) => url.to_owned(),
+    }
+}
+
+/// An open connection, of its own: never one that the application uses too.
+pub(super) struct RedisConnection {
+    connection: MultiplexedConnection,
+    /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
+    unloaded: [bool; 3],
+}
+
+impl RedisConnection {
+    /// All requests in one write. The first poll sends; dropping does not take anything back.
+    pub(super) fn submit<'a>(&mut self, requests: impl ExactSizeIterator<Item = &'a Request>) -> Replies {
+        let mut pipeline = Pipeline::with_capacity(requests.len());
+        let mut actions = Vec::with_capacity(requests.len());
+        for request in requests {
+            self.add(&mut pipeline, request);
+            actions.push(request.action);
+        }
+        let mut connection = self.connection.clone();
+        let count = actions.len();
+        Box::pin(async move {
+            match connection.send_packed_commands(&pipeline, 0, count).await {
+                Ok(values) => {
+                    Ok(actions.iter().zip(values).map(|(action, value)| read(*action, value)).collect())
+                }
+                Err(error) => Err(Disconnected {
+                    reason: format!("the connection to Redis broke: {error}").into(),
+                    turned_away: false,
+                }),
+            }
+        })
+    }
+
+    /// The server has forgotten a script (SCRIPT FLUSH, failover): the next request carries its source.
+    pub(super) fn forget(&mut self, action: Action) {
+        self.unloaded[Script::of(action).index()] = true;
+    }
+
+    fn add(&mut self, pipeline: &mut Pipeline, request: &Request) {
+        let script = Script::of(request.action);
+        let unloaded = &mut self.unloaded[script.index()];
+        let command = if *unloaded {
+            *unloaded = false;
+            pipeline.cmd("EVAL").arg(script.source())
+        } else {
+            pipeline.cmd("EVALSHA").arg(script.hash())
+        };
+        command.arg(1).arg(&*request.name).arg(request.token.value());
+        if let Action::Acquire { ttl } | Action::Renew { ttl } = request.action {
+            command.arg(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Script {
+    Acquire,
+    Renew,
+    Release,
+}
+
+impl Script {
+    fn of(action: Action) -> Self {
+        match action {
+            Action::Acquire { .. } => Self::Acquire,
+            Action::Renew { .. } => Self::Renew,
+            Action::Release => Self::Release,
+        }
+    }
+
+    fn index(self) -> usize {
+        match self {
+            Self::Acquire => 0,
+            Self::Renew => 1,
+            Self::Release => 2,
+        }
+    }
+
+    fn source(self) -> &'static str {
+        match self {
+            Self::Acquire => include_str!("scripts/acquire.lua"),
+            Self::Renew => include_str!("scripts/renew.lua"),
+            Self::Release => include_str!("scripts/release.lua"),
+        }
+    }
+
+    fn hash(self) -> &'static str {
+        use std::sync::LazyLock;
+        static HASHES: LazyLock<[String; 3]> = LazyLock::new(|| {
+            [Script::Acquire, Script::Renew, Script::Release]
+                .map(|script| redis::Script::new(script.source()).get_hash().to_owned())
+        });
+        &HASHES[self.index()]
+    }
+}
+
+/// Reads one reply by what was asked. An answer that the scripts cannot give is refused, never guessed at.
+fn read(action: Action, value: Value) -> Reply {
+    match (action, value) {
+        (_, Value::ServerError(error)) => Reply::Refused(refusal(&error)),
+        (Action::Renew { .. } | Action::Release, Value::Int(1)) => Reply::Done,
+        (Action::Renew { .. } | Action::Release, Value::Int(0)) => Reply::NotMine,
+        (Action::Acquire { .. }, Value::Array(parts)) => read_acquire(&parts),
+        (_, other) => nonsense(&other),
+    }
+}
+
+fn read_acquire(parts: &[Value]) -> Reply {
+    match parts {
+        [Value::Int(1)] => Reply::Done,
+        [Value::Int(0), Value::BulkString(value), Value::Int(pttl)] => Reply::Busy(Holder {
+            name: std::str::from_utf8(value).ok().and_then(token::owner_of).map(Arc::from),
+            free_in: u64::try_from(*pttl).ok().map(Duration::from_millis),
+        }),
+        other => nonsense(&Value::Array(other.to_vec())),
+    }
+}
+
+fn nonsense(value: &Value) -> Reply {
+    // The value itself may hold a token: only its kind is told.
+    let kind = match value {
+        Value::Array(_) => "an array",
+        Value::BulkString(_) | Value::SimpleString(_) => "a string",
+        Value::Int(_) => "a number",
+        Value::Nil => "nil",
+        _ => "a value",
+    };
+    Reply::Refused(Refusal::Never(
+        format!("the server answered a lock script with {kind} that the script cannot return").into(),
+    ))
+}
+
+fn refusal(error: &ServerError) -> Refusal {
+    let words = || -> Arc<str> {
+        match error.details() {
+            Some(details) => format!("{} {details}", error.code()).into(),
+            None => error.code().into(),
+        }
+    };
+    match error.code() {
+        "NOSCRIPT" => Refusal::Unloaded,
+        code if is_passing(code) => Refusal::Later(words()),
+        _ => Refusal::Never(words()),
+    }
+}
+
+/// Errors of a server that is starting, failing over or busy: the same request may succeed soon.
+fn is_passing(code: &str) -> bool {
+    matches!(
+        code,
+        "LOADING"
+            | "BUSY"
+            | "MASTERDOWN"
+            | "READONLY"
+            | "TRYAGAIN"
+            | "CLUSTERDOWN"
+            | "MOVED"
+            | "ASK"
+            | "NOREPLICAS"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        assert_eq!(without_credentials("redis://u:p@ss@host:1/0"), "redis://host:1/0");
+        assert_eq!(without_credentials("nonsense"), "nonsense");
+        let error = RedisNode::parse("redis://u:secret@[bad").map(|_| ()).map_err(|error| error.to_string());
+        assert!(matches!(&error, Err(text) if !text.contains("secret")), "{error:?}");
+    }
+}

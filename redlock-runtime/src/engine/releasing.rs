@@ -1,0 +1,118 @@
+//! An attempt that gives back what it has, or may have: tried until the server answers or the key has expired.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::protocol::{Disconnected, Refusal, Reply, Request};
+use super::waiting::jittered;
+use crate::clock::Moment;
+use crate::error::LockError;
+use crate::guard::ReleaseOutcome;
+
+/// Where the outcome of a release goes, when somebody waits for it.
+pub(crate) type Response = oneshot::Sender<Result<ReleaseOutcome, LockError>>;
+
+pub(super) struct Releasing {
+    key: Arc<str>,
+    request: Request,
+    /// By then the key has expired on the server, whatever became of the request.
+    until: Moment,
+    again_at: Option<Moment>,
+    response: Option<(Moment, Response)>,
+    /// A release was sent whose answer never came: it may have been done.
+    repeated: bool,
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// Nothing is left to do.
+    Gone,
+    /// Send it now.
+    Again,
+    /// Wait.
+    Later,
+}
+
+impl Releasing {
+    pub(super) fn new(now: Moment, key: Arc<str>, request: Request, ttl: Duration) -> Self {
+        Self { key, request, until: now.after(ttl), again_at: None, response: None, repeated: false }
+    }
+
+    /// With somebody waiting for the outcome, until `by`; the release itself goes on after that.
+    pub(super) fn answering(mut self, by: Moment, response: Response) -> Self {
+        self.response = Some((by, response));
+        self
+    }
+
+    /// The lock was lost before it could be released.
+    pub(super) fn answer_lost(response: Option<Response>) {
+        if let Some(response) = response {
+            let _ = response.send(Ok(ReleaseOutcome::AlreadyLost));
+        }
+    }
+
+    pub(super) fn request(&self) -> Request {
+        self.request.clone()
+    }
+
+    pub(super) fn due(&self) -> Moment {
+        let answer_by = self.response.as_ref().map(|(by, _)| *by);
+        self.again_at.into_iter().chain(answer_by).fold(self.until, Ord::min)
+    }
+
+    pub(super) fn reply(&mut self, now: Moment, reply: Reply) -> Next {
+        match reply {
+            Reply::Done => self.answer(Ok(ReleaseOutcome::Released)),
+            Reply::NotMine if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
+            Reply::NotMine | Reply::Busy(_) => self.answer(Ok(ReleaseOutcome::AlreadyLost)),
+            Reply::Refused(Refusal::Unloaded) => return Next::Again,
+            Reply::Refused(Refusal::Later(_)) => {
+                self.again_at = Some(now.after(jittered(Duration::from_millis(20))));
+                return Next::Later;
+            }
+            Reply::Refused(Refusal::Never(reason)) => {
+                let error = LockError::unavailable(&self.key, reason);
+                self.answer(Err(error));
+            }
+        }
+        Next::Gone
+    }
+
+    pub(super) fn tick(&mut self, now: Moment, trouble: Option<&Disconnected>) -> Next {
+        if let Some((by, _)) = &self.response
+            && *by <= now
+        {
+            let reason = match trouble {
+                Some(trouble) => Arc::clone(&trouble.reason),
+                None => {
+                    "Redis gave no answer to the release in time; it is tried again until the ttl is over"
+                        .into()
+                }
+            };
+            let error = LockError::unavailable(&self.key, reason);
+            self.answer(Err(error));
+        }
+        if self.until <= now {
+            return Next::Gone;
+        }
+        if self.again_at.is_some_and(|at| at <= now) {
+            self.again_at = None;
+            return Next::Again;
+        }
+        Next::Later
+    }
+
+    pub(super) fn disconnected(&mut self) {
+        self.repeated = true;
+        self.again_at = None;
+    }
+
+    fn answer(&mut self, outcome: Result<ReleaseOutcome, LockError>) {
+        if let Some((_, response)) = self.response.take() {
+            let _ = response.send(outcome);
+        }
+    }
+}

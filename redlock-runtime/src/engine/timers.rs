@@ -1,0 +1,67 @@
+//! When to look at which attempt again. One timer each, removed with its attempt: a service that takes a
+//! hundred thousand locks a second with a ttl of 30 s must not collect three million stale timers.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::Id;
+use crate::clock::Moment;
+
+#[derive(Default)]
+pub(super) struct Timers {
+    due: BTreeSet<(Moment, Id)>,
+    of: HashMap<Id, Moment>,
+}
+
+impl Timers {
+    /// Replaces the timer of `id`; `None` removes it.
+    pub(super) fn set(&mut self, id: Id, at: Option<Moment>) {
+        let old = match at {
+            Some(at) => self.of.insert(id, at),
+            None => self.of.remove(&id),
+        };
+        if let Some(old) = old {
+            self.due.remove(&(old, id));
+        }
+        if let Some(at) = at {
+            self.due.insert((at, id));
+        }
+    }
+
+    pub(super) fn next(&self) -> Option<Moment> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// One attempt whose time has come; its timer is gone.
+    pub(super) fn pop(&mut self, now: Moment) -> Option<Id> {
+        let &(at, id) = self.due.first()?;
+        if at > now {
+            return None;
+        }
+        self.set(id, None);
+        Some(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn one_timer_each_in_order_of_time() {
+        let start = Moment::now();
+        let at = |seconds| Some(start.after(Duration::from_secs(seconds)));
+        let mut timers = Timers::default();
+        timers.set(1, at(5));
+        timers.set(2, at(2));
+        timers.set(1, at(1));
+        timers.set(3, at(3));
+        timers.set(3, None);
+        assert_eq!(timers.next(), at(1));
+        assert_eq!(timers.pop(start), None);
+        let later = start.after(Duration::from_secs(9));
+        assert_eq!([timers.pop(later), timers.pop(later), timers.pop(later)], [Some(1), Some(2), None]);
+        assert!(timers.of.is_empty());
+    }
+}

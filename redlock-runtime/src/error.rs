@@ -1,0 +1,236 @@
+//! What can go wrong, with which key, and what to do; and how a return type carries it.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a lock was not acquired, or not kept.
+///
+/// Each message names the key and the way out; none contains a token.
+///
+/// # Examples
+///
+/// ```
+/// use redlock_runtime::{LockError, LockManager};
+///
+/// # fn main() -> Result<(), LockError> {
+/// let locks = LockManager::connect_blocking("memory://error-example")?;
+/// let _guard = locks.lock("stock:42").acquire_blocking()?;
+///
+/// let error = locks.lock("stock:42").acquire_blocking().unwrap_err();
+/// assert!(matches!(&error, LockError::Busy { key, .. } if &**key == "stock:42"));
+/// assert!(error.to_string().starts_with("`stock:42` is locked by "));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Somebody else has the lock, and the request was for one try (`wait` of zero).
+    #[non_exhaustive]
+    Busy {
+        /// The key, without the prefix.
+        key: Arc<str>,
+        /// Who has it, as far as the server says.
+        holder: Holder,
+    },
+    /// Somebody else had the lock for as long as the request was ready to wait.
+    #[non_exhaustive]
+    TimedOut {
+        /// The key, without the prefix.
+        key: Arc<str>,
+        /// How long the caller waited.
+        waited: Duration,
+        /// Who had it when last seen.
+        holder: Holder,
+    },
+    /// The lock was held and is no longer: the lease ended before it could be renewed, or somebody deleted or
+    /// overwrote the key. The guarded body was stopped before anyone else could enter.
+    #[non_exhaustive]
+    Lost {
+        /// The key, without the prefix.
+        key: Arc<str>,
+    },
+    /// Redis could not be reached, or refused. This is never used for a lock that somebody else holds.
+    #[non_exhaustive]
+    Unavailable {
+        /// The key, without the prefix; `None` while connecting.
+        key: Option<Arc<str>>,
+        /// What happened, in the words of the server or of the operating system.
+        reason: Arc<str>,
+    },
+    /// The key is empty, longer than 1 KiB, or holds control characters. Nothing was sent.
+    #[non_exhaustive]
+    InvalidKey {
+        /// The offending key, shortened, control characters escaped.
+        key: Arc<str>,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A ttl or another parameter is out of range. Nothing was sent.
+    #[non_exhaustive]
+    InvalidRequest {
+        /// The key, without the prefix.
+        key: Arc<str>,
+        /// What is wrong, and what is allowed.
+        reason: Arc<str>,
+    },
+    /// The address of the server cannot be used.
+    #[non_exhaustive]
+    InvalidUrl {
+        /// The address, without user and password.
+        url: Arc<str>,
+        /// What is wrong with it.
+        reason: Arc<str>,
+    },
+    /// There is no process-wide manager: neither [`set_global`](crate::LockManager::set_global) was called nor
+    /// `REDLOCK_URL` or `REDIS_URL` set.
+    NotConfigured,
+}
+
+impl LockError {
+    /// True when somebody else has the lock: [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut).
+    ///
+    /// These are the outcomes for which the attribute's `on_busy` stands in: the job is done elsewhere.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(!redlock_runtime::LockError::NotConfigured.is_busy());
+    /// ```
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::TimedOut { .. })
+    }
+
+    pub(crate) fn unavailable(key: &Arc<str>, reason: impl Into<Arc<str>>) -> Self {
+        Self::Unavailable { key: Some(Arc::clone(key)), reason: reason.into() }
+    }
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy { key, holder } => write!(f, "`{key}` is locked by {holder}"),
+            Self::TimedOut { key, waited, holder } => {
+                write!(f, "gave up on `{key}` after waiting {}: locked by {holder}", Seconds(*waited))
+            }
+            Self::Lost { key } => write!(
+                f,
+                "the lock on `{key}` was lost while it was held: its lease could not be renewed in time, or \
+                 the key was deleted or overwritten"
+            ),
+            Self::Unavailable { key: Some(key), reason } | Self::InvalidRequest { key, reason } => {
+                write!(f, "cannot lock `{key}`: {reason}")
+            }
+            Self::Unavailable { key: None, reason } => write!(f, "cannot connect: {reason}"),
+            Self::InvalidKey { key, reason } => write!(f, "`{key}` cannot be the key of a lock: {reason}"),
+            Self::InvalidUrl { url, reason } => write!(f, "cannot connect to `{url}`: {reason}"),
+            Self::NotConfigured => f.write_str(
+                "no lock manager is configured: call `LockManager::set_global` at startup, or set \
+                 REDLOCK_URL or REDIS_URL",
+            ),
+        }
+    }
+}
+
+impl Error for LockError {}
+
+/// Who holds a lock, as far as the server says. Never its token.
+///
+/// # Examples
+///
+/// ```
+/// use redlock_runtime::{LockError, LockManager};
+///
+/// # fn main() -> Result<(), LockError> {
+/// let locks = LockManager::connect_blocking("memory://holder-example")?;
+/// let _guard = locks.lock("report").acquire_blocking()?;
+/// if let Err(LockError::Busy { holder, .. }) = locks.lock("report").acquire_blocking() {
+///     assert!(holder.name().is_some_and(|name| name.ends_with(&std::process::id().to_string())));
+///     assert!(holder.free_in().is_some());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) free_in: Option<Duration>,
+}
+
+impl Holder {
+    /// `<host>:<pid>` of the holder; `None` when another kind of client holds the lock.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// When the lock is free at the latest, unless it is renewed, as of the last answer; `None` when the key
+    /// has no time to live (a lock that a foreign client took for ever).
+    #[must_use]
+    pub fn free_in(&self) -> Option<Duration> {
+        self.free_in
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name.as_deref().unwrap_or("a client of another kind"))?;
+        match self.free_in {
+            Some(left) => write!(f, " (free in {} unless renewed)", Seconds(left)),
+            None => f.write_str(" (without a time to live: it is free only when it is deleted)"),
+        }
+    }
+}
+
+/// `3.2 s`, or `45 ms` below a second.
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < Duration::from_secs(1) {
+            write!(f, "{} ms", self.0.as_millis())
+        } else {
+            write!(f, "{:.1} s", self.0.as_secs_f64())
+        }
+    }
+}
+
+/// A return type that can carry a lock failure to the caller.
+///
+/// The attribute uses it to turn a [`LockError`] into whatever the annotated function returns. It is
+/// implemented for every `Result<T, E>` with `E: From<LockError>`.
+///
+/// # Examples
+///
+/// ```
+/// use redlock_runtime::{FromLockError, LockError};
+///
+/// enum Outcome { Done, Skipped }
+///
+/// impl FromLockError for Outcome {
+///     fn from_lock_error(_: LockError) -> Self {
+///         Outcome::Skipped
+///     }
+/// }
+/// assert!(matches!(Outcome::from_lock_error(LockError::NotConfigured), Outcome::Skipped));
+/// # let _ = Outcome::Done;
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "the return type `{Self}` cannot carry a lock failure",
+    label = "there is no place for a `LockError` in `{Self}`",
+    note = "return a `Result<_, E>` with `E: From<redlocked::LockError>`, or say what to return instead with \
+            `on_error = |error| ...`"
+)]
+pub trait FromLockError {
+    /// The value that stands for `error`.
+    fn from_lock_error(error: LockError) -> Self;
+}
+
+impl<T, E: From<LockError>> FromLockError for Result<T, E> {
+    fn from_lock_error(error: LockError) -> Self {
+        Err(E::from(error))
+    }
+}

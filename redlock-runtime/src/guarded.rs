@@ -1,0 +1,173 @@
+//! A body that runs under a guard: the future that looks at its lease before each poll, and its sync twin.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use crate::clock::Moment;
+use crate::error::LockError;
+use crate::guard::{GiveBack, LockGuard};
+use crate::lease::Lease;
+use crate::request::{Acquire, LockRequest};
+
+pin_project! {
+    /// A body, polled only while its lease lasts.
+    pub struct UntilLost<F> {
+        #[pin]
+        body: F,
+        lease: Arc<Lease>,
+        // Wakes the task when the lease ends while the body waits for something else.
+        #[pin]
+        ended: WaitForCancellationFutureOwned,
+    }
+}
+
+/// `body`, or [`LockError::Lost`] when the lease is over first. The caller drops the body at once then.
+pub(crate) fn until_lost<F: Future>(lease: &Arc<Lease>, body: F) -> UntilLost<F> {
+    UntilLost { body, lease: Arc::clone(lease), ended: lease.ended().clone().cancelled_owned() }
+}
+
+impl<F: Future> Future for UntilLost<F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let lost = this.lease.remaining(Moment::now()).is_none() || this.ended.poll(cx).is_ready();
+        if lost {
+            return Poll::Ready(Err(LockError::Lost { key: Arc::clone(this.lease.key()) }));
+        }
+        this.body.poll(cx).map(Ok)
+    }
+}
+
+/// How a body becomes a future once the lock is held.
+pub trait Body {
+    /// What it becomes.
+    type Future: Future;
+
+    /// Called once, when the lock is held.
+    fn start(self, guard: &Arc<LockGuard>) -> Self::Future;
+}
+
+/// A future that was made before the lock was asked for, and not polled.
+#[derive(Debug)]
+pub struct Ready<F>(F);
+
+impl<F: Future> Body for Ready<F> {
+    type Future = F;
+
+    fn start(self, _: &Arc<LockGuard>) -> F {
+        self.0
+    }
+}
+
+impl<B: FnOnce(Arc<LockGuard>) -> F, F: Future> Body for B {
+    type Future = F;
+
+    fn start(self, guard: &Arc<LockGuard>) -> F {
+        self(Arc::clone(guard))
+    }
+}
+
+pin_project! {
+    /// Acquire, run, release: the future of an annotated function.
+    ///
+    /// Written by hand because an `async fn` that takes a future stores it twice. Each step replaces the one
+    /// before it, so a dropped `Locked` drops the body first and then gives the lock back.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Locked<B: Body> {
+        #[pin]
+        step: Step<B, B::Future, <B::Future as Future>::Output>,
+    }
+}
+
+pin_project! {
+    #[project = StepProjection]
+    #[project_replace = StepOwned]
+    enum Step<B, F, R> {
+        Acquire { acquire: Acquire, body: Option<B> },
+        // The order of the fields is the order in which they are dropped.
+        Run { #[pin] body: UntilLost<F>, guard: Arc<LockGuard> },
+        Release { outcome: GiveBack, output: Option<R> },
+        Done,
+    }
+}
+
+impl<B: Body> Future for Locked<B> {
+    type Output = Result<<B::Future as Future>::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut step = self.project().step;
+        loop {
+            let next = match step.as_mut().project() {
+                StepProjection::Acquire { acquire, body } => {
+                    match ready!(Pin::new(acquire).poll(cx)) {
+                        Ok(guard) => {
+                            // Gone only if it was polled after its end.
+                            let Some(body) = body.take() else {
+                                return Poll::Pending;
+                            };
+                            let guard = Arc::new(guard);
+                            Step::Run { body: until_lost(guard.lease(), body.start(&guard)), guard }
+                        }
+                        Err(error) => {
+                            step.set(Step::Done);
+                            return Poll::Ready(Err(error));
+                        }
+                    }
+                }
+                StepProjection::Run { body, guard } => match ready!(body.poll(cx)) {
+                    Ok(output) => Step::Release { outcome: guard.give_back(), output: Some(output) },
+                    Err(lost) => {
+                        step.set(Step::Done);
+                        return Poll::Ready(Err(lost));
+                    }
+                },
+                StepProjection::Release { outcome, output } => {
+                    // Whatever came of it: the body's own result is never replaced, and the engine goes on
+                    // releasing by itself.
+                    let _ = ready!(Pin::new(outcome).poll(cx));
+                    let Some(output) = output.take() else {
+                        return Poll::Pending;
+                    };
+                    step.set(Step::Done);
+                    return Poll::Ready(Ok(output));
+                }
+                StepProjection::Done => return Poll::Pending,
+            };
+            step.set(next);
+        }
+    }
+}
+
+/// Runs `body`, a future that has not been polled, under the lock.
+pub fn run<F: Future>(request: LockRequest, body: F) -> Locked<Ready<F>> {
+    Locked { step: Step::Acquire { acquire: request.acquire(), body: Some(Ready(body)) } }
+}
+
+/// Runs the future that `body` makes of the guard under the lock.
+pub fn run_with_guard<B, F>(request: LockRequest, body: B) -> Locked<B>
+where
+    B: FnOnce(Arc<LockGuard>) -> F,
+    F: Future,
+{
+    Locked { step: Step::Acquire { acquire: request.acquire(), body: Some(body) } }
+}
+
+/// Runs a sync body under the lock.
+///
+/// # Errors
+///
+/// As [`LockRequest::run_blocking`].
+pub fn run_blocking<R>(request: LockRequest, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+    request.run_blocking(body)
+}
+
+/// What the attribute's `on_error` makes of a failure. A function, so that a closure's parameter has a type.
+pub fn on_error<R>(error: LockError, handler: impl FnOnce(LockError) -> R) -> R {
+    handler(error)
+}

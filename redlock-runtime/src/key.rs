@@ -1,0 +1,161 @@
+//! Keys: rendered from a template so that two argument lists never meet in one key, and validated.
+
+use std::cell::Cell;
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use crate::error::LockError;
+
+/// Longer keys slow the server down for everybody.
+const MAX_BYTES: usize = 1024;
+
+/// Checks what every key must be: not empty, at most 1 KiB with its prefix, no control characters.
+pub(crate) fn validate(prefix: &str, key: &str) -> Result<(), LockError> {
+    let reason = if key.is_empty() {
+        "it is empty"
+    } else if prefix.len() + key.len() > MAX_BYTES {
+        "it is longer than 1 KiB with its prefix; hash the long part"
+    } else if key.chars().any(char::is_control) {
+        "it holds control characters"
+    } else {
+        return Ok(());
+    };
+    let shown: Arc<str> = key.chars().take(64).flat_map(char::escape_debug).collect::<String>().into();
+    Err(LockError::InvalidKey { key: shown, reason })
+}
+
+/// A key given as an expression is taken as it is.
+#[doc(hidden)]
+pub fn key<K: AsRef<str> + ?Sized>(key: &K) -> String {
+    key.as_ref().to_owned()
+}
+
+/// Renders a key from a format string whose interpolated values are escaped.
+///
+/// The values announce themselves to the writer while they are formatted; what they write is
+/// percent-escaped for `:` `{` `}` `%` and control characters. So the literal and the format specs stay the
+/// user's own, and `"{a}:{b}"` never renders `("x:y", "z")` and `("x", "y:z")` to the same key.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct KeyTemplate {
+    inside_value: Cell<bool>,
+}
+
+impl KeyTemplate {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// `value`, to be written by [`render`](Self::render) of the same template.
+    pub fn escape<'a, T: ?Sized>(&'a self, value: &'a T) -> Escaped<'a, T> {
+        Escaped { inside_value: &self.inside_value, value }
+    }
+
+    /// The key. A value whose formatting fails ends the key early; only a broken `Display` does that.
+    #[must_use]
+    pub fn render(&self, text: fmt::Arguments<'_>) -> String {
+        let mut writer = EscapingWriter { key: String::with_capacity(48), inside_value: &self.inside_value };
+        if writer.write_fmt(text).is_err() {
+            // An empty key is refused with `InvalidKey`: better no lock than one for the wrong thing.
+            return String::new();
+        }
+        writer.key
+    }
+}
+
+struct EscapingWriter<'a> {
+    key: String,
+    inside_value: &'a Cell<bool>,
+}
+
+impl Write for EscapingWriter<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if !self.inside_value.get() {
+            self.key.push_str(text);
+            return Ok(());
+        }
+        for char in text.chars() {
+            if matches!(char, ':' | '{' | '}' | '%') || char.is_control() {
+                for byte in char.encode_utf8(&mut [0; 4]).bytes() {
+                    write!(self.key, "%{byte:02X}")?;
+                }
+            } else {
+                self.key.push(char);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value on its way into a key; formats as the value does, with the caller's format spec.
+#[doc(hidden)]
+pub struct Escaped<'a, T: ?Sized> {
+    inside_value: &'a Cell<bool>,
+    value: &'a T,
+}
+
+macro_rules! forward {
+    ($($format:ident)*) => {$(
+        impl<T: fmt::$format + ?Sized> fmt::$format for Escaped<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.inside_value.set(true);
+                let written = self.value.fmt(f);
+                self.inside_value.set(false);
+                written
+            }
+        }
+    )*};
+}
+
+forward!(Display Debug LowerHex UpperHex Octal Binary LowerExp UpperExp);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_argument_lists_never_meet_in_one_key() {
+        let render = |a: &str, b: &str| {
+            let key = KeyTemplate::new();
+            key.render(format_args!("{a}:{b}", a = key.escape(a), b = key.escape(b)))
+        };
+        assert_eq!(render("x", "y"), "x:y");
+        assert_eq!(render("x:y", "z"), "x%3Ay:z");
+        assert_eq!(render("x", "y:z"), "x:y%3Az");
+        assert_eq!(render("x%3Ay", "z"), "x%253Ay:z");
+        assert_eq!(render("{", "}\n\u{85}"), "%7B:%7D%0A%C2%85");
+        assert_eq!(render("grün", "日本"), "grün:日本");
+    }
+
+    #[test]
+    fn the_format_spec_is_the_users() {
+        let key = KeyTemplate::new();
+        let (n, name) = (7, "a:b");
+        assert_eq!(key.render(format_args!("{{}}{n:04}/{n:#x}", n = key.escape(&n))), "{}0007/0x7");
+        assert_eq!(key.render(format_args!("{name:?}", name = key.escape(name))), "\"a%3Ab\"");
+        assert_eq!(key.render(format_args!("{name:_>5}", name = key.escape(name))), "__a%3Ab");
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_formatted_gives_no_key() {
+        struct Broken;
+        impl fmt::Display for Broken {
+            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                Err(fmt::Error)
+            }
+        }
+        let key = KeyTemplate::new();
+        assert_eq!(key.render(format_args!("a:{b}", b = key.escape(&Broken))), "");
+    }
+
+    #[test]
+    fn bad_keys_are_named_and_refused() {
+        let long = "x".repeat(1020);
+        for (key, reason) in [("", "empty"), (long.as_str(), "1 KiB"), ("a\nb", "control")] {
+            let refused = validate("lock:", key).map_err(|error| error.to_string());
+            assert!(matches!(&refused, Err(text) if text.contains(reason)), "{refused:?}");
+        }
+        assert_eq!(validate("lock:", &long[..1019]), Ok(()));
+    }
+}

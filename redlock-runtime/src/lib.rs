@@ -1,0 +1,36 @@
+//! The runtime of [`redlocked`](https://docs.rs/redlocked): policy and I/O behind `#[distributed_lock]`.
+//!
+//! Depend on `redlocked`, which re-exports everything here together with the attribute. The parts:
+//!
+//! * [`LockManager`] owns one engine thread and its connection; it is cheap to clone.
+//! * [`LockRequest`] is what you ask for: key, ttl, wait. It is acquired, or runs a body.
+//! * [`LockGuard`] is a held lock: it is renewed until it is released or dropped.
+//! * [`LockError`] says what went wrong, with which key, and what to do.
+
+mod blocking;
+mod clock;
+mod engine;
+mod error;
+mod guard;
+mod guarded;
+mod key;
+mod lease;
+mod manager;
+mod memory;
+mod request;
+mod sync_return;
+mod token;
+
+pub use error::{FromLockError, Holder, LockError};
+pub use guard::{LockGuard, ReleaseOutcome};
+pub use manager::{LockManager, LockManagerBuilder};
+pub use request::{Acquire, LockRequest};
+
+/// What the attribute's expansion calls. Not part of the public API: it changes without notice.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::guarded::{Body, Locked, Ready, UntilLost, on_error, run, run_blocking, run_with_guard};
+    pub use crate::key::{Escaped, KeyTemplate, key};
+    pub use crate::request::lock;
+    pub use crate::sync_return::*;
+}

@@ -1,0 +1,361 @@
+//! [`LockManager`]: one engine and the way to its node; and the process-wide default.
+
+use std::env;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::blocking::block_on;
+use crate::engine::{Command, Engine, Node, RedisNode};
+use crate::error::LockError;
+use crate::memory::MemoryNode;
+use crate::request::LockRequest;
+
+/// The entry point: connects to Redis and hands out [`LockRequest`]s.
+///
+/// A manager owns one background thread with one connection of its own, however many locks are held or waited
+/// for. It is cheap to clone; the thread ends when the last clone and the last guard are gone and everything
+/// has been released.
+///
+/// | URL | |
+/// | --- | --- |
+/// | `redis://[user:password@]host[:port][/db]` | a Redis server, 6 or newer recommended |
+/// | `redis+unix:///path/to/redis.sock` | the same through a unix socket |
+/// | `memory://[name]` | inside this process, for tests and first steps: same protocol, no server |
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use redlock_runtime::{LockError, LockManager};
+///
+/// # fn main() -> Result<(), LockError> {
+/// let locks = LockManager::connect_blocking("memory://manager-example")?;
+/// let guard = locks.lock("stock:42").ttl(Duration::from_secs(10)).acquire_blocking()?;
+/// assert!(guard.is_held());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct LockManager {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    engine: Arc<Engine>,
+    prefix: String,
+    io_timeout: Duration,
+}
+
+static GLOBAL: RwLock<Option<LockManager>> = RwLock::new(None);
+
+/// Where the process-wide manager connects to when nobody called `set_global`, in this order.
+const ENVIRONMENT: [&str; 2] = ["REDLOCK_URL", "REDIS_URL"];
+
+impl LockManager {
+    /// Connects to the server at `url`.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidUrl`] for an address that cannot be used, [`LockError::Unavailable`] when the server
+    /// cannot be reached or turns us away (wrong password …), in its own words.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives the connection up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// use redlock_runtime::LockManager;
+    ///
+    /// let locks = LockManager::connect("memory://").await?;
+    /// locks.set_global();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        Self::builder(url).connect().await
+    }
+
+    /// [`connect`](Self::connect) for code without a runtime; blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// use redlock_runtime::{LockError, LockManager};
+    ///
+    /// let _locks = LockManager::connect_blocking("memory://")?;
+    /// let refused = LockManager::connect_blocking("ftp://example.com");
+    /// assert!(matches!(refused, Err(LockError::InvalidUrl { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_blocking(url: &str) -> Result<Self, LockError> {
+        Self::builder(url).connect_blocking()
+    }
+
+    /// A manager for `url` with other settings than the default ones.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// use redlock_runtime::LockManager;
+    ///
+    /// let locks = LockManager::builder("memory://").prefix("shop:lock:").connect_blocking()?;
+    /// # let _ = locks;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(url: impl Into<String>) -> LockManagerBuilder {
+        LockManagerBuilder { url: url.into(), prefix: "lock:".to_owned(), io_timeout: Duration::from_secs(1) }
+    }
+
+    /// Makes this the process-wide manager, which annotated functions use unless they name another one.
+    /// Replaces an earlier one; locks that it holds stay held.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// use redlock_runtime::LockManager;
+    ///
+    /// LockManager::connect_blocking("memory://")?.set_global();
+    /// LockManager::global()?.lock("cron:nightly").acquire_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_global(&self) {
+        *GLOBAL.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
+    }
+
+    /// The process-wide manager: the one given to [`set_global`](Self::set_global), else one for the address in
+    /// the environment variable `REDLOCK_URL` or `REDIS_URL`, started at the first use. It does not wait for the
+    /// connection.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NotConfigured`] when there is neither; [`LockError::InvalidUrl`] when the address in the
+    /// environment cannot be used. There is no silent fallback.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use redlock_runtime::{LockError, LockManager};
+    ///
+    /// match LockManager::global() {
+    ///     Ok(_) | Err(LockError::NotConfigured) => {}
+    ///     Err(other) => panic!("{other}"),
+    /// }
+    /// ```
+    pub fn global() -> Result<Self, LockError> {
+        if let Some(manager) = &*GLOBAL.read().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(manager.clone());
+        }
+        let mut global = GLOBAL.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(manager) = &*global {
+            return Ok(manager.clone());
+        }
+        let url = ENVIRONMENT.iter().filter_map(|name| env::var(name).ok()).find(|url| !url.is_empty());
+        let manager = Self::builder(url.ok_or(LockError::NotConfigured)?).start()?;
+        *global = Some(manager.clone());
+        Ok(manager)
+    }
+
+    /// Asks for the lock named `key`; nothing is sent before it is acquired. The key on the server is the
+    /// prefix, `lock:` by default, followed by `key`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// use redlock_runtime::LockManager;
+    ///
+    /// let locks = LockManager::connect_blocking("memory://")?;
+    /// let sum = locks.lock("sum").run_blocking(|_guard| 1 + 1)?;
+    /// assert_eq!(sum, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock(&self, key: impl Into<String>) -> LockRequest {
+        LockRequest::new(Some(self.clone()), key.into())
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.shared.engine
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.shared.prefix
+    }
+
+    pub(crate) fn io_timeout(&self) -> Duration {
+        self.shared.io_timeout
+    }
+
+    async fn connected(self) -> Result<Self, LockError> {
+        let (caller, outcome) = oneshot::channel();
+        self.engine().send(Command::Connected { caller });
+        match outcome.await {
+            Ok(Ok(())) => Ok(self),
+            Ok(Err(trouble)) => Err(LockError::Unavailable { key: None, reason: trouble.reason }),
+            Err(_) => Err(LockError::Unavailable { key: None, reason: ENGINE_GONE.into() }),
+        }
+    }
+}
+
+/// What a caller hears when the engine's thread has died. No way to it is known.
+pub(crate) const ENGINE_GONE: &str = "the thread of this lock manager has ended; connect a new one";
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockManager").field("prefix", &self.shared.prefix).finish_non_exhaustive()
+    }
+}
+
+/// Settings of a [`LockManager`].
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), redlock_runtime::LockError> {
+/// use std::time::Duration;
+/// use redlock_runtime::LockManager;
+///
+/// let locks = LockManager::builder("memory://")
+///     .prefix("shop:")
+///     .io_timeout(Duration::from_millis(200))
+///     .connect_blocking()?;
+/// # let _ = locks;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a builder does nothing until it is connected"]
+pub struct LockManagerBuilder {
+    url: String,
+    prefix: String,
+    io_timeout: Duration,
+}
+
+impl LockManagerBuilder {
+    /// What every key on the server starts with; `lock:` by default. It may be empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = redlock_runtime::LockManager::builder("memory://").prefix("shop:lock:");
+    /// # let _ = builder;
+    /// ```
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// How long the server may take to answer, or to accept a connection, before the connection is replaced; one
+    /// second by default. A request with `wait` zero fails after this time at the latest.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let builder = redlock_runtime::LockManager::builder("memory://").io_timeout(Duration::from_millis(200));
+    /// # let _ = builder;
+    /// ```
+    pub fn io_timeout(mut self, timeout: Duration) -> Self {
+        self.io_timeout = timeout;
+        self
+    }
+
+    /// Connects, and waits until that has succeeded or failed.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockManager::connect`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives the connection up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// let locks = redlock_runtime::LockManager::builder("memory://").prefix("shop:").connect().await?;
+    /// # let _ = locks;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(self) -> Result<LockManager, LockError> {
+        self.start()?.connected().await
+    }
+
+    /// [`connect`](Self::connect) for code without a runtime; blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockManager::connect`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// let locks = redlock_runtime::LockManager::builder("memory://").connect_blocking()?;
+    /// # let _ = locks;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_blocking(self) -> Result<LockManager, LockError> {
+        block_on(self.connect())
+    }
+
+    /// Connects in the background: a service can start while Redis is down, and its locks report
+    /// [`LockError::Unavailable`] until it is up.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidUrl`]; [`LockError::Unavailable`] when no thread can be started.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// let locks = redlock_runtime::LockManager::builder("memory://").start()?;
+    /// # let _ = locks;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start(self) -> Result<LockManager, LockError> {
+        let node = match self.url.strip_prefix("memory://") {
+            Some(name) => Node::Memory(MemoryNode::named(name)),
+            None => Node::Redis(Box::new(RedisNode::parse(&self.url)?)),
+        };
+        let engine = Engine::start(node, self.io_timeout).map_err(|error| LockError::Unavailable {
+            key: None,
+            reason: format!("the thread of the lock manager cannot be started: {error}").into(),
+        })?;
+        let shared = Shared { engine: Arc::new(engine), prefix: self.prefix, io_timeout: self.io_timeout };
+        Ok(LockManager { shared: Arc::new(shared) })
+    }
+}
+
+impl fmt::Debug for LockManagerBuilder {
+    /// Without the URL, which may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockManagerBuilder")
+            .field("prefix", &self.prefix)
+            .field("io_timeout", &self.io_timeout)
+            .finish_non_exhaustive()
+    }
+}

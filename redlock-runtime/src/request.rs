@@ -1,0 +1,389 @@
+//! [`LockRequest`]: what is asked for, and the ways to get it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::blocking::block_on;
+use crate::clock::Moment;
+use crate::engine::{Ask, Command, Engine, Id};
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::guarded::until_lost;
+use crate::key;
+use crate::lease::{Lease, MAX_TTL_MS, MIN_TTL};
+use crate::manager::{ENGINE_GONE, LockManager};
+use crate::token::{self, Token};
+
+/// A lock that is asked for: which key, how long it outlives a vanished holder, how long to wait for it.
+///
+/// Nothing is sent before it is acquired. Made by [`LockManager::lock`].
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock_runtime::LockError> {
+/// use std::time::Duration;
+/// use redlock_runtime::LockManager;
+///
+/// let locks = LockManager::connect("memory://request-example").await?;
+/// let request = locks.lock("stock:42").ttl(Duration::from_secs(10)).wait(Duration::from_secs(5));
+/// let guard = request.acquire().await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a request does nothing until it is acquired or run"]
+pub struct LockRequest {
+    /// `None`: the process-wide one, looked up when it is acquired.
+    manager: Option<LockManager>,
+    key: String,
+    ttl: Duration,
+    /// `None`: for ever.
+    wait: Option<Duration>,
+    renew: bool,
+}
+
+/// A lock on the process-wide manager.
+#[doc(hidden)]
+pub fn lock(key: String) -> LockRequest {
+    LockRequest::new(None, key)
+}
+
+impl LockRequest {
+    pub(crate) fn new(manager: Option<LockManager>, key: String) -> Self {
+        Self { manager, key, ttl: Duration::from_secs(30), wait: Some(Duration::ZERO), renew: true }
+    }
+
+    /// How long the lock outlives a holder that has vanished; 30 s by default, at least 10 ms. It does not limit
+    /// the holder: the lock is renewed every third of this time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://ttl-example")?;
+    /// let guard = locks.lock("report").ttl(Duration::from_secs(5)).acquire_blocking()?;
+    /// assert!(guard.remaining() <= Duration::from_secs(5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// The longest to wait for the lock, over retries, reconnects and I/O; zero by default, which is one try.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://wait-example")?;
+    /// let _held = locks.lock("report").acquire_blocking()?;
+    /// let error = locks.lock("report").wait(Duration::from_millis(20)).acquire_blocking().unwrap_err();
+    /// assert!(error.is_busy());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Waits until the lock is acquired, also while Redis is down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://forever-example")?;
+    /// let guard = locks.lock("leader").wait_forever().acquire_blocking()?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait_forever(mut self) -> Self {
+        self.wait = None;
+        self
+    }
+
+    /// Whether the lock is renewed while it is held; true by default. Without renewal it is lost when the ttl has
+    /// passed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlock_runtime::LockManager::connect("memory://renew-example").await?;
+    /// let guard = locks.lock("burst").ttl(Duration::from_millis(20)).renew(false).acquire().await?;
+    /// guard.lost().await;
+    /// assert!(!guard.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn renew(mut self, renew: bool) -> Self {
+        self.renew = renew;
+        self
+    }
+
+    /// Acquires the lock. On any executor; no runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`] at once when `wait` is zero and somebody else has the lock, [`LockError::TimedOut`]
+    /// after `wait`; [`LockError::Unavailable`] when Redis could not be reached within `wait` (at once for a `wait`
+    /// of zero) or refused; [`LockError::InvalidKey`], [`LockError::InvalidRequest`] and
+    /// [`LockError::NotConfigured`] before anything is sent.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future can be dropped at any time: what has been acquired, or may still be, is released.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # let locks = redlock_runtime::LockManager::connect("memory://acquire-example").await?;
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// assert!(guard.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire(self) -> Acquire {
+        Acquire { step: Step::New(self) }
+    }
+
+    /// [`acquire`](Self::acquire) with one try, whatever [`wait`](Self::wait) says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # let locks = redlock_runtime::LockManager::connect("memory://try-example").await?;
+    /// let _guard = locks.lock("stock:42").try_acquire().await?;
+    /// assert!(locks.lock("stock:42").try_acquire().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn try_acquire(self) -> Acquire {
+        self.wait(Duration::ZERO).acquire()
+    }
+
+    /// [`acquire`](Self::acquire) for sync code: parks this thread.
+    ///
+    /// It needs no runtime. On a worker of a multi-thread tokio runtime the worker's other tasks are moved away
+    /// first; on a current-thread runtime they stand still meanwhile, so do not wait there for a lock that another
+    /// task of the same runtime holds.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    ///
+    /// On a multi-thread tokio runtime inside a `LocalSet`, where tokio allows no blocking.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://blocking-example")?;
+    /// let guard = locks.lock("stock:42").acquire_blocking()?;
+    /// guard.release_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire_blocking(self) -> Result<LockGuard, LockError> {
+        block_on(self.acquire())
+    }
+
+    /// Acquires the lock, runs `body`, and releases it.
+    ///
+    /// Before each poll of the body its lease is checked: when the lease cannot be renewed in time, the body is
+    /// dropped before the server may give the lock to somebody else.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the body was stopped. The result of a body that
+    /// ran to its end is never replaced: a release that fails is tried again in the background until the ttl has
+    /// passed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body first, then releases the lock in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # let locks = redlock_runtime::LockManager::connect("memory://run-example").await?;
+    /// let pages = locks.lock("report").run(async |guard| guard.key().len()).await?;
+    /// assert_eq!(pages, 6);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run<R>(self, body: impl AsyncFnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+        let guard = self.acquire().await?;
+        let output = until_lost(guard.lease(), body(&guard)).await?;
+        // The body is done and its result stands; the engine goes on releasing by itself.
+        let _ = guard.release().await;
+        Ok(output)
+    }
+
+    /// [`run`](Self::run) for sync code: parks this thread while it waits.
+    ///
+    /// A sync body cannot be stopped when the lease is lost; a long one asks [`LockGuard::is_held`].
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    ///
+    /// As [`acquire_blocking`](Self::acquire_blocking).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://run-blocking-example")?;
+    /// let left = locks.lock("stock:42").run_blocking(|_guard| 41)?;
+    /// assert_eq!(left, 41);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_blocking<R>(self, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+        let guard = self.acquire_blocking()?;
+        let output = body(&guard);
+        // As in `run`.
+        let _ = guard.release_blocking();
+        Ok(output)
+    }
+
+    /// Checks everything, registers the attempt and sends it off.
+    fn start(self) -> Result<Step, LockError> {
+        let manager = match self.manager {
+            Some(manager) => manager,
+            None => LockManager::global()?,
+        };
+        key::validate(manager.prefix(), &self.key)?;
+        let key: Arc<str> = self.key.into();
+        check_ttl(&key, self.ttl)?;
+        let token = Token::random().map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
+        let started = Moment::now();
+        let one_try = self.wait == Some(Duration::ZERO);
+        let limit = if one_try { Some(manager.io_timeout()) } else { self.wait };
+        let (caller, outcome) = oneshot::channel();
+        let ask = Ask {
+            name: format!("{}{key}", manager.prefix()).into(),
+            key,
+            ttl: self.ttl,
+            renew: self.renew,
+            one_try,
+            started,
+            gives_up_at: limit.map(|limit| started.after(limit)),
+            caller: Some(caller),
+        };
+        let engine = Arc::clone(manager.engine());
+        let id = engine.new_id();
+        let key = Arc::clone(&ask.key);
+        engine.send(Command::Acquire { id, ask, token });
+        Ok(Step::Asked { engine, id, key, outcome })
+    }
+}
+
+pub(crate) fn check_ttl(key: &Arc<str>, ttl: Duration) -> Result<(), LockError> {
+    if ttl >= MIN_TTL && ttl.as_millis() <= u128::from(MAX_TTL_MS) {
+        return Ok(());
+    }
+    let reason = format!("a ttl of {ttl:?} is out of range; it must be at least 10 ms and below 2^53 ms");
+    Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
+}
+
+/// The future of [`LockRequest::acquire`]. Dropping it releases what it may have acquired.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock_runtime::LockError> {
+/// # let locks = redlock_runtime::LockManager::connect("memory://acquire-type-example").await?;
+/// let acquire: redlock_runtime::Acquire = locks.lock("stock:42").acquire();
+/// let guard = acquire.await?;
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Acquire {
+    step: Step,
+}
+
+enum Step {
+    New(LockRequest),
+    Asked {
+        engine: Arc<Engine>,
+        id: Id,
+        key: Arc<str>,
+        outcome: oneshot::Receiver<Result<Arc<Lease>, LockError>>,
+    },
+    Done,
+}
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::New(request) => request.fmt(f),
+            Self::Asked { key, .. } => f.debug_struct("Asked").field("key", key).finish_non_exhaustive(),
+            Self::Done => f.write_str("Done"),
+        }
+    }
+}
+
+impl Future for Acquire {
+    type Output = Result<LockGuard, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Step::New(_) = self.step
+            && let Step::New(request) = std::mem::replace(&mut self.step, Step::Done)
+        {
+            self.step = request.start()?;
+        }
+        // As with an `async` block, polling again after the end never completes; it does not panic.
+        let Step::Asked { outcome, .. } = &mut self.step else {
+            return Poll::Pending;
+        };
+        let outcome = ready!(Pin::new(outcome).poll(cx));
+        let Step::Asked { engine, id, key, .. } = std::mem::replace(&mut self.step, Step::Done) else {
+            return Poll::Pending;
+        };
+        Poll::Ready(match outcome {
+            Ok(Ok(lease)) => Ok(LockGuard::new(engine, id, lease)),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(LockError::unavailable(&key, ENGINE_GONE)),
+        })
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        if let Step::Asked { engine, id, .. } = &self.step {
+            engine.send(Command::Abandon { id: *id });
+        }
+    }
+}

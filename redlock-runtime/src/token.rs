@@ -1,0 +1,83 @@
+//! Tokens: the unguessable value that proves ownership, and the owner that everybody may see.
+//!
+//! The value of a lock's key is `<22 characters of base64url>@<host>:<pid>`: 132 random bits, and behind the
+//! `@` who it is. The random part is a secret; it is never shown, logged or put into an error.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+/// The value that this process writes into a lock's key for one attempt. Fresh for each, never reused.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Token(Arc<str>);
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const SECRET_LENGTH: usize = 22;
+
+static HOST: LazyLock<String> = LazyLock::new(|| {
+    let host = gethostname::gethostname().to_string_lossy().into_owned();
+    let clean: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || "-._".contains(*c)).collect();
+    if clean.is_empty() { "unknown-host".to_owned() } else { clean }
+});
+
+/// `<host>:<pid>` of this process. The pid is asked for each time: it changes in a forked child.
+pub(crate) fn own_name() -> String {
+    format!("{}:{}", *HOST, std::process::id())
+}
+
+impl Token {
+    /// A fresh token, from the operating system's random source.
+    pub(crate) fn random() -> Result<Self, getrandom::Error> {
+        let mut random = [0_u8; SECRET_LENGTH];
+        getrandom::fill(&mut random)?;
+        let mut value = String::with_capacity(64);
+        value.extend(random.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 63)])));
+        value.push('@');
+        value.push_str(&own_name());
+        Ok(Self(value.into()))
+    }
+
+    /// What is written into the key.
+    pub(crate) fn value(&self) -> &str {
+        &self.0
+    }
+}
+
+/// In words, for an error: without random numbers there is no token, and without a token no lock.
+pub(crate) fn no_random(error: getrandom::Error) -> String {
+    format!("the operating system gave no random numbers for a token: {error}")
+}
+
+/// The public part of a lock's value: `<host>:<pid>`, or `None` when another kind of client wrote it.
+pub(crate) fn owner_of(value: &str) -> Option<&str> {
+    let (secret, owner) = value.split_once('@')?;
+    let ours = secret.len() == SECRET_LENGTH && secret.bytes().all(|byte| ALPHABET.contains(&byte));
+    (ours && !owner.is_empty()).then_some(owner)
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_shows_its_owner_and_hides_its_secret() -> Result<(), getrandom::Error> {
+        let token = Token::random()?;
+        let other = Token::random()?;
+        assert_ne!(token.value(), other.value());
+        assert_eq!(owner_of(token.value()), Some(own_name().as_str()));
+        assert_eq!(format!("{token:?}"), "Token(..)");
+        Ok(())
+    }
+
+    #[test]
+    fn a_foreign_value_has_no_owner_and_is_never_shown() {
+        for value in ["", "x", "secret@", "c0ffee@host:1", "0123456789012345678901"] {
+            assert_eq!(owner_of(value), None, "{value}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! A distributed lock in one line.
+
+pub use redlock_macros::distributed_lock;
+pub use redlock_runtime::{
+    Acquire, FromLockError, Holder, LockError, LockGuard, LockManager, LockManagerBuilder,
+    LockRequest, ReleaseOutcome,
+};
+
+#[doc(hidden)]
+pub use redlock_runtime::__private;

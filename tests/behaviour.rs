@@ -1,0 +1,400 @@
+//! What every backend must do: the same suite on `memory://` and on a real Redis server.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use redlocked::{LockError, LockManager, ReleaseOutcome};
+use support::{LIMIT, RedisServer, eventually, unique};
+
+/// Where the locks of one test live.
+struct Backend {
+    url: String,
+    server: Option<RedisServer>,
+}
+
+impl Backend {
+    fn memory() -> Self {
+        Self { url: format!("memory://{}", unique("behaviour")), server: None }
+    }
+
+    fn redis() -> Self {
+        let server = RedisServer::start();
+        Self { url: server.url(), server: Some(server) }
+    }
+
+    /// A manager of its own, as another process would have.
+    fn manager(&self) -> LockManager {
+        LockManager::connect_blocking(&self.url).unwrap()
+    }
+
+    /// Nothing may be left behind: looked at directly on a server, by trying on `memory://`.
+    fn assert_no_lock_left(&self, key: &str) {
+        match &self.server {
+            Some(server) => eventually("no key is left", || server.keys().is_empty()),
+            None => {
+                let probe = self.manager();
+                eventually("the lock is free", || probe.lock(key).acquire_blocking().is_ok());
+            }
+        }
+    }
+}
+
+macro_rules! on_both_backends {
+    ($($test:ident)*) => {
+        mod memory {
+            $(#[test] fn $test() { super::$test(&super::Backend::memory()); })*
+        }
+        mod redis {
+            $(#[test] fn $test() { super::$test(&super::Backend::redis()); })*
+        }
+    };
+}
+
+on_both_backends! {
+    one_holder_at_a_time
+    a_waiter_gets_it_after_the_release
+    a_waiter_gives_up_after_its_wait_and_names_the_key
+    dropping_a_guard_releases
+    a_panic_in_the_body_releases
+    a_caller_dropped_at_any_poll_leaves_nothing
+    a_body_dropped_in_the_middle_is_gone_before_the_lock_is
+    a_body_longer_than_its_ttl_keeps_the_lock
+    a_body_does_not_run_past_its_lease
+    without_renewal_a_guard_hears_of_the_end
+    extend_moves_the_end
+    a_late_release_never_frees_the_next_holder
+    waiters_of_one_process_are_served_in_order
+    two_managers_exclude_each_other
+    a_guard_outlives_its_runtime_and_its_manager
+    sync_callers_work_inside_every_runtime
+    sync_callers_work_after_the_task_has_spent_its_budget
+    bad_requests_are_refused_before_anything_is_sent
+    prefixes_separate_applications
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn one_holder_at_a_time(backend: &Backend) {
+    let (a, b) = (backend.manager(), backend.manager());
+    let guard = a.lock("k").acquire_blocking().unwrap();
+    for manager in [&a, &b] {
+        let error = manager.lock("k").acquire_blocking().unwrap_err();
+        assert!(matches!(&error, LockError::Busy { key, .. } if &**key == "k"), "{error:?}");
+        let me = format!(":{}", std::process::id());
+        assert!(error.to_string().contains(&me), "says who has it: {error}");
+    }
+    drop(b.lock("other").acquire_blocking().unwrap());
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    drop(b.lock("k").acquire_blocking().unwrap());
+}
+
+fn a_waiter_gets_it_after_the_release(backend: &Backend) {
+    let (a, b) = (backend.manager(), backend.manager());
+    let guard = a.lock("k").acquire_blocking().unwrap();
+    let waiter = std::thread::spawn(move || b.lock("k").wait(LIMIT).acquire_blocking().map(drop));
+    // The order of the two does not matter: the waiter gets it in both.
+    guard.release_blocking().unwrap();
+    waiter.join().unwrap().unwrap();
+}
+
+fn a_waiter_gives_up_after_its_wait_and_names_the_key(backend: &Backend) {
+    let (a, b) = (backend.manager(), backend.manager());
+    let _guard = a.lock("stock:42").acquire_blocking().unwrap();
+    for manager in [&a, &b] {
+        let start = Instant::now();
+        let error = manager.lock("stock:42").wait(SECOND / 5).acquire_blocking().unwrap_err();
+        assert!(start.elapsed() >= SECOND / 5, "waits as long as it was told to");
+        assert!(matches!(&error, LockError::TimedOut { waited, .. } if *waited >= SECOND / 5), "{error:?}");
+        assert!(error.to_string().contains("`stock:42`"), "{error}");
+    }
+}
+
+fn dropping_a_guard_releases(backend: &Backend) {
+    let locks = backend.manager();
+    drop(locks.lock("k").acquire_blocking().unwrap());
+    // The release was sent before this is, on the same connection.
+    drop(locks.lock("k").acquire_blocking().unwrap());
+    backend.assert_no_lock_left("k");
+}
+
+fn a_panic_in_the_body_releases(backend: &Backend) {
+    let locks = backend.manager();
+    let body = || locks.lock("k").run_blocking(|_| -> u32 { panic!("on purpose") });
+    assert!(catch_unwind(AssertUnwindSafe(body)).is_err());
+    let async_body = || runtime().block_on(locks.lock("k").run(async |_| -> u32 { panic!("on purpose") }));
+    assert!(catch_unwind(AssertUnwindSafe(async_body)).is_err());
+    backend.assert_no_lock_left("k");
+}
+
+/// Drops the future of a locked call after 0, 1, 2 … 20 polls, again and again.
+fn a_caller_dropped_at_any_poll_leaves_nothing(backend: &Backend) {
+    let locks = backend.manager();
+    let finished = runtime().block_on(async {
+        let mut finished = 0;
+        for round in 0..1000 {
+            let call = locks.lock("k").wait(LIMIT).run(async |_| {
+                for _ in 0..12 {
+                    tokio::task::yield_now().await;
+                }
+            });
+            let mut call = pin!(call);
+            let mut polls_left = round % 21;
+            let done = poll_fn(|cx| {
+                if polls_left == 0 {
+                    return Poll::Ready(false);
+                }
+                polls_left -= 1;
+                if round % 2 == 0 {
+                    // Polled without a reason: dropped while its requests are still on their way.
+                    cx.waker().wake_by_ref();
+                }
+                call.as_mut().poll(cx).map(|outcome| outcome.is_ok())
+            });
+            finished += u32::from(done.await);
+        }
+        finished
+    });
+    assert!(finished > 0, "some rounds get to the end");
+    // All abandoned attempts are over: the next one gets it without waiting for any ttl.
+    drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+    backend.assert_no_lock_left("k");
+}
+
+fn a_body_dropped_in_the_middle_is_gone_before_the_lock_is(backend: &Backend) {
+    struct Inside<'a>(&'a AtomicBool);
+    impl Drop for Inside<'_> {
+        fn drop(&mut self) {
+            self.0.store(false, Ordering::SeqCst);
+        }
+    }
+
+    let (locks, probe) = (backend.manager(), backend.manager());
+    let inside = AtomicBool::new(false);
+    runtime().block_on(async {
+        let call = locks.lock("k").run(async |_| {
+            inside.store(true, Ordering::SeqCst);
+            let _inside = Inside(&inside);
+            std::future::pending::<()>().await;
+        });
+        let entered = poll_fn(|cx| {
+            cx.waker().wake_by_ref();
+            if inside.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+        });
+        tokio::select! {
+            _ = call => panic!("the body has no end"),
+            () = entered => {}
+        }
+        let _next = probe.lock("k").wait(LIMIT).acquire().await.unwrap();
+        assert!(!inside.load(Ordering::SeqCst));
+    });
+}
+
+fn a_body_longer_than_its_ttl_keeps_the_lock(backend: &Backend) {
+    let (locks, probe) = (backend.manager(), backend.manager());
+    let ttl = Duration::from_millis(150);
+    let guard = locks.lock("k").ttl(ttl).acquire_blocking().unwrap();
+    let start = Instant::now();
+    while start.elapsed() < ttl * 6 {
+        assert!(guard.is_held());
+        assert!(probe.lock("k").acquire_blocking().unwrap_err().is_busy());
+        std::thread::sleep(ttl / 10);
+    }
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+}
+
+fn a_body_does_not_run_past_its_lease(backend: &Backend) {
+    let locks = backend.manager();
+    let polls_after_the_end = AtomicU32::new(0);
+    let outcome = runtime().block_on(locks.lock("k").ttl(SECOND / 10).renew(false).run(async |guard| {
+        poll_fn(|cx| {
+            // Ready to be polled at any time, never done.
+            cx.waker().wake_by_ref();
+            if guard.remaining().is_zero() {
+                polls_after_the_end.fetch_add(1, Ordering::SeqCst);
+            }
+            Poll::<()>::Pending
+        })
+        .await;
+    }));
+    assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
+    // The lease may end between the look before the poll and the look inside it, not more than that once.
+    assert!(polls_after_the_end.load(Ordering::SeqCst) <= 1);
+}
+
+fn without_renewal_a_guard_hears_of_the_end(backend: &Backend) {
+    let (locks, next) = (backend.manager(), backend.manager());
+    runtime().block_on(async {
+        let guard = locks.lock("k").ttl(SECOND / 10).renew(false).acquire().await.unwrap();
+        guard.lost().await;
+        assert!(!guard.is_held());
+        assert!(guard.remaining().is_zero());
+        assert!(
+            matches!(guard.extend(SECOND).await, Err(LockError::Lost { .. })),
+            "a lost lock is not revived"
+        );
+        drop(next.lock("k").wait(LIMIT).acquire().await.unwrap());
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::AlreadyLost);
+    });
+}
+
+fn extend_moves_the_end(backend: &Backend) {
+    let locks = backend.manager();
+    let guard = locks.lock("k").ttl(SECOND).renew(false).acquire_blocking().unwrap();
+    guard.extend_blocking(60 * SECOND).unwrap();
+    assert!(guard.remaining() > 50 * SECOND);
+    guard.extend_blocking(SECOND).unwrap();
+    assert!(guard.remaining() < SECOND, "it can be shortened too");
+    let error = guard.extend_blocking(Duration::ZERO).unwrap_err();
+    assert!(matches!(error, LockError::InvalidRequest { .. }), "{error:?}");
+}
+
+fn a_late_release_never_frees_the_next_holder(backend: &Backend) {
+    let (locks, next) = (backend.manager(), backend.manager());
+    let late = locks.lock("k").ttl(SECOND / 20).renew(false).acquire_blocking().unwrap();
+    let guard = next.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+    assert_eq!(late.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+    assert!(locks.lock("k").acquire_blocking().unwrap_err().is_busy());
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+}
+
+fn waiters_of_one_process_are_served_in_order(backend: &Backend) {
+    let locks = backend.manager();
+    let served = Arc::new(Mutex::new(Vec::new()));
+    runtime().block_on(async {
+        let guard = locks.lock("k").acquire().await.unwrap();
+        let mut waiters = Vec::new();
+        for number in 0..20 {
+            let (locks, served) = (locks.clone(), Arc::clone(&served));
+            let mut call = Box::pin(async move {
+                let guard = locks.lock("k").wait(LIMIT).acquire().await.unwrap();
+                served.lock().unwrap().push(number);
+                guard.release().await.unwrap();
+            });
+            // The first poll asks.
+            poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
+            waiters.push(tokio::spawn(call));
+        }
+        guard.release().await.unwrap();
+        for waiter in waiters {
+            waiter.await.unwrap();
+        }
+    });
+    assert_eq!(*served.lock().unwrap(), (0..20).collect::<Vec<_>>());
+}
+
+fn two_managers_exclude_each_other(backend: &Backend) {
+    let inside = Arc::new(AtomicU32::new(0));
+    let rounds = Arc::new(AtomicU32::new(0));
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let (locks, inside, rounds) = (backend.manager(), Arc::clone(&inside), Arc::clone(&rounds));
+            std::thread::spawn(move || {
+                for _ in 0..25 {
+                    let body = |_: &_| {
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "somebody else is inside");
+                        std::thread::yield_now();
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        rounds.fetch_add(1, Ordering::SeqCst);
+                    };
+                    locks.lock("k").wait(LIMIT).run_blocking(body).unwrap();
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(rounds.load(Ordering::SeqCst), 100);
+}
+
+fn a_guard_outlives_its_runtime_and_its_manager(backend: &Backend) {
+    let locks = backend.manager();
+    let guard = runtime().block_on(async move { locks.lock("k").ttl(SECOND / 5).acquire().await.unwrap() });
+    // The runtime and the manager are gone; the lock is held and renewed all the same.
+    let probe = backend.manager();
+    let start = Instant::now();
+    while start.elapsed() < SECOND / 2 {
+        assert!(probe.lock("k").acquire_blocking().unwrap_err().is_busy());
+        std::thread::sleep(SECOND / 50);
+    }
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    drop(probe.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+}
+
+fn sync_callers_work_inside_every_runtime(backend: &Backend) {
+    let locks = backend.manager();
+    let call = |locks: LockManager| locks.lock("k").wait(LIMIT).run_blocking(|_| 7).unwrap();
+    assert_eq!(call(locks.clone()), 7);
+
+    let in_current_thread = runtime().block_on(async { call(locks.clone()) });
+    assert_eq!(in_current_thread, 7);
+
+    let multi = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    multi.block_on(async {
+        let (first, second) = (locks.clone(), locks.clone());
+        assert_eq!(tokio::spawn(async move { call(first) }).await.unwrap(), 7);
+        assert_eq!(tokio::task::spawn_blocking(move || call(second)).await.unwrap(), 7);
+        assert_eq!(call(locks.clone()), 7);
+    });
+}
+
+fn sync_callers_work_after_the_task_has_spent_its_budget(backend: &Backend) {
+    let locks = backend.manager();
+    runtime().block_on(async move {
+        let task = tokio::spawn(async move {
+            // Spends tokio's budget of cooperation within this one poll.
+            let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+            for number in 0..1000 {
+                sender.send(number).unwrap();
+            }
+            poll_fn(|cx| {
+                while receiver.poll_recv(cx).is_ready() {}
+                Poll::Ready(())
+            })
+            .await;
+            locks.lock("k").run_blocking(|_| 7).unwrap()
+        });
+        assert_eq!(task.await.unwrap(), 7);
+    });
+}
+
+fn bad_requests_are_refused_before_anything_is_sent(backend: &Backend) {
+    let locks = backend.manager();
+    for key in [String::new(), "a\nb".to_owned(), "x".repeat(1025)] {
+        let error = locks.lock(key).acquire_blocking().unwrap_err();
+        assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");
+    }
+    for ttl in [Duration::ZERO, Duration::from_millis(9), Duration::MAX] {
+        let error = locks.lock("k").ttl(ttl).acquire_blocking().unwrap_err();
+        assert!(matches!(error, LockError::InvalidRequest { .. }), "{error:?}");
+    }
+    // The longest waits are no overflow.
+    drop(locks.lock("k").wait(Duration::MAX).acquire_blocking().unwrap());
+    if let Some(server) = &backend.server {
+        eventually("only the last request reached the server", || server.client_commands() == 2);
+    }
+}
+
+fn prefixes_separate_applications(backend: &Backend) {
+    let shop = LockManager::builder(&backend.url).prefix("shop:").connect_blocking().unwrap();
+    let bank = LockManager::builder(&backend.url).prefix("bank:").connect_blocking().unwrap();
+    let _a = shop.lock("k").acquire_blocking().unwrap();
+    let _b = bank.lock("k").acquire_blocking().unwrap();
+    if let Some(server) = &backend.server {
+        let mut keys = server.keys();
+        keys.sort();
+        assert_eq!(keys, ["bank:k", "shop:k"]);
+    }
+}

@@ -1,0 +1,426 @@
+//! What happens when Redis, the network or another client misbehaves: each on a real server.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redlocked::{LockError, LockManager, ReleaseOutcome};
+use support::{LIMIT, Proxy, RedisServer, eventually};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn connect(server: &RedisServer) -> LockManager {
+    LockManager::connect_blocking(&server.url()).unwrap()
+}
+
+#[track_caller]
+fn assert_unavailable<T: std::fmt::Debug>(outcome: &Result<T, LockError>) {
+    assert!(matches!(outcome, Err(LockError::Unavailable { .. })), "{outcome:?}");
+}
+
+// Other clients on the same key ---------------------------------------------------------------------------
+
+#[test]
+fn a_hand_written_set_nx_excludes_us_and_we_it() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let taken: Option<String> = server.run("SET lock:k x NX PX 60000");
+    assert_eq!(taken.as_deref(), Some("OK"));
+    let start = Instant::now();
+    let error = locks.lock("k").wait(SECOND / 4).acquire_blocking().unwrap_err();
+    assert!(start.elapsed() >= SECOND / 4);
+    assert!(matches!(&error, LockError::TimedOut { key, .. } if &**key == "k"), "{error:?}");
+    assert!(error.to_string().contains("a client of another kind"), "{error}");
+
+    let _: i32 = server.run("DEL lock:k");
+    let guard = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+    let taken: Option<String> = server.run("SET lock:k y NX PX 60000");
+    assert_eq!(taken, None);
+    let value: String = server.run("GET lock:k");
+    let (secret, owner) = value.split_once('@').unwrap();
+    assert_eq!(secret.len(), 22);
+    assert!(owner.ends_with(&format!(":{}", std::process::id())), "{owner}");
+    let busy = connect(&server).lock("k").acquire_blocking().unwrap_err();
+    for text in [format!("{busy} {busy:?}"), format!("{guard:?} {locks:?}")] {
+        assert!(!text.contains(secret), "a token is never shown: {text}");
+    }
+}
+
+#[test]
+fn the_key_lives_exactly_as_long_as_the_ttl() {
+    let server = RedisServer::start();
+    let guard = connect(&server).lock("k").ttl(60 * SECOND).renew(false).acquire_blocking().unwrap();
+    let pttl: u64 = server.run("PTTL lock:k");
+    assert!((55_000..=60_000).contains(&pttl), "{pttl} ms");
+    assert!(guard.remaining() < Duration::from_millis(pttl), "the holder gives up before the server does");
+}
+
+#[test]
+fn a_lock_without_a_time_to_live_is_waited_for_without_a_spin() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let _: String = server.run("SET lock:k x");
+    let _: String = server.run("CONFIG RESETSTAT");
+    let error = locks.lock("k").wait(SECOND / 2).acquire_blocking().unwrap_err();
+    assert!(error.to_string().contains("only when it is deleted"), "{error}");
+    let asked = server.client_commands();
+    assert!((2..=30).contains(&asked), "{asked} requests in half a second");
+}
+
+#[test]
+fn a_key_of_another_type_is_refused_with_the_servers_words() {
+    let server = RedisServer::start();
+    let _: i32 = server.run("HSET lock:k a 1");
+    let start = Instant::now();
+    let outcome = connect(&server).lock("k").wait(LIMIT).acquire_blocking();
+    assert!(start.elapsed() < LIMIT / 2, "at once");
+    assert_unavailable(&outcome);
+    assert!(outcome.unwrap_err().to_string().contains("WRONGTYPE"));
+    assert_eq!(server.keys(), ["lock:k"], "and left alone");
+}
+
+#[test]
+fn a_deleted_or_overwritten_key_is_lost_at_the_next_renewal() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    for theft in ["DEL lock:k", "SET lock:k thief", "FLUSHALL"] {
+        let ran_on = AtomicBool::new(false);
+        let outcome = runtime.block_on(locks.lock("k").ttl(SECOND / 2).run(async |_| {
+            let _: redis::Value = server.run(theft);
+            std::future::pending::<()>().await;
+            ran_on.store(true, Ordering::SeqCst);
+        }));
+        assert!(
+            matches!(&outcome, Err(LockError::Lost { key, .. }) if &**key == "k"),
+            "{theft}: {outcome:?}"
+        );
+        assert!(!ran_on.load(Ordering::SeqCst));
+        let _: redis::Value = server.run("FLUSHALL");
+    }
+}
+
+#[test]
+fn a_release_says_when_the_lock_had_been_stolen() {
+    let server = RedisServer::start();
+    let guard = connect(&server).lock("k").acquire_blocking().unwrap();
+    let _: String = server.run("SET lock:k thief");
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+    let value: String = server.run("GET lock:k");
+    assert_eq!(value, "thief", "never anybody else's");
+}
+
+// Redis is down, silent, or starting ----------------------------------------------------------------------
+
+#[test]
+fn redis_down_is_unavailable_at_the_deadline_and_at_once_for_one_try() {
+    let mut server = RedisServer::start();
+    let locks = connect(&server);
+    server.kill();
+    let start = Instant::now();
+    let outcome = locks.lock("k").acquire_blocking();
+    assert_unavailable(&outcome);
+    assert!(start.elapsed() < SECOND, "one try does not wait: {:?}", start.elapsed());
+
+    let start = Instant::now();
+    let outcome = locks.lock("k").wait(SECOND).acquire_blocking();
+    assert_unavailable(&outcome);
+    assert!(start.elapsed() >= SECOND, "not before its deadline");
+    let text = outcome.unwrap_err().to_string();
+    assert!(text.contains("`k`") && text.contains("refused"), "{text}");
+}
+
+#[test]
+fn redis_that_comes_back_serves_who_is_still_waiting() {
+    let mut server = RedisServer::start();
+    let locks = connect(&server);
+    server.kill();
+    let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));
+    server.restart();
+    waiter.join().unwrap().unwrap();
+}
+
+#[test]
+fn silent_redis_is_unavailable_never_busy() {
+    let server = RedisServer::start();
+    let locks = LockManager::builder(server.url()).io_timeout(SECOND / 4).connect_blocking().unwrap();
+    let local = locks.lock("held here").acquire_blocking().unwrap();
+    server.pause();
+    for wait in [Duration::ZERO, SECOND / 10, SECOND] {
+        let start = Instant::now();
+        let outcome = locks.lock("k").wait(wait).acquire_blocking();
+        assert_unavailable(&outcome);
+        assert!(start.elapsed() >= wait, "not before its deadline");
+    }
+    // The requests that the silent server had swallowed are executed now; none of them leaves a lock.
+    server.resume();
+    drop(local);
+    drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn a_waiter_behind_a_foreign_lock_sees_that_redis_went_silent() {
+    let server = RedisServer::start();
+    let locks = LockManager::builder(server.url()).io_timeout(SECOND / 4).connect_blocking().unwrap();
+    let _: String = server.run("SET lock:k x PX 60000");
+    let waiter = {
+        let locks = locks.clone();
+        thread::spawn(move || locks.lock("k").wait(2 * SECOND).acquire_blocking().map(drop))
+    };
+    eventually("it has asked", || server.client_commands() > 0);
+    server.pause();
+    assert_unavailable(&waiter.join().unwrap());
+    server.resume();
+}
+
+#[test]
+fn a_server_that_refuses_for_a_while_is_asked_again() {
+    let primary = RedisServer::start();
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let _: String = server.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    let outcome = locks.lock("k").wait(SECOND / 10).acquire_blocking();
+    assert_unavailable(&outcome);
+    assert!(outcome.unwrap_err().to_string().contains("READONLY"));
+    let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));
+    let _: String = server.run("REPLICAOF NO ONE");
+    waiter.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_wrong_password_and_a_bad_address_say_so() {
+    let server = RedisServer::with_password("right");
+    drop(connect(&server).lock("k").acquire_blocking().unwrap());
+    for credentials in [":wrong@", ""] {
+        let url = format!("redis://{credentials}127.0.0.1:{}/", server.port());
+        let outcome = LockManager::connect_blocking(&url).map(drop);
+        assert_unavailable(&outcome);
+        let text = outcome.unwrap_err().to_string();
+        assert!(text.contains("assword") || text.contains("NOAUTH"), "{text}");
+        assert!(!text.contains("wrong@"), "{text}");
+
+        // Started without waiting, the same comes out of the first lock, however long it would wait.
+        let lazy = LockManager::builder(&url).start().unwrap();
+        let start = Instant::now();
+        assert_unavailable(&lazy.lock("k").wait(LIMIT).acquire_blocking());
+        assert!(start.elapsed() < LIMIT / 2);
+    }
+    for url in ["", "nonsense", "ftp://127.0.0.1/", "redis://:secret@127.0.0.1:port/", "redis+cluster://a,b"]
+    {
+        let outcome = LockManager::connect_blocking(url).map(drop);
+        assert!(matches!(outcome, Err(LockError::InvalidUrl { .. })), "{url}: {outcome:?}");
+        assert!(!outcome.unwrap_err().to_string().contains("secret"));
+    }
+    let nobody = LockManager::connect_blocking("redis://127.0.0.1:1/").map(drop);
+    assert_unavailable(&nobody);
+}
+
+// Lost connections, lost replies, lost scripts ------------------------------------------------------------
+
+#[test]
+fn a_cut_connection_ends_neither_a_wait_nor_a_lock() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let guard = locks.lock("held").ttl(SECOND).acquire_blocking().unwrap();
+    let _: String = server.run("SET lock:k x");
+    let waiter = {
+        let locks = locks.clone();
+        thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop))
+    };
+    for _ in 0..5 {
+        let killed: i32 = server.run("CLIENT KILL TYPE normal SKIPME yes");
+        assert!(killed >= 1);
+        let before = server.client_commands();
+        eventually("it asks again", || server.client_commands() > before);
+    }
+    let _: i32 = server.run("DEL lock:k");
+    waiter.join().unwrap().unwrap();
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+}
+
+#[test]
+fn a_forgotten_script_is_sent_again() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    for _ in 0..3 {
+        let guard = locks.lock("k").acquire_blocking().unwrap();
+        let _: String = server.run("SCRIPT FLUSH");
+        guard.extend_blocking(SECOND).unwrap();
+        let _: String = server.run("SCRIPT FLUSH");
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+        let _: String = server.run("SCRIPT FLUSH");
+    }
+}
+
+#[test]
+fn a_restart_without_data_is_a_loss() {
+    let mut server = RedisServer::start();
+    let locks = connect(&server);
+    let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    server.kill();
+    assert!(guard.is_held(), "nobody else can have it while the server is down");
+    server.restart();
+    eventually("the loss is noticed as soon as there is a connection", || !guard.is_held());
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+}
+
+#[test]
+fn a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    for _ in 0..20 {
+        proxy.hold_replies(true);
+        runtime.block_on(async {
+            let mut call = std::pin::pin!(locks.lock("k").wait(LIMIT).acquire());
+            let executed = async {
+                while server.keys().is_empty() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            tokio::select! {
+                outcome = &mut call => panic!("the reply is held back: {outcome:?}"),
+                () = executed => {}
+            }
+        });
+        // The release follows on the same connection, also while the reply to the acquire is still held.
+        eventually("no key is left", || server.keys().is_empty());
+        proxy.hold_replies(false);
+        locks.lock("other").wait(LIMIT).run_blocking(|_| ()).unwrap();
+    }
+}
+
+#[test]
+fn a_lost_reply_is_answered_by_asking_again() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    proxy.hold_replies(true);
+    let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+    eventually("the server has executed it", || !server.keys().is_empty());
+    proxy.cut();
+    proxy.hold_replies(false);
+    // Not busy with itself: the same token is granted again.
+    let guard = waiter.join().unwrap();
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    assert!(server.keys().is_empty());
+}
+
+#[test]
+fn a_reply_slower_than_the_lease_is_not_a_lock() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    proxy.hold_replies(true);
+    let ttl = SECOND / 5;
+    let waiter = thread::spawn(move || {
+        locks.lock("k").ttl(ttl).wait(LIMIT).acquire_blocking().map(|guard| guard.remaining())
+    });
+    eventually("the server has executed it", || !server.keys().is_empty());
+    eventually("and it has expired", || server.keys().is_empty());
+    proxy.hold_replies(false);
+    let remaining = waiter.join().unwrap().unwrap();
+    assert!(!remaining.is_zero(), "asked again, and held only now");
+}
+
+#[test]
+fn a_partitioned_holder_stops_before_the_server_gives_the_lock_away() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let inside = Arc::new(AtomicBool::new(false));
+    let outcome = runtime.block_on(locks.lock("k").ttl(SECOND).run(async |_| {
+        struct Leaving(Arc<AtomicBool>, u16);
+        impl Drop for Leaving {
+            fn drop(&mut self) {
+                let client = redis::Client::open(format!("redis://127.0.0.1:{}/", self.1)).unwrap();
+                let pttl: i64 =
+                    redis::cmd("PTTL").arg("lock:k").query(&mut client.get_connection().unwrap()).unwrap();
+                self.0.store(pttl > 0, Ordering::SeqCst);
+            }
+        }
+        let _leaving = Leaving(Arc::clone(&inside), server.port());
+        proxy.refuse(true);
+        std::future::pending::<()>().await;
+    }));
+    assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
+    assert!(inside.load(Ordering::SeqCst), "the key was still ours when the body was dropped");
+}
+
+// What it costs -------------------------------------------------------------------------------------------
+
+#[test]
+fn an_uncontended_lock_is_two_commands() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    drop(locks.lock("warm up").acquire_blocking().unwrap());
+    eventually("released", || server.keys().is_empty());
+    let _: String = server.run("CONFIG RESETSTAT");
+    for _ in 0..100 {
+        locks.lock("k").run_blocking(|_| ()).unwrap();
+    }
+    assert_eq!(server.client_commands(), 200);
+}
+
+#[test]
+fn many_waiters_of_one_process_cost_no_more_than_one() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let _: String = server.run("SET lock:k x PX 60000");
+    let _: String = server.run("CONFIG RESETSTAT");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let calls: Vec<_> =
+            (0..200).map(|_| tokio::spawn(locks.lock("k").wait(SECOND / 2).acquire())).collect();
+        for call in calls {
+            assert!(call.await.unwrap().unwrap_err().is_busy());
+        }
+    });
+    let asked = server.client_commands();
+    // One asks about every 50 ms, and each that gives up hands its turn to the next.
+    assert!(asked < 260, "{asked} requests by 200 waiters in half a second");
+}
+
+#[test]
+fn a_held_lock_needs_no_thread() {
+    fn threads() -> usize {
+        std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+    }
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let first = locks.lock("first").acquire_blocking().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let before = threads();
+    let guards = runtime.block_on(async {
+        let mut guards = Vec::new();
+        for number in 0..2_000 {
+            guards.push(locks.lock(format!("k{number}")).acquire().await.unwrap());
+        }
+        guards
+    });
+    // Other tests come and go in this process, each with a few threads of its own.
+    assert!(threads() < before + 200, "{before} threads before, {} now", threads());
+    assert_eq!(server.keys().len(), 2_001);
+    drop((first, guards));
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn dropping_a_guard_never_waits_for_the_server() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let guards: Vec<_> = (0..100).map(|n| locks.lock(format!("k{n}")).acquire_blocking().unwrap()).collect();
+    server.pause();
+    let start = Instant::now();
+    drop(guards);
+    assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
+    server.resume();
+    eventually("no key is left", || server.keys().is_empty());
+}

@@ -1,0 +1,81 @@
+//! The process-wide manager, found through the environment by annotated functions in many runtimes.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use redlocked::{LockError, LockManager, distributed_lock};
+use support::RedisServer;
+
+static INSIDE: AtomicU32 = AtomicU32::new(0);
+
+#[distributed_lock(key = "shared:{name}", ttl = "10s", wait = "20s")]
+async fn one_at_a_time(name: &str) -> Result<u32, LockError> {
+    let others = INSIDE.fetch_add(1, Ordering::SeqCst);
+    tokio::task::yield_now().await;
+    INSIDE.fetch_sub(1, Ordering::SeqCst);
+    Ok(others)
+}
+
+async fn from_a_runtime_of_its_own() {
+    LockManager::connect(&RedisServer::of_this_process()).await.unwrap().set_global();
+    for _ in 0..20 {
+        assert_eq!(one_at_a_time("k").await, Ok(0), "nobody else is inside");
+    }
+}
+
+macro_rules! runtimes {
+    ($($name:ident)*) => {
+        $(#[tokio::test] async fn $name() { from_a_runtime_of_its_own().await; })*
+    };
+}
+
+runtimes! { first second third fourth fifth sixth seventh eighth ninth tenth }
+
+/// Runs one of the `#[ignore]`d tests below in a process of its own, with this environment.
+fn alone(test: &str, environment: &[(&str, &str)]) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored"]).env_remove("REDIS_URL").env_remove("REDLOCK_URL");
+    let output = command.envs(environment.iter().copied()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn the_environment_names_the_server() {
+    let server = RedisServer::start();
+    alone("a_call_reaches_the_server", &[("REDIS_URL", &server.url())]);
+    alone(
+        "a_call_reaches_the_server",
+        &[("REDLOCK_URL", &server.url()), ("REDIS_URL", "redis://127.0.0.1:1/")],
+    );
+    assert!(server.client_commands() >= 4);
+}
+
+#[test]
+fn without_an_address_nothing_is_locked_in_silence() {
+    alone("a_call_is_not_configured", &[]);
+    alone("a_call_is_not_configured", &[("REDIS_URL", "")]);
+    alone("a_call_has_a_bad_address", &[("REDIS_URL", "nonsense")]);
+}
+
+#[tokio::test]
+#[ignore = "run by the tests above, in a process of its own"]
+async fn a_call_reaches_the_server() {
+    assert_eq!(one_at_a_time("k").await, Ok(0));
+}
+
+#[tokio::test]
+#[ignore = "run by the tests above, in a process of its own"]
+async fn a_call_is_not_configured() {
+    assert_eq!(one_at_a_time("k").await, Err(LockError::NotConfigured));
+}
+
+#[tokio::test]
+#[ignore = "run by the tests above, in a process of its own"]
+async fn a_call_has_a_bad_address() {
+    let outcome = one_at_a_time("k").await;
+    assert!(matches!(outcome, Err(LockError::InvalidUrl { .. })), "{outcome:?}");
+}

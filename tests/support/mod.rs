@@ -1,0 +1,206 @@
+//! Real `redis-server` processes, started on free loopback ports and killed with the test that owns them; a proxy
+//! that holds replies back; and waiting for a condition with a limit.
+#![allow(
+    dead_code,
+    unused_imports,
+    clippy::unwrap_used,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub,
+    reason = "each test binary uses a part of this, and a test may panic"
+)]
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+mod proxy;
+
+pub use proxy::Proxy;
+
+/// The longest that any condition may take on a slow machine.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// Waits until `condition` holds; fails the test with `what` when it does not within [`LIMIT`].
+#[track_caller]
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A name that no other test of this run uses.
+pub fn unique(stem: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{stem}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// One server, without persistence.
+pub struct RedisServer {
+    process: Child,
+    port: u16,
+    password: Option<&'static str>,
+    directory: PathBuf,
+}
+
+impl RedisServer {
+    pub fn start() -> Self {
+        Self::launch(None)
+    }
+
+    pub fn with_password(password: &'static str) -> Self {
+        Self::launch(Some(password))
+    }
+
+    /// The URL of a server that lives as long as this process, for tests that share it: a shell ends it when
+    /// its standard input ends, however this process does.
+    pub fn of_this_process() -> String {
+        static URL: LazyLock<String> = LazyLock::new(|| {
+            let server = RedisServer::start();
+            let watch = format!("read -r _; kill -9 {}; rm -rf \"$0\"", server.process.id());
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &watch]).arg(&server.directory).stdin(Stdio::piped());
+            let url = server.url();
+            std::mem::forget((shell.spawn().unwrap(), server));
+            url
+        });
+        URL.clone()
+    }
+
+    fn launch(password: Option<&'static str>) -> Self {
+        let directory = std::env::temp_dir().join(unique("redlocked-test"));
+        fs::create_dir_all(&directory).unwrap();
+        // Another process may take the port between our look and the server's bind: then try another one.
+        for _ in 0..50 {
+            let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+            let process = spawn(port, password, &directory);
+            let mut server = Self { process, port, password, directory: directory.clone() };
+            if server.is_up() {
+                return server;
+            }
+        }
+        panic!("redis-server does not start on any port");
+    }
+
+    fn is_up(&mut self) -> bool {
+        let start = Instant::now();
+        loop {
+            if self.process.try_wait().unwrap().is_some() {
+                return false;
+            }
+            if let Some(id) = self.process_id_of_server() {
+                return id == self.process.id();
+            }
+            assert!(start.elapsed() < LIMIT, "redis-server does not answer");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Asked of whoever listens on our port.
+    fn process_id_of_server(&self) -> Option<u32> {
+        let info: String = redis::cmd("INFO").arg("server").query(&mut self.connect()?).ok()?;
+        info.lines().find_map(|line| line.strip_prefix("process_id:"))?.trim().parse().ok()
+    }
+
+    fn connect(&self) -> Option<redis::Connection> {
+        let client = redis::Client::open(self.url()).ok()?;
+        client.get_connection_with_timeout(Duration::from_millis(500)).ok()
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn url(&self) -> String {
+        match self.password {
+            Some(password) => format!("redis://:{password}@127.0.0.1:{}/", self.port),
+            None => format!("redis://127.0.0.1:{}/", self.port),
+        }
+    }
+
+    /// A connection of the test's own, as `redis-cli` would have.
+    pub fn client(&self) -> redis::Connection {
+        self.connect().unwrap()
+    }
+
+    /// One command, by a client that knows nothing of this library.
+    #[track_caller]
+    pub fn run<T: redis::FromRedisValue>(&self, command: &str) -> T {
+        let mut words = command.split_whitespace();
+        let mut cmd = redis::cmd(words.next().unwrap());
+        for word in words {
+            cmd.arg(word);
+        }
+        cmd.query(&mut self.client()).unwrap()
+    }
+
+    /// Every key on the server, by SCAN.
+    pub fn keys(&self) -> Vec<String> {
+        let mut client = self.client();
+        let mut scan = redis::cmd("SCAN");
+        scan.cursor_arg(0);
+        scan.iter(&mut client).unwrap().map(Result::unwrap).collect()
+    }
+
+    /// How many scripts clients have called: what this library sends once it is connected.
+    pub fn client_commands(&self) -> u64 {
+        let stats: String = self.run("INFO commandstats");
+        let calls = |line: &str| -> Option<u64> {
+            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            matches!(name, "evalsha" | "eval").then(|| rest.split(',').next().unwrap().parse().unwrap())
+        };
+        stats.lines().filter_map(calls).sum()
+    }
+
+    /// `kill -9`; it can be started again on the same port.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    pub fn restart(&mut self) {
+        self.process = spawn(self.port, self.password, &self.directory);
+        assert!(self.is_up(), "redis-server does not start again");
+    }
+
+    /// SIGSTOP: connected, and silent.
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.process.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn spawn(port: u16, password: Option<&str>, directory: &PathBuf) -> Child {
+    let mut command = Command::new("redis-server");
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.arg("--dir").arg(directory);
+    if let Some(password) = password {
+        command.args(["--requirepass", password]);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap_or_else(|error| {
+        panic!("these tests need `redis-server` on PATH ({error}); `./test` gets it and runs them")
+    })
+}

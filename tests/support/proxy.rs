@@ -1,0 +1,83 @@
+//! A TCP proxy in front of a server that can hold replies back, and cut every connection.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    holds_replies: AtomicBool,
+    refuses: AtomicBool,
+    open: Mutex<Vec<TcpStream>>,
+}
+
+impl Proxy {
+    pub fn to(port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let proxy = Self { port: listener.local_addr().unwrap().port(), shared: Arc::default() };
+        let shared = Arc::clone(&proxy.shared);
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                if shared.refuses.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
+                    continue;
+                };
+                let mut open = shared.open.lock().unwrap();
+                open.extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
+                let (to_server, to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                thread::spawn(move || pump(client, to_server, None));
+                let held = Arc::clone(&shared);
+                thread::spawn(move || pump(server, to_client, Some(&held)));
+            }
+        });
+        proxy
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// From now on the server hears everything and the client nothing.
+    pub fn hold_replies(&self, hold: bool) {
+        self.shared.holds_replies.store(hold, Ordering::SeqCst);
+    }
+
+    /// Cuts every connection; new ones are accepted.
+    pub fn cut(&self) {
+        for stream in self.shared.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Cuts every connection and lets no new one through until told otherwise.
+    pub fn refuse(&self, refuse: bool) {
+        self.shared.refuses.store(refuse, Ordering::SeqCst);
+        if refuse {
+            self.cut();
+        }
+    }
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, held: Option<&Shared>) {
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(read) = from.read(&mut buffer) {
+        while held.is_some_and(|shared| shared.holds_replies.load(Ordering::SeqCst)) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        if read == 0 || to.write_all(&buffer[..read]).is_err() {
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}
