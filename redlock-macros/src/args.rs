@@ -35,9 +35,8 @@ pub(crate) enum Length {
     Expr(Expr),
 }
 
-const OPTIONS: [&str; 9] = [
-    "key", "ttl", "wait", "renew", "guard", "manager", "on_busy", "on_error", "crate",
-];
+const OPTIONS: [&str; 9] =
+    ["key", "ttl", "wait", "renew", "guard", "manager", "on_busy", "on_error", "crate"];
 
 /// What other libraries call our options.
 const SYNONYMS: [(&str, &str); 14] = [
@@ -118,19 +117,12 @@ impl Draft {
 
         let hint = hint(&text);
         if !input.peek(Token![=]) || input.peek(Token![==]) {
-            let span = if input.is_empty() || input.peek(Token![,]) {
-                name.span()
-            } else {
-                input.span()
-            };
+            let span = if input.is_empty() || input.peek(Token![,]) { name.span() } else { input.span() };
             return Err(Error::new(span, format!("expected `{hint}`")));
         }
         let eq: Token![=] = input.parse()?;
         if input.is_empty() || input.peek(Token![,]) {
-            return Err(Error::new_spanned(
-                eq,
-                format!("expected a value, such as `{hint}`"),
-            ));
+            return Err(Error::new_spanned(eq, format!("expected a value, such as `{hint}`")));
         }
         if text == "crate" {
             self.krate = Some(crate_path(input)?);
@@ -165,10 +157,7 @@ impl Draft {
     }
 
     fn unknown(&mut self, name: &Ident, text: &str) -> Error {
-        let synonym = SYNONYMS
-            .iter()
-            .find(|(theirs, _)| *theirs == text)
-            .map(|(_, ours)| *ours);
+        let synonym = SYNONYMS.iter().find(|(theirs, _)| *theirs == text).map(|(_, ours)| *ours);
         Error::new(
             name.span(),
             match synonym.or_else(|| nearest(text, OPTIONS)) {
@@ -238,14 +227,7 @@ fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
             Some(Key::Template(lit.clone()))
         }
         Some(lit) => {
-            errors.at(
-                lit,
-                format!(
-                    "expected a string such as `{}`, found {}",
-                    hint("key"),
-                    describe(lit)
-                ),
-            );
+            errors.at(lit, format!("expected a string such as `{}`, found {}", hint("key"), describe(lit)));
             None
         }
         None => Some(Key::Expr(value)),
@@ -257,11 +239,7 @@ fn length(value: Expr, option: &str) -> Result<Length> {
         return Ok(Length::Expr(value));
     };
     let Lit::Str(lit) = lit else {
-        let message = format!(
-            "expected a duration such as `{}`, found {}",
-            hint(option),
-            describe(lit)
-        );
+        let message = format!("expected a duration such as `{}`, found {}", hint(option), describe(lit));
         return Err(Error::new_spanned(&value, message));
     };
     let text = lit.value();
@@ -270,7 +248,8 @@ fn length(value: Expr, option: &str) -> Result<Length> {
     }
     let message = match duration::parse(&text) {
         Err(_) if text == "forever" => {
-            "`ttl` cannot be forever: it frees the lock of a process that has crashed; a living one renews it".to_owned()
+            "`ttl` cannot be forever: it frees the lock of a process that has crashed; a living one renews it"
+                .to_owned()
         }
         Err(message) => message,
         Ok(millis) if option == "ttl" && millis < MIN_TTL_MILLIS => {
@@ -284,10 +263,7 @@ fn length(value: Expr, option: &str) -> Result<Length> {
 fn boolean(value: &Expr) -> Result<bool> {
     match literal(value) {
         Some(Lit::Bool(lit)) => Ok(lit.value),
-        _ => Err(Error::new_spanned(
-            value,
-            "expected `renew = true` or `renew = false`",
-        )),
+        _ => Err(Error::new_spanned(value, "expected `renew = true` or `renew = false`")),
     }
 }
 
@@ -301,32 +277,22 @@ fn binding(value: &Expr) -> Result<Ident> {
         .filter(|ident| !["self", "Self", "super", "crate"].contains(&ident.to_string().as_str()))
         .cloned()
         .ok_or_else(|| {
-            let found = literal(value)
-                .map(|lit| format!(", found {}", describe(lit)))
-                .unwrap_or_default();
-            Error::new_spanned(
-                value,
-                format!("expected a name for the guard, such as `guard = lock`{found}"),
-            )
+            let found = literal(value).map(|lit| format!(", found {}", describe(lit))).unwrap_or_default();
+            Error::new_spanned(value, format!("expected a name for the guard, such as `guard = lock`{found}"))
         })
 }
 
 /// Any expression but a literal, which can be neither a manager nor a handler.
 fn expression(value: Expr, hint: &str) -> Result<Expr> {
     match literal(&value) {
-        Some(lit) => Err(Error::new_spanned(
-            lit,
-            format!("expected `{hint}`, found {}", describe(lit)),
-        )),
+        Some(lit) => Err(Error::new_spanned(lit, format!("expected `{hint}`, found {}", describe(lit)))),
         None => Ok(value),
     }
 }
 
 fn crate_path(input: ParseStream) -> Result<Path> {
     if input.peek(LitStr) {
-        return Err(
-            input.error("expected a path such as `crate = some_crate::redlocked`, found a string")
-        );
+        return Err(input.error("expected a path such as `crate = some_crate::redlocked`, found a string"));
     }
     input.call(Path::parse_mod_style)
 }
@@ -364,13 +330,9 @@ mod tests {
     /// The arguments, if there are any, and each error.
     fn parse(text: &str) -> (Option<LockArgs>, Vec<String>) {
         let mut errors = Errors::default();
-        let args = text
-            .parse()
-            .ok()
-            .and_then(|tokens| LockArgs::parse(tokens, &mut errors));
-        let errors = errors
-            .finish()
-            .map(|errors| errors.into_iter().map(|error| error.to_string()).collect());
+        let args = text.parse().ok().and_then(|tokens| LockArgs::parse(tokens, &mut errors));
+        let errors =
+            errors.finish().map(|errors| errors.into_iter().map(|error| error.to_string()).collect());
         (args, errors.unwrap_or_default())
     }
 
@@ -388,43 +350,25 @@ mod tests {
         assert!(matches!(args.ttl, Some(Length::Millis(90_000))));
         assert!(matches!(args.wait, Some(Length::Forever)));
         assert_eq!(args.renew, Some(false));
-        assert_eq!(
-            args.guard.map(|guard| guard.to_string()).as_deref(),
-            Some("lock")
-        );
+        assert_eq!(args.guard.map(|guard| guard.to_string()).as_deref(), Some("lock"));
         for (value, expected) in [
             (args.manager, "self . locks ()"),
             (args.on_busy, "Ok (vec ! [1 , 2])"),
             (args.on_error, "| a : LockError | -> B { b (a , c) }"),
         ] {
-            assert_eq!(
-                value
-                    .map(|value| value.to_token_stream().to_string())
-                    .as_deref(),
-                Some(expected)
-            );
+            assert_eq!(value.map(|value| value.to_token_stream().to_string()).as_deref(), Some(expected));
         }
         assert!(args.krate.is_some());
     }
 
     #[test]
     fn expressions() {
-        for key in [
-            "name",
-            "NAME",
-            "format!(\"{}\", a)",
-            "a.b(c)",
-            "&a",
-            "if a { \"b\" } else { \"c\" }",
-        ] {
+        for key in ["name", "NAME", "format!(\"{}\", a)", "a.b(c)", "&a", "if a { \"b\" } else { \"c\" }"] {
             let (args, errors) = parse(&format!("key = {key}, ttl = config.ttl, wait = secs(5)"));
             assert!(errors.is_empty(), "{key}: {errors:?}");
             let args = args.map(|args| (args.key, args.ttl, args.wait));
             assert!(
-                matches!(
-                    args,
-                    Some((Key::Expr(_), Some(Length::Expr(_)), Some(Length::Expr(_))))
-                ),
+                matches!(args, Some((Key::Expr(_), Some(Length::Expr(_)), Some(Length::Expr(_))))),
                 "{key}"
             );
         }
@@ -444,37 +388,17 @@ mod tests {
             ("key = 1.5", vec!["found a float"]),
             ("key = ,", vec!["expected a value"]),
             ("key == \"a\"", vec!["expected `key = "]),
-            (
-                "key: \"a\", wait = 1",
-                vec!["expected `key = ", "found an integer"],
-            ),
-            (
-                "key = \"{}\" \"{0}\", wait = 1",
-                vec!["names no argument", "expected `,`", "found an integer"],
-            ),
+            ("key: \"a\", wait = 1", vec!["expected `key = ", "found an integer"]),
+            ("key = \"{}\" \"{0}\", wait = 1", vec!["names no argument", "expected `,`", "found an integer"]),
             (
                 "key = \"a\" ttl = \"1\" wait = 1",
-                vec![
-                    "before this option",
-                    "no unit",
-                    "before this option",
-                    "integer",
-                ],
+                vec!["before this option", "no unit", "before this option", "integer"],
             ),
             ("1, key = \"a\"", vec!["expected an option such as"]),
             (", key = \"a\"", vec!["expected an option such as"]),
-            (
-                "key = \"a\",, ttl = 1",
-                vec!["expected an option such as", "found an integer"],
-            ),
-            (
-                "redlocked::key = \"a\"",
-                vec!["unknown option `redlocked`", "missing `key`"],
-            ),
-            (
-                "key = \"a\", r#ttl = \"1s\"",
-                vec!["unknown option `r#ttl`"],
-            ),
+            ("key = \"a\",, ttl = 1", vec!["expected an option such as", "found an integer"]),
+            ("redlocked::key = \"a\"", vec!["unknown option `redlocked`", "missing `key`"]),
+            ("key = \"a\", r#ttl = \"1s\"", vec!["unknown option `r#ttl`"]),
         ] {
             let (_, errors) = parse(text);
             assert_eq!(errors.len(), hints.len(), "{text}: {errors:?}");
@@ -507,10 +431,7 @@ mod tests {
     #[test]
     fn synonyms_are_not_options() {
         for (theirs, ours) in SYNONYMS {
-            assert!(
-                !OPTIONS.contains(&theirs) && OPTIONS.contains(&ours),
-                "{theirs} -> {ours}"
-            );
+            assert!(!OPTIONS.contains(&theirs) && OPTIONS.contains(&ours), "{theirs} -> {ours}");
         }
     }
 }

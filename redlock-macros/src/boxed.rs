@@ -39,15 +39,7 @@ impl BoxedFuture {
             return None;
         }
         let mut items = Block::parse_within.parse2(function.body.clone()).ok()?;
-        let Some(Stmt::Expr(
-            Expr::Call(ExprCall {
-                func,
-                paren_token,
-                args,
-                attrs,
-            }),
-            None,
-        )) = items.pop()
+        let Some(Stmt::Expr(Expr::Call(ExprCall { func, paren_token, args, attrs }), None)) = items.pop()
         else {
             return None;
         };
@@ -58,29 +50,18 @@ impl BoxedFuture {
             Expr::Async(mut block) => {
                 let mut rebound = std::mem::take(&mut block.block.stmts);
                 let rest = split_off_body(&mut rebound, scope);
-                Future::Block {
-                    block,
-                    rebound,
-                    rest,
-                }
+                Future::Block { block, rebound, rest }
             }
             call @ Expr::Call(_) if calls_async_fn(&call, &items) => Future::Call(call),
             _ => return None,
         };
         for stmt in &items {
             if !matches!(stmt, Stmt::Item(_)) {
-                errors.at(
-                    stmt,
-                    "this would run before the lock is taken: move it into the `async move` block",
-                );
+                errors
+                    .at(stmt, "this would run before the lock is taken: move it into the `async move` block");
             }
         }
-        Some(Self {
-            items,
-            pin: *func,
-            paren: paren_token,
-            future,
-        })
+        Some(Self { items, pin: *func, paren: paren_token, future })
     }
 }
 
@@ -111,12 +92,7 @@ fn ends_with_pin(body: &TokenStream) -> bool {
 
 fn is_box_pin(func: &Expr) -> bool {
     let Expr::Path(func) = func else { return false };
-    let mut names = func
-        .path
-        .segments
-        .iter()
-        .rev()
-        .map(|segment| &segment.ident);
+    let mut names = func.path.segments.iter().rev().map(|segment| &segment.ident);
     names.next().is_some_and(|name| name == "pin") && names.next().is_some_and(|name| name == "Box")
 }
 

@@ -1,13 +1,7 @@
 //! `"1m 30s"` to milliseconds, at compile time.
 
 /// From the largest to the smallest, as they must follow one another.
-const UNITS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
-];
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// How others spell our units.
 const SPELLINGS: [(&str, &[&str]); 5] = [
@@ -15,17 +9,7 @@ const SPELLINGS: [(&str, &[&str]); 5] = [
     ("h", &["hr", "hrs", "hour", "hours"]),
     ("m", &["min", "mins", "minute", "minutes"]),
     ("s", &["sec", "secs", "second", "seconds"]),
-    (
-        "ms",
-        &[
-            "msec",
-            "msecs",
-            "milli",
-            "millis",
-            "millisecond",
-            "milliseconds",
-        ],
-    ),
+    ("ms", &["msec", "msecs", "milli", "millis", "millisecond", "milliseconds"]),
 ];
 
 /// The longest duration that survives a trip through a Lua number.
@@ -47,9 +31,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
 
         let (rank, factor) = piece(text, number, unit, rest)?;
         if smallest <= UNITS.len() && rank <= smallest {
-            return Err(format!(
-                "`{text}` is out of order: write the largest unit first, each once"
-            ));
+            return Err(format!("`{text}` is out of order: write the largest unit first, each once"));
         }
         smallest = rank;
         total = number
@@ -58,9 +40,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
             .and_then(|number| number.checked_mul(factor))
             .and_then(|millis| total.checked_add(millis))
             .filter(|total| *total <= MAX_MILLIS)
-            .ok_or_else(|| {
-                format!("`{text}` is too long: the limit is 2^53 ms, about 285,000 years")
-            })?;
+            .ok_or_else(|| format!("`{text}` is too long: the limit is 2^53 ms, about 285,000 years"))?;
     }
     Ok(total)
 }
@@ -68,9 +48,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
 /// Rank and factor of one `<number><unit>`, or the error that says how to spell it.
 fn piece(text: &str, number: &str, unit: &str, rest: &str) -> Result<(usize, u64), String> {
     if number.is_empty() {
-        return Err(format!(
-            "`{text}` is not a duration: write one such as `\"10s\"` or `\"1m 30s\"`"
-        ));
+        return Err(format!("`{text}` is not a duration: write one such as `\"10s\"` or `\"1m 30s\"`"));
     }
     if unit.is_empty() {
         let next = split_at(rest, char::is_whitespace).0;
@@ -85,9 +63,7 @@ fn piece(text: &str, number: &str, unit: &str, rest: &str) -> Result<(usize, u64
         return Ok((rank, UNITS[rank].1));
     }
     Err(if unit.starts_with(['.', ',', '_']) {
-        format!(
-            "`{text}` is not a whole number: write it with a smaller unit, such as `\"1500ms\"`"
-        )
+        format!("`{text}` is not a whole number: write it with a smaller unit, such as `\"1500ms\"`")
     } else if let Some(unit) = spelling(unit) {
         format!("`{text}` has no known unit: write `\"{number}{unit}\"`")
     } else if ["us", "µs", "μs", "ns"].contains(&unit) {
@@ -167,19 +143,7 @@ mod tests {
 
     #[test]
     fn nothing_panics() {
-        let pieces = [
-            "",
-            "1",
-            "99999999999999999999",
-            "s",
-            "ms",
-            " ",
-            ".",
-            "-",
-            "µ",
-            "\u{0}",
-            "é",
-        ];
+        let pieces = ["", "1", "99999999999999999999", "s", "ms", " ", ".", "-", "µ", "\u{0}", "é"];
         for a in pieces {
             for b in pieces {
                 for c in pieces {

@@ -33,10 +33,7 @@ impl Errors {
 }
 
 /// The candidate that `word` was probably meant to be: at most two slips away, and at most one in a short word.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
         .map(|candidate| (distance(word, candidate), candidate))
@@ -66,9 +63,7 @@ fn distance(from: &str, to: &str) -> usize {
     for (i, &a) in from.iter().enumerate() {
         let mut row = vec![i + 1];
         for (j, &b) in to.iter().enumerate() {
-            let mut cost = (above[j] + usize::from(a != b))
-                .min(above[j + 1] + 1)
-                .min(row[j] + 1);
+            let mut cost = (above[j] + usize::from(a != b)).min(above[j + 1] + 1).min(row[j] + 1);
             if i > 0 && j > 0 && a == to[j - 1] && from[i - 1] == b {
                 cost = cost.min(before[j - 1] + 1);
             }
@@ -107,16 +102,8 @@ mod tests {
         assert_eq!(nearest("kye", options), Some("key"));
         assert_eq!(nearest("managr", options), Some("manager"));
         assert_eq!(nearest("foo", options), None);
-        assert_eq!(
-            nearest("tag", options),
-            None,
-            "two slips in three letters are another word"
-        );
-        assert_eq!(
-            nearest("key", options),
-            None,
-            "the word itself is no suggestion"
-        );
+        assert_eq!(nearest("tag", options), None, "two slips in three letters are another word");
+        assert_eq!(nearest("key", options), None, "the word itself is no suggestion");
     }
 
     #[test]

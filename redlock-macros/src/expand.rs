@@ -57,16 +57,12 @@ impl<'a> Expansion<'a> {
         let name = |name| Ident::new(name, Span::mixed_site());
         let expansion = Self {
             args,
-            krate: args.krate.as_ref().map_or_else(
-                || quote_spanned!(Span::mixed_site()=> ::redlocked),
-                ToTokens::to_token_stream,
-            ),
+            krate: args
+                .krate
+                .as_ref()
+                .map_or_else(|| quote_spanned!(Span::mixed_site()=> ::redlocked), ToTokens::to_token_stream),
             scope,
-            output: if boxed.is_some() {
-                Output::of_boxed(&function.sig)
-            } else {
-                Output::of(&function.sig)
-            },
+            output: if boxed.is_some() { Output::of_boxed(&function.sig) } else { Output::of(&function.sig) },
             lock: name("lock"),
             key: name("key"),
             body: name("body"),
@@ -96,10 +92,7 @@ impl<'a> Expansion<'a> {
     // The body's future is made before the lock is awaited: so it holds the arguments, and they are not stored twice.
     fn asynchronous(&self, function: &LockedFn, errors: &mut Errors) -> TokenStream {
         let lock = self.lock(errors);
-        let (edge, body) = (
-            self.output.edge(),
-            braced(function.brace, function.body.clone()),
-        );
+        let (edge, body) = (self.output.edge(), braced(function.brace, function.body.clone()));
         let run = self.run(&quote!(#edge #body));
         quote!(#lock #run)
     }
@@ -111,20 +104,14 @@ impl<'a> Expansion<'a> {
     //              match run_blocking(lock, move |_: &LockGuard| { … }) { … }
     //          }
     fn blocking(&self, function: &LockedFn, errors: &mut Errors) -> TokenStream {
-        let Self {
-            krate,
-            lock: lock_name,
-            ..
-        } = self;
+        let Self { krate, lock: lock_name, .. } = self;
         let lock = self.lock(errors);
-        let (edge, body) = (
-            self.output.edge(),
-            braced(function.brace, function.body.clone()),
-        );
-        let guard = self.args.guard.as_ref().map_or_else(
-            || quote_spanned!(Span::mixed_site()=> _),
-            ToTokens::to_token_stream,
-        );
+        let (edge, body) = (self.output.edge(), braced(function.brace, function.body.clone()));
+        let guard = self
+            .args
+            .guard
+            .as_ref()
+            .map_or_else(|| quote_spanned!(Span::mixed_site()=> _), ToTokens::to_token_stream);
         let call = quote_spanned! {Span::mixed_site()=>
             #krate::__private::run_blocking(#lock_name, move |#guard: &#krate::LockGuard| { #edge #body })
         };
@@ -147,34 +134,29 @@ impl<'a> Expansion<'a> {
     fn boxed(&self, boxed: &BoxedFuture, errors: &mut Errors) -> TokenStream {
         let lock = self.lock(errors);
         let argument = match &boxed.future {
-            Future::Block {
-                block,
-                rebound,
-                rest,
-            } => {
-                let (edge, body) = (
-                    self.output.edge(),
-                    braced(block.block.brace_token, quote!(#(#rest)*)),
-                );
+            Future::Block { block, rebound, rest } => {
+                let (edge, body) = (self.output.edge(), braced(block.block.brace_token, quote!(#(#rest)*)));
                 let run = self.run(&quote!(#edge #body));
                 let (asyncness, capture) = (&block.async_token, &block.capture);
                 quote_spanned!(Span::mixed_site()=> #asyncness #capture { #(#rebound)* #lock #run })
             }
             Future::Call(call) => {
                 if let Some(guard) = &self.args.guard {
-                    errors.at(guard, "`guard` cannot be bound inside this body: update `async-trait` to 0.1.44 or later");
+                    errors.at(
+                        guard,
+                        "`guard` cannot be bound inside this body: update `async-trait` to 0.1.44 or later",
+                    );
                 }
                 let (krate, lock_name) = (&self.krate, &self.lock);
-                let run = quote_spanned!(Span::mixed_site()=> #krate::__private::run(#lock_name, #call).await);
+                let run =
+                    quote_spanned!(Span::mixed_site()=> #krate::__private::run(#lock_name, #call).await);
                 let run = self.outcome(&run, false);
                 quote_spanned!(Span::mixed_site()=> async move { #lock #run })
             }
         };
         let (items, pin) = (&boxed.items, &boxed.pin);
         let mut call = pin.to_token_stream();
-        boxed
-            .paren
-            .surround(&mut call, |tokens| argument.to_tokens(tokens));
+        boxed.paren.surround(&mut call, |tokens| argument.to_tokens(tokens));
         quote!(#(#items)* #call)
     }
 
@@ -183,14 +165,7 @@ impl<'a> Expansion<'a> {
     //              lock(key.render(format_args!("stock:{sku}", sku = key.escape(&sku)))).ttl(Duration::from_millis(10_000))
     //          };
     fn lock(&self, errors: &mut Errors) -> TokenStream {
-        let Self {
-            args,
-            krate,
-            lock,
-            key,
-            scope,
-            ..
-        } = self;
+        let Self { args, krate, lock, key, scope, .. } = self;
         let span = Span::mixed_site();
         let (template, name) = match &args.key {
             Key::Template(lit) => {
@@ -202,10 +177,7 @@ impl<'a> Expansion<'a> {
             }
             Key::Expr(expr) => {
                 let path = quote_spanned!(span=> #krate::__private::key);
-                (
-                    None,
-                    call_around(path, &TokenStream::new(), &self.borrow(expr)),
-                )
+                (None, call_around(path, &TokenStream::new(), &self.borrow(expr)))
             }
         };
         let mut request = if let Some(manager) = &args.manager {
@@ -241,11 +213,7 @@ impl<'a> Expansion<'a> {
         let span = Span::mixed_site().located_at(expr.span());
         let tokens = self.scope.resolve(expr);
         match expr {
-            Expr::Binary(_)
-            | Expr::Cast(_)
-            | Expr::Range(_)
-            | Expr::Assign(_)
-            | Expr::Closure(_) => {
+            Expr::Binary(_) | Expr::Cast(_) | Expr::Range(_) | Expr::Assign(_) | Expr::Closure(_) => {
                 quote_spanned!(span=> &(#tokens))
             }
             _ => quote_spanned!(span=> &#tokens),
@@ -266,13 +234,7 @@ impl<'a> Expansion<'a> {
 
     /// Awaits the body under the lock.
     fn run(&self, body: &TokenStream) -> TokenStream {
-        let Self {
-            krate,
-            lock,
-            body: body_name,
-            guard,
-            ..
-        } = self;
+        let Self { krate, lock, body: body_name, guard, .. } = self;
         let span = Span::mixed_site();
         let (statement, call) = match &self.args.guard {
             None => (
@@ -295,13 +257,7 @@ impl<'a> Expansion<'a> {
 
     /// The value of the body, or what stands for a lock that was not acquired or not kept.
     fn outcome(&self, call: &TokenStream, probe: bool) -> TokenStream {
-        let Self {
-            args,
-            krate,
-            error,
-            value,
-            ..
-        } = self;
+        let Self { args, krate, error, value, .. } = self;
         let span = Span::mixed_site();
         let probe = probe.then(|| self.probe());
         let returned = self.output.point(value.to_token_stream());
@@ -319,9 +275,9 @@ impl<'a> Expansion<'a> {
                 let path = quote_spanned!(span=> #krate::__private::on_error);
                 call_around(path, &quote_spanned!(span=> #error, ), &handler)
             }
-            None => self
-                .output
-                .underline(quote_spanned!(span=> #krate::FromLockError::from_lock_error(#error))),
+            None => {
+                self.output.underline(quote_spanned!(span=> #krate::FromLockError::from_lock_error(#error)))
+            }
         };
         quote_spanned! {span=>
             match #call {

@@ -26,11 +26,7 @@ impl Parse for LockedFn {
         require_lockable(&sig)?;
         if input.peek(Token![;]) || input.is_empty() {
             return Err(Error::new(
-                if input.is_empty() {
-                    sig.ident.span()
-                } else {
-                    input.span()
-                },
+                if input.is_empty() { sig.ident.span() } else { input.span() },
                 "a function without a body cannot be locked: put `#[distributed_lock]` on its implementation",
             ));
         }
@@ -189,10 +185,7 @@ mod tests {
             ("|a| b", "this is something else"),
             ("", "this is something else"),
             ("const fn f() {}", "a `const fn` cannot be locked"),
-            (
-                "unsafe extern \"C\" fn f(a: A, ...) {}",
-                "a variadic function cannot be locked",
-            ),
+            ("unsafe extern \"C\" fn f(a: A, ...) {}", "a variadic function cannot be locked"),
             ("async fn f(&self);", "without a body cannot be locked"),
         ] {
             let error = parse(text).err().unwrap_or_default();

@@ -1,8 +1,10 @@
 //! The key: a template and the names that the function binds, to tokens.
 
 use proc_macro2::{Literal, Span, TokenStream, TokenTree};
-use quote::{format_ident, quote_spanned};
-use syn::{Ident, LitStr};
+use quote::quote_spanned;
+use syn::ext::IdentExt as _;
+use syn::parse::Parser as _;
+use syn::{Error, Ident, LitStr, Result};
 
 use crate::errors::{Errors, list, nearest};
 use crate::scope::Scope;
@@ -18,12 +20,7 @@ use crate::template::{self, Piece, Placeholder};
 // Input:   "{self.tenant}:{req.id:04}"
 //
 // Output:  format_args!("{self_tenant}:{req_id:04}", self_tenant = key.escape(&self.tenant), …)
-pub(crate) fn format_args(
-    lit: &LitStr,
-    key: &Ident,
-    scope: &Scope,
-    errors: &mut Errors,
-) -> TokenStream {
+pub(crate) fn format_args(lit: &LitStr, key: &Ident, scope: &Scope, errors: &mut Errors) -> TokenStream {
     let text = lit.value();
     let Ok(pieces) = template::parse(&text) else {
         return TokenStream::new();
@@ -41,7 +38,7 @@ pub(crate) fn format_args(
             }
             Piece::Value(value) => value,
         };
-        let mut name = value.path.join("_");
+        let mut name = argument_name(value);
         if let Some((_, known, _)) = arguments.iter().find(|(path, ..)| *path == value.path) {
             name.clone_from(known);
         } else {
@@ -55,8 +52,9 @@ pub(crate) fn format_args(
             }
             match scope.get(value.root(), lit.span()) {
                 Some(root) => {
-                    let argument = argument(&name, &root, value, key, lit.span());
-                    arguments.push((&value.path, name.clone(), argument));
+                    if let Some(argument) = errors.keep(argument(&name, &root, value, key, lit)) {
+                        arguments.push((&value.path, name.clone(), argument));
+                    }
                 }
                 // A constant, or a name that rustc does not find either.
                 None if !is_path(value) && (!rewrite || is_constant(value.root())) => {}
@@ -80,45 +78,57 @@ pub(crate) fn format_args(
     quote_spanned!(Span::mixed_site()=> ::core::format_args!(#lit #(, #arguments)*))
 }
 
-/// `name = key.escape(&root.field)`.
+/// `name = key.escape(&root.field)`, or the error if a field cannot be one.
 fn argument(
     name: &str,
     root: &Ident,
     value: &Placeholder<'_>,
     key: &Ident,
-    span: Span,
-) -> TokenStream {
+    lit: &LitStr,
+) -> Result<TokenStream> {
+    let span = Span::mixed_site().located_at(lit.span());
     let name = if is_path(value) {
-        format_ident!("{name}", span = Span::mixed_site())
+        Ident::new(name, span)
     } else {
         // The user's own token: `r#type` is the name `type`.
         root.clone()
     };
-    let fields = value
-        .path
-        .iter()
-        .skip(1)
-        .map(|field| field_token(field, span));
+    let mut fields = TokenStream::new();
+    for field in value.path.iter().skip(1) {
+        let Some(field) = field_token(field, span) else {
+            let message = format!("`{{{}}}`: `{field}` cannot be a field", value.name());
+            return Err(Error::new(lit.span(), message));
+        };
+        fields.extend(quote_spanned!(span=> .#field));
+    }
     let key = Ident::new(&key.to_string(), key.span().located_at(span));
-    quote_spanned!(Span::mixed_site().located_at(span)=> #name = #key.escape(&#root #(.#fields)*))
+    Ok(quote_spanned!(span=> #name = #key.escape(&#root #fields)))
+}
+
+/// What `format_args!` calls the value: for a path, its fields joined.
+fn argument_name(value: &Placeholder<'_>) -> String {
+    if !is_path(value) {
+        return value.name();
+    }
+    value.path.join("_").replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
 /// A field, also of a tuple.
-fn field_token(field: &str, span: Span) -> TokenTree {
+fn field_token(field: &str, span: Span) -> Option<TokenTree> {
     if let Ok(index) = field.parse::<usize>() {
         let mut index = Literal::usize_unsuffixed(index);
         index.set_span(span);
-        return index.into();
+        return Some(index.into());
     }
-    let span = Span::mixed_site().located_at(span);
-    let field = field.strip_prefix("r#").unwrap_or(field);
-    match syn::parse_str::<Ident>(field) {
-        Ok(mut ident) => {
-            ident.set_span(span);
-            ident.into()
-        }
+    let word = Ident::parse_any.parse_str(field).ok()?;
+    if ["self", "Self", "super", "crate", "_"].contains(&field) {
+        return None;
+    }
+    // A keyword, such as `type`, can be a field only as a raw identifier.
+    Some(match syn::parse_str::<Ident>(field) {
+        Ok(_) => Ident::new(&word.to_string(), span).into(),
         Err(_) => Ident::new_raw(field, span).into(),
-    }
+    })
 }
 
 /// What cannot be the name of an argument of `format_args!`.
@@ -143,5 +153,55 @@ fn unknown(value: &Placeholder<'_>, scope: &Scope) -> String {
         Some(name) => format!("{problem}, did you mean `{name}`?"),
         None if names().next().is_none() => format!("{problem}: this function has none"),
         None => format!("{problem}, expected {}", list(names(), "or")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proc_macro2::Span;
+    use syn::{Ident, LitStr, parse_quote};
+
+    use super::{Errors, Scope, format_args};
+
+    fn errors(template: &str) -> Vec<String> {
+        let mut errors = Errors::default();
+        let scope = Scope::of(&parse_quote!(fn f(&self, order: Order, r#type: u8, größe: u8, a: A)));
+        let (lit, key) = (LitStr::new(template, Span::call_site()), Ident::new("key", Span::call_site()));
+        format_args(&lit, &key, &scope, &mut errors);
+        let errors =
+            errors.finish().map(|errors| errors.into_iter().map(|error| error.to_string()).collect());
+        errors.unwrap_or_default()
+    }
+
+    #[test]
+    fn names() {
+        for (template, expected) in [
+            ("{self}{order.id}{type}{größe.x}{order.type}{a.0.1}", ""),
+            ("{unknown}", ""),
+            ("{self.a}{TENANT}", ""),
+            ("{self.a}{oder}", "unknown argument `oder` in `{oder}`, did you mean `order`?"),
+            ("{oder.id}", "unknown argument `oder` in `{oder.id}`, did you mean `order`?"),
+            ("{b.c}", "unknown argument `b` in `{b.c}`, did you mean `a`?"),
+            ("{b2.c}", "unknown argument `b2` in `{b2.c}`, expected `self`, `order`, `type`, `größe` or `a`"),
+            ("{a.self}", "`{a.self}`: `self` cannot be a field"),
+            ("{a._}", "`{a._}`: `_` cannot be a field"),
+            ("{a.1b}", "`{a.1b}`: `1b` cannot be a field"),
+            ("{a.²}", "`{a.²}`: `²` cannot be a field"),
+        ] {
+            assert_eq!(errors(template).join("\n"), expected, "{template}");
+        }
+    }
+
+    #[test]
+    fn nothing_panics() {
+        let words =
+            ["a", "self", "type", "0", "²", "_", "é", "1b", "größe", "Self", "crate", "99999999999999999999"];
+        for a in words {
+            for b in words {
+                for c in words {
+                    errors(&format!("{{{a}.{b}.{c}}}{{{a}.{b}}}{{{a}_{b}}}{{{a}}}"));
+                }
+            }
+        }
     }
 }

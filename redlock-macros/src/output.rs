@@ -5,8 +5,8 @@ use quote::{ToTokens, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;
 use syn::{
-    AngleBracketedGenericArguments, GenericArgument, Path, PathArguments, ReturnType, Signature,
-    Token, Type, TypeInfer, TypeParamBound, TypePath,
+    AngleBracketedGenericArguments, GenericArgument, Path, PathArguments, ReturnType, Signature, Token, Type,
+    TypeInfer, TypeParamBound, TypePath,
 };
 
 /// What the function returns, or what its future resolves to.
@@ -24,11 +24,7 @@ impl Output {
             ReturnType::Type(_, ty) => Self::of_type(ty),
             ReturnType::Default => {
                 let span = sig.ident.span();
-                Self {
-                    ty: Some(quote_spanned!(span=> ())),
-                    first: span,
-                    last: span,
-                }
+                Self { ty: Some(quote_spanned!(span=> ())), first: span, last: span }
             }
         }
     }
@@ -50,11 +46,7 @@ impl Output {
         match &sig.output {
             ReturnType::Default => true,
             ReturnType::Type(_, ty) => match &**ty {
-                Type::Path(ty) => ty
-                    .path
-                    .segments
-                    .last()
-                    .is_some_and(|segment| segment.ident == "Result"),
+                Type::Path(ty) => ty.path.segments.last().is_some_and(|segment| segment.ident == "Result"),
                 Type::ImplTrait(_) | Type::Group(_) | Type::Paren(_) | Type::Macro(_) => false,
                 _ => true,
             },
@@ -100,10 +92,7 @@ impl Output {
 pub(crate) fn place(tokens: TokenStream, first: Span, last: Span) -> TokenStream {
     let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
     // A call is reported at the path that is called.
-    let name = tokens
-        .iter()
-        .rposition(|token| matches!(token, TokenTree::Ident(_)))
-        .unwrap_or_default();
+    let name = tokens.iter().rposition(|token| matches!(token, TokenTree::Ident(_))).unwrap_or_default();
     for (i, token) in tokens.iter_mut().enumerate() {
         let at = if i < name { first } else { last };
         if let TokenTree::Group(group) = token {
@@ -118,9 +107,7 @@ pub(crate) fn place(tokens: TokenStream, first: Span, last: Span) -> TokenStream
 /// The first and the last token.
 pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
     let mut tokens = tokens.to_token_stream().into_iter();
-    let first = tokens
-        .next()
-        .map_or_else(Span::call_site, |token| token.span());
+    let first = tokens.next().map_or_else(Span::call_site, |token| token.span());
     (first, tokens.last().map_or(first, |token| token.span()))
 }
 
@@ -132,13 +119,11 @@ pub(crate) fn is_future(ty: &Type) -> bool {
         Type::ImplTrait(ty) => is_future_bound(&ty.bounds),
         Type::TraitObject(ty) => is_future_bound(&ty.bounds),
         Type::Path(TypePath { path, .. }) => {
-            path.segments
-                .last()
-                .is_some_and(|segment| match segment.ident.to_string().as_str() {
-                    "BoxFuture" | "LocalBoxFuture" => true,
-                    "Pin" | "Box" => argument(path).is_some_and(is_future),
-                    _ => false,
-                })
+            path.segments.last().is_some_and(|segment| match segment.ident.to_string().as_str() {
+                "BoxFuture" | "LocalBoxFuture" => true,
+                "Pin" | "Box" => argument(path).is_some_and(is_future),
+                _ => false,
+            })
         }
         _ => false,
     }
@@ -151,11 +136,9 @@ fn is_future_bound(bounds: &Punctuated<TypeParamBound, Token![+]>) -> bool {
 /// The `Future<…>` of a bound.
 fn future_bound(bound: &TypeParamBound) -> Option<&syn::PathSegment> {
     match bound {
-        TypeParamBound::Trait(bound) => bound
-            .path
-            .segments
-            .last()
-            .filter(|segment| segment.ident == "Future"),
+        TypeParamBound::Trait(bound) => {
+            bound.path.segments.last().filter(|segment| segment.ident == "Future")
+        }
         _ => None,
     }
 }
@@ -198,10 +181,7 @@ fn erase_impl_trait(ty: &mut Type) {
     match ty {
         Type::ImplTrait(found) => {
             let underscore_token = Token![_](found.span());
-            *ty = Type::Infer(TypeInfer {
-                attrs: Vec::new(),
-                underscore_token,
-            });
+            *ty = Type::Infer(TypeInfer { attrs: Vec::new(), underscore_token });
         }
         Type::Array(ty) => erase_impl_trait(&mut ty.elem),
         Type::Group(ty) => erase_impl_trait(&mut ty.elem),
@@ -254,26 +234,14 @@ mod tests {
         let types: [(syn::Type, syn::Type); 6] = [
             (parse_quote!(u8), parse_quote!(u8)),
             (parse_quote!(impl Copy + 'static), parse_quote!(_)),
-            (
-                parse_quote!(Result<impl Iterator<Item = u8>, E>),
-                parse_quote!(Result<_, E>),
-            ),
-            (
-                parse_quote!(Vec<(u8, Option<impl Copy>)>),
-                parse_quote!(Vec<(u8, Option<_>)>),
-            ),
-            (
-                parse_quote!(Box<dyn Iterator<Item = impl Copy>>),
-                parse_quote!(Box<dyn Iterator<Item = _>>),
-            ),
+            (parse_quote!(Result<impl Iterator<Item = u8>, E>), parse_quote!(Result<_, E>)),
+            (parse_quote!(Vec<(u8, Option<impl Copy>)>), parse_quote!(Vec<(u8, Option<_>)>)),
+            (parse_quote!(Box<dyn Iterator<Item = impl Copy>>), parse_quote!(Box<dyn Iterator<Item = _>>)),
             (parse_quote!(&'a [impl Copy; 2]), parse_quote!(&'a [_; 2])),
         ];
         for (mut ty, expected) in types {
             erase_impl_trait(&mut ty);
-            assert_eq!(
-                ty.to_token_stream().to_string(),
-                expected.to_token_stream().to_string()
-            );
+            assert_eq!(ty.to_token_stream().to_string(), expected.to_token_stream().to_string());
         }
     }
 
@@ -284,17 +252,9 @@ mod tests {
             (parse_quote!(Result<u8, E>), false, None),
             (parse_quote!(impl Future<Output = u8> + Send), true, None),
             (parse_quote!(BoxFuture<'a, u8>), true, None),
-            (
-                parse_quote!(::core::pin::Pin<Box<dyn Future<Output = u8> + Send + 'a>>),
-                true,
-                Some("u8"),
-            ),
+            (parse_quote!(::core::pin::Pin<Box<dyn Future<Output = u8> + Send + 'a>>), true, Some("u8")),
             (parse_quote!(Pin<Box<Later>>), false, None),
-            (
-                parse_quote!(Box<dyn std::future::Future<Output = ()>>),
-                true,
-                Some("()"),
-            ),
+            (parse_quote!(Box<dyn std::future::Future<Output = ()>>), true, Some("()")),
         ];
         for (ty, expected, output) in types {
             let text = ty.to_token_stream().to_string();

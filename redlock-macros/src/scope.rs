@@ -33,10 +33,7 @@ impl Scope {
         let ident = if name == "self" {
             self.renamed.as_ref().or(self.receiver.as_ref())?
         } else {
-            self.names
-                .iter()
-                .rev()
-                .find(|ident| ident.unraw() == name)?
+            self.names.iter().rev().find(|ident| ident.unraw() == name)?
         };
         let mut ident = ident.clone();
         ident.set_span(ident.span().located_at(span));
@@ -46,9 +43,7 @@ impl Scope {
     /// The names as the user would write them in a key.
     pub(crate) fn names(&self) -> Vec<String> {
         let receiver = self.receiver.iter().map(|_| "self".to_owned());
-        receiver
-            .chain(self.names.iter().map(|ident| ident.unraw().to_string()))
-            .collect()
+        receiver.chain(self.names.iter().map(|ident| ident.unraw().to_string())).collect()
     }
 
     /// True for the name of an argument, or `self`.

@@ -13,22 +13,12 @@ fn compare(name: &str, args: TokenStream, item: TokenStream) {
     assert!(output.is_ok(), "{name}: {:?}", output.err());
     let Ok(file) = output else { return };
     let found = prettyplease::unparse(&file);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/snapshots")
-        .join(name)
-        .with_extension("rs");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name).with_extension("rs");
     if env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        assert!(
-            fs::write(&path, &found).is_ok(),
-            "cannot write {}",
-            path.display()
-        );
+        assert!(fs::write(&path, &found).is_ok(), "cannot write {}", path.display());
     }
     let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        expected == found,
-        "{name}\n---- expected\n{expected}\n---- found\n{found}"
-    );
+    assert!(expected == found, "{name}\n---- expected\n{expected}\n---- found\n{found}");
 }
 
 #[test]
@@ -286,11 +276,7 @@ fn generics() {
 fn never() {
     compare(
         "never",
-        quote!(
-            key = "leader",
-            wait = "forever",
-            on_error = |error| std::process::exit(code(&error))
-        ),
+        quote!(key = "leader", wait = "forever", on_error = |error| std::process::exit(code(&error))),
         quote! {
             async fn lead() -> ! {
                 loop {

@@ -46,9 +46,7 @@ pub(crate) fn parse(template: &str) -> Result<Vec<Piece<'_>>, Vec<String>> {
     let (mut pieces, mut errors) = (Vec::new(), Vec::new());
     let (mut rest, mut text_end) = (template, 0);
     if template.is_empty() {
-        return Err(vec![
-            "the key is empty: say what is locked, such as `\"order:{id}\"`".to_owned(),
-        ]);
+        return Err(vec!["the key is empty: say what is locked, such as `\"order:{id}\"`".to_owned()]);
     }
     if template.contains(char::is_control) {
         errors.push("a key cannot contain control characters such as line breaks".to_owned());
@@ -81,26 +79,14 @@ pub(crate) fn parse(template: &str) -> Result<Vec<Piece<'_>>, Vec<String>> {
         rest = after_placeholder(tail);
     }
     push_text(&mut pieces, rest);
-    let bytes: usize = pieces
-        .iter()
-        .map(|piece| {
-            if let Piece::Text(text) = piece {
-                text.len()
-            } else {
-                0
-            }
-        })
-        .sum();
+    let bytes: usize =
+        pieces.iter().map(|piece| if let Piece::Text(text) = piece { text.len() } else { 0 }).sum();
     if bytes > MAX_BYTES {
         errors.push(format!(
             "the key is too long: {bytes} bytes without its placeholders, the limit is {MAX_BYTES}"
         ));
     }
-    if errors.is_empty() {
-        Ok(pieces)
-    } else {
-        Err(errors)
-    }
+    if errors.is_empty() { Ok(pieces) } else { Err(errors) }
 }
 
 /// What follows the brace that closes the placeholder. A nest is skipped as a whole: one mistake is one error.
@@ -128,26 +114,18 @@ fn push_text<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str) {
 /// The inside of `{…}`.
 fn placeholder(inside: &str) -> Result<Placeholder<'_>, String> {
     let (name, spec) = inside.split_at(inside.find(':').unwrap_or(inside.len()));
-    if spec
-        .strip_prefix("::")
-        .is_some_and(|fill| !fill.starts_with(['<', '^', '>']))
-    {
+    let (fill, format) = split_fill(spec.strip_prefix(':').unwrap_or_default());
+    if fill.is_empty() && format.starts_with(':') {
         return Err(format!("`{{{inside}}}` is a path: {FORMAT}"));
     }
-    if spec.ends_with('p') {
-        return Err(format!(
-            "`{{{inside}}}` is an address, which differs from machine to machine"
-        ));
+    if format.ends_with('p') {
+        return Err(format!("`{{{inside}}}` is an address, which differs from machine to machine"));
     }
-    if spec.contains(['$', '*']) {
-        return Err(format!(
-            "`{{{inside}}}` takes its width from an argument: {FORMAT}"
-        ));
+    if format.contains('$') || format.contains(".*") {
+        return Err(format!("`{{{inside}}}` takes its width from an argument: {FORMAT}"));
     }
     if name.trim().is_empty() {
-        return Err(format!(
-            "`{{{inside}}}` names no argument: write its name, such as `{{id}}`"
-        ));
+        return Err(format!("`{{{inside}}}` names no argument: write its name, such as `{{id}}`"));
     }
     if name.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(format!(
@@ -155,28 +133,30 @@ fn placeholder(inside: &str) -> Result<Placeholder<'_>, String> {
         ));
     }
     if name != name.trim() {
-        return Err(format!(
-            "`{{{inside}}}` has a space in it: write `{{{}{spec}}}`",
-            name.trim()
-        ));
+        return Err(format!("`{{{inside}}}` has a space in it: write `{{{}{spec}}}`", name.trim()));
     }
-    let path: Vec<&str> = name.split('.').collect();
-    if let Some(odd) = name
-        .chars()
-        .find(|c| !(c.is_alphanumeric() || "_.#".contains(*c)))
-    {
+    if let Some(unraw) = name.strip_prefix("r#") {
+        return Err(format!("`{{{inside}}}` has an `r#`: write `{{{unraw}{spec}}}`"));
+    }
+    if let Some(odd) = name.chars().find(|c| !(c.is_alphanumeric() || "_.".contains(*c))) {
         return Err(match odd {
             '(' | ')' => format!("`{{{inside}}}` is a call: {FORMAT}"),
             '[' | ']' => format!("`{{{inside}}}` is an index: {FORMAT}"),
             _ => format!("`{{{inside}}}` is not a name or a path of fields: {FORMAT}"),
         });
     }
+    let path: Vec<&str> = name.split('.').collect();
     if path.contains(&"") {
-        return Err(format!(
-            "`{{{inside}}}` is not a path of fields: write one such as `{{order.id}}`"
-        ));
+        return Err(format!("`{{{inside}}}` is not a path of fields: write one such as `{{order.id}}`"));
     }
     Ok(Placeholder { path, spec })
+}
+
+/// The fill character with its alignment, and the rest of a format spec.
+fn split_fill(spec: &str) -> (&str, &str) {
+    let aligned = spec.chars().nth(1).is_some_and(|c| matches!(c, '<' | '^' | '>'));
+    let end = spec.char_indices().nth(2).map_or(spec.len(), |(at, _)| at);
+    spec.split_at(if aligned { end } else { 0 })
 }
 
 const FORMAT: &str = "write `key = format!(...)` instead of the template";
@@ -190,10 +170,7 @@ mod tests {
     }
 
     fn value<'a>(path: &[&'a str], spec: &'a str) -> Piece<'a> {
-        Piece::Value(Placeholder {
-            path: path.to_vec(),
-            spec,
-        })
+        Piece::Value(Placeholder { path: path.to_vec(), spec })
     }
 
     #[test]
@@ -203,10 +180,7 @@ mod tests {
             ("{id}", vec![value(&["id"], "")]),
             ("stock:{sku}", vec![text("stock:"), value(&["sku"], "")]),
             ("{a}{b}", vec![value(&["a"], ""), value(&["b"], "")]),
-            (
-                "{a}-{b}.",
-                vec![value(&["a"], ""), text("-"), value(&["b"], ""), text(".")],
-            ),
+            ("{a}-{b}.", vec![value(&["a"], ""), text("-"), value(&["b"], ""), text(".")]),
             ("{n:04}", vec![value(&["n"], ":04")]),
             ("{n:?}", vec![value(&["n"], ":?")]),
             ("{n:>+8.3e}", vec![value(&["n"], ":>+8.3e")]),
@@ -218,7 +192,8 @@ mod tests {
             ("{{{id}}}", vec![text("{{"), value(&["id"], ""), text("}}")]),
             ("a{{b}}c{id}", vec![text("a{{b}}c"), value(&["id"], "")]),
             ("für:{größe}", vec![text("für:"), value(&["größe"], "")]),
-            ("{r#type}", vec![value(&["r#type"], "")]),
+            ("{n:*>8}", vec![value(&["n"], ":*>8")]),
+            ("{n:$^p<8}", vec![value(&["n"], ":$^p<8")]),
         ] {
             assert_eq!(parse(template), Ok(pieces), "{template:?}");
         }
@@ -253,6 +228,8 @@ mod tests {
             ("a:{n:w$}", "takes its width from an argument"),
             ("a:{n:.*}", "takes its width from an argument"),
             ("a:{n:p}", "is an address"),
+            ("a:{n:#>p}", "is an address"),
+            ("a:{r#type}", "write `{type}`"),
             ("a\n:{n}", "control characters"),
         ] {
             let errors = parse(template).err().unwrap_or_default();

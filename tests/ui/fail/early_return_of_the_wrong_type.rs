@@ -1,0 +1,11 @@
+use redlocked::{distributed_lock, LockError};
+
+#[distributed_lock(key = "nightly")]
+async fn nightly(early: bool) -> Result<u32, LockError> {
+    if early {
+        return "early";
+    }
+    Ok(7)
+}
+
+fn main() {}

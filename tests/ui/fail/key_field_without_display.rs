@@ -1,0 +1,13 @@
+use redlocked::{distributed_lock, LockError};
+
+struct Order {
+    id: Option<u64>,
+}
+
+#[distributed_lock(key = "order:{order.id}")]
+async fn ship(order: &Order) -> Result<(), LockError> {
+    let _ = order.id;
+    Ok(())
+}
+
+fn main() {}

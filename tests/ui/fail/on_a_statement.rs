@@ -1,0 +1,6 @@
+use redlocked::{distributed_lock, LockError};
+
+fn main() {
+    #[distributed_lock(key = "nightly")]
+    let _job: Result<(), LockError> = Ok(());
+}

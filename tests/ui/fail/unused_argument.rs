@@ -1,0 +1,10 @@
+#![deny(unused_variables)]
+
+use redlocked::{distributed_lock, LockError};
+
+#[distributed_lock(key = "nightly")]
+async fn nightly(unused: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}
