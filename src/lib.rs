@@ -1,4 +1,4 @@
-//! A distributed lock in one line.
+#![doc = include_str!("../README.md")]
 
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{

@@ -39,8 +39,8 @@ fn alone(test: &str, environment: &[(&str, &str)]) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--ignored"]).env_remove("REDIS_URL").env_remove("REDLOCK_URL");
     let output = command.envs(environment.iter().copied()).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
 }
 
 #[test]
