@@ -52,7 +52,9 @@ pub trait RunsUnderItsLock {}
 
 #[cfg(test)]
 mod tests {
-    use super::{ReturnsFuture as _, ReturnsValue as _, SyncReturn};
+    #[allow(unused_imports, reason = "in scope, as in an expansion, and passed over")]
+    use super::ReturnsFuture as _;
+    use super::{ReturnsValue as _, SyncReturn};
 
     fn generic<T>(value: &T) {
         SyncReturn::of(value).probe();
