@@ -370,6 +370,9 @@ fn sync_callers_work_after_the_task_has_spent_its_budget(backend: &Backend) {
 
 fn bad_requests_are_refused_before_anything_is_sent(backend: &Backend) {
     let locks = backend.manager();
+    if let Some(server) = &backend.server {
+        let _: String = server.run("CONFIG RESETSTAT");
+    }
     for key in [String::new(), "a\nb".to_owned(), "x".repeat(1025)] {
         let error = locks.lock(key).acquire_blocking().unwrap_err();
         assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");

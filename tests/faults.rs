@@ -233,7 +233,8 @@ fn a_cut_connection_ends_neither_a_wait_nor_a_lock() {
         thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop))
     };
     for _ in 0..5 {
-        let killed: i32 = server.run("CLIENT KILL TYPE normal SKIPME yes");
+        // A connection that has subscribed to its inbox counts as one of this type.
+        let killed: i32 = server.run("CLIENT KILL TYPE pubsub");
         assert!(killed >= 1);
         let before = server.client_commands();
         eventually("it asks again", || server.client_commands() > before);
@@ -384,8 +385,8 @@ fn many_waiters_of_one_process_cost_no_more_than_one() {
         }
     });
     let asked = server.client_commands();
-    // One asks about every 50 ms, and each that gives up hands its turn to the next.
-    assert!(asked < 260, "{asked} requests by 200 waiters in half a second");
+    // Each asks once and leaves the queue once; one of them makes sure that nothing was missed.
+    assert!((200..440).contains(&asked), "{asked} requests by 200 waiters in half a second");
 }
 
 #[test]

@@ -92,6 +92,28 @@ impl LockGuard {
         self.lease.key()
     }
 
+    /// A number that grows with every grant of every lock on this server, for the protected resource to compare:
+    /// a write that carries a smaller one than the resource has seen comes from a holder that has lost the lock.
+    ///
+    /// It is the server's time in microseconds, or one more than the last one, and below 2^53. So it grows also
+    /// across an expiry, a restart and a flush.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://fence-example")?;
+    /// let first = locks.lock("ledger").run_blocking(|guard| guard.fencing_token())?;
+    /// let second = locks.lock("ledger").run_blocking(|guard| guard.fencing_token())?;
+    /// assert!(second > first);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fencing_token(&self) -> u64 {
+        self.lease.fence()
+    }
+
     /// True while the lease lasts on this process's own clock, which is before the server may give the lock to
     /// somebody else.
     ///

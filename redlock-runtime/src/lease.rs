@@ -34,18 +34,24 @@ const OVER: u64 = 0;
 /// end and stopped.
 pub(crate) struct Lease {
     key: Arc<str>,
+    fence: u64,
     deadline: AtomicU64,
     ended: CancellationToken,
 }
 
 impl Lease {
-    pub(crate) fn new(key: Arc<str>, deadline: Moment) -> Self {
-        Self { key, deadline: AtomicU64::new(deadline.to_nanos()), ended: CancellationToken::new() }
+    pub(crate) fn new(key: Arc<str>, fence: u64, deadline: Moment) -> Self {
+        Self { key, fence, deadline: AtomicU64::new(deadline.to_nanos()), ended: CancellationToken::new() }
     }
 
     /// The user's key, without the prefix.
     pub(crate) fn key(&self) -> &Arc<str> {
         &self.key
+    }
+
+    /// The fencing token of this grant.
+    pub(crate) fn fence(&self) -> u64 {
+        self.fence
     }
 
     /// What is left at `now`, or `None` when the lease is over; looking at it past its deadline ends it.
@@ -116,7 +122,7 @@ mod tests {
     #[test]
     fn an_ended_lease_cannot_be_revived() {
         let start = Moment::now();
-        let lease = Lease::new("k".into(), start.after(SECOND));
+        let lease = Lease::new("k".into(), 1, start.after(SECOND));
         assert!(lease.renew(start, start.after(2 * SECOND)));
         assert_eq!(lease.remaining(start), Some(2 * SECOND));
         assert_eq!(lease.remaining(start.after(3 * SECOND)), None, "seen past its deadline");
@@ -128,7 +134,7 @@ mod tests {
     #[test]
     fn a_renewal_that_arrives_after_the_deadline_ends_the_lease() {
         let start = Moment::now();
-        let lease = Lease::new("k".into(), start.after(SECOND));
+        let lease = Lease::new("k".into(), 1, start.after(SECOND));
         assert!(!lease.renew(start.after(2 * SECOND), start.after(9 * SECOND)));
         assert!(lease.ended().is_cancelled());
     }

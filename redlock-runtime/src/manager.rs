@@ -12,6 +12,7 @@ use crate::engine::{Command, Engine, Node, RedisNode};
 use crate::error::LockError;
 use crate::memory::MemoryNode;
 use crate::request::LockRequest;
+use crate::token::{self, Token};
 
 /// The entry point: connects to Redis and hands out [`LockRequest`]s.
 ///
@@ -337,9 +338,14 @@ impl LockManagerBuilder {
     /// # }
     /// ```
     pub fn start(self) -> Result<LockManager, LockError> {
-        let node = match self.url.strip_prefix("memory://") {
-            Some(name) => Node::Memory(MemoryNode::named(name)),
-            None => Node::Redis(Box::new(RedisNode::parse(&self.url)?)),
+        let node = if let Some(name) = self.url.strip_prefix("memory://") {
+            Node::Memory(MemoryNode::named(name))
+        } else {
+            let instance = Token::random().map_err(|error| LockError::Unavailable {
+                key: None,
+                reason: token::no_random(error).into(),
+            })?;
+            Node::Redis(Box::new(RedisNode::parse(&self.url, &self.prefix, instance.value())?))
         };
         let engine = Engine::start(node, self.io_timeout).map_err(|error| LockError::Unavailable {
             key: None,

@@ -3,67 +3,165 @@
 //!
 //! Managers that are connected to the same name share their locks; `memory://` without a name is a name too.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedSender;
+
 use crate::clock::Moment;
-use crate::engine::{Action, Reply, Request};
+use crate::engine::{Action, CLAIM, Grant, Mode, Place, Pushed, Reply, Request, ServerTime};
 use crate::error::Holder;
 use crate::token::{self, Token};
 
-type Locks = Mutex<HashMap<Arc<str>, Lock>>;
+type Inbox = UnboundedSender<Pushed>;
 
+/// The locks of one name, and what the scripts do on them: a map instead of a keyspace.
+#[derive(Clone)]
+pub(crate) struct MemoryNode(Arc<Mutex<Store>>);
+
+#[derive(Default)]
+struct Store {
+    locks: HashMap<Arc<str>, Lock>,
+    /// The last fencing token.
+    clock: u64,
+}
+
+/// Exists while somebody holds it or waits for it.
+#[derive(Default)]
 struct Lock {
+    holder: Option<Holding>,
+    queue: VecDeque<Waiter>,
+}
+
+struct Holding {
     token: Token,
     expires: Moment,
 }
 
-static BY_NAME: LazyLock<Mutex<HashMap<String, Weak<Locks>>>> = LazyLock::new(Mutex::default);
+struct Waiter {
+    token: Token,
+    ttl: Duration,
+    inbox: Inbox,
+}
 
-/// The locks of one name.
-#[derive(Clone)]
-pub(crate) struct MemoryNode(Arc<Locks>);
+static BY_NAME: LazyLock<Mutex<HashMap<String, Weak<Mutex<Store>>>>> = LazyLock::new(Mutex::default);
 
 impl MemoryNode {
     /// The node of that name; it exists as long as a manager is connected to it.
     pub(crate) fn named(name: &str) -> Self {
-        // A panic while one of these is locked leaves the map whole: every change is a single call.
+        // Nothing panics while one of these is locked, and a test that does elsewhere shall not stop the others.
         let mut by_name = BY_NAME.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(locks) = by_name.get(name).and_then(Weak::upgrade) {
-            return Self(locks);
+        if let Some(store) = by_name.get(name).and_then(Weak::upgrade) {
+            return Self(store);
         }
-        let locks = Arc::new(Locks::default());
-        by_name.retain(|_, locks| locks.strong_count() > 0);
-        by_name.insert(name.to_owned(), Arc::downgrade(&locks));
-        Self(locks)
+        let store = Arc::new(Mutex::new(Store::default()));
+        by_name.retain(|_, store| store.strong_count() > 0);
+        by_name.insert(name.to_owned(), Arc::downgrade(&store));
+        Self(store)
     }
 
-    /// What the scripts do, on a map instead of a keyspace.
-    pub(crate) fn execute(&self, request: &Request, now: Moment) -> Reply {
-        let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if locks.get(&request.name).is_some_and(|lock| lock.expires <= now) {
+    pub(crate) fn execute(&self, request: &Request, inbox: &Inbox, now: Moment) -> Reply {
+        let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Store { locks, clock } = &mut *store;
+        let lock = locks.entry(Arc::clone(&request.name)).or_default();
+        if lock.holder.as_ref().is_some_and(|holder| holder.expires <= now) {
+            lock.holder = None;
+        }
+        let reply = match request.action {
+            Action::Acquire(mode) => lock.acquire(request, mode, inbox, now, clock),
+            Action::Renew => lock.renew(request, now),
+            Action::Release => lock.release(request, now, clock),
+        };
+        if lock.holder.is_none() && lock.queue.is_empty() {
             locks.remove(&request.name);
         }
-        let mine = locks.get(&request.name).map(|lock| lock.token == request.token);
-        let held_for = |ttl: Duration| Lock { token: request.token.clone(), expires: now.after(ttl) };
-        match (request.action, mine) {
-            (Action::Acquire { ttl }, None | Some(true)) | (Action::Renew { ttl }, Some(true)) => {
-                locks.insert(Arc::clone(&request.name), held_for(ttl));
-                Reply::Done
-            }
-            (Action::Acquire { .. }, Some(false)) => Reply::Busy(match locks.get(&request.name) {
-                Some(lock) => Holder {
-                    name: token::owner_of(lock.token.value()).map(Arc::from),
-                    free_in: Some(lock.expires.since(now)),
-                },
-                None => Holder::default(),
+        reply
+    }
+}
+
+/// As on a server: microseconds of its clock.
+fn server_time(now: Moment) -> ServerTime {
+    ServerTime(now.to_nanos() / 1000)
+}
+
+impl Lock {
+    fn acquire(
+        &mut self,
+        request: &Request,
+        mode: Mode,
+        inbox: &Inbox,
+        now: Moment,
+        clock: &mut u64,
+    ) -> Reply {
+        let waiting = |waiter: &Waiter| waiter.token == request.token;
+        if mode != Mode::OneTry && !self.is(&request.token) && !self.queue.iter().any(waiting) {
+            let (token, ttl) = (request.token.clone(), request.ttl);
+            self.queue.push_back(Waiter { token, ttl, inbox: inbox.clone() });
+        }
+        if self.holder.is_none() {
+            self.grant(&request.name, Some(&request.token), now, clock);
+        }
+        if self.holder.is_none() || self.is(&request.token) {
+            self.queue.retain(|waiter| !waiting(waiter));
+            let lasts = if mode == Mode::Again { request.ttl.min(CLAIM) } else { request.ttl };
+            self.holder = Some(Holding { token: request.token.clone(), expires: now.after(lasts) });
+            return Reply::Held { fence: next_fence(now, clock) };
+        }
+        let place = self.queue.iter().position(waiting).and_then(|in_front| u32::try_from(in_front).ok());
+        Reply::Busy {
+            holder: self.holder.as_ref().map_or_else(Holder::default, |holder| Holder {
+                name: token::owner_of(holder.token.value()).map(Arc::from),
+                free_in: Some(holder.expires.since(now)),
             }),
-            (Action::Release, Some(true)) => {
-                locks.remove(&request.name);
-                Reply::Done
-            }
-            (Action::Renew { .. } | Action::Release, _) => Reply::NotMine,
+            place: place.map(|in_front| Place { in_front, at: server_time(now) }),
         }
     }
+
+    fn renew(&mut self, request: &Request, now: Moment) -> Reply {
+        match &mut self.holder {
+            Some(holder) if holder.token == request.token => {
+                holder.expires = now.after(request.ttl);
+                Reply::Done
+            }
+            _ => Reply::NotMine,
+        }
+    }
+
+    fn release(&mut self, request: &Request, now: Moment, clock: &mut u64) -> Reply {
+        if !self.is(&request.token) {
+            self.queue.retain(|waiter| waiter.token != request.token);
+            return Reply::NotMine;
+        }
+        self.holder = None;
+        self.grant(&request.name, None, now, clock);
+        Reply::Done
+    }
+
+    fn is(&self, token: &Token) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.token == *token)
+    }
+
+    /// Passes the free lock to the longest waiter that is still there; `caller` is not told what it will read.
+    fn grant(&mut self, name: &Arc<str>, caller: Option<&Token>, now: Moment, clock: &mut u64) {
+        while let Some(next) = self.queue.pop_front() {
+            let expires = now.after(next.ttl.min(CLAIM));
+            if caller == Some(&next.token) {
+                self.holder = Some(Holding { token: next.token, expires });
+                return;
+            }
+            let fence = next_fence(now, clock);
+            let grant =
+                Grant { token: next.token.clone(), fence, at: server_time(now), name: Arc::clone(name) };
+            if next.inbox.send(Pushed::Grant(grant)).is_ok() {
+                self.holder = Some(Holding { token: next.token, expires });
+                return;
+            }
+        }
+    }
+}
+
+fn next_fence(now: Moment, clock: &mut u64) -> u64 {
+    *clock = clock.saturating_add(1).max(server_time(now).0);
+    *clock
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 /// The value that this process writes into a lock's key for one attempt. Fresh for each, never reused.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Token(Arc<str>);
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -34,6 +34,11 @@ impl Token {
         value.push('@');
         value.push_str(&own_name());
         Ok(Self(value.into()))
+    }
+
+    /// A token as a node tells it.
+    pub(crate) fn from_value(value: &str) -> Self {
+        Self(value.into())
     }
 
     /// What is written into the key.

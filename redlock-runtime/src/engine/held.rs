@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::protocol::{Action, Request};
+use super::protocol::{Action, CLAIM, Request};
 use super::releasing::{Releasing, Response};
 use super::waiting::Ask;
 use crate::clock::Moment;
@@ -34,21 +34,34 @@ pub(super) struct Held {
     pub(super) lease: Arc<Lease>,
     token: Token,
     ttl: Duration,
-    /// Without it, only an [`Extension`] renews.
+    /// Without it, only a claim and an [`Extension`] renew.
     renew: bool,
+    /// False while the lock, handed over by another holder, expires after the claim instead of the ttl.
+    claimed: bool,
     next_renewal: Option<Moment>,
     extensions: Vec<Extension>,
 }
 
 impl Held {
-    pub(super) fn new(ask: &Ask, token: Token, lease: Arc<Lease>, sent: Moment) -> Self {
+    /// A lock that was asked for at `sent` and is held for the ttl.
+    pub(super) fn asked(ask: &Ask, token: Token, lease: Arc<Lease>, sent: Moment) -> Self {
+        let mut held = Self::handed_over(ask, token, lease, sent);
+        held.claimed = true;
+        held.next_renewal = ask.renew.then(|| sent.after(ask.ttl / 3));
+        held
+    }
+
+    /// A lock that was handed over at `since` and is held for the claim. Most bodies are done before it has to be
+    /// claimed.
+    pub(super) fn handed_over(ask: &Ask, token: Token, lease: Arc<Lease>, since: Moment) -> Self {
         Self {
             name: Arc::clone(&ask.name),
             lease,
             token,
             ttl: ask.ttl,
             renew: ask.renew,
-            next_renewal: ask.renew.then(|| sent.after(ask.ttl / 3)),
+            claimed: false,
+            next_renewal: Some(since.after(CLAIM.min(ask.ttl) / 3)),
             extensions: Vec::new(),
         }
     }
@@ -62,18 +75,23 @@ impl Held {
         self.extensions.push(extension);
     }
 
+    pub(super) fn has(&self, token: &Token) -> bool {
+        self.token == *token
+    }
+
     pub(super) fn wants_renewal(&self) -> bool {
-        self.renew || !self.extensions.is_empty()
+        self.renew || !self.claimed || !self.extensions.is_empty()
     }
 
     pub(super) fn request(&self) -> Request {
-        let action = Action::Renew { ttl: self.ttl };
-        Request { action, name: Arc::clone(&self.name), token: self.token.clone() }
+        let (name, token) = (Arc::clone(&self.name), self.token.clone());
+        Request { action: Action::Renew, name, token, ttl: self.ttl }
     }
 
     /// A renewal is under way. Should it be swallowed without a trace, the next one follows.
     pub(super) fn renewing(&mut self, now: Moment) {
-        self.next_renewal = Some(now.after(self.ttl / 3));
+        let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
+        self.next_renewal = Some(now.after(lasts / 3));
     }
 
     /// The server confirmed what was sent at `sent`. False when that came too late.
@@ -81,6 +99,7 @@ impl Held {
         if !self.lease.renew(now, safe_until(sent, ttl)) {
             return false;
         }
+        self.claimed = true;
         for answered in self.extensions.extract_if(.., |extension| extension.ttl == ttl) {
             let _ = answered.caller.send(Ok(()));
         }

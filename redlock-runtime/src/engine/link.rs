@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Id;
-use super::node::{RedisConnection, RedisNode, Replies};
-use super::protocol::{Disconnected, Refusal, Reply, Request};
+use super::node::{Pushed, RedisConnection, RedisNode, Replies};
+use super::protocol::{Disconnected, Grant, Refusal, Reply, Request};
 use super::waiting::jittered;
 use crate::clock::Moment;
 use crate::memory::MemoryNode;
@@ -35,9 +35,14 @@ pub(crate) enum Node {
     Memory(MemoryNode),
 }
 
-enum Connection {
-    Redis { connection: RedisConnection, closed: UnboundedReceiver<()> },
-    Memory(MemoryNode),
+struct Connection {
+    kind: Kind,
+    pushes: UnboundedReceiver<Pushed>,
+}
+
+enum Kind {
+    Redis(RedisConnection),
+    Memory { node: MemoryNode, inbox: UnboundedSender<Pushed> },
 }
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Connection, Disconnected>> + Send>>;
@@ -57,10 +62,17 @@ struct Batch {
 
 /// What the line has to tell.
 pub(super) enum News {
-    Connected,
+    /// `hands_off`: a free lock is passed to its waiters; else they have to ask.
+    Connected {
+        hands_off: bool,
+    },
     Unreachable(Disconnected),
     Broke(Arc<str>),
-    Replies { sent: Moment, replies: Vec<(Id, Request, Reply)> },
+    Replies {
+        sent: Moment,
+        replies: Vec<(Id, Request, Reply)>,
+    },
+    Granted(Grant),
 }
 
 pub(super) struct Link {
@@ -86,13 +98,11 @@ impl Link {
         let State::Up { connection, under_way } = &mut self.state else {
             return;
         };
-        let mut replies = match connection {
-            Connection::Redis { connection, .. } => {
-                connection.submit(requests.iter().map(|(_, request)| request))
-            }
-            Connection::Memory(node) => {
-                let replies =
-                    requests.iter().map(|(_, request)| node.execute(request, Moment::now())).collect();
+        let mut replies = match &mut connection.kind {
+            Kind::Redis(connection) => connection.submit(requests.iter().map(|(_, request)| request)),
+            Kind::Memory { node, inbox } => {
+                let execute = |(_, request): &(Id, Request)| node.execute(request, inbox, Moment::now());
+                let replies = requests.iter().map(execute).collect();
                 Box::pin(std::future::ready(Ok(replies)))
             }
         };
@@ -126,8 +136,12 @@ impl Link {
                 State::Connecting(connecting) => match ready!(connecting.as_mut().poll(cx)) {
                     Ok(connection) => {
                         self.failures = 0;
+                        let hands_off = match &connection.kind {
+                            Kind::Redis(connection) => connection.hands_off(),
+                            Kind::Memory { .. } => true,
+                        };
                         self.state = State::Up { connection, under_way: VecDeque::new() };
-                        return Poll::Ready(News::Connected);
+                        return Poll::Ready(News::Connected { hands_off });
                     }
                     Err(trouble) => {
                         let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.failures.min(8));
@@ -165,7 +179,7 @@ fn poll_up(
                 let Some(batch) = under_way.pop_front() else {
                     return Poll::Pending;
                 };
-                if let Connection::Redis { connection, .. } = connection {
+                if let Kind::Redis(connection) = &mut connection.kind {
                     forget_unloaded(connection, &batch.requests, &replies);
                 }
                 let replies = batch.requests.into_iter().zip(replies);
@@ -180,13 +194,12 @@ fn poll_up(
             Poll::Pending => {}
         }
     }
-    match connection {
-        Connection::Redis { closed, .. } => match ready!(closed.poll_recv(cx)) {
-            Some(()) => Poll::Ready(News::Broke("Redis closed the connection".into())),
-            // A server without RESP3 pushes nothing, not even this.
-            None => Poll::Pending,
-        },
-        Connection::Memory(_) => Poll::Pending,
+    // After the replies: a push that follows a reply on the wire is read after it.
+    match ready!(connection.pushes.poll_recv(cx)) {
+        Some(Pushed::Grant(grant)) => Poll::Ready(News::Granted(grant)),
+        Some(Pushed::Closed) => Poll::Ready(News::Broke("Redis closed the connection".into())),
+        // A server without RESP3 pushes nothing, not even its end.
+        None => Poll::Pending,
     }
 }
 
@@ -199,15 +212,18 @@ fn forget_unloaded(connection: &mut RedisConnection, requests: &[(Id, Request)],
 }
 
 fn connect(node: &Node, timeout: Duration) -> Connecting {
+    let (inbox, pushes) = unbounded_channel();
     match node {
         Node::Redis(node) => {
             let node = node.as_ref().clone();
             Box::pin(async move {
-                let (sender, closed) = unbounded_channel();
-                let connection = node.connect(timeout, sender).await?;
-                Ok(Connection::Redis { connection, closed })
+                let kind = Kind::Redis(node.connect(timeout, inbox).await?);
+                Ok(Connection { kind, pushes })
             })
         }
-        Node::Memory(node) => Box::pin(std::future::ready(Ok(Connection::Memory(node.clone())))),
+        Node::Memory(node) => {
+            let kind = Kind::Memory { node: node.clone(), inbox };
+            Box::pin(std::future::ready(Ok(Connection { kind, pushes })))
+        }
     }
 }

@@ -27,8 +27,9 @@ use tokio::time::{Instant, Sleep};
 
 pub(crate) use held::Extension;
 pub(crate) use link::Node;
+pub(crate) use node::Pushed;
 pub(crate) use node::RedisNode;
-pub(crate) use protocol::{Action, Disconnected, Reply, Request};
+pub(crate) use protocol::{Action, CLAIM, Disconnected, Grant, Mode, Place, Reply, Request, ServerTime};
 pub(crate) use releasing::Response;
 pub(crate) use waiting::Ask;
 
@@ -188,8 +189,8 @@ impl Driver {
 
     fn news(&mut self, now: Moment, news: News) {
         match news {
-            News::Connected => {
-                self.table.connected(now);
+            News::Connected { hands_off } => {
+                self.table.connected(now, hands_off);
                 for caller in self.connecting.drain(..) {
                     drop(caller.send(Ok(())));
                 }
@@ -201,6 +202,7 @@ impl Driver {
                 self.table.unreachable(now, trouble);
             }
             News::Broke(reason) => self.table.disconnected(reason),
+            News::Granted(grant) => self.table.granted(now, &grant),
             News::Replies { sent, replies } => {
                 for (id, request, reply) in replies {
                     self.table.reply(now, id, sent, &request, reply);

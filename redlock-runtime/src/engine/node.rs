@@ -13,21 +13,34 @@ use redis::{
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::protocol::{Action, Disconnected, Refusal, Reply, Request};
+use super::protocol::{Action, Disconnected, Grant, Mode, Place, Refusal, Reply, Request, ServerTime};
 use crate::error::{Holder, LockError};
-use crate::token;
+use crate::token::{self, Token};
+
+/// What comes without being asked for.
+pub(crate) enum Pushed {
+    Grant(Grant),
+    /// The connection has ended.
+    Closed,
+}
 
 /// What comes out of a batch: one reply per request, or a connection that broke.
 pub(super) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconnected>> + Send>>;
 
-/// Where a node is and how to get there.
+/// Behind a lock's key: its queue. A `%` from a value in a key is escaped, so no lock is called like this.
+const QUEUE: &str = "%queue";
+
+/// Where a node is, how to get there, and what our side keys and channels are called there.
 #[derive(Clone)]
 pub(crate) struct RedisNode {
     info: ConnectionInfo,
+    clock: Arc<str>,
+    inbox: Arc<str>,
 }
 
 impl RedisNode {
-    pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
+    /// `prefix` is what all names on the server start with, `instance` what makes ours unique.
+    pub(crate) fn parse(url: &str, prefix: &str, instance: &str) -> Result<Self, LockError> {
         let info = url.into_connection_info().map_err(|error| LockError::InvalidUrl {
             url: without_credentials(url).into(),
             reason: error.to_string().into(),
@@ -40,18 +53,20 @@ impl RedisNode {
             .set_protocol(ProtocolVersion::RESP3)
             .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
         let info = info.set_tcp_settings(tcp).set_redis_settings(settings);
-        Ok(Self { info })
+        let (clock, inbox) = (format!("{prefix}%clock").into(), format!("{prefix}%inbox:{instance}").into());
+        Ok(Self { info, clock, inbox })
     }
 
-    /// Connects; `closed` hears when the connection has ended, even when nothing is in flight.
+    /// Connects, and subscribes to the inbox on the same connection, so that both live and die together. What is
+    /// pushed goes to `pushes`, the end of the connection too, even when nothing is in flight.
     pub(super) async fn connect(
         self,
         timeout: Duration,
-        closed: UnboundedSender<()>,
+        pushes: UnboundedSender<Pushed>,
     ) -> Result<RedisConnection, Disconnected> {
         let push = move |push: PushInfo| {
-            if push.kind == PushKind::Disconnection {
-                let _ = closed.send(());
+            if let Some(pushed) = read_push(&push) {
+                let _ = pushes.send(pushed);
             }
             Ok::<(), redis::aio::SendError>(())
         };
@@ -67,7 +82,18 @@ impl RedisNode {
             other => other,
         };
         match connection {
-            Ok(connection) => Ok(RedisConnection { connection, unloaded: [true; 3] }),
+            Ok(mut connection) => {
+                match tokio::time::timeout(timeout, listens(&mut connection, &self.inbox)).await {
+                    Ok(hands_off) => Ok(RedisConnection {
+                        connection,
+                        inbox: self.inbox,
+                        clock: self.clock,
+                        hands_off,
+                        unloaded: [true; 3],
+                    }),
+                    Err(_) => Err(self.no_answer(timeout)),
+                }
+            }
             Err(Attempt::TimedOut) => Err(self.no_answer(timeout)),
             Err(Attempt::Failed(error)) => Err(self.failed(&error)),
         }
@@ -108,6 +134,42 @@ fn speaks_no_resp3(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::RESP3NotSupported)
 }
 
+/// Subscribes to the inbox, and tries from inside a script what a grant needs: that the inbox is seen to be
+/// listened to, and that something can be published to it. Where that is forbidden or unknown, waiters ask again
+/// from time to time.
+async fn listens(connection: &mut MultiplexedConnection, inbox: &str) -> bool {
+    const PROBE: &str =
+        "redis.call('PUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]";
+    if connection.subscribe(inbox).await.is_err() {
+        return false;
+    }
+    let listeners: Result<i64, _> =
+        redis::cmd("EVAL").arg(PROBE).arg(0).arg(inbox).query_async(connection).await;
+    listeners.is_ok_and(|listeners| listeners > 0)
+}
+
+fn read_push(push: &PushInfo) -> Option<Pushed> {
+    match push.kind {
+        PushKind::Disconnection => Some(Pushed::Closed),
+        PushKind::Message => match push.data.as_slice() {
+            [_, Value::BulkString(text)] => read_grant(std::str::from_utf8(text).ok()?).map(Pushed::Grant),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// `token|fencing token|server time|lock`, as grant.lua publishes it.
+fn read_grant(text: &str) -> Option<Grant> {
+    let mut parts = text.splitn(4, '|');
+    Some(Grant {
+        token: Token::from_value(parts.next()?),
+        fence: parts.next()?.parse().ok()?,
+        at: ServerTime(parts.next()?.parse().ok()?),
+        name: parts.next()?.into(),
+    })
+}
+
 /// `redis://user:secret@host/` without the part that must not be shown.
 fn without_credentials(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
@@ -120,6 +182,10 @@ fn without_credentials(url: &str) -> String {
 /// An open connection, of its own: never one that the application uses too.
 pub(super) struct RedisConnection {
     connection: MultiplexedConnection,
+    inbox: Arc<str>,
+    /// The key of the server's clock of fencing tokens.
+    clock: Arc<str>,
+    hands_off: bool,
     /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
     unloaded: [bool; 3],
 }
@@ -148,6 +214,11 @@ impl RedisConnection {
         })
     }
 
+    /// True when the server can hand a lock over to a waiter; else waiters have to ask.
+    pub(super) fn hands_off(&self) -> bool {
+        self.hands_off
+    }
+
     /// The server has forgotten a script (SCRIPT FLUSH, failover): the next request carries its source.
     pub(super) fn forget(&mut self, action: Action) {
         self.unloaded[Script::of(action).index()] = true;
@@ -162,9 +233,19 @@ impl RedisConnection {
         } else {
             pipeline.cmd("EVALSHA").arg(script.hash())
         };
-        command.arg(1).arg(&*request.name).arg(request.token.value());
-        if let Action::Acquire { ttl } | Action::Renew { ttl } = request.action {
-            command.arg(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
+        if request.action == Action::Renew {
+            command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
+            return;
+        }
+        command.arg(3).arg(&*request.name).arg(format!("{}{QUEUE}", request.name)).arg(&*self.clock);
+        command.arg(request.token.value()).arg(ttl).arg(&*self.inbox);
+        if let Action::Acquire(mode) = request.action {
+            command.arg(match mode {
+                Mode::Join if self.hands_off => "join",
+                Mode::Again if self.hands_off => "again",
+                _ => "0",
+            });
         }
     }
 }
@@ -179,8 +260,8 @@ enum Script {
 impl Script {
     fn of(action: Action) -> Self {
         match action {
-            Action::Acquire { .. } => Self::Acquire,
-            Action::Renew { .. } => Self::Renew,
+            Action::Acquire(_) => Self::Acquire,
+            Action::Renew => Self::Renew,
             Action::Release => Self::Release,
         }
     }
@@ -195,9 +276,9 @@ impl Script {
 
     fn source(self) -> &'static str {
         match self {
-            Self::Acquire => include_str!("scripts/acquire.lua"),
+            Self::Acquire => concat!(include_str!("scripts/grant.lua"), include_str!("scripts/acquire.lua")),
             Self::Renew => include_str!("scripts/renew.lua"),
-            Self::Release => include_str!("scripts/release.lua"),
+            Self::Release => concat!(include_str!("scripts/grant.lua"), include_str!("scripts/release.lua")),
         }
     }
 
@@ -215,21 +296,39 @@ impl Script {
 fn read(action: Action, value: Value) -> Reply {
     match (action, value) {
         (_, Value::ServerError(error)) => Reply::Refused(refusal(&error)),
-        (Action::Renew { .. } | Action::Release, Value::Int(1)) => Reply::Done,
-        (Action::Renew { .. } | Action::Release, Value::Int(0)) => Reply::NotMine,
-        (Action::Acquire { .. }, Value::Array(parts)) => read_acquire(&parts),
+        (Action::Renew | Action::Release, Value::Int(1)) => Reply::Done,
+        (Action::Renew | Action::Release, Value::Int(0)) => Reply::NotMine,
+        (Action::Acquire(_), Value::Array(parts)) => read_acquire(&parts),
         (_, other) => nonsense(&other),
     }
 }
 
 fn read_acquire(parts: &[Value]) -> Reply {
     match parts {
-        [Value::Int(1)] => Reply::Done,
-        [Value::Int(0), Value::BulkString(value), Value::Int(pttl)] => Reply::Busy(Holder {
-            name: std::str::from_utf8(value).ok().and_then(token::owner_of).map(Arc::from),
-            free_in: u64::try_from(*pttl).ok().map(Duration::from_millis),
-        }),
+        [Value::Int(1), fence] => match number(fence) {
+            Some(fence) => Reply::Held { fence },
+            None => nonsense(fence),
+        },
+        [Value::Int(0), Value::BulkString(value), Value::Int(pttl), now, Value::Int(in_front)] => {
+            let holder = Holder {
+                name: std::str::from_utf8(value).ok().and_then(token::owner_of).map(Arc::from),
+                free_in: u64::try_from(*pttl).ok().map(Duration::from_millis),
+            };
+            let place = u32::try_from(*in_front).ok().zip(number(now));
+            Reply::Busy {
+                holder,
+                place: place.map(|(in_front, now)| Place { in_front, at: ServerTime(now) }),
+            }
+        }
         other => nonsense(&Value::Array(other.to_vec())),
+    }
+}
+
+/// Numbers above 2^53 would lose digits in Lua; ours travel as text.
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::BulkString(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+        _ => None,
     }
 }
 
@@ -285,7 +384,8 @@ mod tests {
     fn a_password_is_never_shown() {
         assert_eq!(without_credentials("redis://u:p@ss@host:1/0"), "redis://host:1/0");
         assert_eq!(without_credentials("nonsense"), "nonsense");
-        let error = RedisNode::parse("redis://u:secret@[bad").map(|_| ()).map_err(|error| error.to_string());
+        let error =
+            RedisNode::parse("redis://u:secret@[bad", "", "").map(|_| ()).map_err(|error| error.to_string());
         assert!(matches!(&error, Err(text) if !text.contains("secret")), "{error:?}");
     }
 }

@@ -6,6 +6,9 @@ use std::time::Duration;
 use crate::error::Holder;
 use crate::token::Token;
 
+/// A granted waiter has this long to claim its lock by a renewal; a stuck one costs the others no more.
+pub(crate) const CLAIM: Duration = Duration::from_secs(1);
+
 /// One script call. Each is idempotent by token: a lost reply is answered by asking again.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
@@ -13,28 +16,63 @@ pub(crate) struct Request {
     /// The key on the server, with its prefix.
     pub(crate) name: Arc<str>,
     pub(crate) token: Token,
+    /// What the lock is held for; with the token it names a place in the queue, so it is the same in every
+    /// request of a waiter.
+    pub(crate) ttl: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// Take the lock if it is free, or if it is this token's already; then it expires after the ttl.
-    Acquire { ttl: Duration },
+    /// Take the lock if it is free, or if it is this token's already; then it expires after the ttl, or after
+    /// the [`CLAIM`] for a waiter that asks again. Else wait in its queue, unless it is for one try.
+    Acquire(Mode),
     /// If the lock is this token's, it expires after the ttl.
-    Renew { ttl: Duration },
-    /// If the lock is this token's, it is free.
+    Renew,
+    /// If the lock is this token's, it is the next waiter's, or free. If not, the token leaves the queue.
     Release,
+}
+
+/// How the lock is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    OneTry,
+    Join,
+    /// The waiter had a place in the queue.
+    Again,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reply {
-    /// Acquire: the lock is this token's. Renew: it still is. Release: it was, and is free.
-    Done,
+    /// Acquire: the lock is this token's, and this is its fencing token.
+    Held { fence: u64 },
     /// Acquire: it is somebody else's.
-    Busy(Holder),
+    Busy { holder: Holder, place: Option<Place> },
+    /// Renew: it still is this token's. Release: it was.
+    Done,
     /// Renew, release: it is not this token's.
     NotMine,
     /// The server did not do it.
     Refused(Refusal),
+}
+
+/// A place in a queue on the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) in_front: u32,
+    pub(crate) at: ServerTime,
+}
+
+/// The server's clock, in microseconds. Only differences of it are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ServerTime(pub(crate) u64);
+
+/// A waiter's turn has come: pushed by the node, not asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Grant {
+    pub(crate) token: Token,
+    pub(crate) fence: u64,
+    pub(crate) at: ServerTime,
+    pub(crate) name: Arc<str>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

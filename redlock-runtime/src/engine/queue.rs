@@ -1,5 +1,5 @@
-//! Who waits for what, in this process: per key one holder and a FIFO of waiters, of whom only the first asks.
-//! So the load on the server grows with processes, not with tasks.
+//! Who waits for what, in this process: per key one holder and a FIFO of waiters, of whom only the first asks
+//! again. So what asking costs the server grows with processes, not with tasks.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -38,10 +38,14 @@ impl Queues {
         queue.holder.is_none() && queue.waiting.len() == 1
     }
 
-    /// `id` got the lock: it leaves the line and the others rest until it is done.
+    /// `id` got the lock: it leaves the line.
     pub(super) fn got(&mut self, name: &Arc<str>, id: Id) {
         let queue = self.of.entry(Arc::clone(name)).or_default();
-        queue.waiting.retain(|waiter| *waiter != id);
+        if queue.waiting.front() == Some(&id) {
+            queue.waiting.pop_front();
+        } else {
+            queue.waiting.retain(|waiter| *waiter != id);
+        }
         queue.holder = Some(id);
     }
 

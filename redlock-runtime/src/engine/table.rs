@@ -1,8 +1,8 @@
 //! Every attempt of this process from its first ask to its last release, and what each waits for.
 //!
 //! No I/O, and no clock of its own: commands, replies and the time come in, requests and outcomes go out. An
-//! attempt is *waiting* (for its turn in this process, for an answer, for the time to ask again, or for a
-//! connection), then *held*, then *releasing*, then gone.
+//! attempt is *waiting* (for an answer, for its turn in the server's queue or in this process, for the time to
+//! ask again, or for a connection), then *held*, then *releasing*, then gone.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::Id;
 use super::held::{Extension, Held};
-use super::protocol::{Action, Disconnected, Refusal, Reply, Request};
+use super::protocol::{Action, CLAIM, Disconnected, Grant, Mode, Refusal, Reply, Request};
 use super::queue::{Queues, Turn};
 use super::releasing::{self, Releasing, Response};
 use super::timers::Timers;
@@ -45,6 +45,10 @@ pub(super) struct Table {
     /// Why there is no connection; `None` while there is one, and before the first has failed.
     trouble: Option<Disconnected>,
     connected: bool,
+    /// The node passes a free lock to its waiters; without that, the first of this process asks for all.
+    hands_off: bool,
+    /// Which attempts stand in a queue on the server.
+    queued: HashMap<Token, Id>,
     /// Why the last connection ended.
     broke: Arc<str>,
     io_timeout: Duration,
@@ -61,6 +65,8 @@ impl Table {
             outbox: Vec::new(),
             trouble: None,
             connected: false,
+            hands_off: false,
+            queued: HashMap::new(),
             broke: "not connected to Redis yet".into(),
             io_timeout,
             own_ids: Id::MAX,
@@ -99,10 +105,10 @@ impl Table {
         }
         let name = Arc::clone(&ask.name);
         // One try asks at once and stands in no line.
-        let first = ask.one_try || self.queues.join(&name, id);
+        let asks = ask.one_try || self.queues.join(&name, id) || self.hands_off;
         let waiting = Waiting::new(ask, token);
         self.attempts.insert(id, Attempt::Waiting(waiting));
-        if first {
+        if asks {
             self.ask(now, id);
         } else {
             self.schedule(id);
@@ -151,9 +157,9 @@ impl Table {
     pub(super) fn reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
         match self.attempts.get_mut(&id) {
             Some(Attempt::Waiting(waiting)) if waiting.token == request.token => {
-                self.acquire_reply(now, id, sent, reply);
+                self.acquire_reply(now, id, sent, request.action, reply);
             }
-            Some(Attempt::Held(_)) => self.renew_reply(now, id, sent, request.action, &reply),
+            Some(Attempt::Held(_)) => self.renew_reply(now, id, sent, request, &reply),
             Some(Attempt::Releasing(releasing)) if request.action == Action::Release => {
                 match releasing.reply(now, reply) {
                     releasing::Next::Gone => self.remove(id),
@@ -166,20 +172,26 @@ impl Table {
         }
     }
 
-    fn acquire_reply(&mut self, now: Moment, id: Id, sent: Moment, reply: Reply) {
+    fn acquire_reply(&mut self, now: Moment, id: Id, sent: Moment, action: Action, reply: Reply) {
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return;
         };
         match reply {
-            Reply::Done => self.granted(now, id, sent),
-            Reply::Busy(holder) => {
+            Reply::Held { fence } => {
+                let claims = action == Action::Acquire(Mode::Again) && self.hands_off;
+                self.answered_held(now, id, sent, fence, claims);
+            }
+            Reply::Busy { holder, .. } if waiting.ask.one_try => {
                 waiting.unanswered = false;
-                if waiting.ask.one_try {
-                    let error = LockError::Busy { key: Arc::clone(&waiting.ask.key), holder };
-                    self.fail(now, id, error);
-                    return;
+                let error = LockError::Busy { key: Arc::clone(&waiting.ask.key), holder };
+                self.fail(now, id, error);
+            }
+            Reply::Busy { holder, place } => {
+                let first = self.queues.first(&waiting.ask.name) == Some(id);
+                waiting.busy(now, sent, holder, place, first);
+                if waiting.is_queued() {
+                    self.queued.insert(waiting.token.clone(), id);
                 }
-                waiting.busy(now, holder);
                 self.schedule(id);
             }
             Reply::Refused(Refusal::Unloaded) => self.ask(now, id),
@@ -192,23 +204,84 @@ impl Table {
                 waiting.unanswered = false;
                 self.fail(now, id, error);
             }
-            Reply::NotMine => {}
+            Reply::Done | Reply::NotMine => {}
         }
     }
 
-    fn granted(&mut self, now: Moment, id: Id, sent: Moment) {
-        let Some(Attempt::Waiting(mut waiting)) = self.attempts.remove(&id) else {
+    /// `claims`: it is held for the claim, not for the ttl.
+    fn answered_held(&mut self, now: Moment, id: Id, sent: Moment, fence: u64, claims: bool) {
+        let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
             return;
         };
-        let deadline = safe_until(sent, waiting.ask.ttl);
+        let lasts = if claims { waiting.ask.ttl.min(CLAIM) } else { waiting.ask.ttl };
+        let deadline = safe_until(sent, lasts);
         if deadline <= now {
             self.too_late(now, id, waiting);
             return;
         }
-        let lease = Arc::new(Lease::new(Arc::clone(&waiting.ask.key), deadline));
-        self.queues.got(&waiting.ask.name, id);
+        let lease = Lease::new(Arc::clone(&waiting.ask.key), fence, deadline);
+        let held = if claims { Held::handed_over } else { Held::asked };
+        self.enter(now, id, waiting, lease, |ask, token, lease| held(ask, token, lease, sent));
+    }
+
+    /// The node has passed a lock on to one of our waiters.
+    pub(super) fn granted(&mut self, now: Moment, grant: &Grant) {
+        let Some(id) = self.queued.get(&grant.token).copied() else {
+            self.return_unless_known(now, grant);
+            return;
+        };
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) else {
+            return;
+        };
+        let claim = waiting.ask.ttl.min(CLAIM);
+        let since = waiting.granted_since(now, grant);
+        let deadline = since.map_or(now, |since| safe_until(since, claim));
+        if deadline.since(now) < claim / 4 {
+            // Slept over, or nearly: the server shall say whether it still is ours.
+            self.ask(now, id);
+            return;
+        }
+        let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
+            return;
+        };
+        let since = since.unwrap_or(now);
+        let lease = Lease::new(Arc::clone(&waiting.ask.key), grant.fence, deadline);
+        self.enter(now, id, waiting, lease, |ask, token, lease| Held::handed_over(ask, token, lease, since));
+    }
+
+    /// A grant for a token that nobody here waits with any more goes back at once. If it is known, its answer or
+    /// its release is under way.
+    fn return_unless_known(&mut self, now: Moment, grant: &Grant) {
+        let known = self.attempts.values().any(|attempt| match attempt {
+            Attempt::Waiting(waiting) => waiting.token == grant.token,
+            Attempt::Held(held) => held.has(&grant.token),
+            Attempt::Releasing(releasing) => releasing.request().token == grant.token,
+        });
+        if !known {
+            let (name, token) = (Arc::clone(&grant.name), grant.token.clone());
+            let request = Request { action: Action::Release, name: Arc::clone(&name), token, ttl: CLAIM };
+            self.release_apart(Releasing::new(now, name, request, CLAIM));
+        }
+    }
+
+    fn enter(
+        &mut self,
+        now: Moment,
+        id: Id,
+        mut waiting: Waiting,
+        lease: Lease,
+        held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
+    ) {
+        let lease = Arc::new(lease);
+        self.queued.remove(&waiting.token);
+        let name = Arc::clone(&waiting.ask.name);
+        self.queues.got(&name, id);
         let delivered = waiting.ask.grant(Arc::clone(&lease));
-        let held = Held::new(&waiting.ask, waiting.token, lease, sent);
+        let held = held(&waiting.ask, waiting.token, lease);
+        if self.hands_off {
+            // The next of this process has a place of its own; from now on it makes sure of it.
+            self.take_turn(now, self.queues.first(&name).map(Turn::Later));
+        }
         if delivered {
             self.attempts.insert(id, Attempt::Held(held));
             self.schedule(id);
@@ -220,11 +293,8 @@ impl Table {
     /// The answer took longer than the lease lasts: not held. Given back, and asked for again with a fresh
     /// token, because the release of the old one may still be under way.
     fn too_late(&mut self, now: Moment, id: Id, mut waiting: Waiting) {
-        let releasing = waiting.release(now);
-        self.own_ids -= 1;
-        let own_id = self.own_ids;
-        self.attempts.insert(own_id, Attempt::Releasing(releasing));
-        self.send_release(own_id);
+        self.release_apart(waiting.release(now));
+        self.queued.remove(&waiting.token);
         match Token::random() {
             Ok(token) => {
                 waiting.token = token;
@@ -239,27 +309,34 @@ impl Table {
         }
     }
 
-    fn renew_reply(&mut self, now: Moment, id: Id, sent: Moment, action: Action, reply: &Reply) {
+    /// A release that belongs to no attempt.
+    fn release_apart(&mut self, releasing: Releasing) {
+        self.own_ids -= 1;
+        let own_id = self.own_ids;
+        self.attempts.insert(own_id, Attempt::Releasing(releasing));
+        self.send_release(own_id);
+    }
+
+    fn renew_reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: &Reply) {
         let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
             return;
         };
-        let Action::Renew { ttl } = action else {
-            return;
-        };
-        match reply {
-            Reply::Done => {
-                if held.renewed(now, sent, ttl) {
+        match (request.action, reply) {
+            // Whatever an ask says that crossed the push of its own grant: a renewal comes anyway.
+            (Action::Renew, Reply::Done) => {
+                if held.renewed(now, sent, request.ttl) {
                     self.schedule(id);
                 } else {
                     self.lost(now, id, true);
                 }
             }
-            Reply::NotMine | Reply::Busy(_) => self.lost(now, id, false),
-            Reply::Refused(Refusal::Unloaded) => self.renew(now, id),
-            Reply::Refused(Refusal::Later(_) | Refusal::Never(_)) => {
+            (Action::Renew, Reply::NotMine) => self.lost(now, id, false),
+            (Action::Renew, Reply::Refused(Refusal::Unloaded)) => self.renew(now, id),
+            (Action::Renew, Reply::Refused(_)) => {
                 held.retry(now);
                 self.schedule(id);
             }
+            _ => {}
         }
     }
 
@@ -297,12 +374,15 @@ impl Table {
     // Connection -----------------------------------------------------------------------------------------
 
     /// There is a connection: what was unanswered is asked again, held locks are compared at once.
-    pub(super) fn connected(&mut self, now: Moment) {
+    pub(super) fn connected(&mut self, now: Moment, hands_off: bool) {
         self.connected = true;
+        self.hands_off = hands_off;
         self.trouble = None;
         for id in self.ids() {
             match self.attempts.get(&id) {
-                Some(Attempt::Waiting(waiting)) if waiting.step == Step::Connection => {
+                Some(Attempt::Waiting(waiting))
+                    if waiting.step == Step::Connection || (hands_off && waiting.step == Step::Turn) =>
+                {
                     self.ask(now, id);
                 }
                 Some(Attempt::Held(_)) => self.renew(now, id),
@@ -350,9 +430,8 @@ impl Table {
             return;
         };
         if self.connected {
-            let ttl = waiting.ask.ttl;
             waiting.asking(now);
-            self.outbox.push((id, waiting.request(Action::Acquire { ttl })));
+            self.outbox.push((id, waiting.request(Action::Acquire(waiting.mode()))));
         } else {
             waiting.step = Step::Connection;
         }
@@ -392,7 +471,8 @@ impl Table {
 
     fn drop_waiting(&mut self, now: Moment, id: Id, waiting: &Waiting) {
         self.timers.set(id, None);
-        if waiting.unanswered {
+        self.queued.remove(&waiting.token);
+        if waiting.must_release() {
             self.attempts.insert(id, Attempt::Releasing(waiting.release(now)));
             self.send_release(id);
         }
@@ -444,27 +524,25 @@ impl Table {
         self.take_turn(now, successor);
     }
 
+    /// Who is first in line from now on asks: at once, or, when the server knows that it waits, from time to time.
     fn take_turn(&mut self, now: Moment, turn: Option<Turn>) {
-        match turn {
-            Some(Turn::Now(next)) => self.turn(now, next),
-            Some(Turn::Later(next)) => {
-                if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&next) {
-                    waiting.pause(now);
-                }
-                self.schedule(next);
+        let (Some(Turn::Now(id) | Turn::Later(id)), Some(turn)) = (turn, turn) else {
+            return;
+        };
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        match (waiting.step, turn) {
+            // Its answer may be from before the release.
+            (Step::Asking { .. }, _) => waiting.ask_again = true,
+            (Step::Pause { .. }, _) if waiting.is_queued() => {}
+            (Step::Queued, _) | (_, Turn::Later(_)) => waiting.keep_asking(now),
+            (_, Turn::Now(_)) => {
+                self.ask(now, id);
+                return;
             }
-            None => {}
         }
-    }
-
-    fn turn(&mut self, now: Moment, id: Id) {
-        match self.attempts.get_mut(&id) {
-            // Asked when somebody here still had it: the answer may be from before the release.
-            Some(Attempt::Waiting(waiting)) if matches!(waiting.step, Step::Asking { .. }) => {
-                waiting.ask_again = true;
-            }
-            _ => self.ask(now, id),
-        }
+        self.schedule(id);
     }
 
     fn remove(&mut self, id: Id) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::protocol::{Action, Request};
+use super::protocol::{Action, Grant, Mode, Place, Request};
 use super::releasing::Releasing;
 use crate::clock::Moment;
 use crate::error::{Holder, LockError};
@@ -45,8 +45,10 @@ impl Ask {
 /// What a waiting attempt waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Another attempt of this process, in front of it.
+    /// Another attempt of this process, in front of it: only that one asks.
     Turn,
+    /// Its turn in the queue on the server, which will be told.
+    Queued,
     /// The answer to what was sent then.
     Asking { sent: Moment },
     /// The time to ask again.
@@ -72,17 +74,27 @@ pub(super) struct Waiting {
     pub(super) unanswered: bool,
     /// The lock was released here after the pending ask was sent.
     pub(super) ask_again: bool,
+    /// Its place in the queue on the server, and when what told it was sent.
+    place: Option<(Place, Moment)>,
 }
 
 impl Waiting {
     pub(super) fn new(ask: Ask, token: Token) -> Self {
-        Self { ask, token, step: Step::Turn, seen: Seen::Nothing, unanswered: false, ask_again: false }
+        Self {
+            ask,
+            token,
+            step: Step::Turn,
+            seen: Seen::Nothing,
+            unanswered: false,
+            ask_again: false,
+            place: None,
+        }
     }
 
     pub(super) fn due(&self) -> Option<Moment> {
         let again = match self.step {
             Step::Pause { until } => Some(until),
-            Step::Turn | Step::Asking { .. } | Step::Connection => None,
+            Step::Turn | Step::Queued | Step::Asking { .. } | Step::Connection => None,
         };
         again.into_iter().chain(self.ask.gives_up_at).min()
     }
@@ -92,7 +104,15 @@ impl Waiting {
     }
 
     pub(super) fn request(&self, action: Action) -> Request {
-        Request { action, name: Arc::clone(&self.ask.name), token: self.token.clone() }
+        Request { action, name: Arc::clone(&self.ask.name), token: self.token.clone(), ttl: self.ask.ttl }
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        match self.place {
+            _ if self.ask.one_try => Mode::OneTry,
+            None => Mode::Join,
+            Some(_) => Mode::Again,
+        }
     }
 
     pub(super) fn asking(&mut self, now: Moment) {
@@ -105,36 +125,80 @@ impl Waiting {
         matches!(self.step, Step::Asking { sent } if now.since(sent) > limit)
     }
 
-    /// Somebody has it: asks again when it expires, or sooner, at a jittered interval.
-    pub(super) fn busy(&mut self, now: Moment, holder: Holder) {
-        let interval = jittered(ASK_AGAIN_AFTER);
-        let pause = match holder.free_in {
-            _ if self.ask_again => Duration::ZERO,
-            Some(free_in) => interval.min(free_in + Duration::from_millis(1)),
-            None => interval,
-        };
+    /// True when the server may hold something for this attempt: the lock, or a place in the queue.
+    pub(super) fn must_release(&self) -> bool {
+        self.unanswered || self.place.is_some()
+    }
+
+    pub(super) fn is_queued(&self) -> bool {
+        self.place.is_some()
+    }
+
+    /// Somebody has it. The first of this process asks again when the lock expires, or sooner, at a jittered
+    /// interval; the others wait to be told, or for their turn to be first.
+    pub(super) fn busy(
+        &mut self,
+        now: Moment,
+        sent: Moment,
+        holder: Holder,
+        place: Option<Place>,
+        first: bool,
+    ) {
+        self.unanswered = false;
+        self.place = place.map(|place| (place, sent));
+        let free_in = holder.free_in;
         self.seen = Seen::Busy(holder);
-        self.step = Step::Pause { until: now.after(pause) };
+        self.step = match (first, place) {
+            (true, _) if self.ask_again && place.is_none() => Step::Pause { until: now },
+            (true, _) => {
+                let interval = self.interval();
+                let pause = free_in.map_or(interval, |left| interval.min(left + MILLISECOND));
+                Step::Pause { until: now.after(pause) }
+            }
+            (false, Some(_)) => Step::Queued,
+            (false, None) => Step::Turn,
+        };
+    }
+
+    /// It is now the first of this process, which makes sure that nothing was missed.
+    pub(super) fn keep_asking(&mut self, now: Moment) {
+        self.step = Step::Pause { until: now.after(self.interval()) };
+    }
+
+    fn interval(&self) -> Duration {
+        jittered(match self.place {
+            // A client of another kind releases without telling.
+            Some(_) if matches!(&self.seen, Seen::Busy(holder) if holder.name().is_none()) => ASK_AGAIN_AFTER,
+            Some((place, _)) => (ASK_AGAIN_QUEUED * (2 + place.in_front.min(100)) / 2).min(ASK_AGAIN_AT_LAST),
+            None => ASK_AGAIN_AFTER,
+        })
+    }
+
+    /// Since when the lock has been this waiter's, in the worst case; `None` when nobody can tell.
+    ///
+    /// A pushed grant has no start of its own: this process may have slept over it. The server's clock tells how
+    /// long after the last answer it was given, and that answer came after its request was sent. A thousandth
+    /// allows for clocks of different speed.
+    pub(super) fn granted_since(&self, now: Moment, grant: &Grant) -> Option<Moment> {
+        let (place, sent) = self.place?;
+        let later = Duration::from_micros(grant.at.0.checked_sub(place.at.0)?);
+        Some(sent.after(later.saturating_sub(later / 1000)).min(now))
     }
 
     pub(super) fn refused(&mut self, now: Moment, reason: Arc<str>) {
         self.seen = Seen::Refused(reason);
-        self.pause(now);
-    }
-
-    pub(super) fn pause(&mut self, now: Moment) {
         self.step = Step::Pause { until: now.after(jittered(ASK_AGAIN_AFTER)) };
     }
 
     /// Takes over what the waiter in front, which gives up, has learnt. False when it has to ask by itself.
     pub(super) fn inherit(&mut self, front: &Self) -> bool {
-        if self.step == Step::Turn {
+        if let Step::Turn | Step::Queued = self.step {
             self.seen = front.seen.clone();
             if let Step::Pause { .. } | Step::Connection = front.step {
                 self.step = front.step;
             }
         }
-        self.step != Step::Turn
+        !matches!(self.step, Step::Turn | Step::Queued)
     }
 
     pub(super) fn disconnected(&mut self) {
@@ -149,8 +213,18 @@ impl Waiting {
     }
 }
 
-/// How often the first waiter of a process looks whether another process has released.
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// How often the first waiter of a process looks whether the lock has been released, where nobody would tell; and
+/// how long any waiter lets a server be that refused.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// How often the first waiter of a process makes sure that it has missed nothing, when it is next in the queue:
+/// less than a claim, so that a waiter that was granted the lock and is stuck costs no more than its claim.
+const ASK_AGAIN_QUEUED: Duration = Duration::from_millis(600);
+
+/// And far behind in the queue; less than the queue's own time to live.
+const ASK_AGAIN_AT_LAST: Duration = Duration::from_secs(10);
 
 /// Between half and one and a half times `interval`, so that many processes do not ask in step.
 pub(super) fn jittered(interval: Duration) -> Duration {

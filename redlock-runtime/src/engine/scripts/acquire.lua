@@ -1,15 +1,48 @@
--- Takes a lock that is free, or is this token's already.
--- KEYS[1] the lock   ARGV[1] token   ARGV[2] ttl in ms
--- Returns {1}, or {0, the holder's value, its PTTL in ms (-1: none)}.
+-- Takes a lock that is free, or is this token's already; else joins its queue. Behind grant.lua.
+-- ARGV[4] '0': one try; 'join': may wait in the queue; 'again': has waited in it
+-- Returns {1, fencing token}, or
+--         {0, the holder's value, its PTTL in ms (-1: none), server time in us, waiters in front (-1: not queued)}.
 -- Idempotent by token: the second call of a granted token renews, so that a lost reply is answered by asking
--- again, and the lease may be counted from the latest request.
-local holder = redis.call('GET', KEYS[1])
-if not holder then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  return {1}
+-- again, and the lease may be counted from the latest request; a waiter keeps its place. A waiter that asks again
+-- gets the lock for a claim: it may be one that is heard and does not hear.
+
+-- Outlives a crashed process's waiters, and no more: those that are alive ask again much sooner.
+local QUEUE_TTL = 60000
+
+local waits = ARGV[4] ~= '0'
+
+local function take()
+  local fence = next_fence()
+  local lasts = tonumber(ttl)
+  if ARGV[4] == 'again' then lasts = math.min(lasts, CLAIM) end
+  redis.call('SET', lock, token, 'PX', string.format('%.0f', lasts))
+  return {1, fence}
 end
-if holder == ARGV[1] then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  return {1}
+
+local function join()
+  if not redis.call('ZSCORE', queue, me) then
+    local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+    redis.call('ZADD', queue, string.format('%.0f', math.max(micros(), (tonumber(last) or 0) + 1)), me)
+  end
+  redis.call('PEXPIRE', queue, QUEUE_TTL)
 end
-return {0, holder, redis.call('PTTL', KEYS[1])}
+
+local holder = redis.call('GET', lock)
+if holder == token then
+  return take()
+end
+if holder then
+  if waits then join() end
+else
+  -- Nobody barges: a free lock with a queue goes to its head, who may be me.
+  if redis.call('EXISTS', queue) == 0 then return take() end
+  if waits then join() end
+  holder = grant()
+  if holder == token then return take() end
+  if not holder then
+    if redis.call('EXISTS', queue) == 0 then return take() end
+    holder = ''
+  end
+end
+local in_front = waits and redis.call('ZRANK', queue, me) or -1
+return {0, holder, redis.call('PTTL', lock), string.format('%.0f', micros()), in_front}

@@ -1,7 +1,11 @@
--- Frees a lock that is this token's; never anybody else's.
--- KEYS[1] the lock   ARGV[1] token
+-- Gives up a lock that is this token's: to the longest waiter, or to nobody; never touches anybody else's.
+-- Also gives up this token's place in the queue. Behind grant.lua.
 -- Returns 1, or 0 when the lock is not this token's.
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-  return redis.call('DEL', KEYS[1])
+if redis.call('GET', lock) ~= token then
+  redis.call('ZREM', queue, me)
+  return 0
 end
-return 0
+if not grant() then
+  redis.call('DEL', lock)
+end
+return 1

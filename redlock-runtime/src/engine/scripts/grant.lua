@@ -1,0 +1,54 @@
+-- Shared by acquire and release: how a free lock goes to the longest waiter that is still there.
+--
+-- KEYS[1] the lock, a string: the holder's token
+-- KEYS[2] its queue, a sorted set that exists only while somebody waits. Member: token|ttl in ms|inbox;
+--         score: order of arrival
+-- KEYS[3] the clock of fencing tokens, one per server
+-- ARGV[1] token   ARGV[2] ttl in ms   ARGV[3] inbox: the channel that the caller listens to, or ''
+--
+-- A waiter is there while somebody listens to its inbox. That is asked with NUMSUB: what PUBLISH answers also
+-- counts clients that listen to every channel by pattern.
+local lock, queue, clock = KEYS[1], KEYS[2], KEYS[3]
+local token, ttl, inbox = ARGV[1], ARGV[2], ARGV[3]
+local me = token .. '|' .. ttl .. '|' .. inbox
+
+-- A granted waiter has this long, in ms, to claim its lock by a renewal: a stuck one costs the others no more.
+local CLAIM = 1000
+
+-- Dead waiters that one call clears away at most; the next call goes on.
+local MOST = 64
+
+local function micros()
+  local now = redis.call('TIME')
+  return now[1] * 1000000 + now[2]
+end
+
+-- Above every earlier one, also after a flush or a restart: the time stands in for what was forgotten. Exact in a
+-- double until the year 2255.
+local function next_fence()
+  local fence = math.max((tonumber(redis.call('GET', clock)) or 0) + 1, micros())
+  local text = string.format('%.0f', fence)
+  redis.call('SET', clock, text)
+  return text
+end
+
+-- The order of effects makes every prefix safe, should the server stop in the middle (out of memory, no
+-- permission): the waiter leaves the queue, then the lock has an expiry, then it is told.
+local function grant()
+  for _ = 1, MOST do
+    local head = redis.call('ZPOPMIN', queue)[1]
+    if not head then return nil end
+    local next_token, next_ttl, next_inbox = string.match(head, '^([^|]*)|([^|]*)|(.*)$')
+    if next_token == token then
+      return token
+    end
+    if redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] > 0 then
+      local fence = next_fence()
+      redis.call('SET', lock, next_token, 'PX', math.min(tonumber(next_ttl), CLAIM))
+      local now = string.format('%.0f', micros())
+      redis.pcall('PUBLISH', next_inbox, next_token .. '|' .. fence .. '|' .. now .. '|' .. lock)
+      return next_token
+    end
+  end
+  return nil
+end

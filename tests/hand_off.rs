@@ -1,0 +1,302 @@
+//! A free lock goes straight to its longest waiter, whoever else is about.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redlocked::{LockGuard, LockManager, ReleaseOutcome};
+use support::{LIMIT, Proxy, RedisServer, eventually};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn connect(server: &RedisServer) -> LockManager {
+    LockManager::connect_blocking(&server.url()).unwrap()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A waiter that is in the queue on the server when this returns.
+fn queued(server: &RedisServer, locks: &LockManager, ttl: Duration) -> thread::JoinHandle<LockGuard> {
+    let before: u32 = server.run("ZCARD lock:k%queue");
+    let locks = locks.clone();
+    let waiter = thread::spawn(move || locks.lock("k").ttl(ttl).wait(LIMIT).acquire_blocking().unwrap());
+    eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == before + 1);
+    waiter
+}
+
+#[test]
+fn waiters_of_all_processes_are_served_in_the_order_of_their_arrival() {
+    let server = RedisServer::start();
+    let managers: Vec<_> = (0..4).map(|_| connect(&server)).collect();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    runtime().block_on(async {
+        let guard = managers[0].lock("k").acquire().await.unwrap();
+        let mut waiters = Vec::new();
+        for number in 0..40_u32 {
+            let (locks, order) = (managers[number as usize % 4].clone(), Arc::clone(&order));
+            let mut call = Box::pin(async move {
+                let guard = locks.lock("k").wait(LIMIT).acquire().await.unwrap();
+                order.lock().unwrap().push(number);
+                guard.release().await.unwrap();
+            });
+            poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
+            eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == number + 1);
+            waiters.push(tokio::spawn(call));
+        }
+        guard.release().await.unwrap();
+        for waiter in waiters {
+            waiter.await.unwrap();
+        }
+    });
+    assert_eq!(*order.lock().unwrap(), (0..40).collect::<Vec<_>>());
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+/// Commands that clients send for one acquisition, with so many waiters in so many processes.
+fn commands_per_acquisition(waiters: u32, processes: usize) -> f64 {
+    const ROUNDS: u32 = 5;
+    let server = RedisServer::start();
+    let managers: Vec<_> = (0..processes).map(|_| connect(&server)).collect();
+    for locks in &managers {
+        locks.lock("warm up").wait(LIMIT).run_blocking(|_| ()).unwrap();
+    }
+    let _: String = server.run("CONFIG RESETSTAT");
+    runtime().block_on(async {
+        let tasks: Vec<_> = (0..waiters)
+            .map(|number| {
+                let locks = managers[number as usize % processes].clone();
+                tokio::spawn(async move {
+                    for _ in 0..ROUNDS {
+                        locks
+                            .lock("k")
+                            .wait(LIMIT)
+                            .run(async |_| tokio::task::yield_now().await)
+                            .await
+                            .unwrap();
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    f64::from(u32::try_from(server.client_commands()).unwrap()) / f64::from(waiters * ROUNDS)
+}
+
+#[test]
+fn the_commands_per_acquisition_do_not_grow_with_the_waiters() {
+    for (waiters, processes) in [(2, 1), (2, 2), (50, 1), (50, 10), (400, 10)] {
+        let commands = commands_per_acquisition(waiters, processes);
+        assert!((2.0..2.5).contains(&commands), "{commands} with {waiters} waiters in {processes} processes");
+    }
+}
+
+#[test]
+fn waiters_from_before_the_connection_are_queued_like_all_others() {
+    let mut server = RedisServer::start();
+    let url = server.url();
+    server.kill();
+    let locks = LockManager::builder(&url).start().unwrap();
+    runtime().block_on(async {
+        let calls: Vec<_> = (0..20)
+            .map(|_| {
+                let request = locks.lock("k").wait(LIMIT);
+                tokio::spawn(request.run(async |guard| guard.fencing_token()))
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        server.restart();
+        let mut order = Vec::new();
+        for call in calls {
+            order.push(call.await.unwrap().unwrap());
+        }
+        assert!(order.is_sorted(), "{order:?}");
+    });
+}
+
+#[test]
+fn a_waiter_that_gives_up_leaves_the_queue() {
+    let server = RedisServer::start();
+    let (locks, other) = (connect(&server), connect(&server));
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    assert!(other.lock("k").wait(SECOND / 20).acquire_blocking().unwrap_err().is_busy());
+    runtime().block_on(async {
+        let mut call = Box::pin(other.lock("k").wait(LIMIT).acquire());
+        poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
+        eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+    });
+    eventually("both have left", || server.keys() == ["lock:k"]);
+    drop(guard);
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn a_dead_waiter_costs_the_others_nothing() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let (locks, dead) = (connect(&server), LockManager::connect_blocking(&proxy.url()).unwrap());
+    let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    let first = queued(&server, &dead, SECOND);
+    let second = queued(&server, &locks, SECOND);
+    // Its connection is gone, and with it its inbox; its place in the queue is still there.
+    proxy.refuse(true);
+    eventually("the server has noticed", || {
+        server.run::<Vec<String>>("PUBSUB CHANNELS lock:%inbox:*").len() == 1
+    });
+    let start = Instant::now();
+    drop(guard);
+    drop(second.join().unwrap());
+    assert!(start.elapsed() < SECOND, "not its claim, not its ttl: {:?}", start.elapsed());
+    proxy.refuse(false);
+    drop(first.join().unwrap());
+}
+
+#[test]
+fn a_deaf_waiter_costs_the_others_one_claim() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let deaf = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    let locks = connect(&server);
+    let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    let first = queued(&server, &deaf, 60 * SECOND);
+    let second = queued(&server, &locks, 60 * SECOND);
+    proxy.hold_replies(true);
+    let start = Instant::now();
+    drop(guard);
+    let guard = second.join().unwrap();
+    assert!(start.elapsed() >= SECOND / 2, "the first had its chance");
+    assert!(start.elapsed() < 10 * SECOND, "one claim, not one ttl: {:?}", start.elapsed());
+    // It hears of its grant only now, too late: it does not enter beside the other.
+    proxy.hold_replies(false);
+    assert!(!first.is_finished());
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    drop(first.join().unwrap());
+}
+
+#[test]
+fn an_expired_lock_goes_to_the_head_of_its_queue() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let _: String = server.run("SET lock:k x PX 400");
+    let waiter = queued(&server, &locks, SECOND);
+    // Nobody barges: who tries once finds a free lock with a queue, and passes it on.
+    let barger = connect(&server);
+    eventually("it has expired", || server.run::<i64>("PTTL lock:k") < 0 || waiter.is_finished());
+    let tried = barger.lock("k").acquire_blocking();
+    assert!(tried.is_err() || waiter.is_finished(), "{tried:?}");
+    drop(tried);
+    drop(waiter.join().unwrap());
+}
+
+#[test]
+fn a_lock_that_was_handed_over_is_claimed_for_its_ttl() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    for renew in [true, false] {
+        let guard = locks.lock("k").acquire_blocking().unwrap();
+        let waiter = {
+            let locks = locks.clone();
+            thread::spawn(move || {
+                let request = locks.lock("k").ttl(60 * SECOND).wait(LIMIT).renew(renew);
+                request.acquire_blocking().unwrap()
+            })
+        };
+        eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+        drop(guard);
+        let guard = waiter.join().unwrap();
+        assert!(guard.remaining() <= SECOND, "at first it is held for the claim only");
+        eventually("it is claimed", || guard.remaining() > 50 * SECOND);
+        assert!(server.run::<i64>("PTTL lock:k") > 50_000);
+        drop(guard);
+        eventually("no key is left", || server.keys().is_empty());
+    }
+}
+
+#[test]
+fn fencing_tokens_grow_with_every_grant_whatever_happens() {
+    let server = RedisServer::start();
+    let (a, b) = (connect(&server), connect(&server));
+    let mut last = 0;
+    let mut grows = |guard: &LockGuard| {
+        assert!(guard.fencing_token() > last, "{} after {last}", guard.fencing_token());
+        last = guard.fencing_token();
+    };
+    for round in 0..20 {
+        let guard = a.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+        grows(&guard);
+        let waiter = queued(&server, &b, SECOND);
+        drop(guard);
+        let guard = waiter.join().unwrap();
+        grows(&guard);
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+        if round % 5 == 0 {
+            let _: String = server.run("FLUSHALL");
+        }
+    }
+}
+
+#[test]
+fn waiters_find_their_way_back_after_the_server_has_forgotten_everything() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    let first = queued(&server, &locks, SECOND);
+    let second = queued(&server, &connect(&server), SECOND);
+    let _: String = server.run("FLUSHALL");
+    // Their places are forgotten too, so either may be the first.
+    let threads = [first, second].map(|waiter| thread::spawn(move || drop(waiter.join().unwrap())));
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+}
+
+#[test]
+fn without_the_permission_to_publish_waiters_ask() {
+    let server = RedisServer::start();
+    let _: String = server.run("ACL SETUSER shop on >pass ~lock:* +@all -publish -subscribe");
+    let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
+    let locks = LockManager::connect_blocking(&url).unwrap();
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    let waiters: Vec<_> = (0..3)
+        .map(|_| {
+            let locks = LockManager::connect_blocking(&url).unwrap();
+            thread::spawn(move || locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap())
+        })
+        .collect();
+    drop(guard);
+    for waiter in waiters {
+        waiter.join().unwrap();
+    }
+    assert!(server.keys().is_empty(), "and there is no queue");
+}
+
+#[test]
+fn a_monitor_that_listens_to_everything_is_no_waiter() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let mut monitor = server.client();
+    let mut everything = monitor.as_pubsub();
+    everything.psubscribe("*").unwrap();
+    let (locks, dead) = (connect(&server), LockManager::connect_blocking(&proxy.url()).unwrap());
+    let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    let first = queued(&server, &dead, 60 * SECOND);
+    proxy.refuse(true);
+    eventually("the server has noticed", || {
+        server.run::<Vec<String>>("PUBSUB CHANNELS lock:%inbox:*").len() == 1
+    });
+    drop(guard);
+    let next = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+    assert!(next.remaining() > SECOND, "the dead waiter was passed over, not waited for");
+    drop(next);
+    proxy.refuse(false);
+    drop(first.join().unwrap());
+}
