@@ -76,6 +76,7 @@ on_both_backends! {
     sync_callers_work_after_the_task_has_spent_its_budget
     bad_requests_are_refused_before_anything_is_sent
     prefixes_separate_applications
+    shutdown_waits_for_every_release
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -398,4 +399,23 @@ fn prefixes_separate_applications(backend: &Backend) {
         keys.sort();
         assert_eq!(keys, ["bank:k", "shop:k"]);
     }
+}
+
+fn shutdown_waits_for_every_release(backend: &Backend) {
+    let (locks, other) = (backend.manager(), backend.manager());
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    let _elsewhere = other.lock("elsewhere").acquire_blocking().unwrap();
+    let waiter = {
+        let locks = locks.clone();
+        std::thread::spawn(move || locks.lock("elsewhere").wait(LIMIT).acquire_blocking().map(drop))
+    };
+    let still_held = locks.shutdown_blocking(SECOND / 20).unwrap_err();
+    assert!(still_held.to_string().contains("still held"), "{still_held}");
+    let told = waiter.join().unwrap();
+    assert!(matches!(&told, Err(error) if error.to_string().contains("shut down")), "{told:?}");
+    drop(guard);
+    locks.shutdown_blocking(LIMIT).unwrap();
+    // No waiting: it is released when the shutdown has returned.
+    drop(other.lock("k").acquire_blocking().unwrap());
+    assert!(matches!(locks.lock("k").acquire_blocking(), Err(LockError::Unavailable { .. })));
 }

@@ -124,7 +124,7 @@ impl fmt::Display for LockError {
             Self::Unavailable { key: Some(key), reason } | Self::InvalidRequest { key, reason } => {
                 write!(f, "cannot lock `{key}`: {reason}")
             }
-            Self::Unavailable { key: None, reason } => write!(f, "cannot connect: {reason}"),
+            Self::Unavailable { key: None, reason } => f.write_str(reason),
             Self::InvalidKey { key, reason } => write!(f, "`{key}` cannot be the key of a lock: {reason}"),
             Self::InvalidUrl { url, reason } => write!(f, "cannot connect to `{url}`: {reason}"),
             Self::NotConfigured => f.write_str(

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::blocking::block_on;
+use crate::clock::Moment;
 use crate::engine::{Command, Engine, Node, RedisNode};
 use crate::error::LockError;
 use crate::memory::MemoryNode;
@@ -190,6 +191,64 @@ impl LockManager {
     /// ```
     pub fn lock(&self, key: impl Into<String>) -> LockRequest {
         LockRequest::new(Some(self.clone()), key.into())
+    }
+
+    /// Begins nothing new, tells everybody who waits, and returns when every lock of this manager is released on
+    /// the server. For the end of a process: what is dropped at the very end would else be free only at its ttl.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Unavailable`] when something was still held, or its release unanswered, after `limit`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not take the shutdown back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlock_runtime::LockManager::connect("memory://shutdown-example").await?;
+    /// drop(locks.lock("stock:42").acquire().await?);
+    /// locks.shutdown(Duration::from_secs(5)).await?;
+    /// assert!(locks.lock("stock:42").acquire().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn shutdown(&self, limit: Duration) -> Result<(), LockError> {
+        let (caller, outcome) = oneshot::channel();
+        self.engine().send(Command::Shutdown { until: Moment::now().after(limit), caller });
+        match outcome.await {
+            // An engine that has ended has nothing left to release.
+            Ok(Ok(())) | Err(_) => Ok(()),
+            Ok(Err(left)) => Err(LockError::Unavailable {
+                key: None,
+                reason: format!("{left} locks were still held or being released after {limit:?}").into(),
+            }),
+        }
+    }
+
+    /// [`shutdown`](Self::shutdown) for sync code; blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`shutdown`](Self::shutdown).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://shutdown-blocking-example")?;
+    /// drop(locks.lock("stock:42").acquire_blocking()?);
+    /// locks.shutdown_blocking(Duration::from_secs(5))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shutdown_blocking(&self, limit: Duration) -> Result<(), LockError> {
+        block_on(self.shutdown(limit))
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

@@ -11,8 +11,10 @@ mod node;
 mod protocol;
 mod queue;
 mod releasing;
+mod replies;
 mod table;
 mod timers;
+mod verdict;
 mod waiting;
 
 use std::future::{Future, poll_fn};
@@ -64,6 +66,11 @@ pub(crate) enum Command {
     Connected {
         caller: oneshot::Sender<Result<(), Disconnected>>,
     },
+    /// Begin nothing new; tell when everything is released, or how much is not at that time.
+    Shutdown {
+        until: Moment,
+        caller: oneshot::Sender<Result<(), usize>>,
+    },
 }
 
 /// The way to the engine. The thread ends when the last of these is gone and everything is released.
@@ -85,6 +92,7 @@ impl Engine {
                     table: Table::new(io_timeout),
                     link: Link::new(node, io_timeout),
                     connecting: Vec::new(),
+                    shutting_down: Vec::new(),
                     alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
                     alarm_at: None,
                 }
@@ -114,6 +122,8 @@ struct Driver {
     link: Link,
     /// Who waits for the outcome of connecting.
     connecting: Vec<oneshot::Sender<Result<(), Disconnected>>>,
+    /// Who waits for the end, and until when.
+    shutting_down: Vec<(Moment, oneshot::Sender<Result<(), usize>>)>,
     alarm: Pin<Box<Sleep>>,
     alarm_at: Option<Moment>,
 }
@@ -140,6 +150,14 @@ impl Driver {
                 Event::Alarm => {}
             }
             self.table.tick(now);
+            self.answer_shutdowns(now);
+        }
+    }
+
+    fn answer_shutdowns(&mut self, now: Moment) {
+        let left = self.table.busy_with();
+        for (_, caller) in self.shutting_down.extract_if(.., |(until, _)| left == 0 || *until <= now) {
+            let _ = caller.send(if left == 0 { Ok(()) } else { Err(left) });
         }
     }
 
@@ -157,7 +175,9 @@ impl Driver {
                 return Poll::Ready(Event::Commands(commands));
             }
         }
-        let Some(due) = self.table.next_timer().into_iter().chain(self.link.due()).min() else {
+        let patience = self.shutting_down.iter().map(|(until, _)| *until).min();
+        let dues = [self.table.next_timer(), self.link.due(), patience];
+        let Some(due) = dues.into_iter().flatten().min() else {
             return Poll::Pending;
         };
         if due <= now {
@@ -180,6 +200,10 @@ impl Driver {
             Command::Abandon { id } => self.table.abandon(now, id),
             Command::Extend { id, extension } => self.table.extend(now, id, extension),
             Command::Release { id, response } => self.table.release(now, id, response),
+            Command::Shutdown { until, caller } => {
+                self.table.close(now);
+                self.shutting_down.push((until, caller));
+            }
             Command::Connected { caller } => match self.table.connection() {
                 Some(outcome) => drop(caller.send(outcome)),
                 None => self.connecting.push(caller),

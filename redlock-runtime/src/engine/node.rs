@@ -100,7 +100,9 @@ impl RedisNode {
     }
 
     fn no_answer(&self, timeout: Duration) -> Disconnected {
-        let reason = format!("Redis at {} does not answer within {timeout:?}", self.info.addr()).into();
+        let reason =
+            format!("cannot connect: Redis at {} does not answer within {timeout:?}", self.info.addr())
+                .into();
         Disconnected { reason, turned_away: false }
     }
 
@@ -109,7 +111,10 @@ impl RedisNode {
             Some(code) => !is_passing(code),
             None => matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig),
         };
-        Disconnected { reason: format!("Redis at {}: {error}", self.info.addr()).into(), turned_away }
+        Disconnected {
+            reason: format!("cannot connect to Redis at {}: {error}", self.info.addr()).into(),
+            turned_away,
+        }
     }
 }
 

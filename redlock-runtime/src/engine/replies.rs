@@ -1,0 +1,204 @@
+//! What the table makes of what the node says: replies, and grants that are pushed.
+
+use std::sync::Arc;
+
+use super::Id;
+use super::held::Held;
+use super::protocol::{Action, CLAIM, Grant, Mode, Refusal, Reply, Request};
+use super::queue::Turn;
+use super::releasing::{self, Releasing};
+use super::table::{Attempt, Table};
+use super::waiting::{Ask, Waiting};
+use crate::clock::Moment;
+use crate::error::LockError;
+use crate::lease::{Lease, safe_until};
+use crate::token::{self, Token};
+
+impl Table {
+    /// What the node answered to a request of `id` that was sent at `sent`.
+    pub(super) fn reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
+        match self.attempts.get_mut(&id) {
+            Some(Attempt::Waiting(waiting)) if waiting.token == request.token => {
+                self.acquire_reply(now, id, sent, request.action, reply);
+            }
+            Some(Attempt::Held(_)) => self.renew_reply(now, id, sent, request, &reply),
+            Some(Attempt::Releasing(releasing)) if request.action == Action::Release => {
+                match releasing.reply(now, reply) {
+                    releasing::Next::Gone => self.remove(id),
+                    releasing::Next::Again => self.send_release(id),
+                    releasing::Next::Later => self.schedule(id),
+                }
+            }
+            // The answer to an acquire whose caller has gone: its release is on the way, behind it.
+            _ => {}
+        }
+    }
+
+    fn acquire_reply(&mut self, now: Moment, id: Id, sent: Moment, action: Action, reply: Reply) {
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        match reply {
+            Reply::Held { fence } => {
+                let claims = action == Action::Acquire(Mode::Again) && self.hands_off;
+                self.answered_held(now, id, sent, fence, claims);
+            }
+            Reply::Busy { holder, .. } if waiting.ask.one_try => {
+                waiting.unanswered = false;
+                let error = LockError::Busy { key: Arc::clone(&waiting.ask.key), holder };
+                self.fail(now, id, error);
+            }
+            Reply::Busy { holder, place } => {
+                let first = self.queues.first(&waiting.ask.name) == Some(id);
+                waiting.busy(now, sent, holder, place, first);
+                if waiting.is_queued() {
+                    self.queued.insert(waiting.token.clone(), id);
+                }
+                self.schedule(id);
+            }
+            Reply::Refused(Refusal::Unloaded) => self.ask(now, id),
+            Reply::Refused(Refusal::Later(reason)) if !waiting.ask.one_try => {
+                waiting.refused(now, reason);
+                self.schedule(id);
+            }
+            Reply::Refused(Refusal::Later(reason) | Refusal::Never(reason)) => {
+                let error = LockError::unavailable(&waiting.ask.key, reason);
+                waiting.unanswered = false;
+                self.fail(now, id, error);
+            }
+            Reply::Done | Reply::NotMine => {}
+        }
+    }
+
+    /// `claims`: it is held for the claim, not for the ttl.
+    fn answered_held(&mut self, now: Moment, id: Id, sent: Moment, fence: u64, claims: bool) {
+        let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
+            return;
+        };
+        let lasts = if claims { waiting.ask.ttl.min(CLAIM) } else { waiting.ask.ttl };
+        let deadline = safe_until(sent, lasts);
+        if deadline <= now {
+            self.too_late(now, id, waiting);
+            return;
+        }
+        let lease = Lease::new(Arc::clone(&waiting.ask.key), fence, deadline);
+        let held = if claims { Held::handed_over } else { Held::asked };
+        self.enter(now, id, waiting, lease, |ask, token, lease| held(ask, token, lease, sent));
+    }
+
+    /// The node has passed a lock on to one of our waiters.
+    pub(super) fn granted(&mut self, now: Moment, grant: &Grant) {
+        let Some(id) = self.queued.get(&grant.token).copied() else {
+            self.return_unless_known(now, grant);
+            return;
+        };
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) else {
+            return;
+        };
+        let claim = waiting.ask.ttl.min(CLAIM);
+        let since = waiting.granted_since(now, grant);
+        let deadline = since.map_or(now, |since| safe_until(since, claim));
+        if deadline.since(now) < claim / 4 {
+            // Slept over, or nearly: the server shall say whether it still is ours.
+            self.ask(now, id);
+            return;
+        }
+        let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
+            return;
+        };
+        let since = since.unwrap_or(now);
+        let lease = Lease::new(Arc::clone(&waiting.ask.key), grant.fence, deadline);
+        self.enter(now, id, waiting, lease, |ask, token, lease| Held::handed_over(ask, token, lease, since));
+    }
+
+    /// A grant for a token that nobody here waits with any more goes back at once. If it is known, its answer or
+    /// its release is under way.
+    fn return_unless_known(&mut self, now: Moment, grant: &Grant) {
+        let known = self.attempts.values().any(|attempt| match attempt {
+            Attempt::Waiting(waiting) => waiting.token == grant.token,
+            Attempt::Held(held) => held.has(&grant.token),
+            Attempt::Releasing(releasing) => releasing.request().token == grant.token,
+        });
+        if !known {
+            let (name, token) = (Arc::clone(&grant.name), grant.token.clone());
+            let request = Request { action: Action::Release, name: Arc::clone(&name), token, ttl: CLAIM };
+            self.release_apart(Releasing::new(now, name, request, CLAIM));
+        }
+    }
+
+    fn enter(
+        &mut self,
+        now: Moment,
+        id: Id,
+        mut waiting: Waiting,
+        lease: Lease,
+        held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
+    ) {
+        let lease = Arc::new(lease);
+        self.queued.remove(&waiting.token);
+        let name = Arc::clone(&waiting.ask.name);
+        self.queues.got(&name, id);
+        let delivered = waiting.ask.grant(Arc::clone(&lease));
+        let held = held(&waiting.ask, waiting.token, lease);
+        if self.hands_off {
+            // The next of this process has a place of its own; from now on it makes sure of it.
+            self.take_turn(now, self.queues.first(&name).map(Turn::Later));
+        }
+        if delivered {
+            self.attempts.insert(id, Attempt::Held(held));
+            self.schedule(id);
+        } else {
+            self.drop_held(now, id, &held, None);
+        }
+    }
+
+    /// The answer took longer than the lease lasts: not held. Given back, and asked for again with a fresh
+    /// token, because the release of the old one may still be under way.
+    fn too_late(&mut self, now: Moment, id: Id, mut waiting: Waiting) {
+        self.release_apart(waiting.release(now));
+        self.queued.remove(&waiting.token);
+        match Token::random() {
+            Ok(token) => {
+                waiting.token = token;
+                self.attempts.insert(id, Attempt::Waiting(waiting));
+                self.ask(now, id);
+            }
+            Err(error) => {
+                waiting.ask.fail(LockError::unavailable(&waiting.ask.key, token::no_random(error)));
+                waiting.unanswered = false;
+                self.drop_waiting(now, id, &waiting);
+            }
+        }
+    }
+
+    /// A release that belongs to no attempt.
+    fn release_apart(&mut self, releasing: Releasing) {
+        self.own_ids -= 1;
+        let own_id = self.own_ids;
+        self.attempts.insert(own_id, Attempt::Releasing(releasing));
+        self.send_release(own_id);
+    }
+
+    fn renew_reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: &Reply) {
+        let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        match (request.action, reply) {
+            // Whatever an ask says that crossed the push of its own grant: a renewal comes anyway.
+            (Action::Renew, Reply::Done) => {
+                if held.renewed(now, sent, request.ttl) {
+                    self.schedule(id);
+                } else {
+                    self.lost(now, id, true);
+                }
+            }
+            (Action::Renew, Reply::NotMine) => self.lost(now, id, false),
+            (Action::Renew, Reply::Refused(Refusal::Unloaded)) => self.renew(now, id),
+            (Action::Renew, Reply::Refused(_)) => {
+                held.retry(now);
+                self.schedule(id);
+            }
+            _ => {}
+        }
+    }
+}
