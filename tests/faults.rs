@@ -105,6 +105,47 @@ fn a_deleted_or_overwritten_key_is_lost_at_the_next_renewal() {
 }
 
 #[test]
+fn a_theft_is_noticed_long_before_the_next_renewal() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    for (theft, renew) in [("DEL", true), ("SET lock:k thief", true), ("FLUSHALL", false), ("EXPIRE", false)]
+    {
+        let request = locks.lock("k").ttl(1000 * SECOND).renew(renew);
+        let guard = request.acquire_blocking().unwrap();
+        let bystander = locks.lock("bystander").ttl(1000 * SECOND).acquire_blocking().unwrap();
+        eventually("both are watched", || {
+            server.run::<String>("INFO stats").contains("tracking_total_keys:2")
+        });
+        let _: redis::Value = server.run(match theft {
+            "DEL" => "DEL lock:k",
+            "EXPIRE" => "PEXPIRE lock:k 1",
+            other => other,
+        });
+        eventually("it is lost", || !guard.is_held());
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost, "{theft}");
+        assert_eq!(bystander.is_held(), theft != "FLUSHALL", "{theft}");
+        drop(bystander);
+        let _: redis::Value = server.run("FLUSHALL");
+        eventually("nothing is watched", || {
+            server.run::<String>("INFO stats").contains("tracking_total_keys:0")
+        });
+    }
+}
+
+#[test]
+fn a_renewed_lock_is_still_watched() {
+    let server = RedisServer::start();
+    let guard = connect(&server).lock("k").ttl(SECOND).acquire_blocking().unwrap();
+    let renewals = |server: &RedisServer| server.client_commands();
+    let before = renewals(&server);
+    eventually("it is renewed", || renewals(&server) > before + 1);
+    guard.extend_blocking(1000 * SECOND).unwrap();
+    eventually("it is watched", || server.run::<String>("INFO stats").contains("tracking_total_keys:1"));
+    let _: i32 = server.run("DEL lock:k");
+    eventually("it is lost", || !guard.is_held());
+}
+
+#[test]
 fn a_release_says_when_the_lock_had_been_stolen() {
     let server = RedisServer::start();
     let guard = connect(&server).lock("k").acquire_blocking().unwrap();

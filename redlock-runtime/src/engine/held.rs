@@ -16,6 +16,9 @@ use crate::error::LockError;
 use crate::lease::{Lease, safe_until};
 use crate::token::Token;
 
+/// A lock that is held for longer than this is watched: two more commands, for a loss that is noticed at once.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+
 /// A wish for another ttl, from the guard.
 pub(crate) struct Extension {
     pub(crate) key: Arc<str>,
@@ -39,6 +42,8 @@ pub(super) struct Held {
     /// False while the lock, handed over by another holder, expires after the claim instead of the ttl.
     claimed: bool,
     next_renewal: Option<Moment>,
+    /// When to begin to watch: most bodies are done before.
+    first_look: Option<Moment>,
     extensions: Vec<Extension>,
 }
 
@@ -62,12 +67,13 @@ impl Held {
             renew: ask.renew,
             claimed: false,
             next_renewal: Some(since.after(CLAIM.min(ask.ttl) / 3)),
+            first_look: Some(since.after(FIRST_LOOK)),
             extensions: Vec::new(),
         }
     }
 
     pub(super) fn due(&self) -> Option<Moment> {
-        self.next_renewal.into_iter().chain(self.lease.deadline()).min()
+        [self.next_renewal, self.first_look, self.lease.deadline()].into_iter().flatten().min()
     }
 
     pub(super) fn extend(&mut self, extension: Extension) {
@@ -83,9 +89,14 @@ impl Held {
         self.renew || !self.claimed || !self.extensions.is_empty()
     }
 
-    pub(super) fn request(&self) -> Request {
+    /// True once, when the lock has been held for a while.
+    pub(super) fn takes_first_look(&mut self, now: Moment) -> bool {
+        self.first_look.take_if(|at| *at <= now).is_some()
+    }
+
+    pub(super) fn request(&self, action: Action) -> Request {
         let (name, token) = (Arc::clone(&self.name), self.token.clone());
-        Request { action: Action::Renew, name, token, ttl: self.ttl }
+        Request { action, name, token, ttl: self.ttl }
     }
 
     /// A renewal is under way. Should it be swallowed without a trace, the next one follows.
@@ -119,7 +130,7 @@ impl Held {
     }
 
     pub(super) fn release(&self, now: Moment, io_timeout: Duration, response: Option<Response>) -> Releasing {
-        let request = Request { action: Action::Release, ..self.request() };
+        let request = self.request(Action::Release);
         let releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, self.ttl);
         match response {
             Some(response) => releasing.answering(now.after(io_timeout), response),

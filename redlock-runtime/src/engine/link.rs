@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Id;
 use super::node::{Pushed, RedisConnection, RedisNode, Replies};
-use super::protocol::{Disconnected, Grant, Refusal, Reply, Request};
+use super::protocol::{Abilities, Disconnected, Grant, Refusal, Reply, Request};
 use super::waiting::jittered;
 use crate::clock::Moment;
 use crate::memory::MemoryNode;
@@ -62,10 +62,7 @@ struct Batch {
 
 /// What the line has to tell.
 pub(super) enum News {
-    /// `hands_off`: a free lock is passed to its waiters; else they have to ask.
-    Connected {
-        hands_off: bool,
-    },
+    Connected(Abilities),
     Unreachable(Disconnected),
     Broke(Arc<str>),
     Replies {
@@ -73,6 +70,8 @@ pub(super) enum News {
         replies: Vec<(Id, Request, Reply)>,
     },
     Granted(Grant),
+    /// These locks have changed, or, with `None`, any may have.
+    Changed(Option<Vec<Arc<str>>>),
 }
 
 pub(super) struct Link {
@@ -136,12 +135,13 @@ impl Link {
                 State::Connecting(connecting) => match ready!(connecting.as_mut().poll(cx)) {
                     Ok(connection) => {
                         self.failures = 0;
-                        let hands_off = match &connection.kind {
-                            Kind::Redis(connection) => connection.hands_off(),
-                            Kind::Memory { .. } => true,
+                        let abilities = match &connection.kind {
+                            Kind::Redis(connection) => connection.abilities(),
+                            // Nobody can change a lock behind our back here.
+                            Kind::Memory { .. } => Abilities { hands_off: true, watches: false },
                         };
                         self.state = State::Up { connection, under_way: VecDeque::new() };
-                        return Poll::Ready(News::Connected { hands_off });
+                        return Poll::Ready(News::Connected(abilities));
                     }
                     Err(trouble) => {
                         let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.failures.min(8));
@@ -196,6 +196,7 @@ fn poll_up(
     }
     // After the replies: a push that follows a reply on the wire is read after it.
     match ready!(connection.pushes.poll_recv(cx)) {
+        Some(Pushed::Changed(names)) => Poll::Ready(News::Changed(names)),
         Some(Pushed::Grant(grant)) => Poll::Ready(News::Granted(grant)),
         Some(Pushed::Closed) => Poll::Ready(News::Broke("Redis closed the connection".into())),
         // A server without RESP3 pushes nothing, not even its end.

@@ -213,8 +213,8 @@ impl Driver {
 
     fn news(&mut self, now: Moment, news: News) {
         match news {
-            News::Connected { hands_off } => {
-                self.table.connected(now, hands_off);
+            News::Connected(abilities) => {
+                self.table.connected(now, abilities);
                 for caller in self.connecting.drain(..) {
                     drop(caller.send(Ok(())));
                 }
@@ -226,6 +226,7 @@ impl Driver {
                 self.table.unreachable(now, trouble);
             }
             News::Broke(reason) => self.table.disconnected(reason),
+            News::Changed(names) => self.table.changed(names.as_deref()),
             News::Granted(grant) => self.table.granted(now, &grant),
             News::Replies { sent, replies } => {
                 for (id, request, reply) in replies {

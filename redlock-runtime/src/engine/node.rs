@@ -13,13 +13,17 @@ use redis::{
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::protocol::{Action, Disconnected, Grant, Mode, Place, Refusal, Reply, Request, ServerTime};
+use super::protocol::{
+    Abilities, Action, Disconnected, Grant, Mode, Place, Refusal, Reply, Request, ServerTime,
+};
 use crate::error::{Holder, LockError};
 use crate::token::{self, Token};
 
 /// What comes without being asked for.
 pub(crate) enum Pushed {
     Grant(Grant),
+    /// These locks have changed, or, with `None`, any may have.
+    Changed(Option<Vec<Arc<str>>>),
     /// The connection has ended.
     Closed,
 }
@@ -83,12 +87,12 @@ impl RedisNode {
         };
         match connection {
             Ok(mut connection) => {
-                match tokio::time::timeout(timeout, listens(&mut connection, &self.inbox)).await {
-                    Ok(hands_off) => Ok(RedisConnection {
+                match tokio::time::timeout(timeout, probe(&mut connection, &self.inbox)).await {
+                    Ok(abilities) => Ok(RedisConnection {
                         connection,
                         inbox: self.inbox,
                         clock: self.clock,
-                        hands_off,
+                        abilities,
                         unloaded: [true; 3],
                     }),
                     Err(_) => Err(self.no_answer(timeout)),
@@ -139,27 +143,44 @@ fn speaks_no_resp3(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::RESP3NotSupported)
 }
 
+/// Finds out what the server and its access rules allow. What they do not is done without.
+async fn probe(connection: &mut MultiplexedConnection, inbox: &str) -> Abilities {
+    let hands_off = listens(connection, inbox).await;
+    // Told of what others do to the keys that we name, and of nothing else.
+    let mut tracking = redis::cmd("CLIENT");
+    tracking.arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
+    let watches = tracking.exec_async(connection).await.is_ok();
+    Abilities { hands_off, watches }
+}
+
 /// Subscribes to the inbox, and tries from inside a script what a grant needs: that the inbox is seen to be
-/// listened to, and that something can be published to it. Where that is forbidden or unknown, waiters ask again
-/// from time to time.
+/// listened to, and that something can be published to it.
 async fn listens(connection: &mut MultiplexedConnection, inbox: &str) -> bool {
     const PROBE: &str =
         "redis.call('PUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]";
     if connection.subscribe(inbox).await.is_err() {
         return false;
     }
-    let listeners: Result<i64, _> =
-        redis::cmd("EVAL").arg(PROBE).arg(0).arg(inbox).query_async(connection).await;
+    let mut probe = redis::cmd("EVAL");
+    let listeners = probe.arg(PROBE).arg(0).arg(inbox).query_async::<i64>(connection).await;
     listeners.is_ok_and(|listeners| listeners > 0)
 }
 
 fn read_push(push: &PushInfo) -> Option<Pushed> {
-    match push.kind {
-        PushKind::Disconnection => Some(Pushed::Closed),
-        PushKind::Message => match push.data.as_slice() {
-            [_, Value::BulkString(text)] => read_grant(std::str::from_utf8(text).ok()?).map(Pushed::Grant),
-            _ => None,
-        },
+    match (&push.kind, push.data.as_slice()) {
+        (PushKind::Disconnection, _) => Some(Pushed::Closed),
+        (PushKind::Message, [_, payload]) => read_grant(text(payload)?).map(Pushed::Grant),
+        (PushKind::Invalidate, [Value::Array(keys)]) => {
+            Some(Pushed::Changed(Some(keys.iter().filter_map(text).map(Arc::from).collect())))
+        }
+        (PushKind::Invalidate, _) => Some(Pushed::Changed(None)),
+        _ => None,
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(text) => std::str::from_utf8(text).ok(),
         _ => None,
     }
 }
@@ -190,7 +211,7 @@ pub(super) struct RedisConnection {
     inbox: Arc<str>,
     /// The key of the server's clock of fencing tokens.
     clock: Arc<str>,
-    hands_off: bool,
+    abilities: Abilities,
     /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
     unloaded: [bool; 3],
 }
@@ -199,17 +220,16 @@ impl RedisConnection {
     /// All requests in one write. The first poll sends; dropping does not take anything back.
     pub(super) fn submit<'a>(&mut self, requests: impl ExactSizeIterator<Item = &'a Request>) -> Replies {
         let mut pipeline = Pipeline::with_capacity(requests.len());
-        let mut actions = Vec::with_capacity(requests.len());
+        let mut asked = Vec::with_capacity(requests.len());
         for request in requests {
-            self.add(&mut pipeline, request);
-            actions.push(request.action);
+            asked.push(self.add(&mut pipeline, request));
         }
         let mut connection = self.connection.clone();
-        let count = actions.len();
         Box::pin(async move {
-            match connection.send_packed_commands(&pipeline, 0, count).await {
+            match connection.send_packed_commands(&pipeline, 0, pipeline.len()).await {
                 Ok(values) => {
-                    Ok(actions.iter().zip(values).map(|(action, value)| read(*action, value)).collect())
+                    let mut values = values.into_iter();
+                    Ok(asked.iter().map(|asked| asked.read(&mut values)).collect())
                 }
                 Err(error) => Err(Disconnected {
                     reason: format!("the connection to Redis broke: {error}").into(),
@@ -219,18 +239,23 @@ impl RedisConnection {
         })
     }
 
-    /// True when the server can hand a lock over to a waiter; else waiters have to ask.
-    pub(super) fn hands_off(&self) -> bool {
-        self.hands_off
+    pub(super) fn abilities(&self) -> Abilities {
+        self.abilities
     }
 
     /// The server has forgotten a script (SCRIPT FLUSH, failover): the next request carries its source.
     pub(super) fn forget(&mut self, action: Action) {
-        self.unloaded[Script::of(action).index()] = true;
+        if let Some(script) = Script::of(action) {
+            self.unloaded[script.index()] = true;
+        }
     }
 
-    fn add(&mut self, pipeline: &mut Pipeline, request: &Request) {
-        let script = Script::of(request.action);
+    fn add(&mut self, pipeline: &mut Pipeline, request: &Request) -> Asked {
+        let Some(script) = Script::of(request.action) else {
+            pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
+            pipeline.cmd("GET").arg(&*request.name);
+            return Asked::Watch(request.token.clone());
+        };
         let unloaded = &mut self.unloaded[script.index()];
         let command = if *unloaded {
             *unloaded = false;
@@ -239,18 +264,50 @@ impl RedisConnection {
             pipeline.cmd("EVALSHA").arg(script.hash())
         };
         let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
-        if request.action == Action::Renew {
-            command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
-            return;
+        match request.action {
+            Action::Renew | Action::Watch => {
+                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
+            }
+            Action::Acquire(_) | Action::Release => {
+                let queue = format!("{}{QUEUE}", request.name);
+                command.arg(3).arg(&*request.name).arg(queue).arg(&*self.clock);
+                command.arg(request.token.value()).arg(ttl).arg(&*self.inbox);
+            }
         }
-        command.arg(3).arg(&*request.name).arg(format!("{}{QUEUE}", request.name)).arg(&*self.clock);
-        command.arg(request.token.value()).arg(ttl).arg(&*self.inbox);
         if let Action::Acquire(mode) = request.action {
             command.arg(match mode {
-                Mode::Join if self.hands_off => "join",
-                Mode::Again if self.hands_off => "again",
+                Mode::Join if self.abilities.hands_off => "join",
+                Mode::Again if self.abilities.hands_off => "again",
                 _ => "0",
             });
+        }
+        Asked::Script(request.action)
+    }
+}
+
+/// What a request expects to read.
+enum Asked {
+    Script(Action),
+    /// Two replies: to the wish to be told, and the lock's value.
+    Watch(Token),
+}
+
+impl Asked {
+    /// An answer that the server cannot give is refused, never guessed at.
+    fn read(&self, values: &mut impl Iterator<Item = Value>) -> Reply {
+        match (self, values.next()) {
+            (Self::Watch(_), Some(Value::ServerError(error))) => {
+                values.next();
+                Reply::Refused(refusal(&error))
+            }
+            (Self::Watch(token), Some(_)) => match values.next() {
+                Some(Value::BulkString(value)) if value == token.value().as_bytes() => Reply::Done,
+                Some(Value::BulkString(_) | Value::Nil) => Reply::NotMine,
+                Some(Value::ServerError(error)) => Reply::Refused(refusal(&error)),
+                other => nonsense(&other.unwrap_or(Value::Nil)),
+            },
+            (Self::Script(action), Some(value)) => read(*action, value),
+            (_, None) => nonsense(&Value::Nil),
         }
     }
 }
@@ -263,11 +320,12 @@ enum Script {
 }
 
 impl Script {
-    fn of(action: Action) -> Self {
+    fn of(action: Action) -> Option<Self> {
         match action {
-            Action::Acquire(_) => Self::Acquire,
-            Action::Renew => Self::Renew,
-            Action::Release => Self::Release,
+            Action::Acquire(_) => Some(Self::Acquire),
+            Action::Renew => Some(Self::Renew),
+            Action::Release => Some(Self::Release),
+            Action::Watch => None,
         }
     }
 
@@ -297,7 +355,6 @@ impl Script {
     }
 }
 
-/// Reads one reply by what was asked. An answer that the scripts cannot give is refused, never guessed at.
 fn read(action: Action, value: Value) -> Reply {
     match (action, value) {
         (_, Value::ServerError(error)) => Reply::Refused(refusal(&error)),
@@ -331,10 +388,7 @@ fn read_acquire(parts: &[Value]) -> Reply {
 
 /// Numbers above 2^53 would lose digits in Lua; ours travel as text.
 fn number(value: &Value) -> Option<u64> {
-    match value {
-        Value::BulkString(text) => std::str::from_utf8(text).ok()?.parse().ok(),
-        _ => None,
-    }
+    text(value)?.parse().ok()
 }
 
 fn nonsense(value: &Value) -> Reply {

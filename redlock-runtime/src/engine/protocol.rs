@@ -30,6 +30,8 @@ pub(crate) enum Action {
     Renew,
     /// If the lock is this token's, it is the next waiter's, or free. If not, the token leaves the queue.
     Release,
+    /// Whose is the lock? And from now on, tell when that changes.
+    Watch,
 }
 
 /// How the lock is asked for.
@@ -47,9 +49,9 @@ pub(crate) enum Reply {
     Held { fence: u64 },
     /// Acquire: it is somebody else's.
     Busy { holder: Holder, place: Option<Place> },
-    /// Renew: it still is this token's. Release: it was.
+    /// Renew, watch: it still is this token's. Release: it was.
     Done,
-    /// Renew, release: it is not this token's.
+    /// Renew, watch, release: it is not this token's.
     NotMine,
     /// The server did not do it.
     Refused(Refusal),
@@ -83,6 +85,15 @@ pub(crate) enum Refusal {
     Later(Arc<str>),
     /// No permission, out of memory, a key of another type …: it stays until somebody acts.
     Never(Arc<str>),
+}
+
+/// What a connection can do beyond the bare lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Abilities {
+    /// A free lock is passed to its waiters; without that, they have to ask.
+    pub(crate) hands_off: bool,
+    /// A change of a watched lock is told at once; without that, a loss shows at the next renewal.
+    pub(crate) watches: bool,
 }
 
 /// Why there is no connection.

@@ -40,7 +40,7 @@ impl Table {
         };
         match reply {
             Reply::Held { fence } => {
-                let claims = action == Action::Acquire(Mode::Again) && self.hands_off;
+                let claims = action == Action::Acquire(Mode::Again) && self.abilities.hands_off;
                 self.answered_held(now, id, sent, fence, claims);
             }
             Reply::Busy { holder, .. } if waiting.ask.one_try => {
@@ -111,6 +111,17 @@ impl Table {
         self.enter(now, id, waiting, lease, |ask, token, lease| Held::handed_over(ask, token, lease, since));
     }
 
+    /// Somebody else has touched these locks, or all: a hint, which leads to a compare.
+    pub(super) fn changed(&mut self, names: Option<&[Arc<str>]>) {
+        let ids = match names {
+            Some(names) => names.iter().filter_map(|name| self.queues.holder(name)).collect(),
+            None => self.ids(),
+        };
+        for id in ids {
+            self.watch(id);
+        }
+    }
+
     /// A grant for a token that nobody here waits with any more goes back at once. If it is known, its answer or
     /// its release is under way.
     fn return_unless_known(&mut self, now: Moment, grant: &Grant) {
@@ -140,7 +151,7 @@ impl Table {
         self.queues.got(&name, id);
         let delivered = waiting.ask.grant(Arc::clone(&lease));
         let held = held(&waiting.ask, waiting.token, lease);
-        if self.hands_off {
+        if self.abilities.hands_off {
             // The next of this process has a place of its own; from now on it makes sure of it.
             self.take_turn(now, self.queues.first(&name).map(Turn::Later));
         }
@@ -192,7 +203,7 @@ impl Table {
                     self.lost(now, id, true);
                 }
             }
-            (Action::Renew, Reply::NotMine) => self.lost(now, id, false),
+            (Action::Renew | Action::Watch, Reply::NotMine) => self.lost(now, id, false),
             (Action::Renew, Reply::Refused(Refusal::Unloaded)) => self.renew(now, id),
             (Action::Renew, Reply::Refused(_)) => {
                 held.retry(now);

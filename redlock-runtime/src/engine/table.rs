@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::Id;
 use super::held::{Extension, Held};
-use super::protocol::{Action, Disconnected, Request};
+use super::protocol::{Abilities, Action, Disconnected, Request};
 use super::queue::{Queues, Turn};
 use super::releasing::{self, Releasing, Response};
 use super::timers::Timers;
@@ -46,8 +46,7 @@ pub(super) struct Table {
     /// Why there is no connection; `None` while there is one, and before the first has failed.
     pub(super) trouble: Option<Disconnected>,
     pub(super) connected: bool,
-    /// The node passes a free lock to its waiters; without that, the first of this process asks for all.
-    pub(super) hands_off: bool,
+    pub(super) abilities: Abilities,
     /// Which attempts stand in a queue on the server.
     pub(super) queued: HashMap<Token, Id>,
     /// Why the last connection ended.
@@ -68,7 +67,7 @@ impl Table {
             outbox: Vec::new(),
             trouble: None,
             connected: false,
-            hands_off: false,
+            abilities: Abilities { hands_off: false, watches: false },
             queued: HashMap::new(),
             broke: "not connected to Redis yet".into(),
             io_timeout,
@@ -118,7 +117,7 @@ impl Table {
         }
         let name = Arc::clone(&ask.name);
         // One try asks at once and stands in no line.
-        let asks = ask.one_try || self.queues.join(&name, id) || self.hands_off;
+        let asks = ask.one_try || self.queues.join(&name, id) || self.abilities.hands_off;
         let waiting = Waiting::new(ask, token);
         self.attempts.insert(id, Attempt::Waiting(waiting));
         if asks {
@@ -192,6 +191,9 @@ impl Table {
                 Some(Attempt::Held(held)) => {
                     if held.lease.remaining(now).is_none() {
                         self.lost(now, id, true);
+                    } else if held.takes_first_look(now) {
+                        self.watch(id);
+                        self.schedule(id);
                     } else {
                         self.renew(now, id);
                     }
@@ -209,14 +211,15 @@ impl Table {
     // Connection -----------------------------------------------------------------------------------------
 
     /// There is a connection: what was unanswered is asked again, held locks are compared at once.
-    pub(super) fn connected(&mut self, now: Moment, hands_off: bool) {
+    pub(super) fn connected(&mut self, now: Moment, abilities: Abilities) {
         self.connected = true;
-        self.hands_off = hands_off;
+        self.abilities = abilities;
         self.trouble = None;
         for id in self.ids() {
             match self.attempts.get(&id) {
                 Some(Attempt::Waiting(waiting))
-                    if waiting.step == Step::Connection || (hands_off && waiting.step == Step::Turn) =>
+                    if waiting.step == Step::Connection
+                        || (abilities.hands_off && waiting.step == Step::Turn) =>
                 {
                     self.ask(now, id);
                 }
@@ -273,17 +276,30 @@ impl Table {
         self.schedule(id);
     }
 
+    /// Renews, as far as that is wanted, and watches from now on.
     pub(super) fn renew(&mut self, now: Moment, id: Id) {
         let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
             return;
         };
         if self.connected && held.wants_renewal() {
             held.renewing(now);
-            self.outbox.push((id, held.request()));
+            self.outbox.push((id, held.request(Action::Renew)));
         } else {
             held.suspend();
         }
+        // Our own renewal ends the watch, too.
+        self.watch(id);
         self.schedule(id);
+    }
+
+    /// Compares, and wants to be told of every change from now on.
+    pub(super) fn watch(&mut self, id: Id) {
+        if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
+            && self.connected
+            && self.abilities.watches
+        {
+            self.outbox.push((id, held.request(Action::Watch)));
+        }
     }
 
     pub(super) fn send_release(&mut self, id: Id) {
@@ -391,7 +407,7 @@ impl Table {
     }
 
     /// In the order in which they came.
-    fn ids(&self) -> Vec<Id> {
+    pub(super) fn ids(&self) -> Vec<Id> {
         let mut ids: Vec<Id> = self.attempts.keys().copied().collect();
         ids.sort_unstable();
         ids
