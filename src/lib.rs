@@ -2,8 +2,8 @@
 
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
-    Acquire, FromLockError, Holder, LockError, LockGuard, LockManager, LockManagerBuilder, LockRequest,
-    ReleaseOutcome,
+    Acquire, Capabilities, FromLockError, Holder, LockError, LockGuard, LockManager, LockManagerBuilder,
+    LockRequest, ReleaseOutcome,
 };
 
 #[doc(hidden)]

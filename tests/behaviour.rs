@@ -77,6 +77,7 @@ on_both_backends! {
     bad_requests_are_refused_before_anything_is_sent
     prefixes_separate_applications
     shutdown_waits_for_every_release
+    a_full_queue_is_an_error_at_once
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -418,4 +419,20 @@ fn shutdown_waits_for_every_release(backend: &Backend) {
     // No waiting: it is released when the shutdown has returned.
     drop(other.lock("k").acquire_blocking().unwrap());
     assert!(matches!(locks.lock("k").acquire_blocking(), Err(LockError::Unavailable { .. })));
+}
+
+fn a_full_queue_is_an_error_at_once(backend: &Backend) {
+    let locks = LockManager::builder(&backend.url).max_waiters(2).connect_blocking().unwrap();
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    runtime().block_on(async {
+        let waiters: Vec<_> = (0..2).map(|_| tokio::spawn(locks.lock("k").wait(LIMIT).acquire())).collect();
+        tokio::task::yield_now().await;
+        let error = locks.lock("k").wait(LIMIT).acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::QueueFull { waiters: 2, .. }), "{error:?}");
+        drop(guard);
+        for waiter in waiters {
+            drop(waiter.await.unwrap().unwrap());
+        }
+    });
+    drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
 }

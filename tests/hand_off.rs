@@ -4,6 +4,7 @@
 mod support;
 
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
@@ -299,4 +300,63 @@ fn a_monitor_that_listens_to_everything_is_no_waiter() {
     drop(next);
     proxy.refuse(false);
     drop(first.join().unwrap());
+}
+
+#[test]
+fn a_client_of_another_kind_finds_the_lock_free_now_and_then() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            // Somebody waits at all times.
+            scope.spawn(|| {
+                while !done.load(Ordering::SeqCst) {
+                    locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap();
+                }
+            });
+        }
+        let mut client = server.client();
+        let mut set = redis::cmd("SET");
+        set.arg("lock:k").arg("foreign").arg("NX").arg("PX").arg(10_000);
+        eventually("it gets its turn", || set.query::<Option<String>>(&mut client).unwrap().is_some());
+        let _: i32 = server.run("DEL lock:k");
+        done.store(true, Ordering::SeqCst);
+    });
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn what_a_server_can_do_is_known() {
+    let server = RedisServer::start();
+    let full = connect(&server).capabilities_blocking().unwrap();
+    assert!(full.hands_off() && full.watches());
+    let _: String = server.run("ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client|tracking -pubsub");
+    let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
+    let less = LockManager::connect_blocking(&url).unwrap().capabilities_blocking().unwrap();
+    assert!(!less.hands_off() && !less.watches());
+}
+
+#[test]
+fn a_server_that_throws_locks_away_is_refused() {
+    let server = RedisServer::start();
+    let _: String = server.run("CONFIG SET maxmemory 100mb");
+    connect(&server);
+    let _: String = server.run("CONFIG SET maxmemory-policy allkeys-lru");
+    let refused = LockManager::connect_blocking(&server.url()).unwrap_err();
+    assert!(refused.to_string().contains("allkeys-lru"), "{refused}");
+    LockManager::builder(server.url()).allow_eviction(true).connect_blocking().unwrap();
+}
+
+#[test]
+fn a_replica_is_no_place_for_a_lock() {
+    let (primary, replica) = (RedisServer::start(), RedisServer::start());
+    let _: String = replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    let refused = LockManager::connect_blocking(&replica.url()).unwrap_err();
+    assert!(refused.to_string().contains("is a replica"), "{refused}");
+    // It may be promoted while somebody waits.
+    let locks = LockManager::builder(replica.url()).start().unwrap();
+    let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));
+    let _: String = replica.run("REPLICAOF NO ONE");
+    waiter.join().unwrap().unwrap();
 }

@@ -45,6 +45,15 @@ pub enum LockError {
         /// Who had it when last seen.
         holder: Holder,
     },
+    /// So many wait for the lock already that no more may: see
+    /// [`max_waiters`](crate::LockManagerBuilder::max_waiters).
+    #[non_exhaustive]
+    QueueFull {
+        /// The key, without the prefix.
+        key: Arc<str>,
+        /// How many wait.
+        waiters: u32,
+    },
     /// The lock was held and is no longer: the lease ended before it could be renewed, or somebody deleted or
     /// overwrote the key. The guarded body was stopped before anyone else could enter.
     #[non_exhaustive]
@@ -115,6 +124,9 @@ impl fmt::Display for LockError {
             Self::Busy { key, holder } => write!(f, "`{key}` is locked by {holder}"),
             Self::TimedOut { key, waited, holder } => {
                 write!(f, "gave up on `{key}` after waiting {}: locked by {holder}", Seconds(*waited))
+            }
+            Self::QueueFull { key, waiters } => {
+                write!(f, "`{key}` is locked, and {waiters} wait for it already: no more may")
             }
             Self::Lost { key } => write!(
                 f,

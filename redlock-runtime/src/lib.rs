@@ -8,6 +8,8 @@
 //! * [`LockError`] says what went wrong, with which key, and what to do.
 
 mod blocking;
+mod builder;
+mod capabilities;
 mod clock;
 mod engine;
 mod error;
@@ -21,9 +23,11 @@ mod request;
 mod sync_return;
 mod token;
 
+pub use builder::LockManagerBuilder;
+pub use capabilities::Capabilities;
 pub use error::{FromLockError, Holder, LockError};
 pub use guard::{LockGuard, ReleaseOutcome};
-pub use manager::{LockManager, LockManagerBuilder};
+pub use manager::LockManager;
 pub use request::{Acquire, LockRequest};
 
 /// What the attribute's expansion calls. Not part of the public API: it changes without notice.

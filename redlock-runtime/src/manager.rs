@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::blocking::block_on;
+use crate::builder::LockManagerBuilder;
+use crate::capabilities::Capabilities;
 use crate::clock::Moment;
-use crate::engine::{Command, Engine, Node, RedisNode};
+use crate::engine::{Command, Engine};
 use crate::error::LockError;
-use crate::memory::MemoryNode;
 use crate::request::LockRequest;
-use crate::token::{self, Token};
 
 /// The entry point: connects to Redis and hands out [`LockRequest`]s.
 ///
@@ -49,6 +49,7 @@ struct Shared {
     engine: Arc<Engine>,
     prefix: String,
     io_timeout: Duration,
+    max_waiters: u32,
 }
 
 static GLOBAL: RwLock<Option<LockManager>> = RwLock::new(None);
@@ -120,7 +121,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn builder(url: impl Into<String>) -> LockManagerBuilder {
-        LockManagerBuilder { url: url.into(), prefix: "lock:".to_owned(), io_timeout: Duration::from_secs(1) }
+        LockManagerBuilder::new(url.into())
     }
 
     /// Makes this the process-wide manager, which annotated functions use unless they name another one.
@@ -251,6 +252,10 @@ impl LockManager {
         block_on(self.shutdown(limit))
     }
 
+    pub(crate) fn new(engine: Engine, prefix: String, io_timeout: Duration, max_waiters: u32) -> Self {
+        Self { shared: Arc::new(Shared { engine: Arc::new(engine), prefix, io_timeout, max_waiters }) }
+    }
+
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.shared.engine
     }
@@ -259,18 +264,57 @@ impl LockManager {
         &self.shared.prefix
     }
 
+    pub(crate) fn max_waiters(&self) -> u32 {
+        self.shared.max_waiters
+    }
+
     pub(crate) fn io_timeout(&self) -> Duration {
         self.shared.io_timeout
     }
 
-    async fn connected(self) -> Result<Self, LockError> {
+    /// What the server can do; waits until there is a connection.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Unavailable`] when there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// let locks = redlock_runtime::LockManager::connect("memory://").await?;
+    /// assert!(locks.capabilities().await?.hands_off());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn capabilities(&self) -> Result<Capabilities, LockError> {
         let (caller, outcome) = oneshot::channel();
         self.engine().send(Command::Connected { caller });
         match outcome.await {
-            Ok(Ok(())) => Ok(self),
+            Ok(Ok(abilities)) => Ok(Capabilities(abilities)),
             Ok(Err(trouble)) => Err(LockError::Unavailable { key: None, reason: trouble.reason }),
             Err(_) => Err(LockError::Unavailable { key: None, reason: ENGINE_GONE.into() }),
         }
+    }
+
+    /// [`capabilities`](Self::capabilities) for sync code; blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`capabilities`](Self::capabilities).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// let locks = redlock_runtime::LockManager::connect_blocking("memory://")?;
+    /// assert!(locks.capabilities_blocking()?.hands_off());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn capabilities_blocking(&self) -> Result<Capabilities, LockError> {
+        block_on(self.capabilities())
     }
 }
 
@@ -280,147 +324,5 @@ pub(crate) const ENGINE_GONE: &str = "the thread of this lock manager has ended;
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockManager").field("prefix", &self.shared.prefix).finish_non_exhaustive()
-    }
-}
-
-/// Settings of a [`LockManager`].
-///
-/// # Examples
-///
-/// ```
-/// # fn main() -> Result<(), redlock_runtime::LockError> {
-/// use std::time::Duration;
-/// use redlock_runtime::LockManager;
-///
-/// let locks = LockManager::builder("memory://")
-///     .prefix("shop:")
-///     .io_timeout(Duration::from_millis(200))
-///     .connect_blocking()?;
-/// # let _ = locks;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone)]
-#[must_use = "a builder does nothing until it is connected"]
-pub struct LockManagerBuilder {
-    url: String,
-    prefix: String,
-    io_timeout: Duration,
-}
-
-impl LockManagerBuilder {
-    /// What every key on the server starts with; `lock:` by default. It may be empty.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let builder = redlock_runtime::LockManager::builder("memory://").prefix("shop:lock:");
-    /// # let _ = builder;
-    /// ```
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
-        self
-    }
-
-    /// How long the server may take to answer, or to accept a connection, before the connection is replaced; one
-    /// second by default. A request with `wait` zero fails after this time at the latest.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let builder = redlock_runtime::LockManager::builder("memory://").io_timeout(Duration::from_millis(200));
-    /// # let _ = builder;
-    /// ```
-    pub fn io_timeout(mut self, timeout: Duration) -> Self {
-        self.io_timeout = timeout;
-        self
-    }
-
-    /// Connects, and waits until that has succeeded or failed.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockManager::connect`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future gives the connection up.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
-    /// let locks = redlock_runtime::LockManager::builder("memory://").prefix("shop:").connect().await?;
-    /// # let _ = locks;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn connect(self) -> Result<LockManager, LockError> {
-        self.start()?.connected().await
-    }
-
-    /// [`connect`](Self::connect) for code without a runtime; blocks this thread.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockManager::connect`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// let locks = redlock_runtime::LockManager::builder("memory://").connect_blocking()?;
-    /// # let _ = locks;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn connect_blocking(self) -> Result<LockManager, LockError> {
-        block_on(self.connect())
-    }
-
-    /// Connects in the background: a service can start while Redis is down, and its locks report
-    /// [`LockError::Unavailable`] until it is up.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::InvalidUrl`]; [`LockError::Unavailable`] when no thread can be started.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// let locks = redlock_runtime::LockManager::builder("memory://").start()?;
-    /// # let _ = locks;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn start(self) -> Result<LockManager, LockError> {
-        let node = if let Some(name) = self.url.strip_prefix("memory://") {
-            Node::Memory(MemoryNode::named(name))
-        } else {
-            let instance = Token::random().map_err(|error| LockError::Unavailable {
-                key: None,
-                reason: token::no_random(error).into(),
-            })?;
-            Node::Redis(Box::new(RedisNode::parse(&self.url, &self.prefix, instance.value())?))
-        };
-        let engine = Engine::start(node, self.io_timeout).map_err(|error| LockError::Unavailable {
-            key: None,
-            reason: format!("the thread of the lock manager cannot be started: {error}").into(),
-        })?;
-        let shared = Shared { engine: Arc::new(engine), prefix: self.prefix, io_timeout: self.io_timeout };
-        Ok(LockManager { shared: Arc::new(shared) })
-    }
-}
-
-impl fmt::Debug for LockManagerBuilder {
-    /// Without the URL, which may hold a password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockManagerBuilder")
-            .field("prefix", &self.prefix)
-            .field("io_timeout", &self.io_timeout)
-            .finish_non_exhaustive()
     }
 }

@@ -98,6 +98,10 @@ impl Lock {
     ) -> Reply {
         let waiting = |waiter: &Waiter| waiter.token == request.token;
         if mode != Mode::OneTry && !self.is(&request.token) && !self.queue.iter().any(waiting) {
+            let waiters = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+            if matches!(mode, Mode::Join { at_most } if waiters >= at_most) {
+                return Reply::QueueFull { waiters };
+            }
             let (token, ttl) = (request.token.clone(), request.ttl);
             self.queue.push_back(Waiter { token, ttl, inbox: inbox.clone() });
         }

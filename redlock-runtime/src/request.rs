@@ -294,6 +294,7 @@ impl LockRequest {
             ttl: self.ttl,
             renew: self.renew,
             one_try,
+            max_waiters: manager.max_waiters(),
             started,
             gives_up_at: limit.map(|limit| started.after(limit)),
             caller: Some(caller),

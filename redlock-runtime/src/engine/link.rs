@@ -14,9 +14,10 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Id;
-use super::node::{Pushed, RedisConnection, RedisNode, Replies};
+use super::node::RedisNode;
 use super::protocol::{Abilities, Disconnected, Grant, Refusal, Reply, Request};
 use super::waiting::jittered;
+use super::wire::{Pushed, RedisConnection, Replies};
 use crate::clock::Moment;
 use crate::memory::MemoryNode;
 

@@ -16,6 +16,7 @@ mod table;
 mod timers;
 mod verdict;
 mod waiting;
+mod wire;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -29,11 +30,13 @@ use tokio::time::{Instant, Sleep};
 
 pub(crate) use held::Extension;
 pub(crate) use link::Node;
-pub(crate) use node::Pushed;
-pub(crate) use node::RedisNode;
-pub(crate) use protocol::{Action, CLAIM, Disconnected, Grant, Mode, Place, Reply, Request, ServerTime};
+pub(crate) use node::{NodeSettings, RedisNode};
+pub(crate) use protocol::{
+    Abilities, Action, CLAIM, Disconnected, Grant, Mode, Place, Reply, Request, ServerTime,
+};
 pub(crate) use releasing::Response;
 pub(crate) use waiting::Ask;
+pub(crate) use wire::Pushed;
 
 use crate::clock::Moment;
 use crate::token::Token;
@@ -64,7 +67,7 @@ pub(crate) enum Command {
     },
     /// Tell when there is a connection, or why there is none.
     Connected {
-        caller: oneshot::Sender<Result<(), Disconnected>>,
+        caller: oneshot::Sender<Result<Abilities, Disconnected>>,
     },
     /// Begin nothing new; tell when everything is released, or how much is not at that time.
     Shutdown {
@@ -121,7 +124,7 @@ struct Driver {
     table: Table,
     link: Link,
     /// Who waits for the outcome of connecting.
-    connecting: Vec<oneshot::Sender<Result<(), Disconnected>>>,
+    connecting: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
     /// Who waits for the end, and until when.
     shutting_down: Vec<(Moment, oneshot::Sender<Result<(), usize>>)>,
     alarm: Pin<Box<Sleep>>,
@@ -216,7 +219,7 @@ impl Driver {
             News::Connected(abilities) => {
                 self.table.connected(now, abilities);
                 for caller in self.connecting.drain(..) {
-                    drop(caller.send(Ok(())));
+                    drop(caller.send(Ok(abilities)));
                 }
             }
             News::Unreachable(trouble) => {

@@ -1,38 +1,32 @@
-//! One Redis node: its connection and its scripts.
+//! One Redis node: where it is, how to get there, and what it can do.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, IntoConnectionInfo, Pipeline, ProtocolVersion,
-    PushInfo, PushKind, RedisError, ServerError, Value,
+    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo,
+    RedisError, Value,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::protocol::{
-    Abilities, Action, Disconnected, Grant, Mode, Place, Refusal, Reply, Request, ServerTime,
-};
-use crate::error::{Holder, LockError};
-use crate::token::{self, Token};
+use super::protocol::{Abilities, Disconnected};
+use super::wire::{Pushed, RedisConnection, is_passing, read_push};
+use crate::error::LockError;
 
-/// What comes without being asked for.
-pub(crate) enum Pushed {
-    Grant(Grant),
-    /// These locks have changed, or, with `None`, any may have.
-    Changed(Option<Vec<Arc<str>>>),
-    /// The connection has ended.
-    Closed,
+/// What a manager's settings say about a node.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeSettings {
+    /// What all names on the server start with.
+    pub(crate) prefix: String,
+    /// What makes the names that are ours alone unique.
+    pub(crate) instance: String,
+    /// Clients of another kind use the keys too.
+    pub(crate) foreign_clients: bool,
+    /// A server that may evict locks is accepted.
+    pub(crate) allow_eviction: bool,
 }
-
-/// What comes out of a batch: one reply per request, or a connection that broke.
-pub(super) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconnected>> + Send>>;
-
-/// Behind a lock's key: its queue. A `%` from a value in a key is escaped, so no lock is called like this.
-const QUEUE: &str = "%queue";
 
 /// Where a node is, how to get there, and what our side keys and channels are called there.
 #[derive(Clone)]
@@ -40,11 +34,13 @@ pub(crate) struct RedisNode {
     info: ConnectionInfo,
     clock: Arc<str>,
     inbox: Arc<str>,
+    foreign_clients: bool,
+    allow_eviction: bool,
 }
 
 impl RedisNode {
-    /// `prefix` is what all names on the server start with, `instance` what makes ours unique.
-    pub(crate) fn parse(url: &str, prefix: &str, instance: &str) -> Result<Self, LockError> {
+    pub(crate) fn parse(url: &str, settings: &NodeSettings) -> Result<Self, LockError> {
+        let NodeSettings { prefix, instance, foreign_clients, allow_eviction } = settings;
         let info = url.into_connection_info().map_err(|error| LockError::InvalidUrl {
             url: without_credentials(url).into(),
             reason: error.to_string().into(),
@@ -58,7 +54,8 @@ impl RedisNode {
             .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
         let info = info.set_tcp_settings(tcp).set_redis_settings(settings);
         let (clock, inbox) = (format!("{prefix}%clock").into(), format!("{prefix}%inbox:{instance}").into());
-        Ok(Self { info, clock, inbox })
+        let (foreign_clients, allow_eviction) = (*foreign_clients, *allow_eviction);
+        Ok(Self { info, clock, inbox, foreign_clients, allow_eviction })
     }
 
     /// Connects, and subscribes to the inbox on the same connection, so that both live and die together. What is
@@ -86,21 +83,45 @@ impl RedisNode {
             other => other,
         };
         match connection {
-            Ok(mut connection) => {
-                match tokio::time::timeout(timeout, probe(&mut connection, &self.inbox)).await {
-                    Ok(abilities) => Ok(RedisConnection {
-                        connection,
-                        inbox: self.inbox,
-                        clock: self.clock,
-                        abilities,
-                        unloaded: [true; 3],
-                    }),
-                    Err(_) => Err(self.no_answer(timeout)),
+            Ok(mut connection) => match tokio::time::timeout(timeout, self.probe(&mut connection)).await {
+                Ok(abilities) => {
+                    let Self { inbox, clock, foreign_clients, .. } = self;
+                    Ok(RedisConnection::new(connection, inbox, clock, foreign_clients, abilities?))
                 }
-            }
+                Err(_) => Err(self.no_answer(timeout)),
+            },
             Err(Attempt::TimedOut) => Err(self.no_answer(timeout)),
             Err(Attempt::Failed(error)) => Err(self.failed(&error)),
         }
+    }
+
+    /// Finds out what the server and its access rules allow. What they do not is done without, but for two things:
+    /// a replica, which is no place for a lock, and a server that may throw locks away.
+    async fn probe(&self, connection: &mut MultiplexedConnection) -> Result<Abilities, Disconnected> {
+        if let Ok(Value::Array(role)) = redis::cmd("ROLE").query_async(connection).await
+            && !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
+        {
+            let reason =
+                format!("Redis at {} is a replica; locks are taken on its primary", self.info.addr());
+            return Err(Disconnected { reason: reason.into(), turned_away: false });
+        }
+        if let Ok(memory) = redis::cmd("INFO").arg("memory").query_async::<String>(connection).await
+            && !self.allow_eviction
+            && let Some(policy) = evicts(&memory)
+        {
+            let reason = format!(
+                "Redis at {} may throw locks away when it is full (maxmemory-policy {policy}): set it to noeviction, \
+                 or accept that with `allow_eviction(true)`",
+                self.info.addr()
+            );
+            return Err(Disconnected { reason: reason.into(), turned_away: true });
+        }
+        let hands_off = listens(connection, &self.inbox).await;
+        // Told of what others do to the keys that we name, and of nothing else.
+        let mut tracking = redis::cmd("CLIENT");
+        tracking.arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
+        let watches = tracking.exec_async(connection).await.is_ok();
+        Ok(Abilities { hands_off, watches })
     }
 
     fn no_answer(&self, timeout: Duration) -> Disconnected {
@@ -143,16 +164,6 @@ fn speaks_no_resp3(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::RESP3NotSupported)
 }
 
-/// Finds out what the server and its access rules allow. What they do not is done without.
-async fn probe(connection: &mut MultiplexedConnection, inbox: &str) -> Abilities {
-    let hands_off = listens(connection, inbox).await;
-    // Told of what others do to the keys that we name, and of nothing else.
-    let mut tracking = redis::cmd("CLIENT");
-    tracking.arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
-    let watches = tracking.exec_async(connection).await.is_ok();
-    Abilities { hands_off, watches }
-}
-
 /// Subscribes to the inbox, and tries from inside a script what a grant needs: that the inbox is seen to be
 /// listened to, and that something can be published to it.
 async fn listens(connection: &mut MultiplexedConnection, inbox: &str) -> bool {
@@ -166,34 +177,11 @@ async fn listens(connection: &mut MultiplexedConnection, inbox: &str) -> bool {
     listeners.is_ok_and(|listeners| listeners > 0)
 }
 
-fn read_push(push: &PushInfo) -> Option<Pushed> {
-    match (&push.kind, push.data.as_slice()) {
-        (PushKind::Disconnection, _) => Some(Pushed::Closed),
-        (PushKind::Message, [_, payload]) => read_grant(text(payload)?).map(Pushed::Grant),
-        (PushKind::Invalidate, [Value::Array(keys)]) => {
-            Some(Pushed::Changed(Some(keys.iter().filter_map(text).map(Arc::from).collect())))
-        }
-        (PushKind::Invalidate, _) => Some(Pushed::Changed(None)),
-        _ => None,
-    }
-}
-
-fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(text) => std::str::from_utf8(text).ok(),
-        _ => None,
-    }
-}
-
-/// `token|fencing token|server time|lock`, as grant.lua publishes it.
-fn read_grant(text: &str) -> Option<Grant> {
-    let mut parts = text.splitn(4, '|');
-    Some(Grant {
-        token: Token::from_value(parts.next()?),
-        fence: parts.next()?.parse().ok()?,
-        at: ServerTime(parts.next()?.parse().ok()?),
-        name: parts.next()?.into(),
-    })
+/// The policy by which a full server throws keys with an expiry away, if it does.
+fn evicts(memory: &str) -> Option<&str> {
+    let value = |name: &str| memory.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let policy = value("maxmemory_policy:")?;
+    (value("maxmemory:")? != "0" && policy != "noeviction").then_some(policy)
 }
 
 /// `redis://user:secret@host/` without the part that must not be shown.
@@ -205,236 +193,6 @@ fn without_credentials(url: &str) -> String {
     }
 }
 
-/// An open connection, of its own: never one that the application uses too.
-pub(super) struct RedisConnection {
-    connection: MultiplexedConnection,
-    inbox: Arc<str>,
-    /// The key of the server's clock of fencing tokens.
-    clock: Arc<str>,
-    abilities: Abilities,
-    /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
-    unloaded: [bool; 3],
-}
-
-impl RedisConnection {
-    /// All requests in one write. The first poll sends; dropping does not take anything back.
-    pub(super) fn submit<'a>(&mut self, requests: impl ExactSizeIterator<Item = &'a Request>) -> Replies {
-        let mut pipeline = Pipeline::with_capacity(requests.len());
-        let mut asked = Vec::with_capacity(requests.len());
-        for request in requests {
-            asked.push(self.add(&mut pipeline, request));
-        }
-        let mut connection = self.connection.clone();
-        Box::pin(async move {
-            match connection.send_packed_commands(&pipeline, 0, pipeline.len()).await {
-                Ok(values) => {
-                    let mut values = values.into_iter();
-                    Ok(asked.iter().map(|asked| asked.read(&mut values)).collect())
-                }
-                Err(error) => Err(Disconnected {
-                    reason: format!("the connection to Redis broke: {error}").into(),
-                    turned_away: false,
-                }),
-            }
-        })
-    }
-
-    pub(super) fn abilities(&self) -> Abilities {
-        self.abilities
-    }
-
-    /// The server has forgotten a script (SCRIPT FLUSH, failover): the next request carries its source.
-    pub(super) fn forget(&mut self, action: Action) {
-        if let Some(script) = Script::of(action) {
-            self.unloaded[script.index()] = true;
-        }
-    }
-
-    fn add(&mut self, pipeline: &mut Pipeline, request: &Request) -> Asked {
-        let Some(script) = Script::of(request.action) else {
-            pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
-            pipeline.cmd("GET").arg(&*request.name);
-            return Asked::Watch(request.token.clone());
-        };
-        let unloaded = &mut self.unloaded[script.index()];
-        let command = if *unloaded {
-            *unloaded = false;
-            pipeline.cmd("EVAL").arg(script.source())
-        } else {
-            pipeline.cmd("EVALSHA").arg(script.hash())
-        };
-        let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
-        match request.action {
-            Action::Renew | Action::Watch => {
-                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
-            }
-            Action::Acquire(_) | Action::Release => {
-                let queue = format!("{}{QUEUE}", request.name);
-                command.arg(3).arg(&*request.name).arg(queue).arg(&*self.clock);
-                command.arg(request.token.value()).arg(ttl).arg(&*self.inbox);
-            }
-        }
-        if let Action::Acquire(mode) = request.action {
-            command.arg(match mode {
-                Mode::Join if self.abilities.hands_off => "join",
-                Mode::Again if self.abilities.hands_off => "again",
-                _ => "0",
-            });
-        }
-        Asked::Script(request.action)
-    }
-}
-
-/// What a request expects to read.
-enum Asked {
-    Script(Action),
-    /// Two replies: to the wish to be told, and the lock's value.
-    Watch(Token),
-}
-
-impl Asked {
-    /// An answer that the server cannot give is refused, never guessed at.
-    fn read(&self, values: &mut impl Iterator<Item = Value>) -> Reply {
-        match (self, values.next()) {
-            (Self::Watch(_), Some(Value::ServerError(error))) => {
-                values.next();
-                Reply::Refused(refusal(&error))
-            }
-            (Self::Watch(token), Some(_)) => match values.next() {
-                Some(Value::BulkString(value)) if value == token.value().as_bytes() => Reply::Done,
-                Some(Value::BulkString(_) | Value::Nil) => Reply::NotMine,
-                Some(Value::ServerError(error)) => Reply::Refused(refusal(&error)),
-                other => nonsense(&other.unwrap_or(Value::Nil)),
-            },
-            (Self::Script(action), Some(value)) => read(*action, value),
-            (_, None) => nonsense(&Value::Nil),
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Script {
-    Acquire,
-    Renew,
-    Release,
-}
-
-impl Script {
-    fn of(action: Action) -> Option<Self> {
-        match action {
-            Action::Acquire(_) => Some(Self::Acquire),
-            Action::Renew => Some(Self::Renew),
-            Action::Release => Some(Self::Release),
-            Action::Watch => None,
-        }
-    }
-
-    fn index(self) -> usize {
-        match self {
-            Self::Acquire => 0,
-            Self::Renew => 1,
-            Self::Release => 2,
-        }
-    }
-
-    fn source(self) -> &'static str {
-        match self {
-            Self::Acquire => concat!(include_str!("scripts/grant.lua"), include_str!("scripts/acquire.lua")),
-            Self::Renew => include_str!("scripts/renew.lua"),
-            Self::Release => concat!(include_str!("scripts/grant.lua"), include_str!("scripts/release.lua")),
-        }
-    }
-
-    fn hash(self) -> &'static str {
-        use std::sync::LazyLock;
-        static HASHES: LazyLock<[String; 3]> = LazyLock::new(|| {
-            [Script::Acquire, Script::Renew, Script::Release]
-                .map(|script| redis::Script::new(script.source()).get_hash().to_owned())
-        });
-        &HASHES[self.index()]
-    }
-}
-
-fn read(action: Action, value: Value) -> Reply {
-    match (action, value) {
-        (_, Value::ServerError(error)) => Reply::Refused(refusal(&error)),
-        (Action::Renew | Action::Release, Value::Int(1)) => Reply::Done,
-        (Action::Renew | Action::Release, Value::Int(0)) => Reply::NotMine,
-        (Action::Acquire(_), Value::Array(parts)) => read_acquire(&parts),
-        (_, other) => nonsense(&other),
-    }
-}
-
-fn read_acquire(parts: &[Value]) -> Reply {
-    match parts {
-        [Value::Int(1), fence] => match number(fence) {
-            Some(fence) => Reply::Held { fence },
-            None => nonsense(fence),
-        },
-        [Value::Int(0), Value::BulkString(value), Value::Int(pttl), now, Value::Int(in_front)] => {
-            let holder = Holder {
-                name: std::str::from_utf8(value).ok().and_then(token::owner_of).map(Arc::from),
-                free_in: u64::try_from(*pttl).ok().map(Duration::from_millis),
-            };
-            let place = u32::try_from(*in_front).ok().zip(number(now));
-            Reply::Busy {
-                holder,
-                place: place.map(|(in_front, now)| Place { in_front, at: ServerTime(now) }),
-            }
-        }
-        other => nonsense(&Value::Array(other.to_vec())),
-    }
-}
-
-/// Numbers above 2^53 would lose digits in Lua; ours travel as text.
-fn number(value: &Value) -> Option<u64> {
-    text(value)?.parse().ok()
-}
-
-fn nonsense(value: &Value) -> Reply {
-    // The value itself may hold a token: only its kind is told.
-    let kind = match value {
-        Value::Array(_) => "an array",
-        Value::BulkString(_) | Value::SimpleString(_) => "a string",
-        Value::Int(_) => "a number",
-        Value::Nil => "nil",
-        _ => "a value",
-    };
-    Reply::Refused(Refusal::Never(
-        format!("the server answered a lock script with {kind} that the script cannot return").into(),
-    ))
-}
-
-fn refusal(error: &ServerError) -> Refusal {
-    let words = || -> Arc<str> {
-        match error.details() {
-            Some(details) => format!("{} {details}", error.code()).into(),
-            None => error.code().into(),
-        }
-    };
-    match error.code() {
-        "NOSCRIPT" => Refusal::Unloaded,
-        code if is_passing(code) => Refusal::Later(words()),
-        _ => Refusal::Never(words()),
-    }
-}
-
-/// Errors of a server that is starting, failing over or busy: the same request may succeed soon.
-fn is_passing(code: &str) -> bool {
-    matches!(
-        code,
-        "LOADING"
-            | "BUSY"
-            | "MASTERDOWN"
-            | "READONLY"
-            | "TRYAGAIN"
-            | "CLUSTERDOWN"
-            | "MOVED"
-            | "ASK"
-            | "NOREPLICAS"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -443,8 +201,15 @@ mod tests {
     fn a_password_is_never_shown() {
         assert_eq!(without_credentials("redis://u:p@ss@host:1/0"), "redis://host:1/0");
         assert_eq!(without_credentials("nonsense"), "nonsense");
-        let error =
-            RedisNode::parse("redis://u:secret@[bad", "", "").map(|_| ()).map_err(|error| error.to_string());
+        let settings = NodeSettings {
+            prefix: String::new(),
+            instance: String::new(),
+            foreign_clients: true,
+            allow_eviction: false,
+        };
+        let error = RedisNode::parse("redis://u:secret@[bad", &settings)
+            .map(|_| ())
+            .map_err(|error| error.to_string());
         assert!(matches!(&error, Err(text) if !text.contains("secret")), "{error:?}");
     }
 }

@@ -38,7 +38,10 @@ pub(crate) enum Action {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     OneTry,
-    Join,
+    /// Into the queue, unless so many wait there already.
+    Join {
+        at_most: u32,
+    },
     /// The waiter had a place in the queue.
     Again,
 }
@@ -49,6 +52,8 @@ pub(crate) enum Reply {
     Held { fence: u64 },
     /// Acquire: it is somebody else's.
     Busy { holder: Holder, place: Option<Place> },
+    /// Acquire: it is somebody else's, and so many wait for it that no more may.
+    QueueFull { waiters: u32 },
     /// Renew, watch: it still is this token's. Release: it was.
     Done,
     /// Renew, watch, release: it is not this token's.
@@ -72,6 +77,7 @@ pub(crate) struct ServerTime(pub(crate) u64);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Grant {
     pub(crate) token: Token,
+    /// Zero: the lock was left free for a moment, for clients that know nothing of its queue. Ask again.
     pub(crate) fence: u64,
     pub(crate) at: ServerTime,
     pub(crate) name: Arc<str>,

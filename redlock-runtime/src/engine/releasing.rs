@@ -67,7 +67,9 @@ impl Releasing {
         match reply {
             Reply::Done | Reply::Held { .. } => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotMine if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
-            Reply::NotMine | Reply::Busy { .. } => self.answer(Ok(ReleaseOutcome::AlreadyLost)),
+            Reply::NotMine | Reply::Busy { .. } | Reply::QueueFull { .. } => {
+                self.answer(Ok(ReleaseOutcome::AlreadyLost));
+            }
             Reply::Refused(Refusal::Unloaded) => return Next::Again,
             Reply::Refused(Refusal::Later(_)) => {
                 self.again_at = Some(now.after(jittered(Duration::from_millis(20))));

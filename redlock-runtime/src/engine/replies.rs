@@ -48,6 +48,11 @@ impl Table {
                 let error = LockError::Busy { key: Arc::clone(&waiting.ask.key), holder };
                 self.fail(now, id, error);
             }
+            Reply::QueueFull { waiters } => {
+                waiting.unanswered = false;
+                let error = LockError::QueueFull { key: Arc::clone(&waiting.ask.key), waiters };
+                self.fail(now, id, error);
+            }
             Reply::Busy { holder, place } => {
                 let first = self.queues.first(&waiting.ask.name) == Some(id);
                 waiting.busy(now, sent, holder, place, first);
@@ -92,9 +97,14 @@ impl Table {
             self.return_unless_known(now, grant);
             return;
         };
-        let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) else {
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return;
         };
+        if grant.fence == 0 {
+            waiting.stand_back(now);
+            self.schedule(id);
+            return;
+        }
         let claim = waiting.ask.ttl.min(CLAIM);
         let since = waiting.granted_since(now, grant);
         let deadline = since.map_or(now, |since| safe_until(since, claim));

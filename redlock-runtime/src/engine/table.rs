@@ -90,8 +90,8 @@ impl Table {
     }
 
     /// How connecting went; `None` while nobody knows.
-    pub(super) fn connection(&self) -> Option<Result<(), Disconnected>> {
-        if self.connected { Some(Ok(())) } else { self.trouble.clone().map(Err) }
+    pub(super) fn connection(&self) -> Option<Result<Abilities, Disconnected>> {
+        if self.connected { Some(Ok(self.abilities)) } else { self.trouble.clone().map(Err) }
     }
 
     /// How many locks are asked for, held or being released.

@@ -22,6 +22,8 @@ pub(crate) struct Ask {
     pub(crate) renew: bool,
     /// A busy lock is an error at once.
     pub(crate) one_try: bool,
+    /// More waiters than this are an error.
+    pub(crate) max_waiters: u32,
     pub(crate) started: Moment,
     /// `None`: waits for ever.
     pub(crate) gives_up_at: Option<Moment>,
@@ -110,7 +112,7 @@ impl Waiting {
     pub(super) fn mode(&self) -> Mode {
         match self.place {
             _ if self.ask.one_try => Mode::OneTry,
-            None => Mode::Join,
+            None => Mode::Join { at_most: self.ask.max_waiters },
             Some(_) => Mode::Again,
         }
     }
@@ -158,6 +160,11 @@ impl Waiting {
             (false, Some(_)) => Step::Queued,
             (false, None) => Step::Turn,
         };
+    }
+
+    /// The lock is free for clients that know nothing of the queue; after that, it is our turn.
+    pub(super) fn stand_back(&mut self, now: Moment) {
+        self.step = Step::Pause { until: now.after(jittered(2 * MILLISECOND)) };
     }
 
     /// It is now the first of this process, which makes sure that nothing was missed.

@@ -1,6 +1,6 @@
 -- Takes a lock that is free, or is this token's already; else joins its queue. Behind grant.lua.
--- ARGV[4] '0': one try; 'join': may wait in the queue; 'again': has waited in it
--- Returns {1, fencing token}, or
+-- ARGV[4] '0': one try; 'join': may wait in the queue, unless ARGV[5] do already; 'again': has waited in it
+-- Returns {1, fencing token}, or {2, waiters} for a full queue, or
 --         {0, the holder's value, its PTTL in ms (-1: none), server time in us, waiters in front (-1: not queued)}.
 -- Idempotent by token: the second call of a granted token renews, so that a lost reply is answered by asking
 -- again, and the lease may be counted from the latest request; a waiter keeps its place. A waiter that asks again
@@ -30,6 +30,10 @@ end
 local holder = redis.call('GET', lock)
 if holder == token then
   return take()
+end
+if ARGV[4] == 'join' and not redis.call('ZSCORE', queue, me) then
+  local waiters = redis.call('ZCARD', queue)
+  if waiters >= tonumber(ARGV[5]) then return {2, waiters} end
 end
 if holder then
   if waits then join() end

@@ -1,0 +1,312 @@
+//! Requests to commands, replies to answers: what goes over one open connection.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, PushInfo, PushKind, ServerError, Value};
+
+use super::protocol::{
+    Abilities, Action, Disconnected, Grant, Mode, Place, Refusal, Reply, Request, ServerTime,
+};
+use crate::error::Holder;
+use crate::token::{self, Token};
+
+/// What comes without being asked for.
+pub(crate) enum Pushed {
+    Grant(Grant),
+    /// These locks have changed, or, with `None`, any may have.
+    Changed(Option<Vec<Arc<str>>>),
+    /// The connection has ended.
+    Closed,
+}
+
+/// What comes out of a batch: one reply per request, or a connection that broke.
+pub(super) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconnected>> + Send>>;
+
+/// Behind a lock's key: its queue. A `%` from a value in a key is escaped, so no lock is called like this.
+const QUEUE: &str = "%queue";
+
+/// An open connection, of its own: never one that the application uses too.
+pub(super) struct RedisConnection {
+    connection: MultiplexedConnection,
+    inbox: Arc<str>,
+    /// The key of the server's clock of fencing tokens.
+    clock: Arc<str>,
+    foreign_clients: bool,
+    abilities: Abilities,
+    /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
+    unloaded: [bool; 3],
+}
+
+impl RedisConnection {
+    pub(super) fn new(
+        connection: MultiplexedConnection,
+        inbox: Arc<str>,
+        clock: Arc<str>,
+        foreign_clients: bool,
+        abilities: Abilities,
+    ) -> Self {
+        Self { connection, inbox, clock, foreign_clients, abilities, unloaded: [true; 3] }
+    }
+
+    /// All requests in one write. The first poll sends; dropping does not take anything back.
+    pub(super) fn submit<'a>(&mut self, requests: impl ExactSizeIterator<Item = &'a Request>) -> Replies {
+        let mut pipeline = Pipeline::with_capacity(requests.len());
+        let mut asked = Vec::with_capacity(requests.len());
+        for request in requests {
+            asked.push(self.add(&mut pipeline, request));
+        }
+        let mut connection = self.connection.clone();
+        Box::pin(async move {
+            match connection.send_packed_commands(&pipeline, 0, pipeline.len()).await {
+                Ok(values) => {
+                    let mut values = values.into_iter();
+                    Ok(asked.iter().map(|asked| asked.read(&mut values)).collect())
+                }
+                Err(error) => Err(Disconnected {
+                    reason: format!("the connection to Redis broke: {error}").into(),
+                    turned_away: false,
+                }),
+            }
+        })
+    }
+
+    pub(super) fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    /// The server has forgotten a script (SCRIPT FLUSH, failover): the next request carries its source.
+    pub(super) fn forget(&mut self, action: Action) {
+        if let Some(script) = Script::of(action) {
+            self.unloaded[script.index()] = true;
+        }
+    }
+
+    fn add(&mut self, pipeline: &mut Pipeline, request: &Request) -> Asked {
+        let Some(script) = Script::of(request.action) else {
+            pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
+            pipeline.cmd("GET").arg(&*request.name);
+            return Asked::Watch(request.token.clone());
+        };
+        let unloaded = &mut self.unloaded[script.index()];
+        let command = if *unloaded {
+            *unloaded = false;
+            pipeline.cmd("EVAL").arg(script.source())
+        } else {
+            pipeline.cmd("EVALSHA").arg(script.hash())
+        };
+        let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
+        match request.action {
+            Action::Renew | Action::Watch => {
+                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
+            }
+            Action::Acquire(_) | Action::Release => {
+                let queue = format!("{}{QUEUE}", request.name);
+                command.arg(3).arg(&*request.name).arg(queue).arg(&*self.clock);
+                command.arg(request.token.value()).arg(ttl).arg(&*self.inbox);
+            }
+        }
+        match request.action {
+            Action::Acquire(Mode::Join { at_most }) if self.abilities.hands_off => {
+                command.arg("join").arg(at_most);
+            }
+            Action::Acquire(Mode::Again) if self.abilities.hands_off => {
+                command.arg("again");
+            }
+            Action::Acquire(_) => {
+                command.arg("0");
+            }
+            Action::Release => {
+                command.arg(u8::from(self.foreign_clients));
+            }
+            Action::Renew | Action::Watch => {}
+        }
+        Asked::Script(request.action)
+    }
+}
+
+/// What a request expects to read.
+enum Asked {
+    Script(Action),
+    /// Two replies: to the wish to be told, and the lock's value.
+    Watch(Token),
+}
+
+impl Asked {
+    /// An answer that the server cannot give is refused, never guessed at.
+    fn read(&self, values: &mut impl Iterator<Item = Value>) -> Reply {
+        match (self, values.next()) {
+            (Self::Watch(_), Some(Value::ServerError(error))) => {
+                values.next();
+                Reply::Refused(refusal(&error))
+            }
+            (Self::Watch(token), Some(_)) => match values.next() {
+                Some(Value::BulkString(value)) if value == token.value().as_bytes() => Reply::Done,
+                Some(Value::BulkString(_) | Value::Nil) => Reply::NotMine,
+                Some(Value::ServerError(error)) => Reply::Refused(refusal(&error)),
+                other => nonsense(&other.unwrap_or(Value::Nil)),
+            },
+            (Self::Script(action), Some(value)) => read(*action, value),
+            (_, None) => nonsense(&Value::Nil),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Script {
+    Acquire,
+    Renew,
+    Release,
+}
+
+impl Script {
+    fn of(action: Action) -> Option<Self> {
+        match action {
+            Action::Acquire(_) => Some(Self::Acquire),
+            Action::Renew => Some(Self::Renew),
+            Action::Release => Some(Self::Release),
+            Action::Watch => None,
+        }
+    }
+
+    fn index(self) -> usize {
+        match self {
+            Self::Acquire => 0,
+            Self::Renew => 1,
+            Self::Release => 2,
+        }
+    }
+
+    fn source(self) -> &'static str {
+        match self {
+            Self::Acquire => concat!(include_str!("scripts/grant.lua"), include_str!("scripts/acquire.lua")),
+            Self::Renew => include_str!("scripts/renew.lua"),
+            Self::Release => concat!(include_str!("scripts/grant.lua"), include_str!("scripts/release.lua")),
+        }
+    }
+
+    fn hash(self) -> &'static str {
+        use std::sync::LazyLock;
+        static HASHES: LazyLock<[String; 3]> = LazyLock::new(|| {
+            [Script::Acquire, Script::Renew, Script::Release]
+                .map(|script| redis::Script::new(script.source()).get_hash().to_owned())
+        });
+        &HASHES[self.index()]
+    }
+}
+
+fn read(action: Action, value: Value) -> Reply {
+    match (action, value) {
+        (_, Value::ServerError(error)) => Reply::Refused(refusal(&error)),
+        (Action::Renew | Action::Release, Value::Int(1)) => Reply::Done,
+        (Action::Renew | Action::Release, Value::Int(0)) => Reply::NotMine,
+        (Action::Acquire(_), Value::Array(parts)) => read_acquire(&parts),
+        (_, other) => nonsense(&other),
+    }
+}
+
+fn read_acquire(parts: &[Value]) -> Reply {
+    match parts {
+        [Value::Int(1), fence] => match number(fence) {
+            Some(fence) => Reply::Held { fence },
+            None => nonsense(fence),
+        },
+        [Value::Int(0), Value::BulkString(value), Value::Int(pttl), now, Value::Int(in_front)] => {
+            let holder = Holder {
+                name: std::str::from_utf8(value).ok().and_then(token::owner_of).map(Arc::from),
+                free_in: u64::try_from(*pttl).ok().map(Duration::from_millis),
+            };
+            let place = u32::try_from(*in_front).ok().zip(number(now));
+            Reply::Busy {
+                holder,
+                place: place.map(|(in_front, now)| Place { in_front, at: ServerTime(now) }),
+            }
+        }
+        [Value::Int(2), Value::Int(waiters)] => {
+            Reply::QueueFull { waiters: u32::try_from(*waiters).unwrap_or(u32::MAX) }
+        }
+        other => nonsense(&Value::Array(other.to_vec())),
+    }
+}
+
+/// Numbers above 2^53 would lose digits in Lua; ours travel as text.
+fn number(value: &Value) -> Option<u64> {
+    text(value)?.parse().ok()
+}
+
+fn nonsense(value: &Value) -> Reply {
+    // The value itself may hold a token: only its kind is told.
+    let kind = match value {
+        Value::Array(_) => "an array",
+        Value::BulkString(_) | Value::SimpleString(_) => "a string",
+        Value::Int(_) => "a number",
+        Value::Nil => "nil",
+        _ => "a value",
+    };
+    Reply::Refused(Refusal::Never(
+        format!("the server answered a lock script with {kind} that the script cannot return").into(),
+    ))
+}
+
+fn refusal(error: &ServerError) -> Refusal {
+    let words = || -> Arc<str> {
+        match error.details() {
+            Some(details) => format!("{} {details}", error.code()).into(),
+            None => error.code().into(),
+        }
+    };
+    match error.code() {
+        "NOSCRIPT" => Refusal::Unloaded,
+        code if is_passing(code) => Refusal::Later(words()),
+        _ => Refusal::Never(words()),
+    }
+}
+
+pub(super) fn read_push(push: &PushInfo) -> Option<Pushed> {
+    match (&push.kind, push.data.as_slice()) {
+        (PushKind::Disconnection, _) => Some(Pushed::Closed),
+        (PushKind::Message, [_, payload]) => read_grant(text(payload)?).map(Pushed::Grant),
+        (PushKind::Invalidate, [Value::Array(keys)]) => {
+            Some(Pushed::Changed(Some(keys.iter().filter_map(text).map(Arc::from).collect())))
+        }
+        (PushKind::Invalidate, _) => Some(Pushed::Changed(None)),
+        _ => None,
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(text) => std::str::from_utf8(text).ok(),
+        _ => None,
+    }
+}
+
+/// `token|fencing token|server time|lock`, as grant.lua publishes it.
+fn read_grant(text: &str) -> Option<Grant> {
+    let mut parts = text.splitn(4, '|');
+    Some(Grant {
+        token: Token::from_value(parts.next()?),
+        fence: parts.next()?.parse().ok()?,
+        at: ServerTime(parts.next()?.parse().ok()?),
+        name: parts.next()?.into(),
+    })
+}
+
+/// Errors of a server that is starting, failing over or busy: the same request may succeed soon.
+pub(super) fn is_passing(code: &str) -> bool {
+    matches!(
+        code,
+        "LOADING"
+            | "BUSY"
+            | "MASTERDOWN"
+            | "READONLY"
+            | "TRYAGAIN"
+            | "CLUSTERDOWN"
+            | "MOVED"
+            | "ASK"
+            | "NOREPLICAS"
+    )
+}
