@@ -3,7 +3,7 @@
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
     Acquire, Capabilities, FromLockError, Holder, LockError, LockGuard, LockManager, LockManagerBuilder,
-    LockRequest, ReleaseOutcome,
+    LockRequest, OnLost, ReleaseOutcome,
 };
 
 #[doc(hidden)]

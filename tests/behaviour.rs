@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use redlocked::{LockError, LockManager, ReleaseOutcome};
+use redlocked::{LockError, LockManager, OnLost, ReleaseOutcome};
 use support::{LIMIT, RedisServer, eventually, unique};
 
 /// Where the locks of one test live.
@@ -78,6 +78,11 @@ on_both_backends! {
     prefixes_separate_applications
     shutdown_waits_for_every_release
     a_full_queue_is_an_error_at_once
+    nobody_waits_for_himself
+    a_reentrant_call_joins
+    max_hold_ends_what_renewals_would_not
+    min_hold_keeps_the_key
+    a_body_may_finish_after_a_loss
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -435,4 +440,101 @@ fn a_full_queue_is_an_error_at_once(backend: &Backend) {
         }
     });
     drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+}
+
+fn nobody_waits_for_himself(backend: &Backend) {
+    fn is_deadlock<T: std::fmt::Debug>(outcome: &Result<T, LockError>) -> bool {
+        matches!(outcome, Err(LockError::Deadlock { key, .. }) if &**key == "k")
+    }
+    let locks = backend.manager();
+    let nested = || locks.lock("k").wait(LIMIT).run_blocking(|_| ());
+    let outer = locks.lock("k").run_blocking(|_| {
+        let inner = nested();
+        assert!(is_deadlock(&inner), "{inner:?}");
+        locks.lock("other").run_blocking(|_| assert!(is_deadlock(&nested()))).unwrap();
+    });
+    outer.unwrap();
+    nested().unwrap();
+
+    let multi = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    multi.block_on(async {
+        let outer = locks.lock("k").run(async |_| {
+            for _ in 0..10 {
+                // The task may go on in another thread after each of these.
+                tokio::task::yield_now().await;
+                let inner = locks.lock("k").wait(LIMIT).run(async |_| ()).await;
+                assert!(is_deadlock(&inner), "{inner:?}");
+            }
+            // A task of its own is somebody else.
+            let other = tokio::spawn(locks.lock("k").acquire()).await.unwrap();
+            assert!(matches!(other, Err(LockError::Busy { .. })), "{other:?}");
+        });
+        // Meanwhile other tasks of the same threads wait as always.
+        let beside = locks.lock("k").wait(LIMIT).run(async |_| ());
+        let (outer, beside) = tokio::join!(outer, beside);
+        outer.unwrap();
+        beside.unwrap();
+    });
+}
+
+fn a_reentrant_call_joins(backend: &Backend) {
+    let (locks, probe) = (backend.manager(), backend.manager());
+    let outer = locks.lock("k").run_blocking(|outer| {
+        let inner = locks.lock("k").reentrant(true).run_blocking(|inner| {
+            assert_eq!(inner.fencing_token(), outer.fencing_token());
+            // Three deep.
+            locks.lock("k").reentrant(true).run_blocking(|_| ()).unwrap();
+        });
+        inner.unwrap();
+        assert!(probe.lock("k").acquire_blocking().is_err(), "the inner call has given nothing back");
+        let guard = locks.lock("k").reentrant(true).acquire_blocking().unwrap();
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+        assert!(outer.is_held());
+    });
+    outer.unwrap();
+    drop(probe.lock("k").acquire_blocking().unwrap());
+    // Not inside anything, it locks like any other.
+    let guard = locks.lock("k").reentrant(true).acquire_blocking().unwrap();
+    assert!(probe.lock("k").acquire_blocking().is_err());
+    drop(guard);
+}
+
+fn max_hold_ends_what_renewals_would_not(backend: &Backend) {
+    let (locks, next) = (backend.manager(), backend.manager());
+    let start = Instant::now();
+    let request = locks.lock("k").ttl(SECOND / 5).max_hold(SECOND);
+    let stuck = runtime().block_on(request.run(async |_| std::future::pending::<()>().await));
+    assert!(matches!(stuck, Err(LockError::Lost { .. })), "{stuck:?}");
+    assert!(start.elapsed() >= SECOND * 9 / 10, "renewed until then: {:?}", start.elapsed());
+    // And given back: nobody waits for the ttl.
+    drop(next.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+    let refused = locks.lock("k").max_hold(Duration::ZERO).acquire_blocking().unwrap_err();
+    assert!(matches!(refused, LockError::InvalidRequest { .. }), "{refused:?}");
+}
+
+fn min_hold_keeps_the_key(backend: &Backend) {
+    let (locks, other) = (backend.manager(), backend.manager());
+    let start = Instant::now();
+    locks.lock("k").ttl(SECOND / 10).min_hold(SECOND).run_blocking(|_| ()).unwrap();
+    assert!(start.elapsed() < SECOND, "the caller does not wait for it");
+    for manager in [&locks, &other] {
+        assert!(manager.lock("k").acquire_blocking().unwrap_err().is_busy());
+    }
+    drop(other.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+    assert!(start.elapsed() >= SECOND * 9 / 10, "{:?}", start.elapsed());
+    // A body that took longer leaves nothing behind.
+    let slow = locks.lock("k").min_hold(SECOND / 50).run_blocking(|_| std::thread::sleep(SECOND / 20));
+    slow.unwrap();
+    drop(other.lock("k").acquire_blocking().unwrap());
+}
+
+fn a_body_may_finish_after_a_loss(backend: &Backend) {
+    let (locks, next) = (backend.manager(), backend.manager());
+    let request = locks.lock("k").ttl(SECOND / 20).renew(false).on_lost(OnLost::Finish);
+    let outcome = runtime().block_on(request.run(async |guard| {
+        guard.lost().await;
+        drop(next.lock("k").wait(LIMIT).acquire().await.unwrap());
+        guard.is_held()
+    }));
+    assert_eq!(outcome, Ok(false));
 }

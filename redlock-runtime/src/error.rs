@@ -45,6 +45,13 @@ pub enum LockError {
         /// Who had it when last seen.
         holder: Holder,
     },
+    /// The caller holds the lock itself, and would have waited for itself; answered at once. A nested call that is
+    /// [`reentrant`](crate::LockRequest::reentrant) joins instead.
+    #[non_exhaustive]
+    Deadlock {
+        /// The key, without the prefix.
+        key: Arc<str>,
+    },
     /// So many wait for the lock already that no more may: see
     /// [`max_waiters`](crate::LockManagerBuilder::max_waiters).
     #[non_exhaustive]
@@ -125,13 +132,18 @@ impl fmt::Display for LockError {
             Self::TimedOut { key, waited, holder } => {
                 write!(f, "gave up on `{key}` after waiting {}: locked by {holder}", Seconds(*waited))
             }
+            Self::Deadlock { key } => write!(
+                f,
+                "`{key}` is locked by the caller itself, which would wait for ever: make the inner call \
+                 `reentrant`, or use another key"
+            ),
             Self::QueueFull { key, waiters } => {
                 write!(f, "`{key}` is locked, and {waiters} wait for it already: no more may")
             }
             Self::Lost { key } => write!(
                 f,
-                "the lock on `{key}` was lost while it was held: its lease could not be renewed in time, or \
-                 the key was deleted or overwritten"
+                "the lock on `{key}` was lost while it was held: its lease could not be renewed in time, \
+                 `max_hold` had passed, or the key was deleted or overwritten"
             ),
             Self::Unavailable { key: Some(key), reason } | Self::InvalidRequest { key, reason } => {
                 write!(f, "cannot lock `{key}`: {reason}")

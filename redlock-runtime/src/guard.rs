@@ -14,6 +14,7 @@ use crate::engine::{Command, Engine, Extension, Id};
 use crate::error::LockError;
 use crate::lease::Lease;
 use crate::manager::ENGINE_GONE;
+use crate::nesting::Scope;
 use crate::request::check_ttl;
 
 /// A held lock. It is renewed until it is released; dropping it releases it in the background.
@@ -41,6 +42,8 @@ pub struct LockGuard {
     engine: Arc<Engine>,
     id: Id,
     lease: Arc<Lease>,
+    /// It has joined an outer lock, whose guard releases it.
+    is_joined: bool,
     given_back: AtomicBool,
 }
 
@@ -69,7 +72,18 @@ pub enum ReleaseOutcome {
 
 impl LockGuard {
     pub(crate) fn new(engine: Arc<Engine>, id: Id, lease: Arc<Lease>) -> Self {
-        Self { engine, id, lease, given_back: AtomicBool::new(false) }
+        Self { engine, id, lease, is_joined: false, given_back: AtomicBool::new(false) }
+    }
+
+    /// A nested guard: it shares the lease of the outer one, and gives nothing back.
+    pub(crate) fn joined(scope: Scope) -> Self {
+        let Scope { engine, id, lease } = scope;
+        Self { engine, id, lease, is_joined: true, given_back: AtomicBool::new(true) }
+    }
+
+    /// What a nested call needs to find this lock.
+    pub(crate) fn scope(&self) -> Scope {
+        Scope { engine: Arc::clone(&self.engine), id: self.id, lease: Arc::clone(&self.lease) }
     }
 
     pub(crate) fn lease(&self) -> &Arc<Lease> {
@@ -229,7 +243,9 @@ impl LockGuard {
         block_on(self.extend(ttl))
     }
 
-    /// Releases the lock and says what it found. Only this token's own lock is ever freed.
+    /// Releases the lock and says what it found. Only this token's own lock is ever freed; with
+    /// [`min_hold`](crate::LockRequest::min_hold) the key stays until then, and a nested guard leaves the release to
+    /// the outer one.
     ///
     /// # Errors
     ///
@@ -280,8 +296,13 @@ impl LockGuard {
     /// Sends the release now; the future is only for the outcome.
     pub(crate) fn give_back(&self) -> GiveBack {
         let (response, outcome) = oneshot::channel();
-        self.given_back.store(true, Ordering::Relaxed);
-        self.engine.send(Command::Release { id: self.id, response: Some(response) });
+        if self.is_joined {
+            let outcome = if self.is_held() { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyLost };
+            let _ = response.send(Ok(outcome));
+        } else {
+            self.given_back.store(true, Ordering::Relaxed);
+            self.engine.send(Command::Release { id: self.id, response: Some(response) });
+        }
         GiveBack { key: Arc::clone(self.lease.key()), outcome }
     }
 }

@@ -12,7 +12,8 @@ use crate::clock::Moment;
 use crate::error::LockError;
 use crate::guard::{GiveBack, LockGuard};
 use crate::lease::Lease;
-use crate::request::{Acquire, LockRequest};
+use crate::nesting::{self, Scope};
+use crate::request::{Acquire, LockRequest, OnLost};
 
 pin_project! {
     /// A body, polled only while its lease lasts.
@@ -20,6 +21,8 @@ pin_project! {
         #[pin]
         body: F,
         lease: Arc<Lease>,
+        on_lost: OnLost,
+        scope: Option<Scope>,
         // Wakes the task when the lease ends while the body waits for something else.
         #[pin]
         ended: WaitForCancellationFutureOwned,
@@ -27,8 +30,10 @@ pin_project! {
 }
 
 /// `body`, or [`LockError::Lost`] when the lease is over first. The caller drops the body at once then.
-pub(crate) fn until_lost<F: Future>(lease: &Arc<Lease>, body: F) -> UntilLost<F> {
-    UntilLost { body, lease: Arc::clone(lease), ended: lease.ended().clone().cancelled_owned() }
+pub(crate) fn until_lost<F: Future>(guard: &LockGuard, on_lost: OnLost, body: F) -> UntilLost<F> {
+    let lease = Arc::clone(guard.lease());
+    let ended = lease.ended().clone().cancelled_owned();
+    UntilLost { body, lease, on_lost, scope: Some(guard.scope()), ended }
 }
 
 impl<F: Future> Future for UntilLost<F> {
@@ -36,10 +41,12 @@ impl<F: Future> Future for UntilLost<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let lost = this.lease.remaining(Moment::now()).is_none() || this.ended.poll(cx).is_ready();
-        if lost {
+        let stops = *this.on_lost == OnLost::Cancel
+            && (this.lease.remaining(Moment::now()).is_none() || this.ended.poll(cx).is_ready());
+        if stops {
             return Poll::Ready(Err(LockError::Lost { key: Arc::clone(this.lease.key()) }));
         }
+        let _here = nesting::enter(this.scope);
         this.body.poll(cx).map(Ok)
     }
 }
@@ -89,11 +96,18 @@ pin_project! {
     #[project = StepProjection]
     #[project_replace = StepOwned]
     enum Step<B, F, R> {
-        Acquire { acquire: Acquire, body: Option<B> },
+        Acquire { acquire: Acquire, on_lost: OnLost, body: Option<B> },
         // The order of the fields is the order in which they are dropped.
         Run { #[pin] body: UntilLost<F>, guard: Arc<LockGuard> },
         Release { outcome: GiveBack, output: Option<R> },
         Done,
+    }
+}
+
+impl<B: Body> Locked<B> {
+    fn new(request: LockRequest, body: B) -> Self {
+        let on_lost = request.policy();
+        Self { step: Step::Acquire { acquire: request.acquire(), on_lost, body: Some(body) } }
     }
 }
 
@@ -104,7 +118,7 @@ impl<B: Body> Future for Locked<B> {
         let mut step = self.project().step;
         loop {
             let next = match step.as_mut().project() {
-                StepProjection::Acquire { acquire, body } => {
+                StepProjection::Acquire { acquire, on_lost, body } => {
                     match ready!(Pin::new(acquire).poll(cx)) {
                         Ok(guard) => {
                             // Gone only if it was polled after its end.
@@ -112,7 +126,7 @@ impl<B: Body> Future for Locked<B> {
                                 return Poll::Pending;
                             };
                             let guard = Arc::new(guard);
-                            Step::Run { body: until_lost(guard.lease(), body.start(&guard)), guard }
+                            Step::Run { body: until_lost(&guard, *on_lost, body.start(&guard)), guard }
                         }
                         Err(error) => {
                             step.set(Step::Done);
@@ -146,7 +160,7 @@ impl<B: Body> Future for Locked<B> {
 
 /// Runs `body`, a future that has not been polled, under the lock.
 pub fn run<F: Future>(request: LockRequest, body: F) -> Locked<Ready<F>> {
-    Locked { step: Step::Acquire { acquire: request.acquire(), body: Some(Ready(body)) } }
+    Locked::new(request, Ready(body))
 }
 
 /// Runs the future that `body` makes of the guard under the lock.
@@ -155,7 +169,7 @@ where
     B: FnOnce(Arc<LockGuard>) -> F,
     F: Future,
 {
-    Locked { step: Step::Acquire { acquire: request.acquire(), body: Some(body) } }
+    Locked::new(request, body)
 }
 
 /// Runs a sync body under the lock.

@@ -19,6 +19,7 @@ mod key;
 mod lease;
 mod manager;
 mod memory;
+mod nesting;
 mod request;
 mod sync_return;
 mod token;
@@ -28,7 +29,7 @@ pub use capabilities::Capabilities;
 pub use error::{FromLockError, Holder, LockError};
 pub use guard::{LockGuard, ReleaseOutcome};
 pub use manager::LockManager;
-pub use request::{Acquire, LockRequest};
+pub use request::{Acquire, LockRequest, OnLost};
 
 /// What the attribute's expansion calls. Not part of the public API: it changes without notice.
 #[doc(hidden)]

@@ -17,6 +17,7 @@ use crate::guarded::until_lost;
 use crate::key;
 use crate::lease::{Lease, MAX_TTL_MS, MIN_TTL};
 use crate::manager::{ENGINE_GONE, LockManager};
+use crate::nesting::{self, Scope};
 use crate::token::{self, Token};
 
 /// A lock that is asked for: which key, how long it outlives a vanished holder, how long to wait for it.
@@ -48,6 +49,39 @@ pub struct LockRequest {
     /// `None`: for ever.
     wait: Option<Duration>,
     renew: bool,
+    max_hold: Option<Duration>,
+    min_hold: Option<Duration>,
+    on_lost: OnLost,
+    reentrant: bool,
+}
+
+/// What becomes of an async body whose lock is lost.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock_runtime::LockError> {
+/// use std::time::Duration;
+/// use redlock_runtime::{LockManager, OnLost};
+///
+/// let locks = LockManager::connect("memory://on-lost-type-example").await?;
+/// let request = locks.lock("audit").ttl(Duration::from_millis(20)).renew(false).on_lost(OnLost::Finish);
+/// let held = request.run(async |guard| {
+///     guard.lost().await;
+///     guard.is_held()
+/// });
+/// assert!(!held.await?, "it ran to its end");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnLost {
+    /// It is dropped before anyone else can enter, and the caller gets [`LockError::Lost`].
+    #[default]
+    Cancel,
+    /// It runs to its end. It should ask [`LockGuard::is_held`] before each step that needs the lock.
+    Finish,
 }
 
 /// A lock on the process-wide manager.
@@ -58,7 +92,17 @@ pub fn lock(key: String) -> LockRequest {
 
 impl LockRequest {
     pub(crate) fn new(manager: Option<LockManager>, key: String) -> Self {
-        Self { manager, key, ttl: Duration::from_secs(30), wait: Some(Duration::ZERO), renew: true }
+        Self {
+            manager,
+            key,
+            ttl: Duration::from_secs(30),
+            wait: Some(Duration::ZERO),
+            renew: true,
+            max_hold: None,
+            min_hold: None,
+            on_lost: OnLost::default(),
+            reentrant: false,
+        }
     }
 
     /// How long the lock outlives a holder that has vanished; 30 s by default, at least 10 ms. It does not limit
@@ -135,6 +179,85 @@ impl LockRequest {
     pub fn renew(mut self, renew: bool) -> Self {
         self.renew = renew;
         self
+    }
+
+    /// The longest that the lock is held, renewals and all; then it is treated as lost. Unlimited by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlock_runtime::LockManager::connect("memory://max-hold-example").await?;
+    /// let stuck = locks.lock("import").max_hold(Duration::from_millis(20)).run(async |_| std::future::pending::<()>().await);
+    /// assert!(matches!(stuck.await, Err(redlock_runtime::LockError::Lost { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
+        self
+    }
+
+    /// The shortest that the lock is held: when it is released earlier, its key stays until then. For a job that many
+    /// replicas start at nearly the same time. None by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://min-hold-example")?;
+    /// locks.lock("nightly").min_hold(Duration::from_secs(60)).run_blocking(|_guard| ())?;
+    /// assert!(locks.lock("nightly").acquire_blocking().is_err(), "a clock that is a little late finds it taken");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.min_hold = Some(min_hold);
+        self
+    }
+
+    /// What becomes of an async body when the lock is lost; [`OnLost::Cancel`] by default. It concerns
+    /// [`run`](Self::run); nobody can stop a sync body.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # use redlock_runtime::OnLost;
+    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://on-lost-example")?;
+    /// let request = locks.lock("audit").on_lost(OnLost::Finish);
+    /// # let _ = request;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.on_lost = on_lost;
+        self
+    }
+
+    /// Whether a call inside the body of another one, with the same key and manager, joins it; false by default: it
+    /// gets [`LockError::Deadlock`] at once. A task that the body spawns is not inside it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://reentrant-example")?;
+    /// let inner = || locks.lock("ledger").reentrant(true).run_blocking(|_guard| 42);
+    /// assert_eq!(locks.lock("ledger").run_blocking(|_guard| inner())??, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reentrant(mut self, reentrant: bool) -> Self {
+        self.reentrant = reentrant;
+        self
+    }
+
+    pub(crate) fn policy(&self) -> OnLost {
+        self.on_lost
     }
 
     /// Acquires the lock. On any executor; no runtime is needed.
@@ -237,8 +360,9 @@ impl LockRequest {
     /// # }
     /// ```
     pub async fn run<R>(self, body: impl AsyncFnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+        let on_lost = self.on_lost;
         let guard = self.acquire().await?;
-        let output = until_lost(guard.lease(), body(&guard)).await?;
+        let output = until_lost(&guard, on_lost, body(&guard)).await?;
         // The body is done and its result stands; the engine goes on releasing by itself.
         let _ = guard.release().await;
         Ok(output)
@@ -268,7 +392,10 @@ impl LockRequest {
     /// ```
     pub fn run_blocking<R>(self, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
         let guard = self.acquire_blocking()?;
+        let mut scope = Some(guard.scope());
+        let here = nesting::enter(&mut scope);
         let output = body(&guard);
+        drop(here);
         // As in `run`.
         let _ = guard.release_blocking();
         Ok(output)
@@ -283,6 +410,16 @@ impl LockRequest {
         key::validate(manager.prefix(), &self.key)?;
         let key: Arc<str> = self.key.into();
         check_ttl(&key, self.ttl)?;
+        if self.max_hold.is_some_and(|max_hold| max_hold < MIN_TTL) {
+            let reason = "a `max_hold` must be at least 10 ms".into();
+            return Err(LockError::InvalidRequest { key, reason });
+        }
+        if let Some(outer) = nesting::held_here(manager.engine(), &key) {
+            if self.reentrant {
+                return Ok(Step::Joined(outer));
+            }
+            return Err(LockError::Deadlock { key });
+        }
         let token = Token::random().map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
         let started = Moment::now();
         let one_try = self.wait == Some(Duration::ZERO);
@@ -293,6 +430,8 @@ impl LockRequest {
             key,
             ttl: self.ttl,
             renew: self.renew,
+            max_hold: self.max_hold,
+            min_hold: self.min_hold,
             one_try,
             max_waiters: manager.max_waiters(),
             started,
@@ -337,6 +476,7 @@ pub struct Acquire {
 
 enum Step {
     New(LockRequest),
+    Joined(Scope),
     Asked {
         engine: Arc<Engine>,
         id: Id,
@@ -351,6 +491,7 @@ impl std::fmt::Debug for Step {
         match self {
             Self::New(request) => request.fmt(f),
             Self::Asked { key, .. } => f.debug_struct("Asked").field("key", key).finish_non_exhaustive(),
+            Self::Joined(_) => f.write_str("Joined"),
             Self::Done => f.write_str("Done"),
         }
     }
@@ -364,6 +505,11 @@ impl Future for Acquire {
             && let Step::New(request) = std::mem::replace(&mut self.step, Step::Done)
         {
             self.step = request.start()?;
+        }
+        if let Step::Joined(_) = self.step
+            && let Step::Joined(outer) = std::mem::replace(&mut self.step, Step::Done)
+        {
+            return Poll::Ready(Ok(LockGuard::joined(outer)));
         }
         // As with an `async` block, polling again after the end never completes; it does not panic.
         let Step::Asked { outcome, .. } = &mut self.step else {

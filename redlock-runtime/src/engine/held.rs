@@ -41,6 +41,10 @@ pub(super) struct Held {
     renew: bool,
     /// False while the lock, handed over by another holder, expires after the claim instead of the ttl.
     claimed: bool,
+    /// No lease lasts beyond this.
+    hold_until: Option<Moment>,
+    /// An earlier release leaves the key until this.
+    keep_until: Option<Moment>,
     next_renewal: Option<Moment>,
     /// When to begin to watch: most bodies are done before.
     first_look: Option<Moment>,
@@ -67,6 +71,8 @@ impl Held {
             renew: ask.renew,
             claimed: false,
             next_renewal: Some(since.after(CLAIM.min(ask.ttl) / 3)),
+            hold_until: ask.max_hold.map(|max_hold| since.after(max_hold)),
+            keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
             first_look: Some(since.after(FIRST_LOOK)),
             extensions: Vec::new(),
         }
@@ -107,7 +113,8 @@ impl Held {
 
     /// The server confirmed what was sent at `sent`. False when that came too late.
     pub(super) fn renewed(&mut self, now: Moment, sent: Moment, ttl: Duration) -> bool {
-        if !self.lease.renew(now, safe_until(sent, ttl)) {
+        let deadline = self.hold_until.into_iter().fold(safe_until(sent, ttl), Ord::min);
+        if !self.lease.renew(now, deadline) {
             return false;
         }
         self.claimed = true;
@@ -129,9 +136,19 @@ impl Held {
         self.next_renewal = None;
     }
 
-    pub(super) fn release(&self, now: Moment, io_timeout: Duration, response: Option<Response>) -> Releasing {
+    /// `early`: by its guard, not because it was lost.
+    pub(super) fn release(
+        &self,
+        now: Moment,
+        io_timeout: Duration,
+        early: bool,
+        response: Option<Response>,
+    ) -> Releasing {
         let request = self.request(Action::Release);
-        let releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, self.ttl);
+        let mut releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, self.ttl);
+        if let Some(keep_until) = self.keep_until.filter(|_| early) {
+            releasing = releasing.keeping(keep_until);
+        }
         match response {
             Some(response) => releasing.answering(now.after(io_timeout), response),
             None => releasing,

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::protocol::{Disconnected, Refusal, Reply, Request};
+use super::protocol::{Action, Disconnected, Refusal, Reply, Request};
 use super::waiting::jittered;
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::guard::ReleaseOutcome;
+use crate::token::Token;
 
 /// Where the outcome of a release goes, when somebody waits for it.
 pub(crate) type Response = oneshot::Sender<Result<ReleaseOutcome, LockError>>;
@@ -19,6 +20,8 @@ pub(super) struct Releasing {
     request: Request,
     /// By then the key has expired on the server, whatever became of the request.
     until: Moment,
+    /// Before this, the key is not deleted but left to expire then.
+    keep_until: Option<Moment>,
     again_at: Option<Moment>,
     response: Option<(Moment, Response)>,
     /// A release was sent whose answer never came: it may have been done.
@@ -38,7 +41,15 @@ pub(super) enum Next {
 
 impl Releasing {
     pub(super) fn new(now: Moment, key: Arc<str>, request: Request, ttl: Duration) -> Self {
-        Self { key, request, until: now.after(ttl), again_at: None, response: None, repeated: false }
+        Self {
+            key,
+            request,
+            until: now.after(ttl),
+            keep_until: None,
+            again_at: None,
+            response: None,
+            repeated: false,
+        }
     }
 
     /// With somebody waiting for the outcome, until `by`; the release itself goes on after that.
@@ -54,8 +65,25 @@ impl Releasing {
         }
     }
 
-    pub(super) fn request(&self) -> Request {
-        self.request.clone()
+    /// With the key staying until then.
+    pub(super) fn keeping(mut self, keep_until: Moment) -> Self {
+        self.until = self.until.max(keep_until);
+        self.keep_until = Some(keep_until);
+        self
+    }
+
+    pub(super) fn token(&self) -> &Token {
+        &self.request.token
+    }
+
+    pub(super) fn request(&self, now: Moment) -> Request {
+        let keep = self.keep_until.map(|until| until.since(now)).unwrap_or_default();
+        if keep.is_zero() {
+            return self.request.clone();
+        }
+        // Rounded up: an expiry of zero would delete the key at once.
+        let ttl = keep + Duration::from_millis(1);
+        Request { action: Action::Renew, ttl, ..self.request.clone() }
     }
 
     pub(super) fn due(&self) -> Moment {

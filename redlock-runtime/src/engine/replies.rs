@@ -22,10 +22,12 @@ impl Table {
                 self.acquire_reply(now, id, sent, request.action, reply);
             }
             Some(Attempt::Held(_)) => self.renew_reply(now, id, sent, request, &reply),
-            Some(Attempt::Releasing(releasing)) if request.action == Action::Release => {
+            Some(Attempt::Releasing(releasing))
+                if matches!(request.action, Action::Release | Action::Renew) =>
+            {
                 match releasing.reply(now, reply) {
                     releasing::Next::Gone => self.remove(id),
-                    releasing::Next::Again => self.send_release(id),
+                    releasing::Next::Again => self.send_release(now, id),
                     releasing::Next::Later => self.schedule(id),
                 }
             }
@@ -81,7 +83,7 @@ impl Table {
             return;
         };
         let lasts = if claims { waiting.ask.ttl.min(CLAIM) } else { waiting.ask.ttl };
-        let deadline = safe_until(sent, lasts);
+        let deadline = waiting.ask.capped(sent, safe_until(sent, lasts));
         if deadline <= now {
             self.too_late(now, id, waiting);
             return;
@@ -107,8 +109,8 @@ impl Table {
         }
         let claim = waiting.ask.ttl.min(CLAIM);
         let since = waiting.granted_since(now, grant);
-        let deadline = since.map_or(now, |since| safe_until(since, claim));
-        if deadline.since(now) < claim / 4 {
+        let safe = since.map_or(now, |since| safe_until(since, claim));
+        if safe.since(now) < claim / 4 {
             // Slept over, or nearly: the server shall say whether it still is ours.
             self.ask(now, id);
             return;
@@ -117,6 +119,7 @@ impl Table {
             return;
         };
         let since = since.unwrap_or(now);
+        let deadline = waiting.ask.capped(since, safe);
         let lease = Lease::new(Arc::clone(&waiting.ask.key), grant.fence, deadline);
         self.enter(now, id, waiting, lease, |ask, token, lease| Held::handed_over(ask, token, lease, since));
     }
@@ -138,12 +141,12 @@ impl Table {
         let known = self.attempts.values().any(|attempt| match attempt {
             Attempt::Waiting(waiting) => waiting.token == grant.token,
             Attempt::Held(held) => held.has(&grant.token),
-            Attempt::Releasing(releasing) => releasing.request().token == grant.token,
+            Attempt::Releasing(releasing) => *releasing.token() == grant.token,
         });
         if !known {
             let (name, token) = (Arc::clone(&grant.name), grant.token.clone());
             let request = Request { action: Action::Release, name: Arc::clone(&name), token, ttl: CLAIM };
-            self.release_apart(Releasing::new(now, name, request, CLAIM));
+            self.release_apart(now, Releasing::new(now, name, request, CLAIM));
         }
     }
 
@@ -176,7 +179,7 @@ impl Table {
     /// The answer took longer than the lease lasts: not held. Given back, and asked for again with a fresh
     /// token, because the release of the old one may still be under way.
     fn too_late(&mut self, now: Moment, id: Id, mut waiting: Waiting) {
-        self.release_apart(waiting.release(now));
+        self.release_apart(now, waiting.release(now));
         self.queued.remove(&waiting.token);
         match Token::random() {
             Ok(token) => {
@@ -193,11 +196,11 @@ impl Table {
     }
 
     /// A release that belongs to no attempt.
-    fn release_apart(&mut self, releasing: Releasing) {
+    fn release_apart(&mut self, now: Moment, releasing: Releasing) {
         self.own_ids -= 1;
         let own_id = self.own_ids;
         self.attempts.insert(own_id, Attempt::Releasing(releasing));
-        self.send_release(own_id);
+        self.send_release(now, own_id);
     }
 
     fn renew_reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: &Reply) {

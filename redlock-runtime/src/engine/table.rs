@@ -200,7 +200,7 @@ impl Table {
                 }
                 Some(Attempt::Releasing(releasing)) => match releasing.tick(now, self.trouble.as_ref()) {
                     releasing::Next::Gone => self.remove(id),
-                    releasing::Next::Again => self.send_release(id),
+                    releasing::Next::Again => self.send_release(now, id),
                     releasing::Next::Later => self.schedule(id),
                 },
                 None => {}
@@ -224,7 +224,7 @@ impl Table {
                     self.ask(now, id);
                 }
                 Some(Attempt::Held(_)) => self.renew(now, id),
-                Some(Attempt::Releasing(_)) => self.send_release(id),
+                Some(Attempt::Releasing(_)) => self.send_release(now, id),
                 _ => {}
             }
         }
@@ -302,12 +302,12 @@ impl Table {
         }
     }
 
-    pub(super) fn send_release(&mut self, id: Id) {
+    pub(super) fn send_release(&mut self, now: Moment, id: Id) {
         let Some(Attempt::Releasing(releasing)) = self.attempts.get_mut(&id) else {
             return;
         };
         if self.connected {
-            self.outbox.push((id, releasing.request()));
+            self.outbox.push((id, releasing.request(now)));
         }
         self.schedule(id);
     }
@@ -325,7 +325,7 @@ impl Table {
         self.queued.remove(&waiting.token);
         if waiting.must_release() {
             self.attempts.insert(id, Attempt::Releasing(waiting.release(now)));
-            self.send_release(id);
+            self.send_release(now, id);
         }
         let successor = self.queues.leave(&waiting.ask.name, id);
         // The next in line goes on where this one stopped, without asking again sooner.
@@ -349,9 +349,9 @@ impl Table {
             Releasing::answer_lost(response);
             None
         };
-        let releasing = held.release(now, self.io_timeout, response);
+        let releasing = held.release(now, self.io_timeout, was_held, response);
         self.attempts.insert(id, Attempt::Releasing(releasing));
-        self.send_release(id);
+        self.send_release(now, id);
         self.leave(now, &held.name, id);
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Ask {
     pub(crate) name: Arc<str>,
     pub(crate) ttl: Duration,
     pub(crate) renew: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
     /// A busy lock is an error at once.
     pub(crate) one_try: bool,
     /// More waiters than this are an error.
@@ -31,6 +33,11 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
+    /// A deadline, but no later than `max_hold` allows.
+    pub(super) fn capped(&self, since: Moment, deadline: Moment) -> Moment {
+        self.max_hold.map_or(deadline, |max_hold| deadline.min(since.after(max_hold)))
+    }
+
     /// Delivers the lock. False when the caller has gone.
     pub(super) fn grant(&mut self, lease: Arc<Lease>) -> bool {
         self.caller.take().is_some_and(|caller| caller.send(Ok(lease)).is_ok())

@@ -1,0 +1,54 @@
+//! Which locks the code that runs on this thread right now holds, so that it does not wait for itself.
+//!
+//! A guarded body is noted while it is polled, not while it waits, and a sync body while it runs. So a task is
+//! known by what it runs inside of, whichever thread polls it next; a task that a body spawns is another one.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::clock::Moment;
+use crate::engine::{Engine, Id};
+use crate::lease::Lease;
+
+/// A held lock, with what a nested call needs to join it.
+#[derive(Clone)]
+pub(crate) struct Scope {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) id: Id,
+    pub(crate) lease: Arc<Lease>,
+}
+
+thread_local! {
+    static HERE: RefCell<Vec<Scope>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The scope lies with the thread until this is dropped, and then in its slot again.
+pub(crate) struct Entered<'a> {
+    slot: &'a mut Option<Scope>,
+}
+
+/// Notes that what runs from now on holds the lock in `slot`.
+pub(crate) fn enter(slot: &mut Option<Scope>) -> Entered<'_> {
+    if let Some(scope) = slot.take() {
+        // While the thread ends, nothing is noted.
+        let _ = HERE.try_with(|here| here.borrow_mut().push(scope));
+    }
+    Entered { slot }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        *self.slot = HERE.try_with(|here| here.borrow_mut().pop()).ok().flatten();
+    }
+}
+
+/// The lock of this manager and key that the running code holds, if it does.
+pub(crate) fn held_here(engine: &Arc<Engine>, key: &str) -> Option<Scope> {
+    let now = Moment::now();
+    let same = |scope: &&Scope| {
+        Arc::ptr_eq(&scope.engine, engine)
+            && **scope.lease.key() == *key
+            && scope.lease.remaining(now).is_some()
+    };
+    HERE.try_with(|here| here.borrow().iter().rev().find(same).cloned()).ok().flatten()
+}
