@@ -70,7 +70,7 @@ impl MemoryNode {
         }
         let reply = match request.action {
             Action::Acquire(mode) => lock.acquire(request, mode, inbox, now, clock),
-            Action::Renew => lock.renew(request, now),
+            Action::Renew | Action::Keep => lock.renew(request, now),
             Action::Watch if lock.is(&request.token) => Reply::Done,
             Action::Watch => Reply::NotMine,
             Action::Release => lock.release(request, now, clock),

@@ -12,6 +12,8 @@ mod protocol;
 mod queue;
 mod releasing;
 mod replies;
+#[cfg(test)]
+mod scenarios;
 mod table;
 mod timers;
 mod verdict;

@@ -30,6 +30,8 @@ pub(crate) enum Action {
     Renew,
     /// If the lock is this token's, it is the next waiter's, or free. If not, the token leaves the queue.
     Release,
+    /// Release with a `min_hold` that is not over: if the lock is this token's, it expires after the ttl.
+    Keep,
     /// Whose is the lock? And from now on, tell when that changes.
     Watch,
 }

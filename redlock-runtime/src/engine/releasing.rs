@@ -83,7 +83,7 @@ impl Releasing {
         }
         // Rounded up: an expiry of zero would delete the key at once.
         let ttl = keep + Duration::from_millis(1);
-        Request { action: Action::Renew, ttl, ..self.request.clone() }
+        Request { action: Action::Keep, ttl, ..self.request.clone() }
     }
 
     pub(super) fn due(&self) -> Moment {

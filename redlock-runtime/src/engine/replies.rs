@@ -23,7 +23,7 @@ impl Table {
             }
             Some(Attempt::Held(_)) => self.renew_reply(now, id, sent, request, &reply),
             Some(Attempt::Releasing(releasing))
-                if matches!(request.action, Action::Release | Action::Renew) =>
+                if matches!(request.action, Action::Release | Action::Keep) =>
             {
                 match releasing.reply(now, reply) {
                     releasing::Next::Gone => self.remove(id),

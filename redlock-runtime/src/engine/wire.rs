@@ -100,7 +100,7 @@ impl RedisConnection {
         };
         let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
         match request.action {
-            Action::Renew | Action::Watch => {
+            Action::Renew | Action::Keep | Action::Watch => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
             }
             Action::Acquire(_) | Action::Release => {
@@ -122,7 +122,7 @@ impl RedisConnection {
             Action::Release => {
                 command.arg(u8::from(self.foreign_clients));
             }
-            Action::Renew | Action::Watch => {}
+            Action::Renew | Action::Keep | Action::Watch => {}
         }
         Asked::Script(request.action)
     }
@@ -166,7 +166,7 @@ impl Script {
     fn of(action: Action) -> Option<Self> {
         match action {
             Action::Acquire(_) => Some(Self::Acquire),
-            Action::Renew => Some(Self::Renew),
+            Action::Renew | Action::Keep => Some(Self::Renew),
             Action::Release => Some(Self::Release),
             Action::Watch => None,
         }
@@ -201,8 +201,8 @@ impl Script {
 fn read(action: Action, value: Value) -> Reply {
     match (action, value) {
         (_, Value::ServerError(error)) => Reply::Refused(refusal(&error)),
-        (Action::Renew | Action::Release, Value::Int(1)) => Reply::Done,
-        (Action::Renew | Action::Release, Value::Int(0)) => Reply::NotMine,
+        (Action::Renew | Action::Keep | Action::Release, Value::Int(1)) => Reply::Done,
+        (Action::Renew | Action::Keep | Action::Release, Value::Int(0)) => Reply::NotMine,
         (Action::Acquire(_), Value::Array(parts)) => read_acquire(&parts),
         (_, other) => nonsense(&other),
     }
