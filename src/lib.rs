@@ -2,8 +2,8 @@
 
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
-    Acquire, Capabilities, FromLockError, Holder, LockError, LockGuard, LockManager, LockManagerBuilder,
-    LockRequest, OnLost, ReleaseOutcome,
+    Acquire, Capabilities, FromLockError, Holder, LockError, LockGuard, LockInfo, LockManager,
+    LockManagerBuilder, LockRequest, OnLost, ReleaseOutcome,
 };
 
 #[doc(hidden)]

@@ -83,6 +83,8 @@ on_both_backends! {
     max_hold_ends_what_renewals_would_not
     min_hold_keeps_the_key
     a_body_may_finish_after_a_loss
+    locks_can_be_looked_at_and_listed
+    a_hung_holder_can_be_relieved
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -492,7 +494,7 @@ fn a_reentrant_call_joins(backend: &Backend) {
         assert!(outer.is_held());
     });
     outer.unwrap();
-    drop(probe.lock("k").acquire_blocking().unwrap());
+    probe.lock("k").acquire_blocking().unwrap().release_blocking().unwrap();
     // Not inside anything, it locks like any other.
     let guard = locks.lock("k").reentrant(true).acquire_blocking().unwrap();
     assert!(probe.lock("k").acquire_blocking().is_err());
@@ -520,7 +522,7 @@ fn min_hold_keeps_the_key(backend: &Backend) {
     for manager in [&locks, &other] {
         assert!(manager.lock("k").acquire_blocking().unwrap_err().is_busy());
     }
-    drop(other.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+    other.lock("k").wait(LIMIT).acquire_blocking().unwrap().release_blocking().unwrap();
     assert!(start.elapsed() >= SECOND * 9 / 10, "{:?}", start.elapsed());
     // A body that took longer leaves nothing behind.
     let slow = locks.lock("k").min_hold(SECOND / 50).run_blocking(|_| std::thread::sleep(SECOND / 20));
@@ -537,4 +539,49 @@ fn a_body_may_finish_after_a_loss(backend: &Backend) {
         guard.is_held()
     }));
     assert_eq!(outcome, Ok(false));
+}
+
+fn locks_can_be_looked_at_and_listed(backend: &Backend) {
+    let (locks, other) = (backend.manager(), backend.manager());
+    assert_eq!(locks.inspect_blocking("stock:1").unwrap(), None);
+    let guards =
+        ["stock:1", "stock:22", "stock[1]", "cron"].map(|key| locks.lock(key).acquire_blocking().unwrap());
+    let waiter = {
+        let locks = locks.clone();
+        std::thread::spawn(move || locks.lock("stock:1").wait(LIMIT).acquire_blocking().map(drop))
+    };
+    eventually("somebody waits", || {
+        let info = other.inspect_blocking("stock:1").unwrap();
+        info.is_some_and(|info| info.waiters() == 1)
+    });
+    let info = other.inspect_blocking("stock:1").unwrap().unwrap();
+    assert!(info.holder().name().is_some_and(|name| name.ends_with(&std::process::id().to_string())));
+    assert!(info.holder().free_in().is_some_and(|left| left > 20 * SECOND));
+
+    assert_eq!(other.list_blocking("stock:*").unwrap(), ["stock:1", "stock:22"]);
+    assert_eq!(other.list_blocking("stock:?").unwrap(), ["stock:1"]);
+    assert_eq!(other.list_blocking("*").unwrap().len(), 4, "neither the queue nor the clock is a lock");
+    assert_eq!(other.list_blocking("nothing").unwrap(), [""; 0]);
+    assert!(matches!(other.inspect_blocking(""), Err(LockError::InvalidKey { .. })));
+    drop(guards);
+    waiter.join().unwrap().unwrap();
+}
+
+fn a_hung_holder_can_be_relieved(backend: &Backend) {
+    let (locks, operator) = (backend.manager(), backend.manager());
+    let hung = locks.lock("k").acquire_blocking().unwrap();
+    let waiter = {
+        let locks = backend.manager();
+        std::thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().unwrap())
+    };
+    eventually("somebody waits", || {
+        operator.inspect_blocking("k").unwrap().is_some_and(|info| info.waiters() == 1)
+    });
+    let relieved = operator.force_release_blocking("k").unwrap();
+    assert!(relieved.is_some_and(|holder| holder.name().is_some()));
+    let next = waiter.join().unwrap();
+    assert!(next.fencing_token() > hung.fencing_token());
+    assert_eq!(hung.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+    assert_eq!(next.release_blocking().unwrap(), ReleaseOutcome::Released);
+    assert_eq!(operator.force_release_blocking("k").unwrap(), None);
 }

@@ -261,6 +261,34 @@ fn a_wrong_password_and_a_bad_address_say_so() {
     assert_unavailable(&nobody);
 }
 
+#[test]
+fn questions_about_locks_need_a_server_too() {
+    let mut server = RedisServer::start();
+    let locks = LockManager::builder(server.url()).io_timeout(SECOND / 4).connect_blocking().unwrap();
+    let _: i32 = server.run("HSET lock:hash a 1");
+    let error = locks.inspect_blocking("hash").unwrap_err();
+    assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+    server.pause();
+    assert_unavailable(&locks.inspect_blocking("k"));
+    server.resume();
+    eventually("it answers again", || locks.inspect_blocking("k") == Ok(None));
+    let _: String = server.run("SCRIPT FLUSH");
+    assert_eq!(locks.inspect_blocking("k"), Ok(None));
+    server.kill();
+    eventually("it is gone", || locks.list_blocking("*").is_err());
+    assert_unavailable(&locks.force_release_blocking("k"));
+}
+
+#[test]
+fn listing_walks_over_many_keys() {
+    let server = RedisServer::start();
+    let locks = LockManager::builder(server.url()).prefix("we[ird]*:").connect_blocking().unwrap();
+    let populate = "for i = 1, 20000 do redis.call('SET', 'other:' .. i, i) end";
+    redis::cmd("EVAL").arg(populate).arg(0).exec(&mut server.client()).unwrap();
+    let _guard = locks.lock("k").acquire_blocking().unwrap();
+    assert_eq!(locks.list_blocking("*").unwrap(), ["k"]);
+}
+
 // Lost connections, lost replies, lost scripts ------------------------------------------------------------
 
 #[test]

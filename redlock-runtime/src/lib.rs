@@ -15,6 +15,7 @@ mod engine;
 mod error;
 mod guard;
 mod guarded;
+mod inspect;
 mod key;
 mod lease;
 mod manager;
@@ -28,6 +29,7 @@ pub use builder::LockManagerBuilder;
 pub use capabilities::Capabilities;
 pub use error::{FromLockError, Holder, LockError};
 pub use guard::{LockGuard, ReleaseOutcome};
+pub use inspect::LockInfo;
 pub use manager::LockManager;
 pub use request::{Acquire, LockRequest, OnLost};
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::Moment;
-use crate::engine::{Action, CLAIM, Grant, Mode, Place, Pushed, Reply, Request, ServerTime};
+use crate::engine::{Action, CLAIM, Found, Grant, Mode, Place, Pushed, Reply, Request, ServerTime};
 use crate::error::Holder;
 use crate::token::{self, Token};
 
@@ -64,6 +64,11 @@ impl MemoryNode {
     pub(crate) fn execute(&self, request: &Request, inbox: &Inbox, now: Moment) -> Reply {
         let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Store { locks, clock } = &mut *store;
+        if let Action::List { .. } = request.action {
+            let held = locks.iter().filter(|(_, lock)| lock.is_held(now)).map(|(name, _)| name);
+            let names = held.filter(|name| matches(&request.name, name)).map(ToString::to_string);
+            return Reply::Page { cursor: 0, names: names.collect() };
+        }
         let lock = locks.entry(Arc::clone(&request.name)).or_default();
         if lock.holder.as_ref().is_some_and(|holder| holder.expires <= now) {
             lock.holder = None;
@@ -74,6 +79,14 @@ impl MemoryNode {
             Action::Watch if lock.is(&request.token) => Reply::Done,
             Action::Watch => Reply::NotMine,
             Action::Release => lock.release(request, now, clock),
+            Action::Inspect | Action::List { .. } => Reply::Found(lock.found(now)),
+            Action::ForceRelease => {
+                let found = lock.found(now);
+                if lock.holder.take().is_some() {
+                    lock.grant(&request.name, None, now, clock);
+                }
+                Reply::Found(found)
+            }
         };
         if lock.holder.is_none() && lock.queue.is_empty() {
             locks.remove(&request.name);
@@ -85,6 +98,15 @@ impl MemoryNode {
 /// As on a server: microseconds of its clock.
 fn server_time(now: Moment) -> ServerTime {
     ServerTime(now.to_nanos() / 1000)
+}
+
+impl Holding {
+    fn seen(&self, now: Moment) -> Holder {
+        Holder {
+            name: token::owner_of(self.token.value()).map(Arc::from),
+            free_in: Some(self.expires.since(now)),
+        }
+    }
 }
 
 impl Lock {
@@ -116,10 +138,7 @@ impl Lock {
         }
         let place = self.queue.iter().position(waiting).and_then(|in_front| u32::try_from(in_front).ok());
         Reply::Busy {
-            holder: self.holder.as_ref().map_or_else(Holder::default, |holder| Holder {
-                name: token::owner_of(holder.token.value()).map(Arc::from),
-                free_in: Some(holder.expires.since(now)),
-            }),
+            holder: self.holder.as_ref().map(|holder| holder.seen(now)).unwrap_or_default(),
             place: place.map(|in_front| Place { in_front, at: server_time(now) }),
         }
     }
@@ -144,6 +163,15 @@ impl Lock {
         Reply::Done
     }
 
+    fn is_held(&self, now: Moment) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.expires > now)
+    }
+
+    fn found(&self, now: Moment) -> Option<Found> {
+        let waiters = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+        self.holder.as_ref().map(|holder| (holder.seen(now), waiters))
+    }
+
     fn is(&self, token: &Token) -> bool {
         self.holder.as_ref().is_some_and(|holder| holder.token == *token)
     }
@@ -165,6 +193,29 @@ impl Lock {
             }
         }
     }
+}
+
+/// `*` for any characters, `?` for one, `\\` before one that stands for itself: as the server matches.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut pattern = pattern.chars();
+    match pattern.next() {
+        None => text.is_empty(),
+        Some('*') => {
+            text.char_indices().any(|(at, _)| matches(pattern.as_str(), &text[at..]))
+                || matches(pattern.as_str(), "")
+        }
+        Some('?') => matches_rest(pattern.as_str(), text, |_| true),
+        Some('\\') => match pattern.next() {
+            Some(escaped) => matches_rest(pattern.as_str(), text, |char| char == escaped),
+            None => text == "\\",
+        },
+        Some(literal) => matches_rest(pattern.as_str(), text, |char| char == literal),
+    }
+}
+
+fn matches_rest(pattern: &str, text: &str, first: impl Fn(char) -> bool) -> bool {
+    let mut chars = text.chars();
+    chars.next().is_some_and(first) && matches(pattern, chars.as_str())
 }
 
 fn next_fence(now: Moment, clock: &mut u64) -> u64 {

@@ -36,6 +36,11 @@ impl Token {
         Ok(Self(value.into()))
     }
 
+    /// For requests that need none.
+    pub(crate) fn nobodys() -> Self {
+        Self("".into())
+    }
+
     /// A token as a node tells it.
     pub(crate) fn from_value(value: &str) -> Self {
         Self(value.into())

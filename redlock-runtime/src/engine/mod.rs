@@ -5,6 +5,7 @@
 //! user's cannot stop a renewal or a release. Commands of one caller are handled in the order in which they
 //! were sent, and requests leave on one connection in that order.
 
+mod errands;
 mod held;
 mod link;
 mod node;
@@ -30,11 +31,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
+pub(crate) use errands::{Errand, Question};
 pub(crate) use held::Extension;
 pub(crate) use link::Node;
 pub(crate) use node::{NodeSettings, RedisNode};
 pub(crate) use protocol::{
-    Abilities, Action, CLAIM, Disconnected, Grant, Mode, Place, Reply, Request, ServerTime,
+    Abilities, Action, CLAIM, Disconnected, Found, Grant, Mode, Place, Reply, Request, ServerTime,
 };
 pub(crate) use releasing::Response;
 pub(crate) use waiting::Ask;
@@ -70,6 +72,11 @@ pub(crate) enum Command {
     /// Tell when there is a connection, or why there is none.
     Connected {
         caller: oneshot::Sender<Result<Abilities, Disconnected>>,
+    },
+    /// Look at locks, or take one away.
+    Errand {
+        id: Id,
+        errand: Errand,
     },
     /// Begin nothing new; tell when everything is released, or how much is not at that time.
     Shutdown {
@@ -205,6 +212,7 @@ impl Driver {
             Command::Abandon { id } => self.table.abandon(now, id),
             Command::Extend { id, extension } => self.table.extend(now, id, extension),
             Command::Release { id, response } => self.table.release(now, id, response),
+            Command::Errand { id, errand } => self.table.errand(id, errand),
             Command::Shutdown { until, caller } => {
                 self.table.close(now);
                 self.shutting_down.push((until, caller));

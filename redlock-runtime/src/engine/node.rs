@@ -12,7 +12,7 @@ use redis::{
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::protocol::{Abilities, Disconnected};
-use super::wire::{Pushed, RedisConnection, is_passing, read_push};
+use super::wire::{CLOCK, Pushed, RedisConnection, is_passing, read_push};
 use crate::error::LockError;
 
 /// What a manager's settings say about a node.
@@ -53,7 +53,7 @@ impl RedisNode {
             .set_protocol(ProtocolVersion::RESP3)
             .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
         let info = info.set_tcp_settings(tcp).set_redis_settings(settings);
-        let (clock, inbox) = (format!("{prefix}%clock").into(), format!("{prefix}%inbox:{instance}").into());
+        let (clock, inbox) = (format!("{prefix}{CLOCK}").into(), format!("{prefix}%inbox:{instance}").into());
         let (foreign_clients, allow_eviction) = (*foreign_clients, *allow_eviction);
         Ok(Self { info, clock, inbox, foreign_clients, allow_eviction })
     }

@@ -32,6 +32,12 @@ pub(crate) enum Action {
     Release,
     /// Release with a `min_hold` that is not over: if the lock is this token's, it expires after the ttl.
     Keep,
+    /// Whose is the lock, and how many wait? It need not be ours.
+    Inspect,
+    /// The same, and it is the next waiter's, or free.
+    ForceRelease,
+    /// Which locks are there? The name is a pattern.
+    List { cursor: u64 },
     /// Whose is the lock? And from now on, tell when that changes.
     Watch,
 }
@@ -60,9 +66,16 @@ pub(crate) enum Reply {
     Done,
     /// Renew, watch, release: it is not this token's.
     NotMine,
+    /// Inspect, force release: what was found.
+    Found(Option<Found>),
+    /// List: some names, and where to go on; zero at the end.
+    Page { cursor: u64, names: Vec<String> },
     /// The server did not do it.
     Refused(Refusal),
 }
+
+/// Who holds a lock, and how many wait for it.
+pub(crate) type Found = (Holder, u32);
 
 /// A place in a queue on the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +106,19 @@ pub(crate) enum Refusal {
     Later(Arc<str>),
     /// No permission, out of memory, a key of another type …: it stays until somebody acts.
     Never(Arc<str>),
+}
+
+impl Refusal {
+    pub(crate) fn is_unloaded(&self) -> bool {
+        matches!(self, Self::Unloaded)
+    }
+
+    pub(crate) fn words(self) -> Arc<str> {
+        match self {
+            Self::Unloaded => "the server has forgotten a script".into(),
+            Self::Later(words) | Self::Never(words) => words,
+        }
+    }
 }
 
 /// What a connection can do beyond the bare lock.

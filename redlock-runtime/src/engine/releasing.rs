@@ -93,11 +93,9 @@ impl Releasing {
 
     pub(super) fn reply(&mut self, now: Moment, reply: Reply) -> Next {
         match reply {
-            Reply::Done | Reply::Held { .. } => self.answer(Ok(ReleaseOutcome::Released)),
+            Reply::Done => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotMine if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
-            Reply::NotMine | Reply::Busy { .. } | Reply::QueueFull { .. } => {
-                self.answer(Ok(ReleaseOutcome::AlreadyLost));
-            }
+            Reply::NotMine => self.answer(Ok(ReleaseOutcome::AlreadyLost)),
             Reply::Refused(Refusal::Unloaded) => return Next::Again,
             Reply::Refused(Refusal::Later(_)) => {
                 self.again_at = Some(now.after(jittered(Duration::from_millis(20))));
@@ -107,6 +105,12 @@ impl Releasing {
                 let error = LockError::unavailable(&self.key, reason);
                 self.answer(Err(error));
             }
+            // No node answers a release like this.
+            Reply::Held { .. }
+            | Reply::Busy { .. }
+            | Reply::QueueFull { .. }
+            | Reply::Found(_)
+            | Reply::Page { .. } => {}
         }
         Next::Gone
     }

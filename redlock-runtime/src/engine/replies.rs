@@ -31,6 +31,7 @@ impl Table {
                     releasing::Next::Later => self.schedule(id),
                 }
             }
+            None if self.errands.contains_key(&id) => self.errand_reply(id, reply),
             // The answer to an acquire whose caller has gone: its release is on the way, behind it.
             _ => {}
         }
@@ -73,7 +74,8 @@ impl Table {
                 waiting.unanswered = false;
                 self.fail(now, id, error);
             }
-            Reply::Done | Reply::NotMine => {}
+            // No node answers an acquire like this.
+            Reply::Done | Reply::NotMine | Reply::Found(_) | Reply::Page { .. } => {}
         }
     }
 

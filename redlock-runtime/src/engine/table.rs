@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Id;
+use super::errands::Errand;
 use super::held::{Extension, Held};
 use super::protocol::{Abilities, Action, Disconnected, Request};
 use super::queue::{Queues, Turn};
@@ -54,6 +55,8 @@ pub(super) struct Table {
     pub(super) io_timeout: Duration,
     /// Counts down: the ids of callers count up.
     pub(super) own_ids: Id,
+    /// Questions of operators.
+    pub(super) errands: HashMap<Id, Errand>,
     /// Shut down: nothing new is begun.
     closed: bool,
 }
@@ -72,6 +75,7 @@ impl Table {
             broke: "not connected to Redis yet".into(),
             io_timeout,
             own_ids: Id::MAX,
+            errands: HashMap::new(),
             closed: false,
         }
     }
@@ -179,6 +183,7 @@ impl Table {
     /// Does what is due.
     pub(super) fn tick(&mut self, now: Moment) {
         while let Some(id) = self.timers.pop(now) {
+            self.fail_errand(id, &"the server gave no answer in time".into());
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) => {
                     if waiting.gives_up(now) {
@@ -215,6 +220,9 @@ impl Table {
         self.connected = true;
         self.abilities = abilities;
         self.trouble = None;
+        for id in self.errands.keys().copied().collect::<Vec<_>>() {
+            self.send_errand(id);
+        }
         for id in self.ids() {
             match self.attempts.get(&id) {
                 Some(Attempt::Waiting(waiting))
@@ -235,6 +243,10 @@ impl Table {
         self.connected = false;
         self.broke = reason;
         self.outbox.clear();
+        for id in self.errands.keys().copied().collect::<Vec<_>>() {
+            let reason = Arc::clone(&self.broke);
+            self.fail_errand(id, &reason);
+        }
         for id in self.ids() {
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) => waiting.disconnected(),
@@ -256,6 +268,9 @@ impl Table {
                 let error = LockError::unavailable(&waiting.ask.key, Arc::clone(&trouble.reason));
                 self.fail(now, id, error);
             }
+        }
+        for id in self.errands.keys().copied().collect::<Vec<_>>() {
+            self.fail_errand(id, &trouble.reason);
         }
         self.trouble = Some(trouble);
     }

@@ -26,6 +26,9 @@ pub(crate) enum Pushed {
 /// What comes out of a batch: one reply per request, or a connection that broke.
 pub(super) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconnected>> + Send>>;
 
+/// Behind the prefix: the clock of fencing tokens.
+pub(super) const CLOCK: &str = "%clock";
+
 /// Behind a lock's key: its queue. A `%` from a value in a key is escaped, so no lock is called like this.
 const QUEUE: &str = "%queue";
 
@@ -38,7 +41,7 @@ pub(super) struct RedisConnection {
     foreign_clients: bool,
     abilities: Abilities,
     /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
-    unloaded: [bool; 3],
+    unloaded: [bool; Script::COUNT],
 }
 
 impl RedisConnection {
@@ -49,7 +52,7 @@ impl RedisConnection {
         foreign_clients: bool,
         abilities: Abilities,
     ) -> Self {
-        Self { connection, inbox, clock, foreign_clients, abilities, unloaded: [true; 3] }
+        Self { connection, inbox, clock, foreign_clients, abilities, unloaded: [true; Script::COUNT] }
     }
 
     /// All requests in one write. The first poll sends; dropping does not take anything back.
@@ -87,6 +90,11 @@ impl RedisConnection {
 
     fn add(&mut self, pipeline: &mut Pipeline, request: &Request) -> Asked {
         let Some(script) = Script::of(request.action) else {
+            if let Action::List { cursor } = request.action {
+                let scan = pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(&*request.name);
+                scan.arg("COUNT").arg(1000).arg("TYPE").arg("string");
+                return Asked::Script(request.action);
+            }
             pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
             pipeline.cmd("GET").arg(&*request.name);
             return Asked::Watch(request.token.clone());
@@ -100,10 +108,13 @@ impl RedisConnection {
         };
         let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
         match request.action {
-            Action::Renew | Action::Keep | Action::Watch => {
+            Action::Inspect => {
+                command.arg(2).arg(&*request.name).arg(format!("{}{QUEUE}", request.name));
+            }
+            Action::Renew | Action::Keep | Action::Watch | Action::List { .. } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
             }
-            Action::Acquire(_) | Action::Release => {
+            Action::Acquire(_) | Action::Release | Action::ForceRelease => {
                 let queue = format!("{}{QUEUE}", request.name);
                 command.arg(3).arg(&*request.name).arg(queue).arg(&*self.clock);
                 command.arg(request.token.value()).arg(ttl).arg(&*self.inbox);
@@ -122,7 +133,7 @@ impl RedisConnection {
             Action::Release => {
                 command.arg(u8::from(self.foreign_clients));
             }
-            Action::Renew | Action::Keep | Action::Watch => {}
+            _ => {}
         }
         Asked::Script(request.action)
     }
@@ -160,15 +171,21 @@ enum Script {
     Acquire,
     Renew,
     Release,
+    Inspect,
+    ForceRelease,
 }
 
 impl Script {
+    const COUNT: usize = 5;
+
     fn of(action: Action) -> Option<Self> {
         match action {
             Action::Acquire(_) => Some(Self::Acquire),
             Action::Renew | Action::Keep => Some(Self::Renew),
             Action::Release => Some(Self::Release),
-            Action::Watch => None,
+            Action::Inspect => Some(Self::Inspect),
+            Action::ForceRelease => Some(Self::ForceRelease),
+            Action::Watch | Action::List { .. } => None,
         }
     }
 
@@ -177,6 +194,8 @@ impl Script {
             Self::Acquire => 0,
             Self::Renew => 1,
             Self::Release => 2,
+            Self::Inspect => 3,
+            Self::ForceRelease => 4,
         }
     }
 
@@ -185,13 +204,17 @@ impl Script {
             Self::Acquire => concat!(include_str!("scripts/grant.lua"), include_str!("scripts/acquire.lua")),
             Self::Renew => include_str!("scripts/renew.lua"),
             Self::Release => concat!(include_str!("scripts/grant.lua"), include_str!("scripts/release.lua")),
+            Self::Inspect => include_str!("scripts/inspect.lua"),
+            Self::ForceRelease => {
+                concat!(include_str!("scripts/grant.lua"), include_str!("scripts/force_release.lua"))
+            }
         }
     }
 
     fn hash(self) -> &'static str {
         use std::sync::LazyLock;
-        static HASHES: LazyLock<[String; 3]> = LazyLock::new(|| {
-            [Script::Acquire, Script::Renew, Script::Release]
+        static HASHES: LazyLock<[String; Script::COUNT]> = LazyLock::new(|| {
+            [Script::Acquire, Script::Renew, Script::Release, Script::Inspect, Script::ForceRelease]
                 .map(|script| redis::Script::new(script.source()).get_hash().to_owned())
         });
         &HASHES[self.index()]
@@ -204,7 +227,40 @@ fn read(action: Action, value: Value) -> Reply {
         (Action::Renew | Action::Keep | Action::Release, Value::Int(1)) => Reply::Done,
         (Action::Renew | Action::Keep | Action::Release, Value::Int(0)) => Reply::NotMine,
         (Action::Acquire(_), Value::Array(parts)) => read_acquire(&parts),
+        (Action::Inspect | Action::ForceRelease, Value::Array(parts)) => read_found(&parts),
+        (Action::List { .. }, Value::Array(parts)) => read_page(&parts),
         (_, other) => nonsense(&other),
+    }
+}
+
+fn read_found(parts: &[Value]) -> Reply {
+    match parts {
+        [Value::Nil, ..] => Reply::Found(None),
+        [Value::BulkString(value), Value::Int(pttl), Value::Int(waiters)] => {
+            Reply::Found(Some((holder(value, *pttl), u32::try_from(*waiters).unwrap_or(u32::MAX))))
+        }
+        other => nonsense(&Value::Array(other.to_vec())),
+    }
+}
+
+fn read_page(parts: &[Value]) -> Reply {
+    match parts {
+        [cursor, Value::Array(names)] => match number(cursor) {
+            Some(cursor) => {
+                let names = names.iter().filter_map(text).filter(|name| !name.ends_with(CLOCK));
+                Reply::Page { cursor, names: names.map(str::to_owned).collect() }
+            }
+            None => nonsense(cursor),
+        },
+        other => nonsense(&Value::Array(other.to_vec())),
+    }
+}
+
+/// Of whom the server tells only a value and how long it lives.
+fn holder(value: &[u8], pttl: i64) -> Holder {
+    Holder {
+        name: std::str::from_utf8(value).ok().and_then(token::owner_of).map(Arc::from),
+        free_in: u64::try_from(pttl).ok().map(Duration::from_millis),
     }
 }
 
@@ -215,10 +271,7 @@ fn read_acquire(parts: &[Value]) -> Reply {
             None => nonsense(fence),
         },
         [Value::Int(0), Value::BulkString(value), Value::Int(pttl), now, Value::Int(in_front)] => {
-            let holder = Holder {
-                name: std::str::from_utf8(value).ok().and_then(token::owner_of).map(Arc::from),
-                free_in: u64::try_from(*pttl).ok().map(Duration::from_millis),
-            };
+            let holder = holder(value, *pttl);
             let place = u32::try_from(*in_front).ok().zip(number(now));
             Reply::Busy {
                 holder,
