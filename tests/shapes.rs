@@ -11,6 +11,9 @@ use std::sync::{Arc, OnceLock};
 
 use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
 
+#[path = "shapes/holding.rs"]
+mod holding;
+
 type Outcome<T = ()> = Result<T, LockError>;
 
 /// The managers of two processes: the first is the one that the attribute finds.
@@ -737,7 +740,7 @@ mod boxed {
         #[distributed_lock(key = "hand:{self.name}:{n}")]
         fn by_hand(&mut self, n: u64) -> Pin<Box<dyn Future<Output = Outcome<u64>> + Send + '_>> {
             Box::pin(async move {
-                held("hand:b:7").await?;
+                held(&format!("hand:b:{n}")).await?;
                 if n > 100 {
                     return Ok(0);
                 }
@@ -770,9 +773,9 @@ mod boxed {
     #[tokio::test]
     async fn nothing_is_locked_before_the_first_poll() -> Outcome {
         let mut bank = bank()?;
-        let future = bank.by_hand(7);
-        managers()?.1.lock("hand:b:7").try_acquire().await?.release().await?;
-        assert_eq!(locked("hand:b:7", future).await??, 7);
+        let future = bank.by_hand(8);
+        managers()?.1.lock("hand:b:8").try_acquire().await?.release().await?;
+        assert_eq!(locked("hand:b:8", future).await??, 8);
         Ok(())
     }
 }

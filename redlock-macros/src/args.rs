@@ -3,18 +3,24 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
-use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result, Token};
+use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
 
-use crate::duration;
+use crate::checks;
 use crate::errors::{Errors, list, nearest};
-use crate::template;
+use crate::value::{self, Key, Length, OnLost};
 
 /// The attribute, understood.
+#[derive(Default)]
 pub(crate) struct LockArgs {
-    pub(crate) key: Key,
+    /// `None` only if there is an error.
+    pub(crate) key: Option<Key>,
     pub(crate) ttl: Option<Length>,
     pub(crate) wait: Option<Length>,
     pub(crate) renew: Option<bool>,
+    pub(crate) max_hold: Option<Length>,
+    pub(crate) min_hold: Option<Length>,
+    pub(crate) on_lost: Option<OnLost>,
+    pub(crate) reentrant: Option<bool>,
     pub(crate) guard: Option<Ident>,
     pub(crate) manager: Option<Expr>,
     pub(crate) on_busy: Option<Expr>,
@@ -22,24 +28,24 @@ pub(crate) struct LockArgs {
     pub(crate) krate: Option<Path>,
 }
 
-/// What is locked.
-pub(crate) enum Key {
-    Template(LitStr),
-    Expr(Expr),
-}
-
-/// `ttl` or `wait`.
-pub(crate) enum Length {
-    Millis(u64),
-    Forever,
-    Expr(Expr),
-}
-
-const OPTIONS: [&str; 9] =
-    ["key", "ttl", "wait", "renew", "guard", "manager", "on_busy", "on_error", "crate"];
+const OPTIONS: [&str; 13] = [
+    "key",
+    "ttl",
+    "wait",
+    "renew",
+    "max_hold",
+    "min_hold",
+    "on_lost",
+    "reentrant",
+    "guard",
+    "manager",
+    "on_busy",
+    "on_error",
+    "crate",
+];
 
 /// What other libraries call our options.
-const SYNONYMS: [(&str, &str); 14] = [
+const SYNONYMS: [(&str, &str); 24] = [
     ("name", "key"),
     ("id", "key"),
     ("resource", "key"),
@@ -54,14 +60,21 @@ const SYNONYMS: [(&str, &str); 14] = [
     ("pool", "manager"),
     ("fallback", "on_busy"),
     ("watchdog", "renew"),
+    ("auto_renew", "renew"),
+    ("lock_at_most_for", "ttl"),
+    ("lock_at_least_for", "min_hold"),
+    ("at_least", "min_hold"),
+    ("at_most", "max_hold"),
+    ("max_time", "max_hold"),
+    ("max_duration", "max_hold"),
+    ("on_loss", "on_lost"),
+    ("if_lost", "on_lost"),
+    ("recursive", "reentrant"),
 ];
 
-/// The shortest lease that the runtime takes.
-const MIN_TTL_MILLIS: u64 = 10;
-
 impl LockArgs {
-    /// `None` if there is an error.
-    pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Option<Self> {
+    /// What could be understood; on any error it is not for use.
+    pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut draft = Draft::default();
         let parser = |input: ParseStream| {
             while !input.is_empty() {
@@ -82,20 +95,12 @@ impl LockArgs {
 /// The options seen so far.
 #[derive(Default)]
 struct Draft {
-    key: Option<Key>,
-    ttl: Option<Length>,
-    wait: Option<Length>,
-    renew: Option<bool>,
-    guard: Option<Ident>,
-    manager: Option<Expr>,
-    on_busy: Option<Expr>,
-    on_error: Option<Expr>,
-    krate: Option<Path>,
+    args: LockArgs,
     seen: Vec<String>,
 }
 
 impl Draft {
-    /// One `name = value`.
+    /// One `name = value`, or a flag.
     fn option(&mut self, input: ParseStream, errors: &mut Errors) -> Result<()> {
         if input.peek(LitStr) {
             // Taken as given, so that it is not also missing.
@@ -115,6 +120,11 @@ impl Draft {
         }
         self.seen.push(text.clone());
 
+        let args = &mut self.args;
+        if text == "reentrant" && (input.is_empty() || input.peek(Token![,]) || starts_option(input)) {
+            args.reentrant = Some(true);
+            return Ok(());
+        }
         let hint = hint(&text);
         if !input.peek(Token![=]) || input.peek(Token![==]) {
             let span = if input.is_empty() || input.peek(Token![,]) { name.span() } else { input.span() };
@@ -125,19 +135,26 @@ impl Draft {
             return Err(Error::new_spanned(eq, format!("expected a value, such as `{hint}`")));
         }
         if text == "crate" {
-            self.krate = Some(crate_path(input)?);
+            args.krate = Some(value::crate_path(input)?);
             return Ok(());
         }
         let value: Expr = input.parse()?;
         match text.as_str() {
-            "key" => self.key = key(value, errors),
-            "ttl" => self.ttl = errors.keep(length(value, "ttl")),
-            "wait" => self.wait = errors.keep(length(value, "wait")),
-            "renew" => self.renew = errors.keep(boolean(&value)),
-            "guard" => self.guard = errors.keep(binding(&value)),
-            "manager" => self.manager = errors.keep(expression(value, hint)),
-            "on_error" => self.on_error = errors.keep(expression(value, hint)),
-            _ => self.on_busy = Some(value),
+            "key" => args.key = value::key(value, errors),
+            "ttl" => args.ttl = errors.keep(value::length(value, "ttl")),
+            "wait" => args.wait = errors.keep(value::length(value, "wait")),
+            "renew" => args.renew = errors.keep(value::boolean(&value, "renew")),
+            "max_hold" => args.max_hold = errors.keep(value::length(value, "max_hold")),
+            "min_hold" => args.min_hold = errors.keep(value::length(value, "min_hold")),
+            "on_lost" => {
+                let finish = errors.keep(value::finish_when_lost(&value)).unwrap_or_default();
+                args.on_lost = Some(OnLost { name, finish });
+            }
+            "reentrant" => args.reentrant = errors.keep(value::boolean(&value, "reentrant")),
+            "guard" => args.guard = errors.keep(value::binding(&value)),
+            "manager" => args.manager = errors.keep(value::expression(value, hint)),
+            "on_error" => args.on_error = errors.keep(value::expression(value, hint)),
+            _ => args.on_busy = Some(value),
         }
         Ok(())
     }
@@ -147,7 +164,7 @@ impl Draft {
         if input.is_empty() || input.parse::<Token![,]>().is_ok() {
             return;
         }
-        if input.peek(Ident::peek_any) && input.peek2(Token![=]) {
+        if starts_option(input) {
             errors.push(input.error("expected `,` before this option"));
             return;
         }
@@ -171,34 +188,36 @@ impl Draft {
         )
     }
 
-    fn finish(self, errors: &mut Errors) -> Option<LockArgs> {
+    fn finish(self, errors: &mut Errors) -> LockArgs {
         if !self.seen.iter().any(|name| name == "key") {
             errors.push(Error::new(
                 Span::call_site(),
                 "missing `key`, the name of what is locked: write `#[distributed_lock(key = \"order:{id}\")]`",
             ));
         }
-        Some(LockArgs {
-            key: self.key?,
-            ttl: self.ttl,
-            wait: self.wait,
-            renew: self.renew,
-            guard: self.guard,
-            manager: self.manager,
-            on_busy: self.on_busy,
-            on_error: self.on_error,
-            krate: self.krate,
-        })
+        checks::combinations(&self.args, errors);
+        self.args
     }
 }
 
+/// True where an option starts that no comma has announced.
+fn starts_option(input: ParseStream) -> bool {
+    let known = |name: Ident| OPTIONS.contains(&name.to_string().as_str());
+    input.peek(Ident::peek_any)
+        && (input.peek2(Token![=]) || input.fork().call(Ident::parse_any).is_ok_and(known))
+}
+
 /// How an option is written.
-fn hint(option: &str) -> &'static str {
+pub(crate) fn hint(option: &str) -> &'static str {
     match option {
         "key" => "key = \"order:{id}\"",
         "ttl" => "ttl = \"10s\"",
         "wait" => "wait = \"5s\"",
         "renew" => "renew = false",
+        "max_hold" => "max_hold = \"1m\"",
+        "min_hold" => "min_hold = \"5m\"",
+        "on_lost" => "on_lost = \"finish\"",
+        "reentrant" => "reentrant = true",
         "guard" => "guard = lock",
         "manager" => "manager = self.locks",
         "on_busy" => "on_busy = Ok(())",
@@ -216,121 +235,16 @@ fn skip_to_comma(input: ParseStream) {
     }
 }
 
-fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
-    match literal(&value) {
-        Some(Lit::Str(lit)) => {
-            if let Err(mistakes) = template::parse(&lit.value()) {
-                for mistake in mistakes {
-                    errors.at(lit, mistake);
-                }
-            }
-            Some(Key::Template(lit.clone()))
-        }
-        Some(lit) => {
-            errors.at(lit, format!("expected a string such as `{}`, found {}", hint("key"), describe(lit)));
-            None
-        }
-        None => Some(Key::Expr(value)),
-    }
-}
-
-fn length(value: Expr, option: &str) -> Result<Length> {
-    let Some(lit) = literal(&value) else {
-        return Ok(Length::Expr(value));
-    };
-    let Lit::Str(lit) = lit else {
-        let message = format!("expected a duration such as `{}`, found {}", hint(option), describe(lit));
-        return Err(Error::new_spanned(&value, message));
-    };
-    let text = lit.value();
-    if text == "forever" && option == "wait" {
-        return Ok(Length::Forever);
-    }
-    let message = match duration::parse(&text) {
-        Err(_) if text == "forever" => {
-            "`ttl` cannot be forever: it frees the lock of a process that has crashed; a living one renews it"
-                .to_owned()
-        }
-        Err(message) => message,
-        Ok(millis) if option == "ttl" && millis < MIN_TTL_MILLIS => {
-            format!("`ttl = \"{text}\"` is too short: the minimum is `{MIN_TTL_MILLIS}ms`")
-        }
-        Ok(millis) => return Ok(Length::Millis(millis)),
-    };
-    Err(Error::new_spanned(lit, message))
-}
-
-fn boolean(value: &Expr) -> Result<bool> {
-    match literal(value) {
-        Some(Lit::Bool(lit)) => Ok(lit.value),
-        _ => Err(Error::new_spanned(value, "expected `renew = true` or `renew = false`")),
-    }
-}
-
-fn binding(value: &Expr) -> Result<Ident> {
-    let ident = match value {
-        Expr::Path(path) => path.path.get_ident(),
-        Expr::Group(group) => return binding(&group.expr),
-        _ => None,
-    };
-    ident
-        .filter(|ident| !["self", "Self", "super", "crate"].contains(&ident.to_string().as_str()))
-        .cloned()
-        .ok_or_else(|| {
-            let found = literal(value).map(|lit| format!(", found {}", describe(lit))).unwrap_or_default();
-            Error::new_spanned(value, format!("expected a name for the guard, such as `guard = lock`{found}"))
-        })
-}
-
-/// Any expression but a literal, which can be neither a manager nor a handler.
-fn expression(value: Expr, hint: &str) -> Result<Expr> {
-    match literal(&value) {
-        Some(lit) => Err(Error::new_spanned(lit, format!("expected `{hint}`, found {}", describe(lit)))),
-        None => Ok(value),
-    }
-}
-
-fn crate_path(input: ParseStream) -> Result<Path> {
-    if input.peek(LitStr) {
-        return Err(input.error("expected a path such as `crate = some_crate::redlocked`, found a string"));
-    }
-    input.call(Path::parse_mod_style)
-}
-
-/// The literal behind invisible delimiters and a sign.
-fn literal(expr: &Expr) -> Option<&Lit> {
-    match expr {
-        Expr::Lit(ExprLit { lit, .. }) => Some(lit),
-        Expr::Group(group) => literal(&group.expr),
-        Expr::Unary(unary) => literal(&unary.expr),
-        _ => None,
-    }
-}
-
-fn describe(lit: &Lit) -> &'static str {
-    match lit {
-        Lit::Str(_) => "a string",
-        Lit::ByteStr(_) => "a byte string",
-        Lit::CStr(_) => "a C string",
-        Lit::Byte(_) => "a byte",
-        Lit::Char(_) => "a character",
-        Lit::Int(_) => "an integer",
-        Lit::Float(_) => "a float",
-        Lit::Bool(_) => "a boolean",
-        _ => "a literal",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use quote::ToTokens as _;
 
     use super::{Errors, Key, Length, LockArgs, OPTIONS, SYNONYMS};
 
-    /// The arguments, if there are any, and each error.
-    fn parse(text: &str) -> (Option<LockArgs>, Vec<String>) {
+    /// The arguments and each error.
+    fn parse(text: &str) -> (LockArgs, Vec<String>) {
         let mut errors = Errors::default();
-        let args = text.parse().ok().and_then(|tokens| LockArgs::parse(tokens, &mut errors));
+        let args = LockArgs::parse(text.parse().unwrap_or_default(), &mut errors);
         let errors =
             errors.finish().map(|errors| errors.into_iter().map(|error| error.to_string()).collect());
         (args, errors.unwrap_or_default())
@@ -339,17 +253,19 @@ mod tests {
     #[test]
     fn every_option() {
         let (args, errors) = parse(
-            "key = \"a:{b}\", ttl = \"1m 30s\", wait = \"forever\", renew = false, guard = lock, manager = self.locks(), \
-             on_busy = Ok(vec![1, 2]), on_error = |a: LockError| -> B { b(a, c) }, crate = ::a::b,",
+            "key = \"a:{b}\", ttl = \"1m 30s\", wait = \"forever\", renew = false, max_hold = \"50s\", \
+             min_hold = a.b, on_lost = \"finish\", reentrant, guard = lock, manager = self.locks(), on_busy = Ok(vec![1, 2]), \
+             on_error = |a: LockError| -> B { b(a, c) }, crate = ::a::b,",
         );
         assert!(errors.is_empty(), "{errors:?}");
-        let Some(args) = args else {
-            return assert!(args.is_some());
-        };
-        assert!(matches!(args.key, Key::Template(lit) if lit.value() == "a:{b}"));
-        assert!(matches!(args.ttl, Some(Length::Millis(90_000))));
+        assert!(matches!(args.key, Some(Key::Template(lit)) if lit.value() == "a:{b}"));
+        assert!(matches!(args.ttl, Some(Length::Millis(90_000, _))));
         assert!(matches!(args.wait, Some(Length::Forever)));
         assert_eq!(args.renew, Some(false));
+        assert!(matches!(args.max_hold, Some(Length::Millis(50_000, _))));
+        assert!(matches!(args.min_hold, Some(Length::Expr(_))));
+        assert_eq!(args.on_lost.map(|on_lost| on_lost.finish), Some(true));
+        assert_eq!(args.reentrant, Some(true));
         assert_eq!(args.guard.map(|guard| guard.to_string()).as_deref(), Some("lock"));
         for (value, expected) in [
             (args.manager, "self . locks ()"),
@@ -366,11 +282,27 @@ mod tests {
         for key in ["name", "NAME", "format!(\"{}\", a)", "a.b(c)", "&a", "if a { \"b\" } else { \"c\" }"] {
             let (args, errors) = parse(&format!("key = {key}, ttl = config.ttl, wait = secs(5)"));
             assert!(errors.is_empty(), "{key}: {errors:?}");
-            let args = args.map(|args| (args.key, args.ttl, args.wait));
+            let args = (args.key, args.ttl, args.wait);
             assert!(
-                matches!(args, Some((Key::Expr(_), Some(Length::Expr(_)), Some(Length::Expr(_))))),
+                matches!(args, (Some(Key::Expr(_)), Some(Length::Expr(_)), Some(Length::Expr(_)))),
                 "{key}"
             );
+        }
+    }
+
+    #[test]
+    fn a_flag_needs_no_value() {
+        for (text, expected) in [
+            ("", None),
+            ("reentrant", Some(true)),
+            ("reentrant,", Some(true)),
+            ("reentrant, wait = \"1s\"", Some(true)),
+            ("reentrant = true", Some(true)),
+            ("reentrant = false", Some(false)),
+        ] {
+            let (args, errors) = parse(&format!("key = \"a\", {text}"));
+            assert!(errors.is_empty(), "{text}: {errors:?}");
+            assert_eq!(args.reentrant, expected, "{text}");
         }
     }
 
@@ -394,6 +326,11 @@ mod tests {
                 "key = \"a\" ttl = \"1\" wait = 1",
                 vec!["before this option", "no unit", "before this option", "integer"],
             ),
+            ("key = \"a\" reentrant wait = 1", vec!["before this option", "before this option", "integer"]),
+            ("key = a reentrant", vec!["before this option"]),
+            ("key = \"a\" rentrant", vec!["expected `,`"]),
+            ("key = \"a\", reentrant, reentrant = false", vec!["`reentrant` is given twice"]),
+            ("key = \"a\", reentrant = , wait = 1", vec!["such as `reentrant = true`", "integer"]),
             ("1, key = \"a\"", vec!["expected an option such as"]),
             (", key = \"a\"", vec!["expected an option such as"]),
             ("key = \"a\",, ttl = 1", vec!["expected an option such as", "found an integer"]),
@@ -415,6 +352,19 @@ mod tests {
             ("ttl = \"forever\"", "cannot be forever"),
             ("wait = \"Forever\"", "is not a duration"),
             ("renew = yes", "expected `renew = true` or `renew = false`"),
+            ("max_hold = \"9ms\"", "`max_hold = \"9ms\"` is too short: the minimum is `10ms`"),
+            ("max_hold = \"0s\"", "leave it out for no limit"),
+            ("max_hold = \"forever\"", "leave it out"),
+            ("max_hold = 60", "such as `max_hold = \"1m\"`, found an integer"),
+            ("min_hold = \"forever\"", "nobody would ever get the lock again"),
+            ("min_hold = \"5 minutes\"", "write `\"5m\"`"),
+            ("min_hold = 1.5", "such as `min_hold = \"5m\"`, found a float"),
+            ("on_lost = \"finnish\"", "did you mean `\"finish\"`?"),
+            ("on_lost = \"explode\"", "expected `\"cancel\"` or `\"finish\"`"),
+            ("on_lost", "expected `on_lost = \"finish\"`"),
+            ("reentrant = yes", "expected `reentrant = true` or `reentrant = false`"),
+            ("reentrant(true)", "expected `reentrant = true`"),
+            ("lock_at_least_for = \"1m\"", "did you mean `min_hold`?"),
             ("guard = mut lock", "expected"),
             ("guard = a::b", "expected a name for the guard"),
             ("guard = _", "expected a name for the guard"),

@@ -65,8 +65,8 @@ impl BoxedFuture {
     }
 }
 
-/// Every other function that returns a future: its body would run without the lock.
-pub(crate) fn refuse_future(sig: &Signature, errors: &mut Errors) {
+/// Every other function that returns a future: its body would run without the lock. True if it was refused.
+pub(crate) fn refuse_future(sig: &Signature, errors: &mut Errors) -> bool {
     if let ReturnType::Type(_, ty) = &sig.output
         && is_future(ty)
     {
@@ -78,7 +78,9 @@ pub(crate) fn refuse_future(sig: &Signature, errors: &mut Errors) {
                  `Box::pin(async move {{ ... }})` be the whole body"
             ),
         );
+        return true;
     }
+    false
 }
 
 /// A cheap look at the last tokens, so that other bodies need no parsing.

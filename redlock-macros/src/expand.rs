@@ -5,23 +5,22 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Expr, Ident, token};
 
-use crate::args::{Key, Length, LockArgs};
+use crate::args::LockArgs;
 use crate::boxed::{self, BoxedFuture, Future};
+use crate::checks;
 use crate::errors::Errors;
 use crate::item::LockedFn;
 use crate::key;
 use crate::output::{Output, ends, place};
 use crate::scope::Scope;
+use crate::value::{Key, Length};
 
 /// On any error the item stays as it is, so that nothing else goes red.
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let args = LockArgs::parse(args, &mut errors);
     let function = errors.keep(syn::parse2::<LockedFn>(item.clone()));
-    let output = match (args, function) {
-        (Some(args), Some(function)) => Expansion::of(&args, &function, &mut errors),
-        _ => TokenStream::new(),
-    };
+    let output = function.map(|function| Expansion::of(&args, &function, &mut errors)).unwrap_or_default();
     match errors.finish() {
         None => output,
         Some(errors) => {
@@ -74,7 +73,9 @@ impl<'a> Expansion<'a> {
             Some(boxed) => expansion.boxed(&boxed, errors),
             None if function.sig.asyncness.is_some() => expansion.asynchronous(function, errors),
             None => {
-                boxed::refuse_future(&function.sig, errors);
+                if !boxed::refuse_future(&function.sig, errors) {
+                    checks::blocking(args, errors);
+                }
                 expansion.blocking(function, errors)
             }
         };
@@ -168,17 +169,19 @@ impl<'a> Expansion<'a> {
         let Self { args, krate, lock, key, scope, .. } = self;
         let span = Span::mixed_site();
         let (template, name) = match &args.key {
-            Key::Template(lit) => {
+            Some(Key::Template(lit)) => {
                 let text = key::format_args(lit, key, scope, errors);
                 (
                     Some(quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new();)),
                     quote_spanned!(span=> #key.render(#text)),
                 )
             }
-            Key::Expr(expr) => {
+            Some(Key::Expr(expr)) => {
                 let path = quote_spanned!(span=> #krate::__private::key);
                 (None, call_around(path, &TokenStream::new(), &self.borrow(expr)))
             }
+            // There was an error, and nothing of this is used.
+            None => (None, TokenStream::new()),
         };
         let mut request = if let Some(manager) = &args.manager {
             let manager = self.borrow(manager);
@@ -186,26 +189,46 @@ impl<'a> Expansion<'a> {
         } else {
             quote_spanned!(span=> #krate::__private::lock(#name))
         };
-        if let Some(ttl) = &args.ttl {
-            let ttl = self.length(ttl);
-            request.extend(quote_spanned!(span=> .ttl(#ttl)));
-        }
-        match &args.wait {
-            Some(Length::Forever) => request.extend(quote_spanned!(span=> .wait_forever())),
-            Some(wait) => {
-                let wait = self.length(wait);
-                request.extend(quote_spanned!(span=> .wait(#wait)));
-            }
-            None => {}
-        }
-        if let Some(renew) = args.renew {
-            request.extend(quote_spanned!(span=> .renew(#renew)));
-        }
+        request.extend(self.options());
         if let Some(template) = template {
             quote_spanned!(span=> let #lock = { #template #request };)
         } else {
             quote_spanned!(span=> let #lock = #request;)
         }
+    }
+
+    // Output:  .ttl(Duration::from_millis(10_000)).wait_forever().renew(false)
+    fn options(&self) -> TokenStream {
+        let Self { args, krate, .. } = self;
+        let span = Span::mixed_site();
+        let mut calls = TokenStream::new();
+        let lengths = [
+            ("ttl", &args.ttl),
+            ("wait", &args.wait),
+            ("max_hold", &args.max_hold),
+            ("min_hold", &args.min_hold),
+        ];
+        for (name, length) in lengths {
+            let method = Ident::new(name, span);
+            calls.extend(match length {
+                None => continue,
+                Some(Length::Forever) => quote_spanned!(span=> .wait_forever()),
+                Some(length) => {
+                    let length = self.length(length);
+                    quote_spanned!(span=> .#method(#length))
+                }
+            });
+        }
+        if let Some(renew) = args.renew {
+            calls.extend(quote_spanned!(span=> .renew(#renew)));
+        }
+        if args.on_lost.as_ref().is_some_and(|on_lost| on_lost.finish) {
+            calls.extend(quote_spanned!(span=> .on_lost(#krate::OnLost::Finish)));
+        }
+        if let Some(reentrant) = args.reentrant {
+            calls.extend(quote_spanned!(span=> .reentrant(#reentrant)));
+        }
+        calls
     }
 
     /// `&expr`, whatever binds tighter than `&`.
@@ -223,7 +246,7 @@ impl<'a> Expansion<'a> {
     fn length(&self, length: &Length) -> TokenStream {
         let span = Span::mixed_site();
         match length {
-            Length::Millis(millis) => {
+            Length::Millis(millis, _) => {
                 let millis = Literal::u64_unsuffixed(*millis);
                 quote_spanned!(span=> ::core::time::Duration::from_millis(#millis))
             }

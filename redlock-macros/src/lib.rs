@@ -5,6 +5,7 @@
 
 mod args;
 mod boxed;
+mod checks;
 mod duration;
 mod errors;
 mod expand;
@@ -13,6 +14,7 @@ mod key;
 mod output;
 mod scope;
 mod template;
+mod value;
 
 #[cfg(test)]
 mod snapshots;
@@ -39,6 +41,10 @@ use proc_macro::TokenStream;
 /// | [`ttl`](#ttl) | duration | 30 seconds |
 /// | [`wait`](#wait) | duration, or `"forever"` | one try |
 /// | [`renew`](#renew) | `true` or `false` | `true` |
+/// | [`max_hold`](#max_hold) | duration | no limit |
+/// | [`min_hold`](#min_hold) | duration | the key is free when the body is done |
+/// | [`on_lost`](#on_lost) | `"cancel"` or `"finish"` | `"cancel"` |
+/// | [`reentrant`](#reentrant) | a flag | a nested call with the same key is an error |
 /// | [`guard`](#guard) | name | the guard has none |
 /// | [`manager`](#manager) | expression | the process-wide manager |
 /// | [`on_busy`](#on_busy) | expression | a busy lock is an error |
@@ -107,6 +113,65 @@ use proc_macro::TokenStream;
 ///
 /// ```rust,ignore
 /// #[distributed_lock(key = "report", ttl = "5m", renew = false)]
+/// ```
+///
+/// ## `max_hold`
+///
+/// How long the lock is held at most. After that it counts as lost, however well it could be renewed: an `async` body is
+/// stopped, the caller gets `LockError::Lost`, and the next one may enter. For a body that could hang, while its process
+/// goes on renewing. From 10 ms; a duration as for [`ttl`](#ttl).
+///
+/// ```rust,ignore
+/// #[distributed_lock(key = "import:{feed}", ttl = "10s", max_hold = "15m")]
+/// ```
+///
+/// A sync body is not stopped: it asks its [guard](#guard). With `renew = false` the `ttl` is the limit already, and
+/// a `max_hold` that is not shorter is a compile error.
+///
+/// ## `min_hold`
+///
+/// How long the key stays taken at least, counted from when the lock was acquired. A body that is done earlier returns at
+/// once; only the key stays until then. For a job that every replica starts at the same minute by its own clock: the
+/// second one comes while the key is still there, and is [busy](#on_busy). A duration as for [`ttl`](#ttl), not longer
+/// than [`max_hold`](#max_hold).
+///
+/// ```rust,ignore
+/// #[distributed_lock(key = "nightly", min_hold = "5m", on_busy = Ok(Job::DoneElsewhere))]
+/// async fn nightly() -> Result<Job, Error> { /* … */ }
+/// ```
+///
+/// ## `on_lost`
+///
+/// What becomes of an `async` body whose lock is lost. With `"cancel"` it is dropped before the next one may enter, and the
+/// caller gets `LockError::Lost`. With `"finish"` it runs to its end, perhaps beside the next one, and its value is
+/// returned: for work that is worse when half done than when done twice. It can ask its [guard](#guard).
+///
+/// ```rust,ignore
+/// #[distributed_lock(key = "mail:{id}", on_lost = "finish", guard = lock)]
+/// async fn send(id: u64) -> Result<(), Error> {
+///     let mail = load(id).await?;
+///     if lock.is_held() { deliver(mail).await? }
+///     Ok(())
+/// }
+/// ```
+///
+/// A sync body cannot be cancelled, so on a function that is not `async` this is a compile error.
+///
+/// ## `reentrant`
+///
+/// A body that calls a function with the same key would wait for itself. Such a call fails at once, with
+/// `LockError::Deadlock`, however long it was ready to [wait](#wait). With `reentrant` on the inner function it joins
+/// instead: it runs under the lock that is held, and the outer one gives it back. A task that the body spawns is not nested: it waits
+/// as everybody does.
+///
+/// ```rust,ignore
+/// #[distributed_lock(key = "account:{id}")]
+/// async fn close(id: u64) -> Result<(), Error> {
+///     book(id, 0).await
+/// }
+///
+/// #[distributed_lock(key = "account:{id}", reentrant)]
+/// async fn book(id: u64, amount: u64) -> Result<(), Error> { /* … */ }
 /// ```
 ///
 /// ## `guard`

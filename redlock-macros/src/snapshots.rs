@@ -116,6 +116,40 @@ fn sync_on_error() {
 }
 
 #[test]
+fn holding() {
+    compare(
+        "holding",
+        quote!(key = "nightly", max_hold = "1h", min_hold = self.period / 2, on_lost = "finish", reentrant),
+        quote! {
+            async fn nightly(&self) -> Result<(), Error> {
+                self.tidy().await
+            }
+        },
+    );
+}
+
+#[test]
+fn sync_holding() {
+    compare(
+        "sync_holding",
+        quote!(
+            key = "nightly",
+            ttl = "10s",
+            wait = "1s",
+            renew = true,
+            max_hold = max,
+            min_hold = "5m",
+            reentrant = false
+        ),
+        quote! {
+            fn nightly(max: Duration) -> Result<(), Error> {
+                tidy()
+            }
+        },
+    );
+}
+
+#[test]
 fn async_trait() {
     compare(
         "async_trait",

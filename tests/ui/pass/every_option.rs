@@ -12,6 +12,10 @@ struct Config {
     ttl = config.ttl,
     wait = Duration::from_secs(2) + config.ttl,
     renew = true,
+    max_hold = config.ttl * 100,
+    min_hold = Duration::from_secs(1),
+    on_lost = "cancel",
+    reentrant = false,
     guard = lock,
     manager = config.locks,
     on_busy = 0,
@@ -28,6 +32,11 @@ fn literals() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "a", ttl = "10s", max_hold = "1h", min_hold = "5m", on_lost = "finish", reentrant)]
+async fn holding() -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = "a", wait = "0s", on_error = ignore::<LockError>)]
 fn a_path_as_the_handler() {}
 
@@ -39,5 +48,5 @@ fn a_trailing_comma() -> Result<(), LockError> {
 }
 
 fn main() {
-    let _ = (literals, a_path_as_the_handler, a_trailing_comma, report);
+    let _ = (literals, a_path_as_the_handler, a_trailing_comma, holding, report);
 }

@@ -1,0 +1,231 @@
+//! What stands after the `=`: each kind of value, or the error that says how to write it.
+
+use syn::parse::ParseStream;
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result};
+
+use crate::args::hint;
+use crate::duration;
+use crate::errors::{Errors, nearest};
+use crate::template;
+
+/// What is locked.
+pub(crate) enum Key {
+    Template(LitStr),
+    Expr(Expr),
+}
+
+/// A duration.
+pub(crate) enum Length {
+    Millis(u64, LitStr),
+    Forever,
+    Expr(Expr),
+}
+
+/// `on_lost`, and what it says.
+pub(crate) struct OnLost {
+    pub(crate) name: Ident,
+    pub(crate) finish: bool,
+}
+
+/// The shortest lease that the runtime takes.
+const MIN_MILLIS: u64 = 10;
+
+/// How others say what happens to a body that has lost its lock.
+const ON_LOST: [(&str, &[&str]); 2] = [
+    ("cancel", &["abort", "drop", "error", "fail", "interrupt", "kill", "stop"]),
+    ("finish", &["complete", "continue", "go_on", "ignore", "keep", "nothing", "proceed", "run"]),
+];
+
+pub(crate) fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
+    match literal(&value) {
+        Some(Lit::Str(lit)) => {
+            if let Err(mistakes) = template::parse(&lit.value()) {
+                for mistake in mistakes {
+                    errors.at(lit, mistake);
+                }
+            }
+            Some(Key::Template(lit.clone()))
+        }
+        Some(lit) => {
+            errors.at(lit, format!("expected a string such as `{}`, found {}", hint("key"), describe(lit)));
+            None
+        }
+        None => Some(Key::Expr(value)),
+    }
+}
+
+pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
+    let Some(lit) = literal(&value) else {
+        return Ok(Length::Expr(value));
+    };
+    let Lit::Str(lit) = lit else {
+        let message = format!("expected a duration such as `{}`, found {}", hint(option), describe(lit));
+        return Err(Error::new_spanned(&value, message));
+    };
+    let text = lit.value();
+    if text == "forever" && option == "wait" {
+        return Ok(Length::Forever);
+    }
+    let message = match duration::parse(&text) {
+        Err(_) if text == "forever" => format!("`{option}` cannot be forever: {}", why_not_forever(option)),
+        Err(message) => message,
+        Ok(millis) if millis < MIN_MILLIS && ["ttl", "max_hold"].contains(&option) => {
+            let no_limit =
+                if option == "max_hold" && millis == 0 { "; leave it out for no limit" } else { "" };
+            format!("`{option} = \"{text}\"` is too short: the minimum is `{MIN_MILLIS}ms`{no_limit}")
+        }
+        Ok(millis) => return Ok(Length::Millis(millis, lit.clone())),
+    };
+    Err(Error::new_spanned(lit, message))
+}
+
+fn why_not_forever(option: &str) -> &'static str {
+    match option {
+        "max_hold" => "leave it out, and nothing limits how long the lock is held",
+        "min_hold" => "nobody would ever get the lock again",
+        _ => "it frees the lock of a process that has crashed; a living one renews it",
+    }
+}
+
+pub(crate) fn boolean(value: &Expr, option: &str) -> Result<bool> {
+    match literal(value) {
+        Some(Lit::Bool(lit)) => Ok(lit.value),
+        _ => Err(Error::new_spanned(value, format!("expected `{option} = true` or `{option} = false`"))),
+    }
+}
+
+/// What `on_lost` says: false for `"cancel"`, true for `"finish"`.
+pub(crate) fn finish_when_lost(value: &Expr) -> Result<bool> {
+    let expected = "expected `on_lost = \"cancel\"` or `on_lost = \"finish\"`";
+    let message = match literal(value) {
+        Some(Lit::Str(lit)) => match lit.value().as_str() {
+            "cancel" => return Ok(false),
+            "finish" => return Ok(true),
+            text => match meant(text) {
+                Some(word) => format!("unknown `on_lost = \"{text}\"`, did you mean `\"{word}\"`?"),
+                None => format!("unknown `on_lost = \"{text}\"`, expected `\"cancel\"` or `\"finish\"`"),
+            },
+        },
+        Some(lit) => format!("{expected}, found {}", describe(lit)),
+        None => {
+            let name = match value {
+                Expr::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
+                _ => None,
+            };
+            match name.as_deref().and_then(meant) {
+                Some(word) => format!("expected a string: write `on_lost = \"{word}\"`"),
+                None => expected.to_owned(),
+            }
+        }
+    };
+    Err(Error::new_spanned(value, message))
+}
+
+/// Our word for somebody's.
+fn meant(text: &str) -> Option<&'static str> {
+    let text = text.trim().to_lowercase();
+    ON_LOST
+        .iter()
+        .find(|(ours, others)| *ours == text || others.contains(&text.as_str()))
+        .map(|(ours, _)| *ours)
+        .or_else(|| nearest(&text, ON_LOST.map(|(ours, _)| ours)))
+}
+
+pub(crate) fn binding(value: &Expr) -> Result<Ident> {
+    let ident = match value {
+        Expr::Path(path) => path.path.get_ident(),
+        Expr::Group(group) => return binding(&group.expr),
+        _ => None,
+    };
+    ident
+        .filter(|ident| !["self", "Self", "super", "crate"].contains(&ident.to_string().as_str()))
+        .cloned()
+        .ok_or_else(|| {
+            let found = literal(value).map(|lit| format!(", found {}", describe(lit))).unwrap_or_default();
+            Error::new_spanned(value, format!("expected a name for the guard, such as `guard = lock`{found}"))
+        })
+}
+
+/// Any expression but a literal, which can be neither a manager nor a handler.
+pub(crate) fn expression(value: Expr, hint: &str) -> Result<Expr> {
+    match literal(&value) {
+        Some(lit) => Err(Error::new_spanned(lit, format!("expected `{hint}`, found {}", describe(lit)))),
+        None => Ok(value),
+    }
+}
+
+pub(crate) fn crate_path(input: ParseStream) -> Result<Path> {
+    if input.peek(LitStr) {
+        return Err(input.error("expected a path such as `crate = some_crate::redlocked`, found a string"));
+    }
+    input.call(Path::parse_mod_style)
+}
+
+/// The literal behind invisible delimiters and a sign.
+fn literal(expr: &Expr) -> Option<&Lit> {
+    match expr {
+        Expr::Lit(ExprLit { lit, .. }) => Some(lit),
+        Expr::Group(group) => literal(&group.expr),
+        Expr::Unary(unary) => literal(&unary.expr),
+        _ => None,
+    }
+}
+
+fn describe(lit: &Lit) -> &'static str {
+    match lit {
+        Lit::Str(_) => "a string",
+        Lit::ByteStr(_) => "a byte string",
+        Lit::CStr(_) => "a C string",
+        Lit::Byte(_) => "a byte",
+        Lit::Char(_) => "a character",
+        Lit::Int(_) => "an integer",
+        Lit::Float(_) => "a float",
+        Lit::Bool(_) => "a boolean",
+        _ => "a literal",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ON_LOST, finish_when_lost, meant};
+
+    fn on_lost(text: &str) -> Result<bool, String> {
+        syn::parse_str(text).and_then(|value| finish_when_lost(&value)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn on_lost_is_one_of_two_words() {
+        assert_eq!(on_lost("\"cancel\""), Ok(false));
+        assert_eq!(on_lost("\"finish\""), Ok(true));
+        for (text, hint) in [
+            ("\"Finish\"", "did you mean `\"finish\"`?"),
+            ("\" cancel\"", "did you mean `\"cancel\"`?"),
+            ("\"cancle\"", "did you mean `\"cancel\"`?"),
+            ("\"cancelled\"", "expected `\"cancel\"` or `\"finish\"`"),
+            ("\"abort\"", "did you mean `\"cancel\"`?"),
+            ("\"continue\"", "did you mean `\"finish\"`?"),
+            ("\"\"", "expected `\"cancel\"` or `\"finish\"`"),
+            ("finish", "write `on_lost = \"finish\"`"),
+            ("redlocked::OnLost::Cancel", "write `on_lost = \"cancel\"`"),
+            ("handler", "expected `on_lost = \"cancel\"` or"),
+            ("|error| ()", "expected `on_lost = \"cancel\"` or"),
+            ("true", "found a boolean"),
+            ("b\"finish\"", "found a byte string"),
+        ] {
+            let error = on_lost(text).err().unwrap_or_default();
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn words_of_others_are_not_ours() {
+        for (ours, others) in ON_LOST {
+            for other in others {
+                assert!(
+                    meant(other) == Some(ours) && ON_LOST.iter().all(|(ours, _)| ours != other),
+                    "{other}"
+                );
+            }
+        }
+    }
+}
