@@ -1,5 +1,5 @@
 //! Real `redis-server` processes, started on free loopback ports and killed with the test that owns them; a proxy
-//! that holds replies back; and waiting for a condition with a limit.
+//! that holds replies back, and one that rewrites requests; worker processes; and waiting for a condition with a limit.
 #![allow(
     dead_code,
     unused_imports,
@@ -19,8 +19,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 mod proxy;
+mod rewriter;
+#[cfg(unix)]
+mod worker;
 
 pub use proxy::Proxy;
+pub use rewriter::Rewriter;
+#[cfg(unix)]
+pub use worker::{Job, Line, Worker, between, listen, now, say};
 
 /// The longest that any condition may take on a slow machine.
 pub const LIMIT: Duration = Duration::from_secs(20);
