@@ -126,6 +126,15 @@ fn a_waiter_gives_up_after_its_wait_and_names_the_key(backend: &Backend) {
         assert!(matches!(&error, LockError::TimedOut { waited, .. } if *waited >= SECOND / 5), "{error:?}");
         assert!(error.to_string().contains("`stock:42`"), "{error}");
     }
+    let _first = std::thread::spawn({
+        let locks = a.clone();
+        move || locks.lock("stock:42").wait(LIMIT).acquire_blocking().map(drop)
+    });
+    eventually("it waits", || {
+        a.inspect_blocking("stock:42").unwrap().is_some_and(|info| info.waiters() == 1)
+    });
+    let error = b.lock("stock:42").wait(SECOND / 20).acquire_blocking().unwrap_err();
+    assert!(error.to_string().contains("with 1 waiter in front"), "{error}");
 }
 
 fn dropping_a_guard_releases(backend: &Backend) {

@@ -44,6 +44,8 @@ pub enum LockError {
         waited: Duration,
         /// Who had it when last seen.
         holder: Holder,
+        /// How many waited in front when last seen; `None` where waiters are not queued.
+        in_front: Option<u32>,
     },
     /// The caller holds the lock itself, and would have waited for itself; answered at once. A nested call that is
     /// [`reentrant`](crate::LockRequest::reentrant) joins instead.
@@ -129,8 +131,13 @@ impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Busy { key, holder } => write!(f, "`{key}` is locked by {holder}"),
-            Self::TimedOut { key, waited, holder } => {
-                write!(f, "gave up on `{key}` after waiting {}: locked by {holder}", Seconds(*waited))
+            Self::TimedOut { key, waited, holder, in_front } => {
+                write!(f, "gave up on `{key}` after waiting {}: locked by {holder}", Seconds(*waited))?;
+                match in_front {
+                    Some(1) => f.write_str(", with 1 waiter in front"),
+                    Some(in_front) if *in_front > 1 => write!(f, ", with {in_front} waiters in front"),
+                    _ => Ok(()),
+                }
             }
             Self::Deadlock { key } => write!(
                 f,

@@ -21,6 +21,7 @@ mod lease;
 mod manager;
 mod memory;
 mod nesting;
+mod report;
 mod request;
 mod sync_return;
 mod token;

@@ -43,6 +43,7 @@ pub(crate) use waiting::Ask;
 pub(crate) use wire::Pushed;
 
 use crate::clock::Moment;
+use crate::report;
 use crate::token::Token;
 use link::{Link, News};
 use table::Table;
@@ -227,18 +228,25 @@ impl Driver {
     fn news(&mut self, now: Moment, news: News) {
         match news {
             News::Connected(abilities) => {
+                report::connected(abilities);
                 self.table.connected(now, abilities);
                 for caller in self.connecting.drain(..) {
                     drop(caller.send(Ok(abilities)));
                 }
             }
             News::Unreachable(trouble) => {
+                if self.table.is_news(&trouble) {
+                    report::unreachable(&trouble.reason);
+                }
                 for caller in self.connecting.drain(..) {
                     drop(caller.send(Err(trouble.clone())));
                 }
                 self.table.unreachable(now, trouble);
             }
-            News::Broke(reason) => self.table.disconnected(reason),
+            News::Broke(reason) => {
+                report::broke(&reason);
+                self.table.disconnected(reason);
+            }
             News::Changed(names) => self.table.changed(names.as_deref()),
             News::Granted(grant) => self.table.granted(now, &grant),
             News::Replies { sent, replies } => {

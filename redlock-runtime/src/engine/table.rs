@@ -18,6 +18,7 @@ use super::timers::Timers;
 use super::waiting::{Ask, Step, Waiting};
 use crate::clock::Moment;
 use crate::error::LockError;
+use crate::report;
 use crate::token::Token;
 
 pub(super) enum Attempt {
@@ -258,6 +259,11 @@ impl Table {
         }
     }
 
+    /// True when this trouble has not been seen since the last connection.
+    pub(super) fn is_news(&self, trouble: &Disconnected) -> bool {
+        self.trouble.as_ref() != Some(trouble)
+    }
+
     /// No connection could be made. Who asked for one try hears it now; when the server turned us away,
     /// everybody does.
     pub(super) fn unreachable(&mut self, now: Moment, trouble: Disconnected) {
@@ -375,6 +381,7 @@ impl Table {
         let Some(Attempt::Held(held)) = self.attempts.remove(&id) else {
             return;
         };
+        report::lost(held.lease.key());
         if release {
             self.drop_held(now, id, &held, None);
         } else {

@@ -25,6 +25,7 @@ impl Table {
             key: Arc::clone(key),
             waited: now.since(waiting.ask.started),
             holder,
+            in_front: waiting.in_front(),
         };
         let name = &waiting.ask.name;
         if let Some(Attempt::Held(held)) = self.queues.holder(name).and_then(|id| self.attempts.get(&id)) {

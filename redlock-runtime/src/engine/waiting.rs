@@ -139,6 +139,11 @@ impl Waiting {
         self.unanswered || self.place.is_some()
     }
 
+    /// How many waited in front of it when that was last told.
+    pub(super) fn in_front(&self) -> Option<u32> {
+        self.place.map(|(place, _)| place.in_front)
+    }
+
     pub(super) fn is_queued(&self) -> bool {
         self.place.is_some()
     }

@@ -1,0 +1,41 @@
+//! What the engine tells whoever operates the service: through `tracing`, with that feature, else to nobody.
+//!
+//! Keys are told, tokens never.
+#![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "told to nobody"))]
+
+use crate::engine::Abilities;
+
+/// Said once for each connection that can do less than it should.
+pub(crate) fn connected(abilities: Abilities) {
+    #[cfg(feature = "tracing")]
+    {
+        if !abilities.hands_off {
+            tracing::warn!(
+                "this Redis cannot hand locks over (no RESP3, or SUBSCRIBE, PUBLISH or PUBSUB is forbidden): waiters \
+                 ask again about every 50 ms"
+            );
+        }
+        if !abilities.watches {
+            tracing::warn!(
+                "this Redis does not tell of stolen locks (no RESP3, or CLIENT TRACKING is forbidden): a loss shows \
+                 at the next renewal"
+            );
+        }
+    }
+}
+
+/// Said once until there is a connection again.
+pub(crate) fn unreachable(reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(reason, "no connection to Redis");
+}
+
+pub(crate) fn broke(reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(reason, "connecting to Redis again");
+}
+
+pub(crate) fn lost(key: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(key, "lost a lock that was held");
+}
