@@ -29,7 +29,7 @@ impl Token {
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
         let mut random = [0_u8; SECRET_LENGTH];
         getrandom::fill(&mut random)?;
-        let mut value = String::with_capacity(64);
+        let mut value = String::with_capacity(SECRET_LENGTH + 1 + HOST.len() + 11);
         value.extend(random.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 63)])));
         value.push('@');
         value.push_str(&own_name());

@@ -196,8 +196,9 @@ impl Driver {
         if due <= now {
             return Poll::Ready(Event::Alarm);
         }
-        // Only when it changes: setting an alarm anew each time keeps it from ever ringing.
-        if self.alarm_at != Some(due) {
+        // Only when it must ring sooner: setting it anew each time keeps it from ever ringing, and one that rings too
+        // soon costs less than one that is set for each lock.
+        if self.alarm_at.is_none_or(|at| due < at) {
             self.alarm_at = Some(due);
             self.alarm.as_mut().reset(Instant::now() + due.since(now));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, PushInfo, PushKind, ServerError, Value};
+use redis::{Cmd, Pipeline, PushInfo, PushKind, ServerError, Value};
 
 use super::protocol::{
     Abilities, Action, Disconnected, Grant, Mode, Place, Refusal, Reply, Request, ServerTime,
@@ -100,12 +100,16 @@ impl RedisConnection {
             return Asked::Watch(request.token.clone());
         };
         let unloaded = &mut self.unloaded[script.index()];
-        let command = if *unloaded {
+        // As much as a request takes, so that nothing grows.
+        let names =
+            2 * request.name.len() + self.clock.len() + self.inbox.len() + request.token.value().len();
+        let mut command = Cmd::with_capacity(10, 160 + names);
+        if *unloaded {
             *unloaded = false;
-            pipeline.cmd("EVAL").arg(script.source())
+            command.arg("EVAL").arg(script.source());
         } else {
-            pipeline.cmd("EVALSHA").arg(script.hash())
-        };
+            command.arg("EVALSHA").arg(script.hash());
+        }
         let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
         match request.action {
             Action::Inspect => {
@@ -135,6 +139,7 @@ impl RedisConnection {
             }
             _ => {}
         }
+        pipeline.add_command(command);
         Asked::Script(request.action)
     }
 }
@@ -200,14 +205,15 @@ impl Script {
     }
 
     fn source(self) -> &'static str {
+        macro_rules! parts {
+            ($($name:literal)*) => { concat!($(include_str!(concat!("scripts/", $name, ".lua"))),*) };
+        }
         match self {
-            Self::Acquire => concat!(include_str!("scripts/grant.lua"), include_str!("scripts/acquire.lua")),
-            Self::Renew => include_str!("scripts/renew.lua"),
-            Self::Release => concat!(include_str!("scripts/grant.lua"), include_str!("scripts/release.lua")),
-            Self::Inspect => include_str!("scripts/inspect.lua"),
-            Self::ForceRelease => {
-                concat!(include_str!("scripts/grant.lua"), include_str!("scripts/force_release.lua"))
-            }
+            Self::Acquire => parts!("fence" "take" "grant" "acquire"),
+            Self::Renew => parts!("renew"),
+            Self::Release => parts!("free" "fence" "grant" "release"),
+            Self::Inspect => parts!("inspect"),
+            Self::ForceRelease => parts!("fence" "grant" "force_release"),
         }
     }
 

@@ -1,4 +1,4 @@
--- Takes a lock that is free, or is this token's already; else joins its queue. Behind grant.lua.
+-- Takes a lock that is free, or is this token's already; else joins its queue. Behind take.lua and grant.lua.
 -- ARGV[4] '0': one try; 'join': may wait in the queue, unless ARGV[5] do already; 'again': has waited in it
 -- Returns {1, fencing token}, or {2, waiters} for a full queue, or
 --         {0, the holder's value, its PTTL in ms (-1: none), server time in us, waiters in front (-1: not queued)}.
@@ -22,7 +22,7 @@ end
 local function join()
   if not redis.call('ZSCORE', queue, me) then
     local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
-    redis.call('ZADD', queue, string.format('%.0f', math.max(micros(), (tonumber(last) or 0) + 1)), me)
+    redis.call('ZADD', queue, string.format('%.0f', math.max(tonumber(time()), (tonumber(last) or 0) + 1)), me)
   end
   redis.call('PEXPIRE', queue, QUEUE_TTL)
 end
@@ -49,4 +49,4 @@ else
   end
 end
 local in_front = waits and redis.call('ZRANK', queue, me) or -1
-return {0, holder, redis.call('PTTL', lock), string.format('%.0f', micros()), in_front}
+return {0, holder, redis.call('PTTL', lock), time(), in_front}

@@ -5,6 +5,7 @@
 --         score: order of arrival
 -- KEYS[3] the clock of fencing tokens, one per server
 -- ARGV[1] token   ARGV[2] ttl in ms   ARGV[3] inbox: the channel that the caller listens to, or ''
+-- Behind fence.lua.
 --
 -- A waiter is there while somebody listens to its inbox. That is asked with NUMSUB: what PUBLISH answers also
 -- counts clients that listen to every channel by pattern.
@@ -17,20 +18,6 @@ local CLAIM = 1000
 
 -- Dead waiters that one call clears away at most; the next call goes on.
 local MOST = 64
-
-local function micros()
-  local now = redis.call('TIME')
-  return now[1] * 1000000 + now[2]
-end
-
--- Above every earlier one, also after a flush or a restart: the time stands in for what was forgotten. Exact in a
--- double until the year 2255.
-local function next_fence()
-  local fence = math.max((tonumber(redis.call('GET', clock)) or 0) + 1, micros())
-  local text = string.format('%.0f', fence)
-  redis.call('SET', clock, text)
-  return text
-end
 
 -- The order of effects makes every prefix safe, should the server stop in the middle (out of memory, no
 -- permission): the waiter leaves the queue, then the lock has an expiry, then it is told.
@@ -45,7 +32,7 @@ local function grant()
     if redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] > 0 then
       local fence = next_fence()
       redis.call('SET', lock, next_token, 'PX', math.min(tonumber(next_ttl), CLAIM))
-      local now = string.format('%.0f', micros())
+      local now = time()
       redis.pcall('PUBLISH', next_inbox, next_token .. '|' .. fence .. '|' .. now .. '|' .. lock)
       return next_token
     end
