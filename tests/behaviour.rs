@@ -219,10 +219,10 @@ fn a_body_dropped_in_the_middle_is_gone_before_the_lock_is(backend: &Backend) {
 
 fn a_body_longer_than_its_ttl_keeps_the_lock(backend: &Backend) {
     let (locks, probe) = (backend.manager(), backend.manager());
-    let ttl = Duration::from_millis(150);
+    let ttl = SECOND;
     let guard = locks.lock("k").ttl(ttl).acquire_blocking().unwrap();
     let start = Instant::now();
-    while start.elapsed() < ttl * 6 {
+    while start.elapsed() < ttl * 3 {
         assert!(guard.is_held());
         assert!(probe.lock("k").acquire_blocking().unwrap_err().is_busy());
         std::thread::sleep(ttl / 10);
@@ -337,11 +337,11 @@ fn two_managers_exclude_each_other(backend: &Backend) {
 
 fn a_guard_outlives_its_runtime_and_its_manager(backend: &Backend) {
     let locks = backend.manager();
-    let guard = runtime().block_on(async move { locks.lock("k").ttl(SECOND / 5).acquire().await.unwrap() });
+    let guard = runtime().block_on(async move { locks.lock("k").ttl(SECOND).acquire().await.unwrap() });
     // The runtime and the manager are gone; the lock is held and renewed all the same.
     let probe = backend.manager();
     let start = Instant::now();
-    while start.elapsed() < SECOND / 2 {
+    while start.elapsed() < 2 * SECOND {
         assert!(probe.lock("k").acquire_blocking().unwrap_err().is_busy());
         std::thread::sleep(SECOND / 50);
     }
@@ -513,10 +513,10 @@ fn a_reentrant_call_joins(backend: &Backend) {
 fn max_hold_ends_what_renewals_would_not(backend: &Backend) {
     let (locks, next) = (backend.manager(), backend.manager());
     let start = Instant::now();
-    let request = locks.lock("k").ttl(SECOND / 5).max_hold(SECOND);
+    let request = locks.lock("k").ttl(SECOND).max_hold(2 * SECOND);
     let stuck = runtime().block_on(request.run(async |_| std::future::pending::<()>().await));
     assert!(matches!(stuck, Err(LockError::Lost { .. })), "{stuck:?}");
-    assert!(start.elapsed() >= SECOND * 9 / 10, "renewed until then: {:?}", start.elapsed());
+    assert!(start.elapsed() >= SECOND * 19 / 10, "renewed until then: {:?}", start.elapsed());
     // And given back: nobody waits for the ttl.
     drop(next.lock("k").wait(LIMIT).acquire_blocking().unwrap());
     let refused = locks.lock("k").max_hold(Duration::ZERO).acquire_blocking().unwrap_err();

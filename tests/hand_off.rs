@@ -122,11 +122,23 @@ fn waiters_from_before_the_connection_are_queued_like_all_others() {
     let url = server.url();
     server.kill();
     let locks = LockManager::builder(&url).start().unwrap();
+    let (port, first) = (server.port(), Arc::new(AtomicBool::new(true)));
     runtime().block_on(async {
         let calls: Vec<_> = (0..20)
             .map(|_| {
-                let request = locks.lock("k").wait(LIMIT);
-                tokio::spawn(request.run(async |guard| guard.fencing_token()))
+                let (request, first) = (locks.lock("k").wait(LIMIT), Arc::clone(&first));
+                tokio::spawn(request.run(async move |guard| {
+                    if first.swap(false, Ordering::SeqCst) {
+                        let client = redis::Client::open(("127.0.0.1", port)).unwrap();
+                        let mut client = client.get_connection().unwrap();
+                        let mut waiters = redis::cmd("ZCARD");
+                        waiters.arg("lock:k%queue");
+                        eventually("all others are queued", || {
+                            waiters.query::<u32>(&mut client).unwrap() == 19
+                        });
+                    }
+                    guard.fencing_token()
+                }))
             })
             .collect();
         tokio::task::yield_now().await;
