@@ -399,6 +399,15 @@ fn bad_requests_are_refused_before_anything_is_sent(backend: &Backend) {
         let error = locks.lock("k").ttl(ttl).acquire_blocking().unwrap_err();
         assert!(matches!(error, LockError::InvalidRequest { .. }), "{error:?}");
     }
+    let holds = [
+        locks.lock("k").max_hold(Duration::ZERO),
+        locks.lock("k").min_hold(Duration::MAX),
+        locks.lock("k").min_hold(2 * SECOND).max_hold(SECOND),
+    ];
+    for request in holds {
+        let error = request.acquire_blocking().unwrap_err();
+        assert!(matches!(error, LockError::InvalidRequest { .. }), "{error:?}");
+    }
     // The longest waits are no overflow.
     drop(locks.lock("k").wait(Duration::MAX).acquire_blocking().unwrap());
     if let Some(server) = &backend.server {

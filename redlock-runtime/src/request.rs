@@ -410,10 +410,7 @@ impl LockRequest {
         key::validate(manager.prefix(), &self.key)?;
         let key: Arc<str> = self.key.into();
         check_ttl(&key, self.ttl)?;
-        if self.max_hold.is_some_and(|max_hold| max_hold < MIN_TTL) {
-            let reason = "a `max_hold` must be at least 10 ms".into();
-            return Err(LockError::InvalidRequest { key, reason });
-        }
+        check_hold(&key, self.min_hold, self.max_hold)?;
         if let Some(outer) = nesting::held_here(manager.engine(), &key) {
             if self.reentrant {
                 return Ok(Step::Joined(outer));
@@ -451,6 +448,19 @@ pub(crate) fn check_ttl(key: &Arc<str>, ttl: Duration) -> Result<(), LockError> 
         return Ok(());
     }
     let reason = format!("a ttl of {ttl:?} is out of range; it must be at least 10 ms and below 2^53 ms");
+    Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
+}
+
+fn check_hold(key: &Arc<str>, min: Option<Duration>, max: Option<Duration>) -> Result<(), LockError> {
+    let reason = if max.is_some_and(|max| max < MIN_TTL) {
+        "a `max_hold` must be at least 10 ms"
+    } else if min.is_some_and(|min| min.as_millis() > u128::from(MAX_TTL_MS)) {
+        "a `min_hold` must be below 2^53 ms"
+    } else if min.zip(max).is_some_and(|(min, max)| min > max) {
+        "`min_hold` is longer than `max_hold`"
+    } else {
+        return Ok(());
+    };
     Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
 }
 
