@@ -67,10 +67,10 @@ fn asking_again_keeps_the_place() {
     let guard = locks.lock("k").acquire_blocking().unwrap();
     let first = queued(&server, &locks, SECOND);
     let second = queued(&server, &other, SECOND);
-    let order: Vec<String> = server.run("ZRANGE lock:k%queue 0 -1");
+    let places: Vec<String> = server.run("ZRANGE lock:k%queue 0 -1 WITHSCORES");
     let asked = server.client_commands();
     eventually("both have asked again", || server.client_commands() >= asked + 4);
-    assert_eq!(server.run::<Vec<String>>("ZRANGE lock:k%queue 0 -1"), order);
+    assert_eq!(server.run::<Vec<String>>("ZRANGE lock:k%queue 0 -1 WITHSCORES"), places);
     drop(guard);
     drop(first.join().unwrap());
     drop(second.join().unwrap());
