@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::Moment;
-use crate::engine::{Action, CLAIM, Found, Grant, Mode, Place, Pushed, Reply, Request, ServerTime};
+use crate::engine::{Action, CLAIM, Found, Mode, Notice, Place, Pushed, Reply, Request, ServerTime, What};
 use crate::error::Holder;
 use crate::token::{self, Token};
 
@@ -43,6 +43,14 @@ struct Waiter {
     token: Token,
     ttl: Duration,
     inbox: Inbox,
+}
+
+impl Waiter {
+    /// False when nobody listens any more.
+    fn tell(&self, name: &Arc<str>, what: What) -> bool {
+        let notice = Notice { token: self.token.clone(), name: Arc::clone(name), what };
+        self.inbox.send(Pushed::Notice(notice)).is_ok()
+    }
 }
 
 static BY_NAME: LazyLock<Mutex<HashMap<String, Weak<Mutex<Store>>>>> = LazyLock::new(Mutex::default);
@@ -185,9 +193,11 @@ impl Lock {
                 return;
             }
             let fence = next_fence(now, clock);
-            let grant =
-                Grant { token: next.token.clone(), fence, at: server_time(now), name: Arc::clone(name) };
-            if next.inbox.send(Pushed::Grant(grant)).is_ok() {
+            let what = What::Granted { fence, at: server_time(now) };
+            if next.tell(name, what) {
+                if let Some(head) = self.queue.front() {
+                    head.tell(name, What::Next { claim: next.ttl.min(CLAIM) });
+                }
                 self.holder = Some(Holding { token: next.token, expires });
                 return;
             }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Id;
 use super::node::RedisNode;
-use super::protocol::{Abilities, Disconnected, Grant, Refusal, Reply, Request};
+use super::protocol::{Abilities, Disconnected, Notice, Refusal, Reply, Request};
 use super::waiting::jittered;
 use super::wire::{Pushed, RedisConnection, Replies};
 use crate::clock::Moment;
@@ -70,7 +70,7 @@ pub(super) enum News {
         sent: Moment,
         replies: Vec<(Id, Request, Reply)>,
     },
-    Granted(Grant),
+    Notice(Notice),
     /// These locks have changed, or, with `None`, any may have.
     Changed(Option<Vec<Arc<str>>>),
 }
@@ -198,7 +198,7 @@ fn poll_up(
     // After the replies: a push that follows a reply on the wire is read after it.
     match ready!(connection.pushes.poll_recv(cx)) {
         Some(Pushed::Changed(names)) => Poll::Ready(News::Changed(names)),
-        Some(Pushed::Grant(grant)) => Poll::Ready(News::Granted(grant)),
+        Some(Pushed::Notice(notice)) => Poll::Ready(News::Notice(notice)),
         Some(Pushed::Closed) => Poll::Ready(News::Broke("Redis closed the connection".into())),
         // A server without RESP3 pushes nothing, not even its end.
         None => Poll::Pending,

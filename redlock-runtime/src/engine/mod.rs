@@ -36,7 +36,7 @@ pub(crate) use held::Extension;
 pub(crate) use link::Node;
 pub(crate) use node::{NodeSettings, RedisNode};
 pub(crate) use protocol::{
-    Abilities, Action, CLAIM, Disconnected, Found, Grant, Mode, Place, Reply, Request, ServerTime,
+    Abilities, Action, CLAIM, Disconnected, Found, Mode, Notice, Place, Reply, Request, ServerTime, What,
 };
 pub(crate) use releasing::Response;
 pub(crate) use waiting::Ask;
@@ -249,7 +249,7 @@ impl Driver {
                 self.table.disconnected(reason);
             }
             News::Changed(names) => self.table.changed(names.as_deref()),
-            News::Granted(grant) => self.table.granted(now, &grant),
+            News::Notice(notice) => self.table.notice(now, &notice),
             News::Replies { sent, replies } => {
                 for (id, request, reply) in replies {
                     self.table.reply(now, id, sent, &request, reply);

@@ -88,14 +88,22 @@ pub(crate) struct Place {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ServerTime(pub(crate) u64);
 
-/// A waiter's turn has come: pushed by the node, not asked for.
+/// What the node tells a waiter, without being asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Grant {
+pub(crate) struct Notice {
     pub(crate) token: Token,
-    /// Zero: the lock was left free for a moment, for clients that know nothing of its queue. Ask again.
-    pub(crate) fence: u64,
-    pub(crate) at: ServerTime,
     pub(crate) name: Arc<str>,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    /// The lock is its own since then, for a [`CLAIM`].
+    Granted { fence: u64, at: ServerTime },
+    /// It is the head of the queue now, and the one in front has a claim of so long.
+    Next { claim: Duration },
+    /// The lock was left free for a moment, for clients that know nothing of its queue.
+    LeftFree,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

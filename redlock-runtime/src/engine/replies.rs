@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Id;
 use super::held::Held;
-use super::protocol::{Action, CLAIM, Grant, Mode, Refusal, Reply, Request};
+use super::protocol::{Action, CLAIM, Mode, Notice, Refusal, Reply, Request, ServerTime, What};
 use super::queue::Turn;
 use super::releasing::{self, Releasing};
 use super::table::{Attempt, Table};
@@ -95,22 +95,35 @@ impl Table {
         self.enter(now, id, waiting, lease, |ask, token, lease| held(ask, token, lease, sent));
     }
 
-    /// The node has passed a lock on to one of our waiters.
-    pub(super) fn granted(&mut self, now: Moment, grant: &Grant) {
-        let Some(id) = self.queued.get(&grant.token).copied() else {
-            self.return_unless_known(now, grant);
+    /// What the node tells one of our waiters.
+    pub(super) fn notice(&mut self, now: Moment, notice: &Notice) {
+        let Some(id) = self.queued.get(&notice.token).copied() else {
+            if let What::Granted { .. } = notice.what {
+                self.return_unless_known(now, notice);
+            }
             return;
         };
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return;
         };
-        if grant.fence == 0 {
-            waiting.stand_back(now);
-            self.schedule(id);
-            return;
+        match notice.what {
+            What::Granted { fence, at } => {
+                self.granted(now, id, fence, at);
+                return;
+            }
+            What::Next { claim } => waiting.is_next(now, claim),
+            What::LeftFree => waiting.stand_back(now),
         }
+        self.schedule(id);
+    }
+
+    /// The node has passed a lock on to this waiter.
+    fn granted(&mut self, now: Moment, id: Id, fence: u64, at: ServerTime) {
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) else {
+            return;
+        };
         let claim = waiting.ask.ttl.min(CLAIM);
-        let since = waiting.granted_since(now, grant);
+        let since = waiting.granted_since(now, at);
         let safe = since.map_or(now, |since| safe_until(since, claim));
         if safe.since(now) < claim / 4 {
             // Slept over, or nearly: the server shall say whether it still is ours.
@@ -122,7 +135,7 @@ impl Table {
         };
         let since = since.unwrap_or(now);
         let deadline = waiting.ask.capped(since, safe);
-        let lease = Lease::new(Arc::clone(&waiting.ask.key), grant.fence, deadline);
+        let lease = Lease::new(Arc::clone(&waiting.ask.key), fence, deadline);
         self.enter(now, id, waiting, lease, |ask, token, lease| Held::handed_over(ask, token, lease, since));
     }
 
@@ -139,14 +152,14 @@ impl Table {
 
     /// A grant for a token that nobody here waits with any more goes back at once. If it is known, its answer or
     /// its release is under way.
-    fn return_unless_known(&mut self, now: Moment, grant: &Grant) {
+    fn return_unless_known(&mut self, now: Moment, notice: &Notice) {
         let known = self.attempts.values().any(|attempt| match attempt {
-            Attempt::Waiting(waiting) => waiting.token == grant.token,
-            Attempt::Held(held) => held.has(&grant.token),
-            Attempt::Releasing(releasing) => *releasing.token() == grant.token,
+            Attempt::Waiting(waiting) => waiting.token == notice.token,
+            Attempt::Held(held) => held.has(&notice.token),
+            Attempt::Releasing(releasing) => *releasing.token() == notice.token,
         });
         if !known {
-            let (name, token) = (Arc::clone(&grant.name), grant.token.clone());
+            let (name, token) = (Arc::clone(&notice.name), notice.token.clone());
             let request = Request { action: Action::Release, name: Arc::clone(&name), token, ttl: CLAIM };
             self.release_apart(now, Releasing::new(now, name, request, CLAIM));
         }

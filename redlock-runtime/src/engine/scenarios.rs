@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::Id;
 use super::protocol::{
-    Abilities, Action, CLAIM, Disconnected, Grant, Mode, Place, Reply, Request, ServerTime,
+    Abilities, Action, CLAIM, Disconnected, Mode, Notice, Place, Reply, Request, ServerTime, What,
 };
 use super::table::Table;
 use super::waiting::Ask;
@@ -101,7 +101,8 @@ impl Script {
     /// A push that the node sent at `at` and that arrives now.
     fn grants(&mut self, id: Id, at: ServerTime) {
         let token = Token::from_value(&format!("token {id}"));
-        self.table.granted(self.now, &Grant { token, fence: 7, at, name: "lock:k".into() });
+        let what = What::Granted { fence: 7, at };
+        self.table.notice(self.now, &Notice { token, name: "lock:k".into(), what });
         self.send();
     }
 
@@ -338,4 +339,20 @@ fn only_the_first_of_a_process_asks_again() {
     script.passes(2 * SECOND);
     script.tick();
     assert!(matches!(script.sent.as_slice(), [(2, ..)]), "then the next one does");
+}
+
+#[test]
+fn the_new_head_looks_when_the_claim_in_front_is_over() {
+    let mut script = Script::connected();
+    let outcomes: Vec<_> = (1..=2).map(|id| queued(id, &mut script)).collect();
+    let what = What::Next { claim: CLAIM };
+    let notice = Notice { token: Token::from_value("token 2"), name: "lock:k".into(), what };
+    script.table.notice(script.now, &notice);
+    script.passes(CLAIM / 10);
+    script.tick();
+    script.is_quiet();
+    script.passes(CLAIM);
+    script.tick();
+    assert!(script.sent.iter().any(|(id, _, request)| *id == 2 && request.action == AGAIN));
+    drop(outcomes);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::protocol::{Action, Grant, Mode, Place, Request};
+use super::protocol::{Action, Mode, Place, Request, ServerTime};
 use super::releasing::Releasing;
 use crate::clock::Moment;
 use crate::error::{Holder, LockError};
@@ -179,6 +179,13 @@ impl Waiting {
         self.step = Step::Pause { until: now.after(jittered(2 * MILLISECOND)) };
     }
 
+    /// The head of the queue looks when the claim in front may be over.
+    pub(super) fn is_next(&mut self, now: Moment, claim: Duration) {
+        if let Step::Queued | Step::Pause { .. } = self.step {
+            self.step = Step::Pause { until: now.after(claim + MILLISECOND) };
+        }
+    }
+
     /// It is now the first of this process, which makes sure that nothing was missed.
     pub(super) fn keep_asking(&mut self, now: Moment) {
         self.step = Step::Pause { until: now.after(self.interval()) };
@@ -198,9 +205,9 @@ impl Waiting {
     /// A pushed grant has no start of its own: this process may have slept over it. The server's clock tells how
     /// long after the last answer it was given, and that answer came after its request was sent. A thousandth
     /// allows for clocks of different speed.
-    pub(super) fn granted_since(&self, now: Moment, grant: &Grant) -> Option<Moment> {
+    pub(super) fn granted_since(&self, now: Moment, at: ServerTime) -> Option<Moment> {
         let (place, sent) = self.place?;
-        let later = Duration::from_micros(grant.at.0.checked_sub(place.at.0)?);
+        let later = Duration::from_micros(at.0.checked_sub(place.at.0)?);
         Some(sent.after(later.saturating_sub(later / 1000)).min(now))
     }
 

@@ -9,14 +9,14 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, PushInfo, PushKind, ServerError, Value};
 
 use super::protocol::{
-    Abilities, Action, Disconnected, Grant, Mode, Place, Refusal, Reply, Request, ServerTime,
+    Abilities, Action, Disconnected, Mode, Notice, Place, Refusal, Reply, Request, ServerTime, What,
 };
 use crate::error::Holder;
 use crate::token::{self, Token};
 
 /// What comes without being asked for.
 pub(crate) enum Pushed {
-    Grant(Grant),
+    Notice(Notice),
     /// These locks have changed, or, with `None`, any may have.
     Changed(Option<Vec<Arc<str>>>),
     /// The connection has ended.
@@ -327,7 +327,7 @@ fn refusal(error: &ServerError) -> Refusal {
 pub(super) fn read_push(push: &PushInfo) -> Option<Pushed> {
     match (&push.kind, push.data.as_slice()) {
         (PushKind::Disconnection, _) => Some(Pushed::Closed),
-        (PushKind::Message, [_, payload]) => read_grant(text(payload)?).map(Pushed::Grant),
+        (PushKind::Message, [_, payload]) => read_notice(text(payload)?).map(Pushed::Notice),
         (PushKind::Invalidate, [Value::Array(keys)]) => {
             Some(Pushed::Changed(Some(keys.iter().filter_map(text).map(Arc::from).collect())))
         }
@@ -343,15 +343,18 @@ fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// `token|fencing token|server time|lock`, as grant.lua publishes it.
-fn read_grant(text: &str) -> Option<Grant> {
-    let mut parts = text.splitn(4, '|');
-    Some(Grant {
-        token: Token::from_value(parts.next()?),
-        fence: parts.next()?.parse().ok()?,
-        at: ServerTime(parts.next()?.parse().ok()?),
-        name: parts.next()?.into(),
-    })
+/// `granted|token|fencing token|server time|lock` and the like, as grant.lua and release.lua publish it.
+fn read_notice(text: &str) -> Option<Notice> {
+    let mut parts = text.splitn(5, '|');
+    let (kind, token) = (parts.next()?, Token::from_value(parts.next()?));
+    let (first, second) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let what = match kind {
+        "granted" => What::Granted { fence: first, at: ServerTime(second) },
+        "next" => What::Next { claim: Duration::from_millis(first) },
+        "free" => What::LeftFree,
+        _ => return None,
+    };
+    Some(Notice { token, name: parts.next()?.into(), what })
 }
 
 /// Errors of a server that is starting, failing over or busy: the same request may succeed soon.

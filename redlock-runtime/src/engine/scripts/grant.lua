@@ -19,6 +19,14 @@ local CLAIM = 1000
 -- Dead waiters that one call clears away at most; the next call goes on.
 local MOST = 64
 
+-- Whoever is next from now on looks when the claim in front may be over: what it knew of the holder is out of date.
+local function tell_head(lasts)
+  local head = redis.call('ZRANGE', queue, 0, 0)[1]
+  if not head then return end
+  local its_token, _, its_inbox = string.match(head, '^([^|]*)|([^|]*)|(.*)$')
+  redis.pcall('PUBLISH', its_inbox, 'next|' .. its_token .. '|' .. lasts .. '|0|' .. lock)
+end
+
 -- The order of effects makes every prefix safe, should the server stop in the middle (out of memory, no
 -- permission): the waiter leaves the queue, then the lock has an expiry, then it is told.
 local function grant()
@@ -31,9 +39,11 @@ local function grant()
     end
     if redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] > 0 then
       local fence = next_fence()
-      redis.call('SET', lock, next_token, 'PX', math.min(tonumber(next_ttl), CLAIM))
+      local lasts = string.format('%.0f', math.min(tonumber(next_ttl), CLAIM))
+      redis.call('SET', lock, next_token, 'PX', lasts)
       local now = time()
-      redis.pcall('PUBLISH', next_inbox, next_token .. '|' .. fence .. '|' .. now .. '|' .. lock)
+      redis.pcall('PUBLISH', next_inbox, 'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. lock)
+      tell_head(lasts)
       return next_token
     end
   end

@@ -12,7 +12,7 @@ local function leave_free()
   local next_token, _, next_inbox = string.match(head, '^([^|]*)|([^|]*)|(.*)$')
   if redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] == 0 then return false end
   redis.call('DEL', lock)
-  redis.pcall('PUBLISH', next_inbox, next_token .. '|0|0|' .. lock)
+  redis.pcall('PUBLISH', next_inbox, 'free|' .. next_token .. '|0|0|' .. lock)
   return true
 end
 

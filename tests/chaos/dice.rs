@@ -1,0 +1,31 @@
+//! Random numbers that can be had again, by `SplitMix64`.
+
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From `from` to `to`, without `to`.
+    pub(crate) fn between(&mut self, from: u64, to: u64) -> u64 {
+        from + self.next() % (to - from)
+    }
+
+    pub(crate) fn index(&mut self, len: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(len).unwrap()).unwrap()
+    }
+
+    /// True so many times in a hundred.
+    pub(crate) fn percent(&mut self, times: u64) -> bool {
+        self.next() % 100 < times
+    }
+}

@@ -1,0 +1,108 @@
+//! Chaos: processes that take locks while they are frozen, killed, cut off and deceived; and a checker of what they
+//! did. It finds nothing with the scripts as they are, and what is wrong with each script that is broken on purpose.
+//!
+//! `CHAOS_SECONDS` makes it longer, `CHAOS_SEED` throws the same dice again.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
+
+mod checker;
+mod dice;
+mod driver;
+mod stranger;
+#[path = "../support/mod.rs"]
+mod support;
+mod worker;
+
+use std::env;
+use std::hash::{BuildHasher, RandomState};
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use checker::Verdict;
+use driver::Chaos;
+use support::{Job, RedisServer, Rewriter};
+
+#[test]
+#[ignore = "what a worker process runs"]
+fn worker() {
+    if let Some(job) = Job::of_this_process() {
+        worker::work(&job);
+    }
+}
+
+/// For whoever reads along.
+fn report(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn setting(name: &str, default: impl FnOnce() -> u64) -> u64 {
+    env::var(name).map_or_else(|_| default(), |text| text.parse().expect("a number"))
+}
+
+fn seed() -> u64 {
+    setting("CHAOS_SEED", || RandomState::new().hash_one(0))
+}
+
+#[test]
+fn at_most_one_is_inside_whatever_happens() {
+    let server = RedisServer::start();
+    let (lasts, seed) = (Duration::from_secs(setting("CHAOS_SECONDS", || 6)), seed());
+    report(&format!("chaos for {lasts:?}; again with CHAOS_SEED={seed}"));
+    let mut chaos = Chaos::new(&server, server.url(), seed);
+    chaos.run(lasts, |_| false);
+    let verdict = chaos.history.check();
+    report(&format!(
+        "{} violations; {} holds, {} foreign ones, {} writes, {} of them refused; {:?}",
+        verdict.violations.len(),
+        verdict.holds,
+        verdict.foreign,
+        verdict.writes,
+        verdict.refused,
+        chaos.deeds
+    ));
+    assert!(verdict.violations.is_empty(), "CHAOS_SEED={seed}: {:#?}", verdict.violations);
+    assert!(verdict.holds > 50 && verdict.writes > 50, "it tests nothing: {verdict:?}");
+    chaos.nothing_is_left();
+}
+
+/// With this in a script replaced by that, the checker finds `what` it looks for.
+fn is_found(pattern: &'static str, replacement: &'static str, what: impl Fn(&Verdict) -> bool) {
+    const LIMIT: Duration = Duration::from_mins(1);
+    let (server, seed, start) = (RedisServer::start(), seed(), Instant::now());
+    let rewriter = Rewriter::to(server.port(), pattern, replacement);
+    let mut chaos = Chaos::new(&server, rewriter.url(), seed);
+    chaos.run(LIMIT, |history| {
+        let is_whole = rewriter.rewritten() == 0 && history.holds.len() > 50;
+        is_whole || what(&history.check())
+    });
+    assert!(rewriter.rewritten() > 0, "no script contains {pattern:?} any more");
+    let verdict = chaos.history.check();
+    report(&format!(
+        "{replacement:?}: {} overlaps, {} fences, {} stale writes in {} holds after {:.1?}",
+        verdict.overlaps(),
+        verdict.fences(),
+        verdict.stale_writes(),
+        verdict.holds,
+        start.elapsed()
+    ));
+    assert!(what(&verdict), "CHAOS_SEED={seed}: not found within {LIMIT:?}: {verdict:?}");
+}
+
+#[test]
+fn a_release_that_does_not_compare_is_found() {
+    let (pattern, replacement) =
+        ("if redis.call('GET', lock) ~= token", "if redis.call('GET', lock) == nil  ");
+    is_found(pattern, replacement, |verdict| verdict.overlaps() > 0);
+}
+
+#[test]
+fn a_fencing_token_that_is_not_raised_is_found() {
+    is_found("return fence", "return '1'  ", |verdict| verdict.fences() > 0 && verdict.stale_writes() > 0);
+}
+
+/// A grant that claims to be from the far future was given, as far as the waiter can tell, when it was received.
+#[test]
+fn a_grant_that_is_counted_from_its_receipt_is_found() {
+    let (pattern, replacement) = (".. '|' .. now ..", "..'|9' .. now ..");
+    is_found(pattern, replacement, |verdict| verdict.overlaps() > 0);
+}

@@ -1,0 +1,67 @@
+//! A client of another kind: `SET NX PX` by hand, and a delete of what is its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use super::checker::Hold;
+use super::dice::Dice;
+use super::support::now;
+use super::worker::key;
+
+const TTL_MS: u64 = 400;
+
+pub(crate) struct Stranger {
+    ended: Arc<AtomicBool>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Stranger {
+    /// Comes and goes until its end, and tells what it held.
+    pub(crate) fn start(mut client: redis::Connection, keys: u64, seed: u64) -> (Self, Receiver<Hold>) {
+        let (tell, holds) = channel();
+        let ended = Arc::new(AtomicBool::new(false));
+        let end = Arc::clone(&ended);
+        let thread = thread::spawn(move || {
+            let mut dice = Dice::new(seed);
+            let mut visit = 0_u64;
+            while !end.load(Ordering::Relaxed) {
+                visit += 1;
+                let (number, value) = (dice.between(0, keys), format!("stranger-{visit}"));
+                let pause = Duration::from_micros(dice.between(0, 10_000));
+                if let Some(hold) = stay(&mut client, number, &value, pause) {
+                    let _ = tell.send(hold);
+                }
+                thread::sleep(Duration::from_micros(dice.between(100, 3000)));
+            }
+        });
+        (Self { ended, thread }, holds)
+    }
+
+    pub(crate) fn end(self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+    }
+}
+
+/// One visit; `None` when the lock was somebody else's, or the answer came too late.
+fn stay(client: &mut redis::Connection, number: u64, value: &str, pause: Duration) -> Option<Hold> {
+    const DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end";
+    let name = format!("lock:{}", key(number));
+    let asked = now();
+    let mut ask = redis::cmd("SET");
+    ask.arg(&name).arg(value).arg("NX").arg("PX").arg(TTL_MS).query::<Option<String>>(client).unwrap()?;
+    let entered = now();
+    // As our own leases: from before it was asked for, and somewhat shorter than it lasts.
+    let deadline = asked + TTL_MS * 990_000 - 2_000_000;
+    let hold = (entered < deadline).then(|| {
+        thread::sleep(pause);
+        let left = Some(now());
+        Hold { key: number, entered, seen: entered, deadline, left, ..Hold::default() }
+    });
+    let mut delete = redis::cmd("EVAL");
+    let _: () = delete.arg(DELETE).arg(1).arg(&name).arg(value).query(client).unwrap();
+    hold
+}

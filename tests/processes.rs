@@ -1,0 +1,401 @@
+//! Several real processes and one key: what a process costs the others that is killed, frozen or kept busy.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::cell::Cell;
+use std::env;
+use std::future::{Future, poll_fn};
+use std::io::Write;
+use std::pin::pin;
+use std::process::exit;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use redlocked::{LockError, LockManager, ReleaseOutcome};
+use support::{Job, LIMIT, RedisServer, Worker, between, eventually, listen, now, say};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MILLIS: u64 = 1000;
+const MINUTE: u64 = 60 * MILLIS;
+
+/// A figure for whoever reads along.
+fn report(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn in_ms(duration: Duration) -> String {
+    format!("{:.2} ms", duration.as_secs_f64() * 1e3)
+}
+
+// What a worker does ---------------------------------------------------------------------------------------
+
+#[test]
+#[ignore = "what a worker process runs"]
+fn worker() {
+    let Some(job) = Job::of_this_process() else {
+        return;
+    };
+    let (command, commands) = channel();
+    listen(move |line| drop(command.send(line)), || exit(0));
+    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    say("ready", &[]);
+    match job.task.as_str() {
+        "obedient" => obedient(&locks, &commands, Duration::from_millis(job.numbers[0])),
+        "greedy" => greedy(&locks, &commands),
+        "patient" => patient(&locks, commands, Duration::from_millis(job.numbers[0])),
+        "blocking" => blocking(&locks, &commands, Duration::from_millis(job.numbers[0])),
+        other => panic!("no task is called {other}"),
+    }
+}
+
+/// Takes the lock when told, and gives it back when told.
+fn obedient(locks: &LockManager, commands: &Receiver<String>, ttl: Duration) {
+    while commands.recv().unwrap() == "take" {
+        let guard = locks.lock("k").ttl(ttl).wait(LIMIT).acquire_blocking().unwrap();
+        let entered = now();
+        assert!(guard.is_held(), "nobody enters on a grant that is over");
+        say("entered", &[entered, guard.fencing_token()]);
+        assert_eq!(commands.recv().unwrap(), "give");
+        let left = now();
+        say("left", &[left, u64::from(guard.release_blocking().unwrap() == ReleaseOutcome::Released)]);
+    }
+}
+
+/// Takes the lock again and again, for a moment.
+fn greedy(locks: &LockManager, commands: &Receiver<String>) {
+    commands.recv().unwrap();
+    loop {
+        let guard = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+        say("entered", &[now(), guard.fencing_token()]);
+        thread::sleep(Duration::from_millis(1));
+        drop(guard);
+    }
+}
+
+/// Waits, with the lock, for a word from outside.
+fn patient(locks: &LockManager, commands: Receiver<String>, ttl: Duration) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (word, mut words) = tokio::sync::mpsc::unbounded_channel();
+    thread::spawn(move || commands.into_iter().for_each(|line| drop(word.send(line))));
+    loop {
+        let (inside, mut told) = (Cell::new(false), false);
+        let mut call = pin!(locks.lock("k").ttl(ttl).wait(LIMIT).run(async |_| {
+            inside.set(true);
+            words.recv().await.unwrap();
+            say("polled", &[]);
+        }));
+        let outcome = runtime.block_on(poll_fn(|cx| {
+            let outcome = call.as_mut().poll(cx);
+            // Only now nobody is in the middle of a poll of the body.
+            if inside.get() && !std::mem::replace(&mut told, inside.get()) {
+                say("inside", &[]);
+            }
+            outcome
+        }));
+        match outcome {
+            Ok(()) => say("done", &[]),
+            Err(LockError::Lost { .. }) => say("lost", &[]),
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+/// Keeps its only thread from doing anything else while it has the lock.
+fn blocking(locks: &LockManager, commands: &Receiver<String>, ttl: Duration) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let outcome = runtime.block_on(locks.lock("k").ttl(ttl).run(async |guard| {
+        say("inside", &[now()]);
+        thread::sleep(5 * ttl);
+        say("outside", &[now(), u64::from(guard.is_held())]);
+    }));
+    outcome.unwrap();
+    say("done", &[]);
+    let _ = commands.recv();
+}
+
+// What the test does ---------------------------------------------------------------------------------------
+
+fn start(server: &RedisServer, task: &str, number: u64) -> Worker {
+    let worker = Worker::start(task, &server.url(), &[number]);
+    worker.says("ready");
+    worker
+}
+
+fn waiters(server: &RedisServer) -> usize {
+    server.run("ZCARD lock:k%queue")
+}
+
+/// A worker that is in the queue on the server when this returns.
+fn queued(server: &RedisServer, ttl: u64) -> Worker {
+    let before = waiters(server);
+    let mut worker = start(server, "obedient", ttl);
+    worker.tell("take");
+    eventually("it is queued", || waiters(server) == before + 1);
+    worker
+}
+
+/// When it entered, and its fencing token.
+#[track_caller]
+fn entered(worker: &Worker) -> (u64, u64) {
+    let numbers = worker.says("entered");
+    (numbers[0], numbers[1])
+}
+
+/// When it left with the lock, which was its own until then.
+#[track_caller]
+fn leaves(worker: &mut Worker) -> u64 {
+    worker.tell("give");
+    let numbers = worker.says("left");
+    assert_eq!(numbers[1], 1, "it had the lock to the end");
+    numbers[0]
+}
+
+/// How many managers listen for their grants.
+fn listeners(server: &RedisServer) -> usize {
+    server.run::<Vec<String>>("PUBSUB CHANNELS lock:%inbox:*").len()
+}
+
+#[test]
+fn a_killed_holder_is_followed_when_its_ttl_has_passed() {
+    const TTL: u64 = 1500;
+    let server = RedisServer::start();
+    let mut holder = start(&server, "obedient", TTL);
+    holder.tell("take");
+    let (_, mut fence) = entered(&holder);
+    for _ in 0..3 {
+        // The next one is granted the lock by its expiry and holds it for its own ttl when it is killed in turn.
+        let next = queued(&server, TTL);
+        eventually("the lock is the holder's for its ttl", || server.run::<u64>("PTTL lock:k") > TTL - 300);
+        let killed = now();
+        holder.kill();
+        let (at, next_fence) = entered(&next);
+        let after = between(killed, at);
+        report(&format!("next holder {} after kill -9 of the holder; ttl {TTL} ms", in_ms(after)));
+        assert!(after <= Duration::from_millis(TTL) + SECOND, "not within its ttl: {after:?}");
+        assert!(after >= Duration::from_millis(TTL / 2), "it was held: {after:?}");
+        assert!(next_fence > fence);
+        (holder, fence) = (next, next_fence);
+    }
+}
+
+#[test]
+fn a_killed_waiter_costs_the_others_neither_its_claim_nor_its_ttl() {
+    let server = RedisServer::start();
+    for _ in 0..3 {
+        let mut holder = start(&server, "obedient", MINUTE);
+        holder.tell("take");
+        entered(&holder);
+        let mut head = queued(&server, MINUTE);
+        let mut second = queued(&server, MINUTE);
+        let mut third = queued(&server, MINUTE);
+        assert_eq!(listeners(&server), 4);
+        head.kill();
+        eventually("the server has noticed", || listeners(&server) == 3);
+        assert_eq!(waiters(&server), 3, "its place is still there");
+        let released = leaves(&mut holder);
+        let (at, _) = entered(&second);
+        let after = between(released, at);
+        report(&format!("next holder {} after the release; the head waiter was killed", in_ms(after)));
+        assert!(after < SECOND, "not its claim, not its ttl: {after:?}");
+        leaves(&mut second);
+        entered(&third);
+        leaves(&mut third);
+        for worker in [&mut holder, &mut second, &mut third] {
+            worker.dismiss();
+            worker.ends();
+        }
+        eventually("nobody listens, nothing is left", || listeners(&server) == 0 && server.keys().is_empty());
+    }
+}
+
+#[test]
+fn a_frozen_waiter_costs_the_others_one_claim_and_does_not_enter_on_its_old_grant() {
+    let server = RedisServer::start();
+    let mut holder = start(&server, "obedient", MINUTE);
+    holder.tell("take");
+    entered(&holder);
+    let mut frozen = queued(&server, MINUTE);
+    let mut next = queued(&server, MINUTE);
+    frozen.freeze();
+    let released = leaves(&mut holder);
+    let (next_entered, next_fence) = entered(&next);
+    let after = between(released, next_entered);
+    report(&format!(
+        "next holder {} after the release; the head waiter was stopped; claim 1 s",
+        in_ms(after)
+    ));
+    assert!(after >= SECOND / 2, "the head of the queue had its chance: {after:?}");
+    assert!(after < 10 * SECOND, "one claim, not one ttl: {after:?}");
+    // Its old grant is the first thing that it reads. It takes a new place in the queue instead of entering.
+    frozen.thaw();
+    eventually("it is queued again", || waiters(&server) == 1);
+    assert!(frozen.said().is_empty(), "it is not inside beside the other");
+    let next_left = leaves(&mut next);
+    let (at, fence) = entered(&frozen);
+    assert!(at >= next_left && fence > next_fence, "{at} {next_left}, {fence} {next_fence}");
+    leaves(&mut frozen);
+}
+
+#[test]
+fn the_body_of_a_holder_that_was_frozen_past_its_lease_is_not_polled_again() {
+    let server = RedisServer::start();
+    let mut holder = start(&server, "patient", 500);
+    holder.says("inside");
+    // To see that the word gets through when nothing is wrong.
+    holder.tell("word");
+    holder.says("polled");
+    holder.says("done");
+    holder.says("inside");
+    holder.freeze();
+    // The word makes its body ready while it is frozen: there is something to poll it for.
+    holder.tell("word");
+    let mut other = start(&server, "obedient", MINUTE);
+    other.tell("take");
+    entered(&other);
+    assert!(holder.said().is_empty(), "it is frozen");
+    holder.thaw();
+    holder.says("lost");
+    assert!(holder.said().is_empty());
+    leaves(&mut other);
+    // The word is there still, for its next body.
+    holder.says("polled");
+}
+
+#[test]
+fn a_holder_that_blocks_its_runtime_keeps_its_lock() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let holder = start(&server, "blocking", MILLIS);
+    let inside = holder.says("inside")[0];
+    let mut refused = 0;
+    let free_from = loop {
+        let asked = now();
+        match locks.lock("k").acquire_blocking() {
+            Ok(_) => break now(),
+            Err(LockError::Busy { .. }) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+        assert!(between(inside, asked) < LIMIT, "it never comes out");
+        thread::sleep(Duration::from_millis(5));
+    };
+    let outside = holder.says("outside");
+    report(&format!("{refused} times busy while the holder slept for {:.1?}", between(inside, outside[0])));
+    assert!(outside[0] <= free_from, "free {:?} too soon", between(free_from, outside[0]));
+    assert_eq!(outside[1], 1, "the holder knows that it has it");
+    assert!(refused > 10, "{refused}");
+    holder.says("done");
+}
+
+#[test]
+fn processes_are_served_in_the_order_of_their_arrival() {
+    let server = RedisServer::start();
+    let mut holder = start(&server, "obedient", MINUTE);
+    holder.tell("take");
+    let (_, mut fence) = entered(&holder);
+    let line: Vec<Worker> = (0..10).map(|_| queued(&server, MINUTE)).collect();
+    let mut left = leaves(&mut holder);
+    for mut worker in line {
+        let (at, next_fence) = entered(&worker);
+        assert!(at >= left && next_fence > fence);
+        assert!(between(left, at) < SECOND, "the grant went to another first");
+        fence = next_fence;
+        left = leaves(&mut worker);
+    }
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+/// A number from the environment, for longer runs by hand.
+fn setting(name: &str, default: u32) -> u32 {
+    env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// `FAIRNESS_PROCESSES` and `FAIRNESS_SECONDS` make it larger and longer.
+#[test]
+fn no_process_gets_more_than_its_share() {
+    let processes = setting("FAIRNESS_PROCESSES", 20);
+    let lasts = SECOND * setting("FAIRNESS_SECONDS", 3);
+    let server = RedisServer::start();
+    let mut workers: Vec<Worker> = (0..processes).map(|_| start(&server, "greedy", 0)).collect();
+    for worker in &mut workers {
+        worker.tell("go");
+    }
+    // From when all of them are in the race.
+    let mut entries: Vec<Vec<(u64, u64)>> = workers.iter().map(|worker| vec![entered(worker)]).collect();
+    let from = now();
+    thread::sleep(lasts);
+    let to = now();
+    for (worker, entries) in workers.iter_mut().zip(&mut entries) {
+        worker.kill();
+        entries.extend(worker.last_words().iter().map(|line| (line.numbers[0], line.numbers[1])));
+        entries.retain(|(at, _)| (from..to).contains(at));
+    }
+    let counts: Vec<u32> = entries.iter().map(|entries| u32::try_from(entries.len()).unwrap()).collect();
+    let mean = f64::from(counts.iter().sum::<u32>()) / f64::from(processes);
+    let (fewest, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+    report(&format!("{processes} processes, {lasts:?}: {fewest} to {most} acquisitions, mean {mean:.1}"));
+    // One turn more or less is where the run was cut off.
+    let margin = (mean * 0.05).max(2.0);
+    assert!(
+        mean > 10.0 && f64::from(*most) <= mean + margin && f64::from(*fewest) >= mean - margin,
+        "{counts:?}"
+    );
+    // Grants go round: in the order of the fencing tokens, nobody comes twice while another waits for its turn.
+    let mut grants: Vec<(u64, usize)> = Vec::new();
+    for (number, entries) in entries.iter().enumerate() {
+        assert!(entries.is_sorted(), "its own fencing tokens grow with the time");
+        grants.extend(entries.iter().map(|&(_, fence)| (fence, number)));
+    }
+    grants.sort_unstable();
+    let round = usize::try_from(processes).unwrap() - 1;
+    let in_turn = grants.windows(round.max(1)).filter(|window| {
+        let latest = window[window.len() - 1].1;
+        window[..window.len() - 1].iter().all(|&(_, number)| number != latest)
+    });
+    let (in_turn, all) = (in_turn.count(), grants.len() + 1 - round);
+    report(&format!("{in_turn} of {all} grants in turn"));
+    assert!(in_turn * 2 > all, "{in_turn} of {all} grants in turn");
+}
+
+/// How long the last of a line waits when the one in front of it, `in_front` places behind the holder, gets stuck or
+/// dies: one claim (1 s), or one ttl. The line before them drains at once.
+fn last_of_a_line(in_front: usize, ttl: u64, kill: bool) -> Duration {
+    let server = RedisServer::start();
+    let mut holder = start(&server, "obedient", MINUTE);
+    holder.tell("take");
+    entered(&holder);
+    let mut front: Vec<Worker> = (0..in_front).map(|_| queued(&server, MINUTE)).collect();
+    let mut stuck = queued(&server, ttl);
+    let last = queued(&server, MINUTE);
+    if !kill {
+        stuck.freeze();
+    }
+    let mut left = leaves(&mut holder);
+    for worker in &mut front {
+        entered(worker);
+        left = leaves(worker);
+    }
+    if kill {
+        entered(&stuck);
+        left = now();
+        stuck.kill();
+    }
+    between(left, entered(&last).0)
+}
+
+#[test]
+fn a_stuck_or_killed_one_costs_the_last_of_a_line_no_more_than_its_claim_or_ttl() {
+    // In front, ttl, killed; and the longest that the last one may wait, with half a second for a slow machine.
+    for (in_front, ttl, kill, most) in
+        [(0, 200, true, 700), (12, MINUTE, false, 1500), (12, 1000, true, 1500)]
+    {
+        let waited = last_of_a_line(in_front, ttl, kill);
+        report(&format!(
+            "last of a line: {} with {in_front} in front, ttl {ttl} ms, killed: {kill}",
+            in_ms(waited)
+        ));
+        assert!(waited <= Duration::from_millis(most), "{waited:?} with {in_front} in front, ttl {ttl} ms");
+    }
+}
