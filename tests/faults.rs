@@ -242,7 +242,7 @@ fn a_wrong_password_and_a_bad_address_say_so() {
         let outcome = LockManager::connect_blocking(&url).map(drop);
         assert_unavailable(&outcome);
         let text = outcome.unwrap_err().to_string();
-        assert!(text.contains("assword") || text.contains("NOAUTH"), "{text}");
+        assert!(text.contains("password"), "{text}");
         assert!(!text.contains("wrong@"), "{text}");
 
         // Started without waiting, the same comes out of the first lock, however long it would wait.
@@ -251,11 +251,20 @@ fn a_wrong_password_and_a_bad_address_say_so() {
         assert_unavailable(&lazy.lock("k").wait(LIMIT).acquire_blocking());
         assert!(start.elapsed() < LIMIT / 2);
     }
-    for url in ["", "nonsense", "ftp://127.0.0.1/", "redis://:secret@127.0.0.1:port/", "redis+cluster://a,b"]
-    {
+    let addresses = [
+        ("", "redis://"),
+        ("nonsense", "redis://"),
+        ("ftp://127.0.0.1/", "memory://"),
+        ("redis://:secret@127.0.0.1:port/", "redis://host"),
+        ("redis+cluster://a,b", "Cluster"),
+        ("rediss://127.0.0.1/", "TLS"),
+        ("redis://:secret@127.0.0.1/,redis://127.0.0.2/", "several"),
+    ];
+    for (url, why) in addresses {
         let outcome = LockManager::connect_blocking(url).map(drop);
         assert!(matches!(outcome, Err(LockError::InvalidUrl { .. })), "{url}: {outcome:?}");
-        assert!(!outcome.unwrap_err().to_string().contains("secret"));
+        let text = outcome.unwrap_err().to_string();
+        assert!(text.contains(why) && !text.contains("secret"), "{text}");
     }
     let nobody = LockManager::connect_blocking("redis://127.0.0.1:1/").map(drop);
     assert_unavailable(&nobody);

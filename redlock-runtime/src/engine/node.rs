@@ -41,10 +41,14 @@ pub(crate) struct RedisNode {
 impl RedisNode {
     pub(crate) fn parse(url: &str, settings: &NodeSettings) -> Result<Self, LockError> {
         let NodeSettings { prefix, instance, foreign_clients, allow_eviction } = settings;
-        let info = url.into_connection_info().map_err(|error| LockError::InvalidUrl {
+        let refused = |reason: &str| LockError::InvalidUrl {
             url: without_credentials(url).into(),
-            reason: error.to_string().into(),
-        })?;
+            reason: reason.into(),
+        };
+        if let Some(reason) = not_supported(url) {
+            return Err(refused(reason));
+        }
+        let info = url.into_connection_info().map_err(|_| refused("it is not like redis://host:6379/"))?;
         // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
         let tcp = TcpSettings::default().set_nodelay(true);
         let settings = info
@@ -136,8 +140,13 @@ impl RedisNode {
             Some(code) => !is_passing(code),
             None => matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig),
         };
+        let words = match error.code() {
+            Some("NOAUTH") => "it wants a password (NOAUTH): redis://:password@host/".to_owned(),
+            Some("WRONGPASS") => "user or password is wrong (WRONGPASS)".to_owned(),
+            _ => error.to_string(),
+        };
         Disconnected {
-            reason: format!("cannot connect to Redis at {}: {error}", self.info.addr()).into(),
+            reason: format!("cannot connect to Redis at {}: {words}", self.info.addr()).into(),
             turned_away,
         }
     }
@@ -182,6 +191,20 @@ fn evicts(memory: &str) -> Option<&str> {
     let value = |name: &str| memory.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let policy = value("maxmemory_policy:")?;
     (value("maxmemory:")? != "0" && policy != "noeviction").then_some(policy)
+}
+
+/// What is wrong with an address that other tools may understand.
+fn not_supported(url: &str) -> Option<&'static str> {
+    let (scheme, _) = url.split_once("://").unwrap_or_default();
+    match scheme {
+        _ if url.contains("://") && url.matches("://").count() > 1 => {
+            Some("several servers are not supported yet")
+        }
+        "redis" | "redis+unix" | "unix" | "valkey" | "valkey+unix" => None,
+        "rediss" | "valkeys" => Some("TLS is not supported yet"),
+        "redis+sentinel" | "redis+cluster" => Some("Sentinel and Cluster are not supported yet"),
+        _ => Some("it starts with none of redis://, redis+unix:// and memory://"),
+    }
 }
 
 /// `redis://user:secret@host/` without the part that must not be shown.
