@@ -32,7 +32,7 @@ impl Shop {
     }
 
     /// Answers the value of the lock's key while the body runs.
-    #[distributed_lock(key = "stock:{sku}", ttl = "10s", wait = "250ms", manager = self.locks)]
+    #[distributed_lock(key = "stock:{sku}", ttl = "10s", wait = "500ms", manager = self.locks)]
     async fn purchase(&self, sku: &str, quantity: u32) -> Result<Option<String>, ShopError> {
         match quantity {
             0 => return Err(ShopError::SoldOut),
@@ -45,7 +45,7 @@ impl Shop {
         Ok(self.server.run(&format!("GET lock:stock:{sku}")))
     }
 
-    #[distributed_lock(key = "stock:{sku}", wait = "250ms", manager = self.locks)]
+    #[distributed_lock(key = "stock:{sku}", wait = "500ms", manager = self.locks)]
     fn count(&self, sku: &str) -> Result<Option<String>, ShopError> {
         Ok(self.server.run(&format!("GET lock:stock:{sku}")))
     }
@@ -72,7 +72,7 @@ async fn another_client_on_the_key_makes_the_call_time_out() {
     let _: String = shop.server.run("SET lock:stock:42 x NX PX 60000");
     let start = Instant::now();
     let outcome = shop.purchase("42", 7).await;
-    assert!(start.elapsed() >= Duration::from_millis(250));
+    assert!(start.elapsed() >= Duration::from_millis(500));
     let Err(ShopError::Lock(error @ LockError::TimedOut { .. })) = outcome else { panic!("{outcome:?}") };
     assert!(error.to_string().contains("`stock:42`"), "{error}");
     let outcome = shop.count("42");

@@ -31,8 +31,8 @@ fn a_hand_written_set_nx_excludes_us_and_we_it() {
     let taken: Option<String> = server.run("SET lock:k x NX PX 60000");
     assert_eq!(taken.as_deref(), Some("OK"));
     let start = Instant::now();
-    let error = locks.lock("k").wait(SECOND / 4).acquire_blocking().unwrap_err();
-    assert!(start.elapsed() >= SECOND / 4);
+    let error = locks.lock("k").wait(SECOND / 2).acquire_blocking().unwrap_err();
+    assert!(start.elapsed() >= SECOND / 2);
     assert!(matches!(&error, LockError::TimedOut { key, .. } if &**key == "k"), "{error:?}");
     assert!(error.to_string().contains("a client of another kind"), "{error}");
 
@@ -225,7 +225,7 @@ fn a_server_that_refuses_for_a_while_is_asked_again() {
     let server = RedisServer::start();
     let locks = connect(&server);
     let _: String = server.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-    let outcome = locks.lock("k").wait(SECOND / 10).acquire_blocking();
+    let outcome = locks.lock("k").wait(SECOND / 2).acquire_blocking();
     assert_unavailable(&outcome);
     assert!(outcome.unwrap_err().to_string().contains("READONLY"));
     let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));
@@ -456,15 +456,14 @@ fn many_waiters_of_one_process_cost_no_more_than_one() {
     let _: String = server.run("CONFIG RESETSTAT");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let calls: Vec<_> =
-            (0..200).map(|_| tokio::spawn(locks.lock("k").wait(SECOND / 2).acquire())).collect();
+        let calls: Vec<_> = (0..200).map(|_| tokio::spawn(locks.lock("k").wait(SECOND).acquire())).collect();
         for call in calls {
             assert!(call.await.unwrap().unwrap_err().is_busy());
         }
     });
     let asked = server.client_commands();
     // Each asks once and leaves the queue once; one of them makes sure that nothing was missed.
-    assert!((200..440).contains(&asked), "{asked} requests by 200 waiters in half a second");
+    assert!((200..440).contains(&asked), "{asked} requests by 200 waiters in a second");
 }
 
 #[test]

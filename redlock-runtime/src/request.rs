@@ -133,7 +133,7 @@ impl LockRequest {
     /// # use std::time::Duration;
     /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://wait-example")?;
     /// let _held = locks.lock("report").acquire_blocking()?;
-    /// let error = locks.lock("report").wait(Duration::from_millis(20)).acquire_blocking().unwrap_err();
+    /// let error = locks.lock("report").wait(Duration::from_millis(200)).acquire_blocking().unwrap_err();
     /// assert!(error.is_busy());
     /// # Ok(())
     /// # }
