@@ -80,13 +80,13 @@ impl RedisServer {
     }
 
     fn launch(password: Option<&'static str>) -> Self {
-        let directory = std::env::temp_dir().join(unique("redlocked-test"));
-        fs::create_dir_all(&directory).unwrap();
         // Another process may take the port between our look and the server's bind: then try another one.
         for _ in 0..50 {
+            let directory = std::env::temp_dir().join(unique("redlocked-test"));
+            fs::create_dir_all(&directory).unwrap();
             let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
             let process = spawn(port, password, &directory);
-            let mut server = Self { process, port, password, directory: directory.clone() };
+            let mut server = Self { process, port, password, directory };
             if server.is_up() {
                 return server;
             }
