@@ -184,7 +184,10 @@ impl Table {
     /// Does what is due.
     pub(super) fn tick(&mut self, now: Moment) {
         while let Some(id) = self.timers.pop(now) {
-            self.fail_errand(id, &"the server gave no answer in time".into());
+            if self.errands.contains_key(&id) {
+                self.fail_errand(id, &"the server gave no answer in time".into());
+                continue;
+            }
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) => {
                     if waiting.gives_up(now) {

@@ -1,6 +1,5 @@
 -- Gives up a lock that is this token's: to the longest waiter, or to nobody; never touches anybody else's.
--- Also gives up this token's place in the queue. Behind free.lua and
--- grant.lua.
+-- Also gives up this token's place in the queue. Behind free.lua and grant.lua.
 -- ARGV[4] '1': clients of another kind use the lock too. They know nothing of its queue, and would never find it
 -- free as long as somebody waits: so one release in 128, by the clock of fencing tokens, leaves it free for a
 -- moment and has the head of the queue ask again.
