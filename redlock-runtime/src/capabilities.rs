@@ -20,8 +20,8 @@ pub struct Capabilities(pub(crate) Abilities);
 
 impl Capabilities {
     /// A free lock is passed straight to its longest waiter. Without that (no RESP3, no permission for `SUBSCRIBE`,
-    /// `PUBLISH` or `PUBSUB`) the first waiter of each process asks again about every 50 ms, and there is no order
-    /// among processes.
+    /// `PUBLISH` or `PUBSUB`) there is no order among processes: the first waiter of each is woken when the lock
+    /// becomes free, and asks; where the server does not [watch](Self::watches) either, it asks about every 50 ms.
     ///
     /// # Examples
     ///
@@ -38,8 +38,10 @@ impl Capabilities {
         self.0.hands_off
     }
 
-    /// A lock that was deleted or overwritten is known to be lost within a round trip, if it was held for longer than
-    /// 100 ms. Without that (no RESP3, no permission for `CLIENT TRACKING`) it shows at the next renewal.
+    /// The server tells of changes (client-side caching). A lock that was deleted or overwritten is known to be lost
+    /// within a round trip, if it was held for longer than 100 ms; who waits for a client of another kind learns of its
+    /// release. Without that (no RESP3, no permission for `CLIENT TRACKING` and `CLIENT CACHING`) a loss shows at the
+    /// next renewal, and who waits for such a client asks about every 50 ms.
     ///
     /// # Examples
     ///

@@ -11,14 +11,19 @@ pub(crate) fn connected(abilities: Abilities) {
     {
         if !abilities.hands_off {
             tracing::warn!(
-                "this Redis cannot hand locks over (no RESP3, or SUBSCRIBE, PUBLISH or PUBSUB is forbidden): waiters \
-                 ask again about every 50 ms"
+                "this Redis cannot hand locks over (no RESP3, or SUBSCRIBE, PUBLISH or PUBSUB is forbidden): there is \
+                 no order among processes, and {}",
+                if abilities.watches {
+                    "a release wakes one waiter of each"
+                } else {
+                    "waiters ask about every 50 ms"
+                }
             );
         }
         if !abilities.watches {
             tracing::warn!(
-                "this Redis does not tell of stolen locks (no RESP3, or CLIENT TRACKING is forbidden): a loss shows \
-                 at the next renewal"
+                "this Redis does not tell of changes (no RESP3, or CLIENT TRACKING or CLIENT CACHING is forbidden): a \
+                 stolen lock shows at the next renewal"
             );
         }
     }

@@ -248,7 +248,7 @@ impl Driver {
                 report::broke(&reason);
                 self.table.disconnected(reason);
             }
-            News::Changed(names) => self.table.changed(names.as_deref()),
+            News::Changed(names) => self.table.changed(now, names.as_deref()),
             News::Notice(notice) => self.table.notice(now, &notice),
             News::Replies { sent, replies } => {
                 for (id, request, reply) in replies {

@@ -102,6 +102,7 @@ impl RedisNode {
     /// Finds out what the server and its access rules allow. What they do not is done without, but for two things:
     /// a replica, which is no place for a lock, and a server that may throw locks away.
     async fn probe(&self, connection: &mut MultiplexedConnection) -> Result<Abilities, Disconnected> {
+        let watches = tells_of_changes(connection).await;
         if let Ok(Value::Array(role)) = redis::cmd("ROLE").query_async(connection).await
             && !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
         {
@@ -121,10 +122,6 @@ impl RedisNode {
             return Err(Disconnected { reason: reason.into(), turned_away: true });
         }
         let hands_off = listens(connection, &self.inbox).await;
-        // Told of what others do to the keys that we name, and of nothing else.
-        let mut tracking = redis::cmd("CLIENT");
-        tracking.arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
-        let watches = tracking.exec_async(connection).await.is_ok();
         Ok(Abilities { hands_off, watches })
     }
 
@@ -171,6 +168,16 @@ async fn open(
 
 fn speaks_no_resp3(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::RESP3NotSupported)
+}
+
+/// Asks to be told of what others do to the keys that we name, and of nothing else.
+async fn tells_of_changes(connection: &mut MultiplexedConnection) -> bool {
+    let mut tracking = redis::cmd("CLIENT");
+    tracking.arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
+    // Names the keys of whatever command is next.
+    let mut caching = redis::cmd("CLIENT");
+    caching.arg("CACHING").arg("YES");
+    tracking.exec_async(connection).await.is_ok() && caching.exec_async(connection).await.is_ok()
 }
 
 /// Subscribes to the inbox, and tries from inside a script what a grant needs: that the inbox is seen to be

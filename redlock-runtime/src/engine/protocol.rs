@@ -66,6 +66,8 @@ pub(crate) enum Reply {
     Done,
     /// Renew, watch, release: it is not this token's.
     NotMine,
+    /// Watch: it is nobody's.
+    Nobodys,
     /// Inspect, force release: what was found.
     Found(Option<Found>),
     /// List: some names, and where to go on; zero at the end.

@@ -8,7 +8,7 @@ use super::protocol::{Action, CLAIM, Mode, Notice, Refusal, Reply, Request, Serv
 use super::queue::Turn;
 use super::releasing::{self, Releasing};
 use super::table::{Attempt, Table};
-use super::waiting::{Ask, Waiting};
+use super::waiting::{Ask, Step, Waiting};
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::lease::{Lease, safe_until};
@@ -19,6 +19,10 @@ impl Table {
     pub(super) fn reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
         match self.attempts.get_mut(&id) {
             Some(Attempt::Waiting(waiting)) if waiting.token == request.token => {
+                if request.action == Action::Watch {
+                    self.looked(now, id, &reply);
+                    return;
+                }
                 self.acquire_reply(now, id, sent, request.action, reply);
             }
             Some(Attempt::Held(_)) => self.renew_reply(now, id, sent, request, &reply),
@@ -58,9 +62,12 @@ impl Table {
             }
             Reply::Busy { holder, place } => {
                 let first = self.queues.first(&waiting.ask.name) == Some(id);
-                waiting.busy(now, sent, holder, place, first);
+                let watches = waiting.busy(now, sent, holder, place, first, self.abilities.watches);
                 if waiting.is_queued() {
                     self.queued.insert(waiting.token.clone(), id);
+                }
+                if watches && self.connected {
+                    self.outbox.push((id, waiting.request(Action::Watch)));
                 }
                 self.schedule(id);
             }
@@ -75,7 +82,7 @@ impl Table {
                 self.fail(now, id, error);
             }
             // No node answers an acquire like this.
-            Reply::Done | Reply::NotMine | Reply::Found(_) | Reply::Page { .. } => {}
+            Reply::Done | Reply::NotMine | Reply::Nobodys | Reply::Found(_) | Reply::Page { .. } => {}
         }
     }
 
@@ -139,14 +146,41 @@ impl Table {
         self.enter(now, id, waiting, lease, |ask, token, lease| Held::handed_over(ask, token, lease, since));
     }
 
-    /// Somebody else has touched these locks, or all: a hint, which leads to a compare.
-    pub(super) fn changed(&mut self, names: Option<&[Arc<str>]>) {
+    /// Somebody else has touched these locks, or all: a hint. Who holds one compares, who is first in line asks.
+    pub(super) fn changed(&mut self, now: Moment, names: Option<&[Arc<str>]>) {
         let ids = match names {
-            Some(names) => names.iter().filter_map(|name| self.queues.holder(name)).collect(),
+            Some(names) => {
+                let ids = names.iter().flat_map(|name| [self.queues.holder(name), self.queues.first(name)]);
+                ids.flatten().collect()
+            }
             None => self.ids(),
         };
         for id in ids {
             self.watch(id);
+            self.look(now, id);
+        }
+    }
+
+    /// What the node says of the lock that a waiter watches from now on: it may have become free just before.
+    fn looked(&mut self, now: Moment, id: Id, reply: &Reply) {
+        match reply {
+            Reply::Nobodys | Reply::Done => self.look(now, id),
+            Reply::Refused(_) => {
+                if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) {
+                    waiting.cannot_watch(now);
+                    self.schedule(id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A waiter that would ask sooner or later does it now.
+    fn look(&mut self, now: Moment, id: Id) {
+        if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
+            && let Step::Pause { .. } = waiting.step
+        {
+            self.ask(now, id);
         }
     }
 
@@ -231,7 +265,7 @@ impl Table {
                     self.lost(now, id, true);
                 }
             }
-            (Action::Renew | Action::Watch, Reply::NotMine) => self.lost(now, id, false),
+            (Action::Renew | Action::Watch, Reply::NotMine | Reply::Nobodys) => self.lost(now, id, false),
             (Action::Renew, Reply::Refused(Refusal::Unloaded)) => self.renew(now, id),
             (Action::Renew, Reply::Refused(_)) => {
                 held.retry(now);

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::Id;
 use super::protocol::{
-    Abilities, Action, CLAIM, Disconnected, Mode, Notice, Place, Reply, Request, ServerTime, What,
+    Abilities, Action, CLAIM, Disconnected, Mode, Notice, Place, Refusal, Reply, Request, ServerTime, What,
 };
 use super::table::Table;
 use super::waiting::Ask;
@@ -35,9 +35,13 @@ struct Script {
 
 impl Script {
     fn connected() -> Self {
+        Self::with(Abilities { hands_off: true, watches: false })
+    }
+
+    fn with(abilities: Abilities) -> Self {
         let now = Moment::now();
         let mut table = Table::new(SECOND);
-        table.connected(now, Abilities { hands_off: true, watches: false });
+        table.connected(now, abilities);
         Self { table, start: now, now, sent: Vec::new() }
     }
 
@@ -355,4 +359,63 @@ fn the_new_head_looks_when_the_claim_in_front_is_over() {
     script.tick();
     assert!(script.sent.iter().any(|(id, _, request)| *id == 2 && request.action == AGAIN));
     drop(outcomes);
+}
+
+/// The node tells of a change of the lock.
+fn changes(script: &mut Script) {
+    script.table.changed(script.now, Some(&["lock:k".into()]));
+    script.send();
+}
+
+#[test]
+fn without_hand_off_a_change_wakes_the_first_in_line() {
+    let mut script = Script::with(Abilities { hands_off: false, watches: true });
+    let outcomes = [script.acquires(1, None), script.acquires(2, None)];
+    let busy =
+        || Reply::Busy { holder: Holder { name: Some("host:1".into()), free_in: Some(TTL) }, place: None };
+    script.answers(JOIN, busy());
+    script.answers(Action::Watch, Reply::NotMine);
+    script.is_quiet();
+    script.passes(SECOND / 5);
+    script.tick();
+    script.is_quiet();
+    changes(&mut script);
+    assert!(matches!(script.sent.as_slice(), [(1, ..)]), "the first asks, and it alone");
+    script.answers(JOIN, busy());
+    // It became free before the node began to watch.
+    script.answers(Action::Watch, Reply::Nobodys);
+    script.answers(JOIN, Reply::Held { fence: 1 });
+    drop(outcomes);
+}
+
+#[test]
+fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
+    let mut script = Script::with(Abilities { hands_off: true, watches: true });
+    let foreign = |in_front| Reply::Busy {
+        holder: Holder { name: None, free_in: None },
+        place: Some(Place { in_front, at: ServerTime(SERVER_START) }),
+    };
+    let outcome = script.acquires(1, None);
+    script.answers(JOIN, foreign(1));
+    script.is_quiet();
+    script.passes(SECOND);
+    script.tick();
+    script.answers(AGAIN, foreign(0));
+    script.answers(Action::Watch, Reply::NotMine);
+    changes(&mut script);
+    script.answers(AGAIN, Reply::Held { fence: 1 });
+    drop(outcome);
+}
+
+#[test]
+fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
+    let mut script = Script::with(Abilities { hands_off: false, watches: true });
+    let outcome = script.acquires(1, None);
+    script.answers(JOIN, Reply::Busy { holder: Holder { name: None, free_in: None }, place: None });
+    script.answers(Action::Watch, Reply::Refused(Refusal::Never("NOPERM".into())));
+    script.is_quiet();
+    script.passes(SECOND / 10);
+    script.tick();
+    assert_eq!(script.sent.len(), 1);
+    drop(outcome);
 }

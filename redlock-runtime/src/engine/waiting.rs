@@ -85,6 +85,8 @@ pub(super) struct Waiting {
     pub(super) ask_again: bool,
     /// Its place in the queue on the server, and when what told it was sent.
     place: Option<(Place, Moment)>,
+    /// The server tells when the lock is no longer its holder's.
+    watches: bool,
 }
 
 impl Waiting {
@@ -97,6 +99,7 @@ impl Waiting {
             unanswered: false,
             ask_again: false,
             place: None,
+            watches: false,
         }
     }
 
@@ -128,6 +131,7 @@ impl Waiting {
         self.step = Step::Asking { sent: now };
         self.unanswered = true;
         self.ask_again = false;
+        self.watches = false;
     }
 
     pub(super) fn unanswered_for(&self, now: Moment, limit: Duration) -> bool {
@@ -149,7 +153,8 @@ impl Waiting {
     }
 
     /// Somebody has it. The first of this process asks again when the lock expires, or sooner, at a jittered
-    /// interval; the others wait to be told, or for their turn to be first.
+    /// interval; the others wait to be told, or for their turn to be first. `can_watch`: the server would tell the
+    /// first of this process when the lock changes. True when it should.
     pub(super) fn busy(
         &mut self,
         now: Moment,
@@ -157,11 +162,16 @@ impl Waiting {
         holder: Holder,
         place: Option<Place>,
         first: bool,
-    ) {
+        can_watch: bool,
+    ) -> bool {
         self.unanswered = false;
         self.place = place.map(|place| (place, sent));
         let free_in = holder.free_in;
         self.seen = Seen::Busy(holder);
+        // Where a release wakes nobody: without a queue, or when the holder is of another kind. In a queue the head
+        // alone looks.
+        let wakes_nobody = place.is_none_or(|place| place.in_front == 0 && self.behind_a_foreign_holder());
+        self.watches = first && can_watch && wakes_nobody;
         self.step = match (first, place) {
             (true, _) if self.ask_again && place.is_none() => Step::Pause { until: now },
             (true, _) => {
@@ -172,6 +182,7 @@ impl Waiting {
             (false, Some(_)) => Step::Queued,
             (false, None) => Step::Turn,
         };
+        self.watches && matches!(self.step, Step::Pause { .. })
     }
 
     /// The lock is free for clients that know nothing of the queue; after that, it is our turn.
@@ -186,15 +197,28 @@ impl Waiting {
         }
     }
 
+    /// The server does not tell of changes after all.
+    pub(super) fn cannot_watch(&mut self, now: Moment) {
+        self.watches = false;
+        if let Step::Pause { .. } = self.step {
+            self.keep_asking(now);
+        }
+    }
+
     /// It is now the first of this process, which makes sure that nothing was missed.
     pub(super) fn keep_asking(&mut self, now: Moment) {
         self.step = Step::Pause { until: now.after(self.interval()) };
     }
 
+    fn behind_a_foreign_holder(&self) -> bool {
+        matches!(&self.seen, Seen::Busy(holder) if holder.name().is_none())
+    }
+
     fn interval(&self) -> Duration {
         jittered(match self.place {
+            _ if self.watches => ASK_AGAIN_QUEUED,
             // A client of another kind releases without telling.
-            Some(_) if matches!(&self.seen, Seen::Busy(holder) if holder.name().is_none()) => ASK_AGAIN_AFTER,
+            Some((place, _)) if place.in_front == 0 && self.behind_a_foreign_holder() => ASK_AGAIN_AFTER,
             Some((place, _)) => (ASK_AGAIN_QUEUED * (2 + place.in_front.min(100)) / 2).min(ASK_AGAIN_AT_LAST),
             None => ASK_AGAIN_AFTER,
         })

@@ -161,7 +161,8 @@ impl Asked {
             }
             (Self::Watch(token), Some(_)) => match values.next() {
                 Some(Value::BulkString(value)) if value == token.value().as_bytes() => Reply::Done,
-                Some(Value::BulkString(_) | Value::Nil) => Reply::NotMine,
+                Some(Value::BulkString(_)) => Reply::NotMine,
+                Some(Value::Nil) => Reply::Nobodys,
                 Some(Value::ServerError(error)) => Reply::Refused(refusal(&error)),
                 other => nonsense(&other.unwrap_or(Value::Nil)),
             },
