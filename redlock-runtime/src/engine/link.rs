@@ -99,7 +99,7 @@ impl Link {
             return;
         };
         let mut replies = match &mut connection.kind {
-            Kind::Redis(connection) => connection.submit(requests.iter().map(|(_, request)| request)),
+            Kind::Redis(connection) => connection.submit(&requests),
             Kind::Memory { node, inbox } => {
                 let execute = |(_, request): &(Id, Request)| node.execute(request, inbox, Moment::now());
                 let replies = requests.iter().map(execute).collect();

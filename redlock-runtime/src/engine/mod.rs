@@ -101,6 +101,7 @@ impl Engine {
             runtime.block_on(async {
                 Driver {
                     inbox,
+                    room: Vec::new(),
                     open: true,
                     table: Table::new(io_timeout),
                     link: Link::new(node, io_timeout),
@@ -129,6 +130,8 @@ impl Engine {
 
 struct Driver {
     inbox: UnboundedReceiver<Command>,
+    /// Room for what comes in, kept between rounds.
+    room: Vec<Command>,
     /// False once the last [`Engine`] is gone.
     open: bool,
     table: Table,
@@ -154,11 +157,12 @@ impl Driver {
             let now = Moment::now();
             match event {
                 Event::Link(news) => self.news(now, news),
-                Event::Commands(commands) => {
+                Event::Commands(mut commands) => {
                     self.open = !commands.is_empty();
-                    for command in commands {
+                    for command in commands.drain(..) {
                         self.command(now, command);
                     }
+                    self.room = commands;
                 }
                 Event::Alarm => {}
             }
@@ -183,9 +187,8 @@ impl Driver {
             return Poll::Ready(Event::Link(news));
         }
         if self.open {
-            let mut commands = Vec::new();
-            if self.inbox.poll_recv_many(cx, &mut commands, 256).is_ready() {
-                return Poll::Ready(Event::Commands(commands));
+            if self.inbox.poll_recv_many(cx, &mut self.room, 256).is_ready() {
+                return Poll::Ready(Event::Commands(std::mem::take(&mut self.room)));
             }
         }
         let patience = self.shutting_down.iter().map(|(until, _)| *until).min();

@@ -12,7 +12,7 @@ use redis::{
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::protocol::{Abilities, Disconnected};
-use super::wire::{CLOCK, Pushed, RedisConnection, is_passing, read_push};
+use super::wire::{CLOCK, Pushed, RAISE, RedisConnection, is_passing, read_push};
 use crate::error::LockError;
 
 /// What a manager's settings say about a node.
@@ -87,16 +87,26 @@ impl RedisNode {
             other => other,
         };
         match connection {
-            Ok(mut connection) => match tokio::time::timeout(timeout, self.probe(&mut connection)).await {
-                Ok(abilities) => {
+            Ok(mut connection) => match tokio::time::timeout(timeout, self.prepare(&mut connection)).await {
+                Ok(prepared) => {
+                    let (abilities, raised) = prepared?;
                     let Self { inbox, clock, foreign_clients, .. } = self;
-                    Ok(RedisConnection::new(connection, inbox, clock, foreign_clients, abilities?))
+                    Ok(RedisConnection::new(connection, inbox, clock, raised, foreign_clients, abilities))
                 }
                 Err(_) => Err(self.no_answer(timeout)),
             },
             Err(Attempt::TimedOut) => Err(self.no_answer(timeout)),
             Err(Attempt::Failed(error)) => Err(self.failed(&error)),
         }
+    }
+
+    /// What the server can do, and whether the clock of fencing tokens is raised.
+    async fn prepare(
+        &self,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<(Abilities, bool), Disconnected> {
+        let abilities = self.probe(connection).await?;
+        Ok((abilities, raise(connection, &self.clock).await))
     }
 
     /// Finds out what the server and its access rules allow. What they do not is done without, but for two things:
@@ -168,6 +178,13 @@ async fn open(
 
 fn speaks_no_resp3(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::RESP3NotSupported)
+}
+
+/// Raises the clock of fencing tokens to the server's time. Where that fails, each grant will.
+async fn raise(connection: &mut MultiplexedConnection, clock: &str) -> bool {
+    let mut raise = redis::cmd("EVAL");
+    raise.arg(RAISE).arg(3).arg(clock).arg(clock).arg(clock).arg("").arg("").arg("1");
+    raise.exec_async(connection).await.is_ok()
 }
 
 /// Asks to be told of what others do to the keys that we name, and of nothing else.

@@ -4,9 +4,10 @@
 //! attempt is *waiting* (for an answer, for its turn in the server's queue or in this process, for the time to
 //! ask again, or for a connection), then *held*, then *releasing*, then gone.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+use rustc_hash::FxHashMap;
 
 use super::Id;
 use super::errands::Errand;
@@ -41,7 +42,7 @@ impl Attempt {
 const SHUT_DOWN: &str = "this lock manager has been shut down";
 
 pub(super) struct Table {
-    pub(super) attempts: HashMap<Id, Attempt>,
+    pub(super) attempts: FxHashMap<Id, Attempt>,
     pub(super) queues: Queues,
     pub(super) timers: Timers,
     pub(super) outbox: Vec<(Id, Request)>,
@@ -50,14 +51,14 @@ pub(super) struct Table {
     pub(super) connected: bool,
     pub(super) abilities: Abilities,
     /// Which attempts stand in a queue on the server.
-    pub(super) queued: HashMap<Token, Id>,
+    pub(super) queued: FxHashMap<Token, Id>,
     /// Why the last connection ended.
     pub(super) broke: Arc<str>,
     pub(super) io_timeout: Duration,
     /// Counts down: the ids of callers count up.
     pub(super) own_ids: Id,
     /// Questions of operators.
-    pub(super) errands: HashMap<Id, Errand>,
+    pub(super) errands: FxHashMap<Id, Errand>,
     /// Shut down: nothing new is begun.
     closed: bool,
 }
@@ -65,18 +66,18 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn new(io_timeout: Duration) -> Self {
         Self {
-            attempts: HashMap::new(),
+            attempts: FxHashMap::default(),
             queues: Queues::default(),
             timers: Timers::default(),
             outbox: Vec::new(),
             trouble: None,
             connected: false,
             abilities: Abilities { hands_off: false, watches: false },
-            queued: HashMap::new(),
+            queued: FxHashMap::default(),
             broke: "not connected to Redis yet".into(),
             io_timeout,
             own_ids: Id::MAX,
-            errands: HashMap::new(),
+            errands: FxHashMap::default(),
             closed: false,
         }
     }

@@ -1,7 +1,9 @@
 //! When to look at which attempt again. One timer each, removed with its attempt: a service that takes a
 //! hundred thousand locks a second with a ttl of 30 s must not collect three million stale timers.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
 
 use super::Id;
 use crate::clock::Moment;
@@ -9,7 +11,7 @@ use crate::clock::Moment;
 #[derive(Default)]
 pub(super) struct Timers {
     due: BTreeSet<(Moment, Id)>,
-    of: HashMap<Id, Moment>,
+    of: FxHashMap<Id, Moment>,
 }
 
 impl Timers {

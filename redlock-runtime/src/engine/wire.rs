@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, PushInfo, PushKind, ServerError, Value};
+use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisWrite, ServerError, Value};
 
+use super::Id;
 use super::protocol::{
     Abilities, Action, Disconnected, Mode, Notice, Place, Refusal, Reply, Request, ServerTime, What,
 };
@@ -29,6 +30,9 @@ pub(super) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconn
 /// Behind the prefix: the clock of fencing tokens.
 pub(super) const CLOCK: &str = "%clock";
 
+/// Raises that clock.
+pub(super) const RAISE: &str = concat!(include_str!("scripts/fence.lua"), include_str!("scripts/raise.lua"));
+
 /// Behind a lock's key: its queue. A `%` from a value in a key is escaped, so no lock is called like this.
 const QUEUE: &str = "%queue";
 
@@ -38,6 +42,8 @@ pub(super) struct RedisConnection {
     inbox: Arc<str>,
     /// The key of the server's clock of fencing tokens.
     clock: Arc<str>,
+    /// It has been raised to the server's time since the connection was opened.
+    raised: bool,
     foreign_clients: bool,
     abilities: Abilities,
     /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
@@ -49,30 +55,47 @@ impl RedisConnection {
         connection: MultiplexedConnection,
         inbox: Arc<str>,
         clock: Arc<str>,
+        raised: bool,
         foreign_clients: bool,
         abilities: Abilities,
     ) -> Self {
-        Self { connection, inbox, clock, foreign_clients, abilities, unloaded: [true; Script::COUNT] }
+        let unloaded = [true; Script::COUNT];
+        Self { connection, inbox, clock, raised, foreign_clients, abilities, unloaded }
     }
 
     /// All requests in one write. The first poll sends; dropping does not take anything back.
-    pub(super) fn submit<'a>(&mut self, requests: impl ExactSizeIterator<Item = &'a Request>) -> Replies {
+    pub(super) fn submit(&mut self, requests: &[(Id, Request)]) -> Replies {
+        let mut connection = self.connection.clone();
+        if let [(_, request)] = requests
+            && request.action != Action::Watch
+        {
+            // The common case, without what a pipeline costs.
+            let (action, command) = (request.action, self.command(request));
+            return Box::pin(async move {
+                match connection.send_packed_command(&command).await {
+                    Ok(value) => Ok(vec![read(action, value)]),
+                    Err(error) => Err(broke(&error)),
+                }
+            });
+        }
         let mut pipeline = Pipeline::with_capacity(requests.len());
         let mut asked = Vec::with_capacity(requests.len());
-        for request in requests {
-            asked.push(self.add(&mut pipeline, request));
+        for (_, request) in requests {
+            if request.action == Action::Watch {
+                pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
+                asked.push(Asked::Watch(request.token.clone()));
+            } else {
+                asked.push(Asked::One(request.action));
+            }
+            pipeline.add_command(self.command(request));
         }
-        let mut connection = self.connection.clone();
         Box::pin(async move {
             match connection.send_packed_commands(&pipeline, 0, pipeline.len()).await {
                 Ok(values) => {
                     let mut values = values.into_iter();
                     Ok(asked.iter().map(|asked| asked.read(&mut values)).collect())
                 }
-                Err(error) => Err(Disconnected {
-                    reason: format!("the connection to Redis broke: {error}").into(),
-                    turned_away: false,
-                }),
+                Err(error) => Err(broke(&error)),
             }
         })
     }
@@ -88,22 +111,23 @@ impl RedisConnection {
         }
     }
 
-    fn add(&mut self, pipeline: &mut Pipeline, request: &Request) -> Asked {
+    fn command(&mut self, request: &Request) -> Cmd {
         let Some(script) = Script::of(request.action) else {
-            if let Action::List { cursor } = request.action {
-                let scan = pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(&*request.name);
-                scan.arg("COUNT").arg(1000).arg("TYPE").arg("string");
-                return Asked::Script(request.action);
-            }
-            pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
-            pipeline.cmd("GET").arg(&*request.name);
-            return Asked::Watch(request.token.clone());
+            let mut command = Cmd::new();
+            match request.action {
+                Action::List { cursor } => {
+                    command.arg("SCAN").arg(cursor).arg("MATCH").arg(&*request.name);
+                    command.arg("COUNT").arg(1000).arg("TYPE").arg("string")
+                }
+                _ => command.arg("GET").arg(&*request.name),
+            };
+            return command;
         };
         let unloaded = &mut self.unloaded[script.index()];
         // As much as a request takes, so that nothing grows.
         let names =
             2 * request.name.len() + self.clock.len() + self.inbox.len() + request.token.value().len();
-        let mut command = Cmd::with_capacity(10, 160 + names);
+        let mut command = Cmd::with_capacity(12, 160 + names);
         if *unloaded {
             *unloaded = false;
             command.arg("EVAL").arg(script.source());
@@ -113,40 +137,37 @@ impl RedisConnection {
         let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
         match request.action {
             Action::Inspect => {
-                command.arg(2).arg(&*request.name).arg(format!("{}{QUEUE}", request.name));
+                command.arg(2).arg(&*request.name).write_arg_fmt(format_args!("{}{QUEUE}", request.name));
             }
             Action::Renew | Action::Keep | Action::Watch | Action::List { .. } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
             }
             Action::Acquire(_) | Action::Release | Action::ForceRelease => {
-                let queue = format!("{}{QUEUE}", request.name);
-                command.arg(3).arg(&*request.name).arg(queue).arg(&*self.clock);
-                command.arg(request.token.value()).arg(ttl).arg(&*self.inbox);
+                command.arg(3).arg(&*request.name).write_arg_fmt(format_args!("{}{QUEUE}", request.name));
+                let by_time = if self.raised { "0" } else { "1" };
+                command.arg(&*self.clock).arg(request.token.value()).arg(ttl).arg(by_time);
+                let (how, at_most) = match request.action {
+                    Action::Acquire(Mode::Join { at_most }) if self.abilities.hands_off => {
+                        ("join", Some(at_most))
+                    }
+                    Action::Acquire(Mode::Again) if self.abilities.hands_off => ("again", None),
+                    Action::Release if self.foreign_clients => ("1", None),
+                    _ => ("0", None),
+                };
+                command.arg(how).arg(&*self.inbox).arg(at_most);
             }
         }
-        match request.action {
-            Action::Acquire(Mode::Join { at_most }) if self.abilities.hands_off => {
-                command.arg("join").arg(at_most);
-            }
-            Action::Acquire(Mode::Again) if self.abilities.hands_off => {
-                command.arg("again");
-            }
-            Action::Acquire(_) => {
-                command.arg("0");
-            }
-            Action::Release => {
-                command.arg(u8::from(self.foreign_clients));
-            }
-            _ => {}
-        }
-        pipeline.add_command(command);
-        Asked::Script(request.action)
+        command
     }
+}
+
+fn broke(error: &RedisError) -> Disconnected {
+    Disconnected { reason: format!("the connection to Redis broke: {error}").into(), turned_away: false }
 }
 
 /// What a request expects to read.
 enum Asked {
-    Script(Action),
+    One(Action),
     /// Two replies: to the wish to be told, and the lock's value.
     Watch(Token),
 }
@@ -166,7 +187,7 @@ impl Asked {
                 Some(Value::ServerError(error)) => Reply::Refused(refusal(&error)),
                 other => nonsense(&other.unwrap_or(Value::Nil)),
             },
-            (Self::Script(action), Some(value)) => read(*action, value),
+            (Self::One(action), Some(value)) => read(*action, value),
             (_, None) => nonsense(&Value::Nil),
         }
     }
@@ -233,7 +254,8 @@ fn read(action: Action, value: Value) -> Reply {
         (_, Value::ServerError(error)) => Reply::Refused(refusal(&error)),
         (Action::Renew | Action::Keep | Action::Release, Value::Int(1)) => Reply::Done,
         (Action::Renew | Action::Keep | Action::Release, Value::Int(0)) => Reply::NotMine,
-        (Action::Acquire(_), Value::Array(parts)) => read_acquire(&parts),
+        (Action::Acquire(_), Value::Int(fence)) if fence > 0 => Reply::Held { fence: fence.unsigned_abs() },
+        (Action::Acquire(_), Value::Array(parts)) => read_busy(&parts),
         (Action::Inspect | Action::ForceRelease, Value::Array(parts)) => read_found(&parts),
         (Action::List { .. }, Value::Array(parts)) => read_page(&parts),
         (_, other) => nonsense(&other),
@@ -271,12 +293,8 @@ fn holder(value: &[u8], pttl: i64) -> Holder {
     }
 }
 
-fn read_acquire(parts: &[Value]) -> Reply {
+fn read_busy(parts: &[Value]) -> Reply {
     match parts {
-        [Value::Int(1), fence] => match number(fence) {
-            Some(fence) => Reply::Held { fence },
-            None => nonsense(fence),
-        },
         [Value::Int(0), Value::BulkString(value), Value::Int(pttl), now, Value::Int(in_front)] => {
             let holder = holder(value, *pttl);
             let place = u32::try_from(*in_front).ok().zip(number(now));

@@ -1,6 +1,6 @@
 -- Takes a lock that is free, or is this token's already; else joins its queue. Behind take.lua and grant.lua.
--- ARGV[4] '0': one try; 'join': may wait in the queue, unless ARGV[5] do already; 'again': has waited in it
--- Returns {1, fencing token}, or {2, waiters} for a full queue, or
+-- ARGV[4] '0': one try; 'join': may wait in the queue, unless ARGV[6] do already; 'again': has waited in it
+-- Returns a fencing token, or {2, waiters} for a full queue, or
 --         {0, the holder's value, its PTTL in ms (-1: none), server time in us, waiters in front (-1: not queued)}.
 -- Idempotent by token: the second call of a granted token renews, so that a lost reply is answered by asking
 -- again, and the lease may be counted from the latest request; a waiter keeps its place. A waiter that asks again
@@ -16,7 +16,7 @@ local function take()
   local lasts = tonumber(ttl)
   if ARGV[4] == 'again' then lasts = math.min(lasts, CLAIM) end
   redis.call('SET', lock, token, 'PX', string.format('%.0f', lasts))
-  return {1, fence}
+  return fence
 end
 
 local function join()
@@ -33,7 +33,7 @@ if holder == token then
 end
 if ARGV[4] == 'join' and not redis.call('ZSCORE', queue, me) then
   local waiters = redis.call('ZCARD', queue)
-  if waiters >= tonumber(ARGV[5]) then return {2, waiters} end
+  if waiters >= tonumber(ARGV[6]) then return {2, waiters} end
 end
 if holder then
   if waits then join() end

@@ -4,14 +4,14 @@
 -- KEYS[2] its queue, a sorted set that exists only while somebody waits. Member: token|ttl in ms|inbox;
 --         score: order of arrival
 -- KEYS[3] the clock of fencing tokens, one per server
--- ARGV[1] token   ARGV[2] ttl in ms   ARGV[3] inbox: the channel that the caller listens to, or ''
+-- ARGV[1] token   ARGV[2] ttl in ms   ARGV[5] inbox: the channel that the caller listens to, or ''
 -- Behind fence.lua.
 --
 -- A waiter is there while somebody listens to its inbox. That is asked with NUMSUB: what PUBLISH answers also
 -- counts clients that listen to every channel by pattern.
 local lock, queue, clock = KEYS[1], KEYS[2], KEYS[3]
-local token, ttl, inbox = ARGV[1], ARGV[2], ARGV[3]
-local me = token .. '|' .. ttl .. '|' .. inbox
+local token, ttl = ARGV[1], ARGV[2]
+local me = token .. '|' .. ttl .. '|' .. ARGV[5]
 
 -- A granted waiter has this long, in ms, to claim its lock by a renewal: a stuck one costs the others no more.
 local CLAIM = 1000
@@ -42,6 +42,7 @@ local function grant()
       local lasts = string.format('%.0f', math.min(tonumber(next_ttl), CLAIM))
       redis.call('SET', lock, next_token, 'PX', lasts)
       local now = time()
+      fence = string.format('%.0f', fence)
       redis.pcall('PUBLISH', next_inbox, 'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. lock)
       tell_head(lasts)
       return next_token

@@ -2,6 +2,6 @@
 if ARGV[4] ~= 'again' and redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   local fence = next_fence()
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  return {1, fence}
+  return fence
 end
 

@@ -1,0 +1,2 @@
+-- What a connection begins with. Behind fence.lua.
+return next_fence()
