@@ -349,6 +349,33 @@ fn a_restart_without_data_is_a_loss() {
 }
 
 #[test]
+fn fencing_tokens_grow_even_when_the_server_forgets() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let fence = || locks.lock("k").wait(LIMIT).acquire_blocking().unwrap().fencing_token();
+    let mut last = fence();
+    let mut grows = |what: &str| {
+        let next = fence();
+        assert!(next > last, "{what}: {next} after {last}");
+        last = next;
+    };
+    for _ in 0..100 {
+        grows("one by one");
+    }
+    let _: String = server.run("FLUSHALL");
+    grows("everything flushed");
+    // As after a failover that lost the last grants: older data, and every connection is a new one.
+    let clock: u64 = server.run("GET lock:%clock");
+    for _ in 0..50 {
+        grows("before the failover");
+    }
+    let _: String = server.run(&format!("SET lock:%clock {clock}"));
+    let _: i32 = server.run("CLIENT KILL TYPE pubsub");
+    eventually("the clock is raised", || server.run::<u64>("GET lock:%clock") > clock + 50);
+    grows("data of before");
+}
+
+#[test]
 fn a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());

@@ -99,7 +99,7 @@ impl Engine {
         let (commands, inbox) = unbounded_channel();
         std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
             runtime.block_on(async {
-                Driver {
+                let driver = Driver {
                     inbox,
                     room: Vec::new(),
                     open: true,
@@ -109,9 +109,10 @@ impl Engine {
                     shutting_down: Vec::new(),
                     alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
                     alarm_at: None,
-                }
-                .run()
-                .await;
+                };
+                // As a task: what wakes it puts it into the queue of the runtime, which then need not look for
+                // more events first.
+                let _ = tokio::spawn(driver.run()).await;
             });
         })?;
         Ok(Self { commands, next_id: AtomicU64::new(1) })
@@ -186,10 +187,8 @@ impl Driver {
         if let Poll::Ready(news) = self.link.poll(cx, now) {
             return Poll::Ready(Event::Link(news));
         }
-        if self.open {
-            if self.inbox.poll_recv_many(cx, &mut self.room, 256).is_ready() {
-                return Poll::Ready(Event::Commands(std::mem::take(&mut self.room)));
-            }
+        if self.open && self.inbox.poll_recv_many(cx, &mut self.room, 256).is_ready() {
+            return Poll::Ready(Event::Commands(std::mem::take(&mut self.room)));
         }
         let patience = self.shutting_down.iter().map(|(until, _)| *until).min();
         let dues = [self.table.next_timer(), self.link.due(), patience];

@@ -183,7 +183,18 @@ fn speaks_no_resp3(error: &RedisError) -> bool {
 /// Raises the clock of fencing tokens to the server's time. Where that fails, each grant will.
 async fn raise(connection: &mut MultiplexedConnection, clock: &str) -> bool {
     let mut raise = redis::cmd("EVAL");
-    raise.arg(RAISE).arg(3).arg(clock).arg(clock).arg(clock).arg("").arg("").arg("1");
+    raise
+        .arg(RAISE)
+        .arg(3)
+        .arg(clock)
+        .arg(clock)
+        .arg(clock)
+        .arg("")
+        .arg("")
+        .arg("")
+        .arg("")
+        .arg("")
+        .arg("time");
     raise.exec_async(connection).await.is_ok()
 }
 

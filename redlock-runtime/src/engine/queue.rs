@@ -1,8 +1,10 @@
 //! Who waits for what, in this process: per key one holder and a FIFO of waiters, of whom only the first asks
 //! again. So what asking costs the server grows with processes, not with tasks.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+use foldhash::HashMap;
 
 use super::Id;
 

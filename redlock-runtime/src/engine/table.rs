@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use super::Id;
 use super::errands::Errand;
@@ -42,7 +42,7 @@ impl Attempt {
 const SHUT_DOWN: &str = "this lock manager has been shut down";
 
 pub(super) struct Table {
-    pub(super) attempts: FxHashMap<Id, Attempt>,
+    pub(super) attempts: HashMap<Id, Attempt>,
     pub(super) queues: Queues,
     pub(super) timers: Timers,
     pub(super) outbox: Vec<(Id, Request)>,
@@ -51,14 +51,14 @@ pub(super) struct Table {
     pub(super) connected: bool,
     pub(super) abilities: Abilities,
     /// Which attempts stand in a queue on the server.
-    pub(super) queued: FxHashMap<Token, Id>,
+    pub(super) queued: HashMap<Token, Id>,
     /// Why the last connection ended.
     pub(super) broke: Arc<str>,
     pub(super) io_timeout: Duration,
     /// Counts down: the ids of callers count up.
     pub(super) own_ids: Id,
     /// Questions of operators.
-    pub(super) errands: FxHashMap<Id, Errand>,
+    pub(super) errands: HashMap<Id, Errand>,
     /// Shut down: nothing new is begun.
     closed: bool,
 }
@@ -66,18 +66,18 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn new(io_timeout: Duration) -> Self {
         Self {
-            attempts: FxHashMap::default(),
+            attempts: HashMap::new(),
             queues: Queues::default(),
             timers: Timers::default(),
             outbox: Vec::new(),
             trouble: None,
             connected: false,
             abilities: Abilities { hands_off: false, watches: false },
-            queued: FxHashMap::default(),
+            queued: HashMap::new(),
             broke: "not connected to Redis yet".into(),
             io_timeout,
             own_ids: Id::MAX,
-            errands: FxHashMap::default(),
+            errands: HashMap::new(),
             closed: false,
         }
     }

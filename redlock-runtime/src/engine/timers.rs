@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::Id;
 use crate::clock::Moment;
@@ -11,7 +11,7 @@ use crate::clock::Moment;
 #[derive(Default)]
 pub(super) struct Timers {
     due: BTreeSet<(Moment, Id)>,
-    of: FxHashMap<Id, Moment>,
+    of: HashMap<Id, Moment>,
 }
 
 impl Timers {

@@ -144,17 +144,27 @@ impl RedisConnection {
             }
             Action::Acquire(_) | Action::Release | Action::ForceRelease => {
                 command.arg(3).arg(&*request.name).write_arg_fmt(format_args!("{}{QUEUE}", request.name));
-                let by_time = if self.raised { "0" } else { "1" };
-                command.arg(&*self.clock).arg(request.token.value()).arg(ttl).arg(by_time);
-                let (how, at_most) = match request.action {
+                command.arg(&*self.clock).arg(request.token.value()).arg(ttl);
+                let (how, inbox, at_most) = match request.action {
                     Action::Acquire(Mode::Join { at_most }) if self.abilities.hands_off => {
-                        ("join", Some(at_most))
+                        ("join", Some(&*self.inbox), Some(at_most))
                     }
-                    Action::Acquire(Mode::Again) if self.abilities.hands_off => ("again", None),
-                    Action::Release if self.foreign_clients => ("1", None),
-                    _ => ("0", None),
+                    Action::Acquire(Mode::Again) if self.abilities.hands_off => {
+                        ("again", Some(&*self.inbox), None)
+                    }
+                    Action::Release if self.foreign_clients => ("1", Some(&*self.inbox), None),
+                    Action::Release => ("0", Some(&*self.inbox), None),
+                    _ => ("0", None, None),
                 };
-                command.arg(how).arg(&*self.inbox).arg(at_most);
+                if self.raised {
+                    command.arg(how).arg(inbox).arg(at_most);
+                } else {
+                    command
+                        .arg(how)
+                        .arg(inbox.unwrap_or_default())
+                        .arg(at_most.unwrap_or_default())
+                        .arg("time");
+                }
             }
         }
         command

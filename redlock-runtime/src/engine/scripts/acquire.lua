@@ -1,5 +1,5 @@
 -- Takes a lock that is free, or is this token's already; else joins its queue. Behind take.lua and grant.lua.
--- ARGV[4] '0': one try; 'join': may wait in the queue, unless ARGV[6] do already; 'again': has waited in it
+-- ARGV[3] '0': one try; 'join': may wait in the queue, unless ARGV[5] do already; 'again': has waited in it
 -- Returns a fencing token, or {2, waiters} for a full queue, or
 --         {0, the holder's value, its PTTL in ms (-1: none), server time in us, waiters in front (-1: not queued)}.
 -- Idempotent by token: the second call of a granted token renews, so that a lost reply is answered by asking
@@ -9,12 +9,12 @@
 -- Outlives a crashed process's waiters, and no more: those that are alive ask again much sooner.
 local QUEUE_TTL = 60000
 
-local waits = ARGV[4] ~= '0'
+local waits = ARGV[3] ~= '0'
 
 local function take()
   local fence = next_fence()
   local lasts = tonumber(ttl)
-  if ARGV[4] == 'again' then lasts = math.min(lasts, CLAIM) end
+  if ARGV[3] == 'again' then lasts = math.min(lasts, CLAIM) end
   redis.call('SET', lock, token, 'PX', string.format('%.0f', lasts))
   return fence
 end
@@ -31,9 +31,9 @@ local holder = redis.call('GET', lock)
 if holder == token then
   return take()
 end
-if ARGV[4] == 'join' and not redis.call('ZSCORE', queue, me) then
+if ARGV[3] == 'join' and not redis.call('ZSCORE', queue, me) then
   local waiters = redis.call('ZCARD', queue)
-  if waiters >= tonumber(ARGV[6]) then return {2, waiters} end
+  if waiters >= tonumber(ARGV[5]) then return {2, waiters} end
 end
 if holder then
   if waits then join() end

@@ -1,5 +1,5 @@
 -- The clock of fencing tokens, one per server: KEYS[3].
--- ARGV[3] '1': raise it to the server's time, too.
+-- ARGV[6] 'time': raise it to the server's time, too.
 
 -- Microseconds, as text: exact, and cheaper than formatting a number.
 local function time()
@@ -12,7 +12,7 @@ end
 -- the time, and a clock that is not there (a flush) starts at it. Exact in a double until the year 2255.
 local function next_fence()
   local fence = redis.call('INCR', KEYS[3])
-  if ARGV[3] == '1' or fence < 1e15 then
+  if ARGV[6] or fence < 1e15 then
     local now = tonumber(time())
     if fence < now then
       fence = now

@@ -4,14 +4,14 @@
 -- KEYS[2] its queue, a sorted set that exists only while somebody waits. Member: token|ttl in ms|inbox;
 --         score: order of arrival
 -- KEYS[3] the clock of fencing tokens, one per server
--- ARGV[1] token   ARGV[2] ttl in ms   ARGV[5] inbox: the channel that the caller listens to, or ''
+-- ARGV[1] token   ARGV[2] ttl in ms   ARGV[4] inbox: the channel that the caller listens to; not for one try
 -- Behind fence.lua.
 --
 -- A waiter is there while somebody listens to its inbox. That is asked with NUMSUB: what PUBLISH answers also
 -- counts clients that listen to every channel by pattern.
 local lock, queue, clock = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl = ARGV[1], ARGV[2]
-local me = token .. '|' .. ttl .. '|' .. ARGV[5]
+local me = token .. '|' .. ttl .. '|' .. (ARGV[4] or '')
 
 -- A granted waiter has this long, in ms, to claim its lock by a renewal: a stuck one costs the others no more.
 local CLAIM = 1000

@@ -1,11 +1,11 @@
 -- Gives up a lock that is this token's: to the longest waiter, or to nobody; never touches anybody else's.
 -- Also gives up this token's place in the queue. Behind free.lua and grant.lua.
--- ARGV[4] '1': clients of another kind use the lock too. They know nothing of its queue, and would never find it
+-- ARGV[3] '1': clients of another kind use the lock too. They know nothing of its queue, and would never find it
 -- free as long as somebody waits: so one release in 128, by the clock of fencing tokens, leaves it free for a
 -- moment and has the head of the queue ask again.
 -- Returns 1, or 0 when the lock is not this token's.
 local function leave_free()
-  if ARGV[4] ~= '1' or (tonumber(redis.call('GET', clock)) or 1) % 128 ~= 0 then return false end
+  if ARGV[3] ~= '1' or (tonumber(redis.call('GET', clock)) or 1) % 128 ~= 0 then return false end
   local head = redis.call('ZRANGE', queue, 0, 0)[1]
   if not head then return false end
   local next_token, _, next_inbox = string.match(head, '^([^|]*)|([^|]*)|(.*)$')
