@@ -4,10 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::blocking::block_on;
-use crate::engine::{Engine, Node, NodeSettings, RedisNode};
+use crate::engine::{self, Engine, NodeSettings};
 use crate::error::LockError;
 use crate::manager::LockManager;
-use crate::memory::MemoryNode;
 use crate::token::{self, Token};
 
 /// Settings of a [`LockManager`].
@@ -183,21 +182,15 @@ impl LockManagerBuilder {
     /// # }
     /// ```
     pub fn start(self) -> Result<LockManager, LockError> {
-        let node = if let Some(name) = self.url.strip_prefix("memory://") {
-            Node::Memory(MemoryNode::named(name))
-        } else {
-            let instance = Token::random().map_err(|error| LockError::Unavailable {
-                key: None,
-                reason: token::no_random(error).into(),
-            })?;
-            let settings = NodeSettings {
-                prefix: self.prefix.clone(),
-                instance: instance.value().to_owned(),
-                foreign_clients: self.foreign_clients,
-                allow_eviction: self.allow_eviction,
-            };
-            Node::Redis(Box::new(RedisNode::parse(&self.url, &settings)?))
+        let instance = Token::random()
+            .map_err(|error| LockError::Unavailable { key: None, reason: token::no_random(error).into() })?;
+        let settings = NodeSettings {
+            prefix: self.prefix.clone(),
+            instance: instance.value().to_owned(),
+            foreign_clients: self.foreign_clients,
+            allow_eviction: self.allow_eviction,
         };
+        let node = engine::parse(&self.url, &settings)?;
         let engine = Engine::start(node, self.io_timeout).map_err(|error| LockError::Unavailable {
             key: None,
             reason: format!("the thread of the lock manager cannot be started: {error}").into(),

@@ -5,6 +5,7 @@
 //! user's cannot stop a renewal or a release. Commands of one caller are handled in the order in which they
 //! were sent, and requests leave on one connection in that order.
 
+mod address;
 mod errands;
 mod held;
 mod link;
@@ -31,10 +32,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
+pub(crate) use address::parse;
 pub(crate) use errands::{Errand, Question};
 pub(crate) use held::Extension;
 pub(crate) use link::Node;
-pub(crate) use node::{NodeSettings, RedisNode};
+pub(crate) use node::NodeSettings;
 pub(crate) use protocol::{
     Abilities, Action, CLAIM, Disconnected, Found, Mode, Notice, Place, Reply, Request, ServerTime, What,
 };

@@ -6,14 +6,12 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo,
-    RedisError, Value,
+    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, RedisError, Value,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::protocol::{Abilities, Disconnected};
 use super::wire::{CLOCK, Pushed, RAISE, RedisConnection, is_passing, read_push};
-use crate::error::LockError;
 
 /// What a manager's settings say about a node.
 #[derive(Clone, Debug)]
@@ -39,27 +37,19 @@ pub(crate) struct RedisNode {
 }
 
 impl RedisNode {
-    pub(crate) fn parse(url: &str, settings: &NodeSettings) -> Result<Self, LockError> {
+    pub(crate) fn new(info: ConnectionInfo, settings: &NodeSettings) -> Self {
         let NodeSettings { prefix, instance, foreign_clients, allow_eviction } = settings;
-        let refused = |reason: &str| LockError::InvalidUrl {
-            url: without_credentials(url).into(),
-            reason: reason.into(),
-        };
-        if let Some(reason) = not_supported(url) {
-            return Err(refused(reason));
-        }
-        let info = url.into_connection_info().map_err(|_| refused("it is not like redis://host:6379/"))?;
         // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
         let tcp = TcpSettings::default().set_nodelay(true);
-        let settings = info
+        let redis = info
             .redis_settings()
             .clone()
             .set_protocol(ProtocolVersion::RESP3)
             .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
-        let info = info.set_tcp_settings(tcp).set_redis_settings(settings);
+        let info = info.set_tcp_settings(tcp).set_redis_settings(redis);
         let (clock, inbox) = (format!("{prefix}{CLOCK}").into(), format!("{prefix}%inbox:{instance}").into());
         let (foreign_clients, allow_eviction) = (*foreign_clients, *allow_eviction);
-        Ok(Self { info, clock, inbox, foreign_clients, allow_eviction })
+        Self { info, clock, inbox, foreign_clients, allow_eviction }
     }
 
     /// Connects, and subscribes to the inbox on the same connection, so that both live and die together. What is
@@ -226,48 +216,4 @@ fn evicts(memory: &str) -> Option<&str> {
     let value = |name: &str| memory.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let policy = value("maxmemory_policy:")?;
     (value("maxmemory:")? != "0" && policy != "noeviction").then_some(policy)
-}
-
-/// What is wrong with an address that other tools may understand.
-fn not_supported(url: &str) -> Option<&'static str> {
-    let (scheme, _) = url.split_once("://").unwrap_or_default();
-    match scheme {
-        _ if url.contains("://") && url.matches("://").count() > 1 => {
-            Some("several servers are not supported yet")
-        }
-        "redis" | "redis+unix" | "unix" | "valkey" | "valkey+unix" => None,
-        "rediss" | "valkeys" => Some("TLS is not supported yet"),
-        "redis+sentinel" | "redis+cluster" => Some("Sentinel and Cluster are not supported yet"),
-        _ => Some("it starts with none of redis://, redis+unix:// and memory://"),
-    }
-}
-
-/// `redis://user:secret@host/` without the part that must not be shown.
-fn without_credentials(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
-        (None, Some((_, rest))) => rest.to_owned(),
-        (_, None) => url.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_is_never_shown() {
-        assert_eq!(without_credentials("redis://u:p@ss@host:1/0"), "redis://host:1/0");
-        assert_eq!(without_credentials("nonsense"), "nonsense");
-        let settings = NodeSettings {
-            prefix: String::new(),
-            instance: String::new(),
-            foreign_clients: true,
-            allow_eviction: false,
-        };
-        let error = RedisNode::parse("redis://u:secret@[bad", &settings)
-            .map(|_| ())
-            .map_err(|error| error.to_string());
-        assert!(matches!(&error, Err(text) if !text.contains("secret")), "{error:?}");
-    }
 }
