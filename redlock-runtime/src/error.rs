@@ -252,7 +252,7 @@ impl fmt::Display for Seconds {
 #[diagnostic::on_unimplemented(
     message = "the return type `{Self}` cannot carry a lock failure",
     label = "there is no place for a `LockError` in `{Self}`",
-    note = "return a `Result<_, E>` with `E: From<redlocked::LockError>`, or say what to return instead with \
+    note = "return a `Result<_, E>`, with `impl From<redlocked::LockError> for E`, or say what to return instead with \
             `on_error = |error| ...`"
 )]
 pub trait FromLockError {
@@ -260,6 +260,7 @@ pub trait FromLockError {
     fn from_lock_error(error: LockError) -> Self;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T, E: From<LockError>> FromLockError for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {
         Err(E::from(error))

@@ -95,20 +95,39 @@ pub struct Escaped<'a, T: ?Sized> {
     value: &'a T,
 }
 
+impl<T: ?Sized> Escaped<'_, T> {
+    fn announced(&self, write: impl FnOnce(&T) -> fmt::Result) -> fmt::Result {
+        self.inside_value.set(true);
+        let written = write(self.value);
+        self.inside_value.set(false);
+        written
+    }
+}
+
+// Not by the macro below: rustc shows these lines to those whose argument has no `Display`.
+impl<T: fmt::Display + ?Sized> fmt::Display for Escaped<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.announced(|value| value.fmt(f))
+    }
+}
+
+impl<T: fmt::Debug + ?Sized> fmt::Debug for Escaped<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.announced(|value| value.fmt(f))
+    }
+}
+
 macro_rules! forward {
     ($($format:ident)*) => {$(
         impl<T: fmt::$format + ?Sized> fmt::$format for Escaped<'_, T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.inside_value.set(true);
-                let written = self.value.fmt(f);
-                self.inside_value.set(false);
-                written
+                self.announced(|value| value.fmt(f))
             }
         }
     )*};
 }
 
-forward!(Display Debug LowerHex UpperHex Octal Binary LowerExp UpperExp);
+forward!(LowerHex UpperHex Octal Binary LowerExp UpperExp);
 
 #[cfg(test)]
 mod tests {
