@@ -22,7 +22,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         return Err("expected a duration such as `\"10s\"`, found an empty string".to_owned());
     }
     let mut total: u64 = 0;
-    let mut smallest = UNITS.len() + 1;
+    let (mut ordered, mut units) = (true, Vec::new());
     while !rest.is_empty() {
         let digits = split_at(rest, |c| !c.is_ascii_digit());
         let unit = split_at(digits.1, |c| c.is_ascii_digit() || c.is_whitespace());
@@ -30,10 +30,11 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         let (number, unit) = (digits.0, unit.0);
 
         let (rank, factor) = piece(text, number, unit, rest)?;
-        if smallest <= UNITS.len() && rank <= smallest {
-            return Err(format!("`{text}` is out of order: write the largest unit first, each once"));
+        if units.contains(&rank) {
+            return Err(format!("`{text}` has `{unit}` twice: write each unit once, as in `\"1m 30s\"`"));
         }
-        smallest = rank;
+        ordered &= units.last().is_none_or(|last| *last < rank);
+        units.push(rank);
         total = number
             .parse::<u64>()
             .ok()
@@ -42,11 +43,42 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
             .filter(|total| *total <= MAX_MILLIS)
             .ok_or_else(|| format!("`{text}` is too long: the limit is 2^53 ms, about 285,000 years"))?;
     }
-    Ok(total)
+    if ordered {
+        return Ok(total);
+    }
+    Err(format!("`{text}` is out of order: write `\"{}\"`", spelled(total)))
+}
+
+/// As `parse` reads it.
+fn spelled(mut millis: u64) -> String {
+    let mut pieces = Vec::new();
+    for (unit, factor) in UNITS {
+        if millis >= factor {
+            pieces.push(format!("{}{unit}", millis / factor));
+            millis %= factor;
+        }
+    }
+    if pieces.is_empty() { "0s".to_owned() } else { pieces.join(" ") }
+}
+
+/// The milliseconds of `1.5s`, if they are whole.
+fn fraction(text: &str) -> Option<u64> {
+    let (number, rest) = split_at(text, |c| !c.is_ascii_digit());
+    let (digits, unit) = split_at(rest.strip_prefix(['.', ','])?, |c| !c.is_ascii_digit());
+    let (_, factor) = UNITS.into_iter().find(|(name, _)| *name == unit)?;
+    let scale = 10_u64.checked_pow(u32::try_from(digits.len()).ok()?)?;
+    let millis = format!("{number}{digits}").parse::<u64>().ok()?.checked_mul(factor)?;
+    (millis % scale == 0).then_some(millis / scale)
 }
 
 /// Rank and factor of one `<number><unit>`, or the error that says how to spell it.
 fn piece(text: &str, number: &str, unit: &str, rest: &str) -> Result<(usize, u64), String> {
+    if let Some(positive) = text.strip_prefix(['-', '+'])
+        && positive.starts_with(|c: char| c.is_ascii_digit())
+        && parse(positive).is_ok()
+    {
+        return Err(format!("`{text}` has a sign: write `\"{positive}\"`"));
+    }
     if number.is_empty() {
         return Err(format!("`{text}` is not a duration: write one such as `\"10s\"` or `\"1m 30s\"`"));
     }
@@ -62,8 +94,15 @@ fn piece(text: &str, number: &str, unit: &str, rest: &str) -> Result<(usize, u64
     if let Some(rank) = UNITS.iter().position(|(name, _)| *name == unit) {
         return Ok((rank, UNITS[rank].1));
     }
-    Err(if unit.starts_with(['.', ',', '_']) {
-        format!("`{text}` is not a whole number: write it with a smaller unit, such as `\"1500ms\"`")
+    Err(if unit.starts_with('_') {
+        format!("`{text}` has a `_`: write `\"{}\"`", text.replace('_', ""))
+    } else if unit.starts_with(['.', ',']) {
+        match fraction(text) {
+            Some(millis) => format!("`{text}` is not a whole number: write `\"{}\"`", spelled(millis)),
+            None => {
+                format!("`{text}` is not a whole number: write it with a smaller unit, such as `\"1500ms\"`")
+            }
+        }
     } else if let Some(unit) = spelling(unit) {
         format!("`{text}` has no known unit: write `\"{number}{unit}\"`")
     } else if ["us", "µs", "μs", "ns"].contains(&unit) {
@@ -121,15 +160,26 @@ mod tests {
             ("10sec", "write `\"10s\"`"),
             ("10S", "write `\"10s\"`"),
             ("5mins", "write `\"5m\"`"),
-            ("1.5s", "`\"1500ms\"`"),
+            ("1.5s", "write `\"1s 500ms\"`"),
+            ("1,5h", "write `\"1h 30m\"`"),
+            ("0.0s", "write `\"0s\"`"),
+            ("1.0001s", "such as `\"1500ms\"`"),
+            ("1h 1.5s", "such as `\"1500ms\"`"),
+            ("9999999999.99999999999999s", "such as `\"1500ms\"`"),
+            ("1_000ms", "write `\"1000ms\"`"),
             ("10us", "the smallest unit is `ms`"),
             ("10µs", "the smallest unit is `ms`"),
             ("1w", "unknown unit `w`"),
             ("ten seconds", "is not a duration"),
-            ("-5s", "is not a duration"),
+            ("-5s", "has a sign: write `\"5s\"`"),
+            ("+1m 5s", "has a sign: write `\"1m 5s\"`"),
+            ("--5s", "is not a duration"),
+            ("-", "is not a duration"),
             ("10s,", "unknown unit `s,`"),
-            ("30s 1m", "largest unit first"),
-            ("1s 1s", "each once"),
+            ("30s 1m", "out of order: write `\"1m 30s\"`"),
+            ("500ms 90s 1m", "out of order: write `\"2m 30s 500ms\"`"),
+            ("1s 1s", "has `s` twice"),
+            ("1s 1m 1s", "has `s` twice"),
             ("9007199254740993ms", "too long"),
             ("99999999999999999999s", "too long"),
             ("999999999999999d", "too long"),
