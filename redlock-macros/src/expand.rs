@@ -9,7 +9,7 @@ use crate::args::LockArgs;
 use crate::boxed::{self, BoxedFuture, Future};
 use crate::checks;
 use crate::errors::Errors;
-use crate::item::LockedFn;
+use crate::item::{self, LockedFn};
 use crate::key;
 use crate::output::{Output, ends, place};
 use crate::scope::Scope;
@@ -23,6 +23,8 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let output = function.map(|function| Expansion::of(&args, &function, &mut errors)).unwrap_or_default();
     match errors.finish() {
         None => output,
+        // In the place of an expression there is room for one.
+        Some(errors) if item::is_expression(&item) => errors.to_compile_error(),
         Some(errors) => {
             let mut unchanged = item;
             unchanged.extend(errors.to_compile_error());

@@ -4,8 +4,8 @@
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::ext::IdentExt as _;
-use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Error, Ident, LitStr, Result, Signature, Token, Visibility, braced, token};
+use syn::parse::{Parse, ParseStream, Parser as _};
+use syn::{Attribute, Error, Expr, Ident, LitStr, Result, Signature, Token, Visibility, braced, token};
 
 /// A function with a body that nobody has parsed.
 pub(crate) struct LockedFn {
@@ -107,7 +107,11 @@ fn skip(input: ParseStream) -> Result<()> {
 fn kind(input: ParseStream) -> (&'static str, Span) {
     let ahead = input.fork();
     let mut span = input.span();
-    let mut what = "something else";
+    let mut what = match expression(&ahead.fork()) {
+        Some(Expr::Macro(_)) => "the call of a macro",
+        Some(_) => "an expression: move it into a function",
+        None => "something else",
+    };
     while let Ok(word) = ahead.call(Ident::parse_any) {
         let found = match word.to_string().as_str() {
             "struct" => "a struct",
@@ -138,9 +142,25 @@ fn kind(input: ParseStream) -> (&'static str, Span) {
     (what, span)
 }
 
+/// True for what is no item, so that nothing may stand beside it.
+pub(crate) fn is_expression(item: &TokenStream) -> bool {
+    let parser = |input: ParseStream| {
+        let is_expression =
+            matches!(expression(&input.fork()), Some(expr) if !matches!(expr, Expr::Macro(_)));
+        input.parse::<TokenStream>().map(|_| is_expression)
+    };
+    parser.parse2(item.clone()).unwrap_or_default()
+}
+
+fn expression(input: ParseStream) -> Option<Expr> {
+    let expr = input.parse().ok()?;
+    input.parse::<Option<Token![;]>>().ok()?;
+    (input.is_empty() && !matches!(expr, Expr::Let(_))).then_some(expr)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::LockedFn;
+    use super::{LockedFn, TokenStream, is_expression};
 
     fn parse(text: &str) -> Result<LockedFn, String> {
         syn::parse_str(text).map_err(|error| error.to_string())
@@ -164,6 +184,23 @@ mod tests {
     }
 
     #[test]
+    fn items_are_no_expressions() {
+        for (text, expected) in [
+            ("a.b()", true),
+            ("a.b();", true),
+            ("|a| b", true),
+            ("let a = b;", false),
+            ("a! { b }", false),
+            ("struct A;", false),
+            ("const fn f() {}", false),
+            ("", false),
+        ] {
+            let tokens: Result<TokenStream, _> = text.parse();
+            assert_eq!(tokens.map(|item| is_expression(&item)).ok(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
     fn everything_else() {
         for (text, hint) in [
             ("struct A;", "this is a struct"),
@@ -180,9 +217,12 @@ mod tests {
             ("extern crate a;", "this is an `extern` block"),
             ("macro_rules! a { () => {} }", "this is a macro"),
             ("let a = b;", "this is a statement"),
-            ("a.b()", "this is something else"),
+            ("a.b()", "this is an expression"),
+            ("a.b();", "this is an expression"),
+            ("|a| b", "this is an expression"),
+            ("async { a.await }", "this is an expression"),
+            ("a! { b }", "this is the call of a macro"),
             ("default fn f() {}", "this is something else"),
-            ("|a| b", "this is something else"),
             ("", "this is something else"),
             ("const fn f() {}", "a `const fn` cannot be locked"),
             ("unsafe extern \"C\" fn f(a: A, ...) {}", "a variadic function cannot be locked"),

@@ -1,0 +1,5 @@
+use redlocked::distributed_lock;
+
+fn main() {
+    let _job = #[distributed_lock(key = "nightly")] || 7;
+}
