@@ -253,15 +253,15 @@ mod tests {
     #[test]
     fn every_option() {
         let (args, errors) = parse(
-            "key = \"a:{b}\", ttl = \"1m 30s\", wait = \"forever\", renew = false, max_hold = \"50s\", \
+            "key = \"a:{b}\", ttl = \"1m 30s\", wait = limit, renew = true, max_hold = \"50s\", \
              min_hold = a.b, on_lost = \"finish\", reentrant, guard = lock, manager = self.locks(), on_busy = Ok(vec![1, 2]), \
              on_error = |a: LockError| -> B { b(a, c) }, crate = ::a::b,",
         );
         assert!(errors.is_empty(), "{errors:?}");
         assert!(matches!(args.key, Some(Key::Template(lit)) if lit.value() == "a:{b}"));
         assert!(matches!(args.ttl, Some(Length::Millis(90_000, _))));
-        assert!(matches!(args.wait, Some(Length::Forever)));
-        assert_eq!(args.renew, Some(false));
+        assert!(matches!(args.wait, Some(Length::Expr(_))));
+        assert_eq!(args.renew, Some(true));
         assert!(matches!(args.max_hold, Some(Length::Millis(50_000, _))));
         assert!(matches!(args.min_hold, Some(Length::Expr(_))));
         assert_eq!(args.on_lost.map(|on_lost| on_lost.finish), Some(true));
@@ -275,6 +275,7 @@ mod tests {
             assert_eq!(value.map(|value| value.to_token_stream().to_string()).as_deref(), Some(expected));
         }
         assert!(args.krate.is_some());
+        assert!(matches!(parse("key = a, wait = \"forever\"").0.wait, Some(Length::Forever)));
     }
 
     #[test]

@@ -2,31 +2,63 @@
 
 use crate::args::LockArgs;
 use crate::errors::Errors;
+use crate::scope::Scope;
 use crate::value::Length;
 
 /// What cannot hold together, whatever the function is.
 pub(crate) fn combinations(args: &LockArgs, errors: &mut Errors) {
-    let Some(Length::Millis(max, max_lit)) = &args.max_hold else {
-        return;
-    };
-    let max_text = max_lit.value();
-    if let (Some(false), Some(Length::Millis(ttl, ttl_lit))) = (args.renew, &args.ttl)
-        && max >= ttl
+    if args.renew == Some(false) {
+        without_renewal(args, errors);
+    }
+    if let (Some(Length::Millis(max, max_lit)), Some(Length::Millis(min, min_lit))) =
+        (&args.max_hold, &args.min_hold)
+        && min > max
     {
-        let ttl_text = ttl_lit.value();
+        let (min, max) = (min_lit.value(), max_lit.value());
+        errors.at(min_lit, format!("`min_hold = \"{min}\"` is longer than `max_hold = \"{max}\"`"));
+    }
+    if let (Some(Length::Forever), Some(on_busy)) = (&args.wait, &args.on_busy) {
         errors.at(
-            max_lit,
+            on_busy,
+            "`on_busy` never applies: with `wait = \"forever\"` the caller waits until it has the lock",
+        );
+    }
+}
+
+/// The lock is lost after its `ttl`.
+fn without_renewal(args: &LockArgs, errors: &mut Errors) {
+    if let Some(max_hold) = &args.max_hold {
+        let reason = "`renew = false` already limits the lock to its `ttl`";
+        match max_hold {
+            Length::Millis(_, lit) => {
+                let max = lit.value();
+                errors.at(lit, format!("{reason}: write `ttl = \"{max}\"` instead of `max_hold`"));
+            }
+            Length::Expr(max) => errors.at(max, format!("{reason}: give this as `ttl`, not as `max_hold`")),
+            Length::Forever => {}
+        }
+    }
+    if let (Some(Length::Millis(ttl, ttl_lit)), Some(Length::Millis(min, min_lit))) =
+        (&args.ttl, &args.min_hold)
+        && min > ttl
+    {
+        let (ttl, min) = (ttl_lit.value(), min_lit.value());
+        errors.at(
+            min_lit,
             format!(
-                "`max_hold = \"{max_text}\"` never applies: with `renew = false` the lock is lost when its \
-                 `ttl = \"{ttl_text}\"` has passed"
+                "`min_hold = \"{min}\"` is longer than `ttl = \"{ttl}\"`, and with `renew = false` the key may \
+                 be gone by then: write `ttl = \"{min}\"`"
             ),
         );
     }
-    if let Some(Length::Millis(min, min_lit)) = &args.min_hold
-        && min > max
+}
+
+/// A guard that would hide an argument from the body.
+pub(crate) fn guard(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
+    if let Some(guard) = &args.guard
+        && scope.binds(guard)
     {
-        let min_text = min_lit.value();
-        errors.at(min_lit, format!("`min_hold = \"{min_text}\"` is longer than `max_hold = \"{max_text}\"`"));
+        errors.at(guard, format!("`{guard}` is an argument already: give the guard another name"));
     }
 }
 
@@ -64,12 +96,12 @@ mod tests {
             "min_hold = \"1m\", max_hold = max",
             "min_hold = min, max_hold = \"1m\"",
             "min_hold = \"0s\"",
-            "min_hold = \"5m\", ttl = \"10s\", renew = false",
+            "min_hold = \"10s\", ttl = \"10s\", renew = false",
+            "min_hold = min, ttl = \"10s\", renew = false",
+            "min_hold = \"11s\", ttl = \"10s\"",
+            "wait = \"0s\", on_busy = None",
             "max_hold = \"1m\", ttl = \"10s\"",
             "max_hold = \"1m\", ttl = \"10s\", renew = true",
-            "max_hold = \"9s\", ttl = \"10s\", renew = false",
-            "max_hold = \"1m\", ttl = ttl, renew = false",
-            "max_hold = \"1m\", renew = false",
             "max_hold = \"1s\", on_lost = \"finish\"",
             "on_lost = \"cancel\"",
         ] {
@@ -85,10 +117,18 @@ mod tests {
                 "max_hold = \"59s\", min_hold = \"1m\"",
                 vec!["`min_hold = \"1m\"` is longer than `max_hold = \"59s\"`"],
             ),
-            ("ttl = \"10s\", renew = false, max_hold = \"10s\"", vec!["`max_hold = \"10s\"` never applies"]),
+            ("renew = false, max_hold = \"10s\"", vec!["write `ttl = \"10s\"` instead of `max_hold`"]),
+            ("renew = false, max_hold = a + b", vec!["give this as `ttl`, not as `max_hold`"]),
+            ("ttl = \"10s\", renew = false, min_hold = \"11s\"", vec!["gone by then: write `ttl = \"11s\"`"]),
+            ("wait = \"forever\", on_busy = Ok(())", vec!["`on_busy` never applies"]),
             (
                 "max_hold = \"1m\", min_hold = \"2m\", renew = false, ttl = \"59s\", wait = 1",
-                vec!["found an integer", "never applies", "is longer"],
+                vec![
+                    "found an integer",
+                    "instead of `max_hold`",
+                    "write `ttl = \"2m\"`",
+                    "`max_hold = \"1m\"`",
+                ],
             ),
         ] {
             let errors = mistakes(&format!("key = \"a\", {text}"), false);

@@ -71,6 +71,7 @@ impl<'a> Expansion<'a> {
             error: name("error"),
             value: name("output"),
         };
+        checks::guard(args, &expansion.scope, errors);
         let body = match boxed {
             Some(boxed) => expansion.boxed(&boxed, errors),
             None if function.sig.asyncness.is_some() => expansion.asynchronous(function, errors),

@@ -25,19 +25,19 @@ impl Cron {
     }
 }
 
-#[distributed_lock(key = "a", ttl = "10s", renew = false, max_hold = "9s", min_hold = "5s")]
+#[distributed_lock(key = "a", ttl = "10s", max_hold = "9s", min_hold = "5s")]
 async fn shorter_than_the_lease() -> Result<(), LockError> {
     Ok(())
 }
 
-// After the lease nothing renews, but the key is kept by the release.
-#[distributed_lock(key = "a", ttl = "10s", renew = false, min_hold = "5m")]
+// With renewal the key is there for as long as it takes.
+#[distributed_lock(key = "a", ttl = "10s", min_hold = "5m")]
 async fn kept_for_longer_than_the_lease() -> Result<(), LockError> {
     Ok(())
 }
 
 // Not to be decided at compile time.
-#[distributed_lock(key = "a", ttl = ttl, renew = false, max_hold = "9s", min_hold = ttl)]
+#[distributed_lock(key = "a", ttl = ttl, renew = false, min_hold = "5m")]
 async fn of_an_argument(ttl: Duration) -> Result<(), LockError> {
     Ok(())
 }
