@@ -107,6 +107,9 @@ impl Draft {
             self.seen.push("key".to_owned());
             return Err(input.error("expected an option, found a string: write `key = \"...\"`"));
         }
+        if input.peek(Token![,]) {
+            return Err(input.error("expected an option, found `,`: remove it"));
+        }
         if !input.peek(Ident::peek_any) {
             return Err(input.error("expected an option such as `key = \"order:{id}\"`"));
         }
@@ -333,8 +336,8 @@ mod tests {
             ("key = \"a\", reentrant, reentrant = false", vec!["`reentrant` is given twice"]),
             ("key = \"a\", reentrant = , wait = 1", vec!["such as `reentrant = true`", "integer"]),
             ("1, key = \"a\"", vec!["expected an option such as"]),
-            (", key = \"a\"", vec!["expected an option such as"]),
-            ("key = \"a\",, ttl = 1", vec!["expected an option such as", "found an integer"]),
+            (", key = \"a\"", vec!["found `,`"]),
+            ("key = \"a\",, ttl = 1", vec!["found `,`", "found an integer"]),
             ("redlocked::key = \"a\"", vec!["unknown option `redlocked`", "missing `key`"]),
             ("key = \"a\", r#ttl = \"1s\"", vec!["unknown option `r#ttl`"]),
         ] {
