@@ -100,7 +100,7 @@ mod functions {
         Ok(())
     }
 
-    #[distributed_lock(key = "early:sync")]
+    #[distributed_lock(key = "early:sync", global)]
     fn returns_early_blocking(early: bool) -> Outcome<&'static str> {
         held_blocking("early:sync")?;
         if early {
@@ -174,7 +174,7 @@ mod functions {
         locked("inner", inner_attributes()).await?
     }
 
-    #[distributed_lock(key = "send", guard = lock)]
+    #[distributed_lock(key = "send", global, guard = lock)]
     async fn takes_a_cell(cell: Cell<u32>) -> Outcome<u32> {
         held("send").await?;
         assert!(lock.is_held());
@@ -361,7 +361,7 @@ mod types {
 mod options {
     use super::*;
 
-    #[distributed_lock(key = "guard", guard = lock, ttl = "1m", renew = false)]
+    #[distributed_lock(key = "guard", global, guard = lock, ttl = "1m", renew = false)]
     async fn guarded(lockless: &str) -> Outcome<String> {
         held("guard").await?;
         let lock: &LockGuard = lock;
@@ -375,7 +375,7 @@ mod options {
         Ok(())
     }
 
-    #[distributed_lock(key = "guard:sync", guard = lock, wait = "forever")]
+    #[distributed_lock(key = "guard:sync", global, guard = lock, wait = "forever")]
     fn guarded_blocking(list: &mut Vec<String>) -> Outcome<&mut String> {
         held_blocking("guard:sync")?;
         list.push(lock.key().to_owned());
@@ -446,7 +446,7 @@ mod options {
         Ok(())
     }
 
-    #[distributed_lock(key = "nothing", on_error = |error| *log = error.to_string())]
+    #[distributed_lock(key = "nothing", global, on_error = |error| *log = error.to_string())]
     async fn returns_nothing(key: &str, log: &mut String) {
         held("nothing").await.map_or_else(drop, |()| assert_eq!(key, "nothing"));
     }
@@ -928,7 +928,7 @@ mod hygiene {
         struct LockManager;
         trait Future {}
 
-        #[::redlocked::distributed_lock(key = "shadowed", ttl = "10s", wait = "1s", guard = lock, on_busy = ::core::result::Result::Ok(0))]
+        #[::redlocked::distributed_lock(key = "shadowed", global, ttl = "10s", wait = "1s", guard = lock, on_busy = ::core::result::Result::Ok(0))]
         pub(super) async fn shadowed(n: u32) -> super::Outcome<u32> {
             super::held(lock.key()).await?;
             ::core::result::Result::Ok(n)

@@ -14,6 +14,8 @@ use crate::value::{self, Key, Length, OnLost};
 pub(crate) struct LockArgs {
     /// `None` only if there is an error.
     pub(crate) key: Option<Key>,
+    /// The word itself, if it was said.
+    pub(crate) global: Option<Ident>,
     pub(crate) ttl: Option<Length>,
     pub(crate) wait: Option<Length>,
     pub(crate) renew: Option<bool>,
@@ -28,8 +30,9 @@ pub(crate) struct LockArgs {
     pub(crate) krate: Option<Path>,
 }
 
-const OPTIONS: [&str; 13] = [
+const OPTIONS: [&str; 14] = [
     "key",
+    "global",
     "ttl",
     "wait",
     "renew",
@@ -43,6 +46,9 @@ const OPTIONS: [&str; 13] = [
     "on_error",
     "crate",
 ];
+
+/// The options that need no value.
+const FLAGS: [&str; 2] = ["global", "reentrant"];
 
 /// What other libraries call our options.
 const SYNONYMS: [(&str, &str); 24] = [
@@ -90,6 +96,15 @@ impl LockArgs {
         errors.keep(parsed);
         draft.finish(errors)
     }
+
+    fn flag(&mut self, name: Ident, value: Option<bool>) {
+        if name == "global" {
+            // A value that is neither has its own error.
+            self.global = (value != Some(false)).then_some(name);
+        } else {
+            self.reentrant = value;
+        }
+    }
 }
 
 /// The options seen so far.
@@ -124,8 +139,10 @@ impl Draft {
         self.seen.push(text.clone());
 
         let args = &mut self.args;
-        if text == "reentrant" && (input.is_empty() || input.peek(Token![,]) || starts_option(input)) {
-            args.reentrant = Some(true);
+        if FLAGS.contains(&text.as_str())
+            && (input.is_empty() || input.peek(Token![,]) || starts_option(input))
+        {
+            args.flag(name, Some(true));
             return Ok(());
         }
         let hint = hint(&text);
@@ -153,7 +170,7 @@ impl Draft {
                 let finish = errors.keep(value::finish_when_lost(&value)).unwrap_or_default();
                 args.on_lost = Some(OnLost { name, finish });
             }
-            "reentrant" => args.reentrant = errors.keep(value::boolean(&value, "reentrant")),
+            "global" | "reentrant" => args.flag(name, errors.keep(value::boolean(&value, &text))),
             "guard" => args.guard = errors.keep(value::binding(&value)),
             "manager" => args.manager = errors.keep(value::expression(value, hint)),
             "on_error" => args.on_error = errors.keep(value::expression(value, hint)),
@@ -214,6 +231,7 @@ fn starts_option(input: ParseStream) -> bool {
 pub(crate) fn hint(option: &str) -> &'static str {
     match option {
         "key" => "key = \"order:{id}\"",
+        "global" => "global = true",
         "ttl" => "ttl = \"10s\"",
         "wait" => "wait = \"5s\"",
         "renew" => "renew = false",
@@ -256,12 +274,13 @@ mod tests {
     #[test]
     fn every_option() {
         let (args, errors) = parse(
-            "key = \"a:{b}\", ttl = \"1m 30s\", wait = limit, renew = true, max_hold = \"50s\", \
+            "key = \"a:{b}\", global, ttl = \"1m 30s\", wait = limit, renew = true, max_hold = \"50s\", \
              min_hold = a.b, on_lost = \"finish\", reentrant, guard = lock, manager = self.locks(), on_busy = Ok(vec![1, 2]), \
              on_error = |a: LockError| -> B { b(a, c) }, crate = ::a::b,",
         );
         assert!(errors.is_empty(), "{errors:?}");
         assert!(matches!(args.key, Some(Key::Template(lit)) if lit.value() == "a:{b}"));
+        assert!(args.global.is_some());
         assert!(matches!(args.ttl, Some(Length::Millis(90_000, _))));
         assert!(matches!(args.wait, Some(Length::Expr(_))));
         assert_eq!(args.renew, Some(true));
@@ -307,6 +326,10 @@ mod tests {
             let (args, errors) = parse(&format!("key = \"a\", {text}"));
             assert!(errors.is_empty(), "{text}: {errors:?}");
             assert_eq!(args.reentrant, expected, "{text}");
+            let text = text.replace("reentrant", "global");
+            let (args, errors) = parse(&format!("key = \"a\", {text}"));
+            assert!(errors.is_empty(), "{text}: {errors:?}");
+            assert_eq!(args.global.is_some(), expected == Some(true), "{text}");
         }
     }
 
@@ -368,6 +391,8 @@ mod tests {
             ("on_lost", "expected `on_lost = \"finish\"`"),
             ("reentrant = yes", "expected `reentrant = true` or `reentrant = false`"),
             ("reentrant(true)", "expected `reentrant = true`"),
+            ("global = \"yes\"", "expected `global = true` or `global = false`"),
+            ("globl", "did you mean `global`?"),
             ("lock_at_least_for = \"1m\"", "did you mean `min_hold`?"),
             ("guard = mut lock", "expected"),
             ("guard = a::b", "expected a name for the guard"),

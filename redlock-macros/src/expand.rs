@@ -9,6 +9,7 @@ use crate::args::LockArgs;
 use crate::boxed::{self, BoxedFuture, Future};
 use crate::checks;
 use crate::errors::Errors;
+use crate::global;
 use crate::item::{self, LockedFn};
 use crate::key;
 use crate::output::{Output, ends, place};
@@ -171,6 +172,7 @@ impl<'a> Expansion<'a> {
     fn lock(&self, errors: &mut Errors) -> TokenStream {
         let Self { args, krate, lock, key, scope, .. } = self;
         let span = Span::mixed_site();
+        global::check(args, scope, errors);
         let (template, name) = match &args.key {
             Some(Key::Template(lit)) => {
                 let text = key::format_args(lit, key, scope, errors);

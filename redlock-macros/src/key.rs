@@ -137,7 +137,7 @@ fn is_path(value: &Placeholder<'_>) -> bool {
 }
 
 /// `TENANT`, which is not an argument but the user's own constant.
-fn is_constant(name: &str) -> bool {
+pub(crate) fn is_constant(name: &str) -> bool {
     !name.contains(char::is_lowercase)
 }
 

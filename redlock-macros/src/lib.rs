@@ -9,6 +9,7 @@ mod checks;
 mod duration;
 mod errors;
 mod expand;
+mod global;
 mod item;
 mod key;
 mod output;
@@ -38,6 +39,7 @@ use proc_macro::TokenStream;
 /// | option | value | without it |
 /// | --- | --- | --- |
 /// | [`key`](#key) | template, or expression | required |
+/// | [`global`](#global) | a flag | a template without arguments is an error, if there are any |
 /// | [`ttl`](#ttl) | duration | 30 seconds |
 /// | [`wait`](#wait) | duration, or `"forever"` | one try |
 /// | [`renew`](#renew) | `true` or `false` | `true` |
@@ -84,6 +86,25 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// The key is rendered once, from borrowed arguments, before the body has them.
+///
+/// ## `global`
+///
+/// One lock for all calls of a function that has arguments. It has to be said, as a key that forgot its arguments looks
+/// the same, and makes everybody wait for everybody. So without it, these are compile errors:
+///
+/// ```rust,ignore
+/// #[distributed_lock(key = "stock")]          // the same for every `sku`
+/// #[distributed_lock(key = "stock:sku")]      // without braces it is text
+/// async fn purchase(sku: &str) -> Result<(), Error> { /* … */ }
+/// ```
+///
+/// ```rust,ignore
+/// #[distributed_lock(key = "prices", global)]
+/// async fn publish(prices: &[u32]) -> Result<(), Error> { /* … */ }
+/// ```
+///
+/// Neither `self` nor an argument whose name starts with `_` asks for it, and a `key` that is an expression is not looked
+/// into.
 ///
 /// ## `ttl`
 ///

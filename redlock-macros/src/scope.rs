@@ -46,6 +46,11 @@ impl Scope {
         receiver.chain(self.names.iter().map(|ident| ident.unraw().to_string())).collect()
     }
 
+    /// The arguments that a key could be made of; a name that starts with `_` says that nobody uses it.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = String> {
+        self.names.iter().map(|ident| ident.unraw().to_string()).filter(|name| !name.starts_with('_'))
+    }
+
     /// True for the name of an argument, or `self`.
     pub(crate) fn binds(&self, ident: &Ident) -> bool {
         self.names.contains(ident) || self.receiver.as_ref() == Some(ident)

@@ -54,7 +54,7 @@ fn sync_method() {
 fn guard() {
     compare(
         "guard",
-        quote!(key = "ledger", guard = lock),
+        quote!(key = "ledger", global, guard = lock),
         quote! {
             async fn post(entry: Entry) -> Result<(), Error> {
                 save(entry, lock.fencing_token()).await
@@ -67,7 +67,7 @@ fn guard() {
 fn sync_guard() {
     compare(
         "sync_guard",
-        quote!(key = "ledger", guard = lock),
+        quote!(key = "ledger", global, guard = lock),
         quote! {
             fn post(entry: Entry) -> Result<(), Error> {
                 save(entry, lock.fencing_token())
@@ -134,6 +134,7 @@ fn sync_holding() {
         "sync_holding",
         quote!(
             key = "nightly",
+            global,
             ttl = "10s",
             wait = "1s",
             renew = true,

@@ -2,7 +2,7 @@
 
 use redlocked::{distributed_lock, LockError};
 
-#[distributed_lock(key = "nightly")]
+#[distributed_lock(key = "nightly", global)]
 async fn nightly(unused: u32) -> Result<(), LockError> {
     Ok(())
 }

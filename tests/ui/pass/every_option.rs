@@ -47,6 +47,32 @@ fn a_trailing_comma() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "prices", global)]
+async fn one_for_all(prices: &[u32]) -> Result<usize, LockError> {
+    Ok(prices.len())
+}
+
+#[distributed_lock(key = "price:{id}", global = false)]
+fn one_each(id: u32) -> Result<u32, LockError> {
+    Ok(id)
+}
+
+// Nothing to name, and nothing to say.
+#[distributed_lock(key = "prices")]
+fn no_argument_that_is_used(_: u32, _id: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
+const fn key_of(_: u32) -> &'static str {
+    "prices"
+}
+
+#[distributed_lock(key = key_of(id))]
+fn of_an_expression(id: u32) -> Result<u32, LockError> {
+    Ok(id)
+}
+
 fn main() {
+    let _ = (one_for_all, one_each, no_argument_that_is_used, of_an_expression);
     let _ = (literals, a_path_as_the_handler, a_trailing_comma, holding, report);
 }

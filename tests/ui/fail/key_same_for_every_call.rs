@@ -1,0 +1,9 @@
+use redlocked::{distributed_lock, LockError};
+
+#[distributed_lock(key = "stock")]
+async fn purchase(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+fn main() {}
