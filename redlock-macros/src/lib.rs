@@ -24,11 +24,22 @@ use proc_macro::TokenStream;
 
 /// Makes a function run on one machine of the fleet at a time.
 ///
-/// ```rust,ignore
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// # struct Receipt(u32);
+/// # type ShopError = LockError;
 /// #[distributed_lock(key = "stock:{sku}", ttl = "10s", wait = "5s")]
 /// async fn purchase(sku: &str, quantity: u32) -> Result<Receipt, ShopError> {
 ///     // At most one caller in the whole fleet is here for a given `sku`.
+///     # let _ = sku;
+///     Ok(Receipt(quantity))
 /// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     assert_eq!(purchase("shoes", 2).await?.0, 2);
+/// #     Ok(())
+/// # }
 /// ```
 ///
 /// A call renders the key from the arguments, takes the lock, runs the body, and gives the lock back: on return, `?`, a
@@ -39,7 +50,7 @@ use proc_macro::TokenStream;
 /// | option | value | without it |
 /// | --- | --- | --- |
 /// | [`key`](#key) | template, or expression | required |
-/// | [`global`](#global) | a flag | a template without arguments is an error, if there are any |
+/// | [`global`](#global) | a flag | a template that names no argument is an error, if there are any |
 /// | [`ttl`](#ttl) | duration | 30 seconds |
 /// | [`wait`](#wait) | duration, or `"forever"` | one try |
 /// | [`renew`](#renew) | `true` or `false` | `true` |
@@ -53,23 +64,58 @@ use proc_macro::TokenStream;
 /// | [`on_error`](#on_error) | closure or function | the return type takes the error |
 /// | [`crate`](#crate) | path | `::redlocked` |
 ///
+/// A flag is on when it is named; `reentrant = false` is for macros. Every mistake is a compile error at its own token, and
+/// all mistakes of one attribute are told at once.
+///
 /// ## `key`
 ///
 /// What is locked. A placeholder is an argument, with any format spec:
 ///
-/// ```rust,ignore
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
 /// #[distributed_lock(key = "order:{id}")]
-/// async fn ship(id: u64) -> Result<(), Error> { /* … */ }
+/// async fn ship(id: u64) -> Result<(), LockError> {
+///     // `order:7`
+///     # let _ = id;
+///     Ok(())
+/// }
 ///
-/// #[distributed_lock(key = "invoice:{year}-{number:06}")]
-/// async fn book(year: u16, number: u32) -> Result<(), Error> { /* … */ }
+/// #[distributed_lock(key = "invoice:{year}-{number:06}", guard = lock)]
+/// async fn book(year: u16, number: u32) -> Result<String, LockError> {
+///     // `invoice:2026-000042`
+///     Ok(lock.key().to_owned())
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     ship(7).await?;
+/// #     assert_eq!(book(2026, 42).await?, "invoice:2026-000042");
+/// #     Ok(())
+/// # }
 /// ```
 ///
 /// or a path of fields, also of `self`:
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "{self.tenant}:{request.user.id}:{range.0}")]
-/// async fn import(&self, request: &Request, range: (u32, u32)) -> Result<(), Error> { /* … */ }
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// # struct User { id: u64 }
+/// # struct Request { user: User }
+/// # struct Importer { tenant: String }
+/// # impl Importer {
+/// #[distributed_lock(key = "{self.tenant}:{request.user.id}:{range.0}", guard = lock)]
+/// async fn import(&self, request: &Request, range: (u32, u32)) -> Result<String, LockError> {
+///     // `acme:7:100`
+///     Ok(lock.key().to_owned())
+/// }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     let importer = Importer { tenant: "acme".to_owned() };
+/// #     let request = Request { user: User { id: 7 } };
+/// #     assert_eq!(importer.import(&request, (100, 200)).await?, "acme:7:100");
+/// #     Ok(())
+/// # }
 /// ```
 ///
 /// Every name that a pattern binds is an argument, as `sku` in `Path(sku): Path<String>`. A constant is a placeholder too:
@@ -78,62 +124,178 @@ use proc_macro::TokenStream;
 /// What a placeholder prints is percent-escaped for `:`, `{`, `}`, `%` and control characters, so that two lists of
 /// arguments never meet in one key. A constant, and the text between placeholders, are taken as they are.
 ///
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// const TENANT: &str = "acme:eu";
+///
+/// #[distributed_lock(key = "{{{TENANT}}}:{folder}:{file}", guard = lock)]
+/// fn upload(folder: &str, file: &str) -> Result<String, LockError> {
+///     Ok(lock.key().to_owned())
+/// }
+/// # fn main() -> Result<(), LockError> {
+/// #     LockManager::connect_blocking("memory://")?.set_global();
+/// assert_eq!(upload("a:b", "c")?, "{acme:eu}:a%3Ab:c");
+/// assert_eq!(upload("a", "b:c")?, "{acme:eu}:a:b%3Ac");
+/// #     Ok(())
+/// # }
+/// ```
+///
 /// For everything else there are expressions of a type that is `AsRef<str>`; their value is taken as it is:
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = format!("order:{}", order.id()))]
-/// #[distributed_lock(key = self.lock_name())]
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// # #[derive(Clone)] struct Order(u64);
+/// # impl Order { fn id(&self) -> u64 { self.0 } }
+/// # struct Desk(&'static str);
+/// # impl Desk {
+/// #     fn lock_name(&self) -> &str { self.0 }
+/// #[distributed_lock(key = format!("order:{}", order.id()), guard = lock)]
+/// async fn pack(&self, order: Order) -> Result<String, LockError> {
+///     # drop(order);
+///     // `order:7`
+///     Ok(lock.key().to_owned())
+/// }
+///
+/// #[distributed_lock(key = self.lock_name(), guard = lock)]
+/// async fn count(&self) -> Result<String, LockError> {
+///     Ok(lock.key().to_owned())
+/// }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     assert_eq!(Desk("desk:1").pack(Order(7)).await?, "order:7");
+/// #     assert_eq!(Desk("desk:1").count().await?, "desk:1");
+/// #     Ok(())
+/// # }
 /// ```
 ///
 /// The key is rendered once, from borrowed arguments, before the body has them.
 ///
+/// Refused at compile time: an empty template, one longer than 1 KiB, control characters, `{}`, `{0}`, a name that does not
+/// exist, calls and indices inside a placeholder, an argument without `Display` (an `Option`: write `{id:?}`), and `{x:p}`.
+/// Refused with `LockError::InvalidKey` when called: a rendered key that is empty, longer than 1 KiB with its prefix, or has
+/// control characters.
+///
 /// ## `global`
 ///
-/// One lock for all calls of a function that has arguments. It has to be said, as a key that forgot its arguments looks
-/// the same, and makes everybody wait for everybody. So without it, these are compile errors:
+/// One lock for all calls of a function that has arguments. It has to be said, because a key that forgot its arguments looks
+/// the same, and lets everybody wait for everybody:
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "stock")]          // the same for every `sku`
-/// #[distributed_lock(key = "stock:sku")]      // without braces it is text
-/// async fn purchase(sku: &str) -> Result<(), Error> { /* … */ }
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// #[distributed_lock(key = "prices", global)]
+/// async fn publish(prices: &[u32]) -> Result<usize, LockError> {
+///     Ok(prices.len())
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     assert_eq!(publish(&[1, 2]).await?, 2);
+/// #     Ok(())
+/// # }
 /// ```
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "prices", global)]
-/// async fn publish(prices: &[u32]) -> Result<(), Error> { /* … */ }
+/// Without it these are compile errors:
+///
+/// ```compile_fail
+/// # use redlocked::{LockError, distributed_lock};
+/// #[distributed_lock(key = "stock")] // the same for every `sku`
+/// async fn purchase(sku: &str) -> Result<usize, LockError> {
+///     Ok(sku.len())
+/// }
+/// ```
+/// ```compile_fail
+/// # use redlocked::{LockError, distributed_lock};
+/// #[distributed_lock(key = "stock:sku")] // without braces it is text
+/// async fn purchase(sku: &str) -> Result<usize, LockError> {
+///     Ok(sku.len())
+/// }
 /// ```
 ///
 /// Neither `self` nor an argument whose name starts with `_` asks for it, and a `key` that is an expression is not looked
-/// into.
+/// into. Refused beside such an expression, and beside a placeholder that names an argument or `self`.
 ///
 /// ## `ttl`
 ///
 /// How long the lock outlives a process that has crashed. It does not limit the body: a living process
-/// [renews](#renew) its lock. From 10 ms; with the units `d`, `h`, `m`, `s` and `ms`, or as an expression of type
-/// [`Duration`](core::time::Duration).
+/// [renews](#renew) its lock. Without it, 30 seconds. With the units `d`, `h`, `m`, `s` and `ms`, or as an expression of
+/// type [`Duration`](core::time::Duration).
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "report", ttl = "10s")]
-/// #[distributed_lock(key = "report", ttl = "1m 30s")]
-/// #[distributed_lock(key = "report", ttl = self.config.lock_ttl)]
 /// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// # use std::time::Duration;
+/// #[distributed_lock(key = "report", ttl = "10s")]
+/// # async fn seconds() -> Result<(), LockError> { Ok(()) }
+/// #[distributed_lock(key = "report", ttl = "1m 30s")]
+/// # async fn minutes() -> Result<(), LockError> { Ok(()) }
+/// # struct Config { lock_ttl: Duration }
+/// # struct Job { config: Config }
+/// # impl Job {
+/// #[distributed_lock(key = "report", ttl = self.config.lock_ttl)]
+/// # async fn expression(&self) -> Result<(), LockError> { Ok(()) }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     seconds().await?;
+/// #     minutes().await?;
+/// #     Job { config: Config { lock_ttl: Duration::from_secs(1) } }.expression().await?;
+/// #     let short = Job { config: Config { lock_ttl: Duration::from_millis(9) } }.expression().await;
+/// #     assert!(matches!(short, Err(LockError::InvalidRequest { .. })), "{short:?}");
+/// #     Ok(())
+/// # }
+/// ```
+///
+/// Refused: less than 10 ms, more than 2⁵³ ms, `"forever"`, and whatever is not spelled as above. A literal is refused at
+/// compile time, an expression with `LockError::InvalidRequest` when called.
 ///
 /// ## `wait`
 ///
-/// How long a caller waits for the lock at most. Without it, as with `"0s"`, there is one try.
+/// How long a caller waits for the lock at most. Without it, as with `"0s"`, there is one try. A duration as for
+/// [`ttl`](#ttl), of any length.
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "stock:{sku}", wait = "500ms")]
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// #[distributed_lock(key = "stock:{sku}", wait = "50ms")]
+/// async fn reserve(sku: &str) -> Result<usize, LockError> {
+///     Ok(sku.len())
+/// }
+///
 /// #[distributed_lock(key = "stock:{sku}", wait = "forever")]
+/// async fn sell(sku: &str) -> Result<usize, LockError> {
+///     Ok(sku.len())
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     let locks = LockManager::connect("memory://").await?;
+/// #     locks.clone().set_global();
+/// #     let guard = locks.lock("stock:hat").acquire().await?;
+/// #     assert!(matches!(reserve("hat").await, Err(LockError::TimedOut { .. })));
+/// #     guard.release().await?;
+/// #     assert_eq!(reserve("hat").await? + sell("hat").await?, 6);
+/// #     Ok(())
+/// # }
 /// ```
 ///
 /// ## `renew`
 ///
-/// With `renew = false` the body has to be done within one [`ttl`](#ttl). An `async` body is stopped when the lease ends;
-/// another one can ask its [guard](#guard).
+/// Whether the lock is renewed while the body runs; `true` without it. With `renew = false` the body has to be done within
+/// one [`ttl`](#ttl). An `async` body is stopped when the lease ends; another one can ask its [guard](#guard).
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "report", ttl = "5m", renew = false)]
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// #[distributed_lock(key = "report", ttl = "50ms", renew = false)]
+/// async fn hangs() -> Result<(), LockError> {
+///     std::future::pending().await
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// assert!(matches!(hangs().await, Err(LockError::Lost { .. })));
+/// #     Ok(())
+/// # }
 /// ```
 ///
 /// ## `max_hold`
@@ -142,110 +304,232 @@ use proc_macro::TokenStream;
 /// stopped, the caller gets `LockError::Lost`, and the next one may enter. For a body that could hang, while its process
 /// goes on renewing. From 10 ms; a duration as for [`ttl`](#ttl).
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "import:{feed}", ttl = "10s", max_hold = "15m")]
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// #[distributed_lock(key = "import:{feed}", ttl = "10s", max_hold = "50ms")]
+/// async fn import(feed: &str) -> Result<(), LockError> {
+///     # let _ = feed;
+///     std::future::pending().await
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// assert!(matches!(import("prices").await, Err(LockError::Lost { .. })));
+/// #     Ok(())
+/// # }
 /// ```
 ///
-/// A sync body is not stopped: it asks its [guard](#guard). With `renew = false` the `ttl` is the limit already, and
-/// a `max_hold` that is not shorter is a compile error.
+/// A sync body is not stopped: it asks its [guard](#guard). Refused with `renew = false`, which already limits the lock to
+/// its `ttl`.
 ///
 /// ## `min_hold`
 ///
 /// How long the key stays taken at least, counted from when the lock was acquired. A body that is done earlier returns at
 /// once; only the key stays until then. For a job that every replica starts at the same minute by its own clock: the
-/// second one comes while the key is still there, and is [busy](#on_busy). A duration as for [`ttl`](#ttl), not longer
-/// than [`max_hold`](#max_hold).
+/// second one comes while the key is still there, and is [busy](#on_busy). A duration as for [`ttl`](#ttl), of any length.
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "nightly", min_hold = "5m", on_busy = Ok(Job::DoneElsewhere))]
-/// async fn nightly() -> Result<Job, Error> { /* … */ }
 /// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// # #[derive(Debug, PartialEq)]
+/// # enum Job { Done, DoneElsewhere }
+/// #[distributed_lock(key = "nightly", min_hold = "5m", on_busy = Ok(Job::DoneElsewhere))]
+/// async fn nightly() -> Result<Job, LockError> {
+///     Ok(Job::Done)
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// assert_eq!(nightly().await?, Job::Done);
+/// assert_eq!(nightly().await?, Job::DoneElsewhere);
+/// #     Ok(())
+/// # }
+/// ```
+///
+/// Refused: longer than [`max_hold`](#max_hold), or, with `renew = false`, longer than the `ttl`.
 ///
 /// ## `on_lost`
 ///
-/// What becomes of an `async` body whose lock is lost. With `"cancel"` it is dropped before the next one may enter, and the
-/// caller gets `LockError::Lost`. With `"finish"` it runs to its end, perhaps beside the next one, and its value is
-/// returned: for work that is worse when half done than when done twice. It can ask its [guard](#guard).
+/// What becomes of an `async` body whose lock is lost. With `"cancel"`, as without it, the body is dropped before the next
+/// one may enter, and the caller gets `LockError::Lost`. With `"finish"` it runs to its end, perhaps beside the next one, and
+/// its value is returned: for work that is worse when half done than when done twice. It can ask its [guard](#guard).
 ///
-/// ```rust,ignore
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// # async fn load(id: u64) -> Result<u64, LockError> { Ok(id) }
+/// # async fn deliver(_mail: u64) -> Result<(), LockError> { Ok(()) }
 /// #[distributed_lock(key = "mail:{id}", on_lost = "finish", guard = lock)]
-/// async fn send(id: u64) -> Result<(), Error> {
+/// async fn send(id: u64) -> Result<(), LockError> {
 ///     let mail = load(id).await?;
-///     if lock.is_held() { deliver(mail).await? }
+///     if lock.is_held() {
+///         deliver(mail).await?;
+///     }
 ///     Ok(())
 /// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     send(7).await
+/// # }
 /// ```
 ///
-/// A sync body cannot be cancelled, so on a function that is not `async` this is a compile error.
+/// Refused on a function that is not `async`: its body cannot be cancelled.
 ///
 /// ## `reentrant`
 ///
 /// A body that calls a function with the same key would wait for itself. Such a call fails at once, with
 /// `LockError::Deadlock`, however long it was ready to [wait](#wait). With `reentrant` on the inner function it joins
-/// instead: it runs under the lock that is held, and the outer one gives it back. A task that the body spawns is not nested: it waits
-/// as everybody does.
+/// instead: it runs under the lock that is held, and the outer one gives it back. A task that the body spawns is not nested:
+/// it waits as everybody does.
 ///
-/// ```rust,ignore
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
 /// #[distributed_lock(key = "account:{id}")]
-/// async fn close(id: u64) -> Result<(), Error> {
+/// async fn close(id: u64) -> Result<(), LockError> {
 ///     book(id, 0).await
 /// }
 ///
 /// #[distributed_lock(key = "account:{id}", reentrant)]
-/// async fn book(id: u64, amount: u64) -> Result<(), Error> { /* … */ }
+/// async fn book(id: u64, amount: u64) -> Result<(), LockError> {
+///     # let _ = (id, amount);
+///     Ok(())
+/// }
+/// #
+/// # #[distributed_lock(key = "account:{id}", wait = "forever")]
+/// # async fn close_twice(id: u64) -> Result<(), LockError> {
+/// #     close(id).await
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     close(7).await?;
+/// #     assert!(matches!(close_twice(7).await, Err(LockError::Deadlock { .. })));
+/// #     Ok(())
+/// # }
 /// ```
 ///
 /// ## `guard`
 ///
 /// A name for the lock inside the body: a `&LockGuard`.
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "ledger", guard = lock)]
-/// async fn post(entry: Entry) -> Result<(), Error> {
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// # struct Entry(Vec<u32>);
+/// # impl Entry { fn pages(&self) -> &[u32] { &self.0 } }
+/// # async fn save(_page: u32, _fencing_token: u64) -> Result<(), LockError> { Ok(()) }
+/// #[distributed_lock(key = "ledger", global, guard = lock)]
+/// async fn post(entry: Entry) -> Result<(), LockError> {
 ///     for page in entry.pages() {
-///         log(lock.remaining());
-///         save(page).await?;
+///         save(*page, lock.fencing_token()).await?;
 ///     }
 ///     Ok(())
 /// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     post(Entry(vec![1, 2])).await
+/// # }
 /// ```
+///
+/// Refused: the name of an argument, which the body could not see any more.
 ///
 /// ## `manager`
 ///
 /// The `LockManager` to ask; it is borrowed. Without it, the process-wide one.
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "{id}", manager = self.locks)]
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// struct Store {
+///     locks: LockManager,
+/// }
+///
+/// impl Store {
+///     #[distributed_lock(key = "{id}", manager = self.locks)]
+///     async fn save(&self, id: u64) -> Result<u64, LockError> {
+///         Ok(id)
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     let store = Store { locks: LockManager::connect("memory://").await? };
+/// #     assert_eq!(store.save(7).await?, 7);
+/// #     Ok(())
+/// # }
 /// ```
 ///
 /// ## `on_busy`
 ///
-/// What to return when somebody else has the lock, for as long as the caller was ready to wait. It is evaluated after the
-/// body has been dropped, and the arguments with it, unless they are `Copy`.
+/// What to return when somebody else has the lock, for as long as the caller was ready to wait. Without it, that is
+/// `LockError::Busy` or `LockError::TimedOut`. It is evaluated after the body has been dropped, and the arguments with it,
+/// unless they are `Copy`.
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "nightly", on_busy = Ok(Job::DoneElsewhere))]
-/// async fn nightly() -> Result<Job, Error> { /* … */ }
 /// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// # #[derive(Debug, PartialEq)]
+/// # enum Job { Done, DoneElsewhere }
+/// #[distributed_lock(key = "nightly", on_busy = Ok(Job::DoneElsewhere))]
+/// async fn nightly() -> Result<Job, LockError> {
+///     Ok(Job::Done)
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     let locks = LockManager::connect("memory://").await?;
+/// #     locks.clone().set_global();
+/// #     assert_eq!(nightly().await?, Job::Done);
+/// let elsewhere = locks.lock("nightly").acquire().await?;
+/// assert_eq!(nightly().await?, Job::DoneElsewhere);
+/// #     drop(elsewhere);
+/// #     Ok(())
+/// # }
+/// ```
+///
+/// Refused: an expression of another type than the function returns, and with `wait = "forever"`.
 ///
 /// ## `on_error`
 ///
 /// A closure or function from `LockError` to the return type, for a function whose return type cannot carry the error.
 /// With [`on_busy`](#on_busy), for the other errors.
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "nightly", on_busy = (), on_error = |error| tracing::error!(%error))]
-/// async fn nightly() { /* … */ }
+/// ```
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// #[distributed_lock(key = "nightly", on_busy = (), on_error = |error| eprintln!("{error}"))]
+/// async fn nightly() {
+///     // …
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     nightly().await;
+/// #     Ok(())
+/// # }
 /// ```
 ///
 /// Without it the return type has to be `FromLockError`: a `Result<T, E>` with `E: From<LockError>` is.
+///
+/// ```compile_fail
+/// # use redlocked::distributed_lock;
+/// #[distributed_lock(key = "nightly")] // `()` has no place for an error
+/// async fn nightly() {}
+/// ```
 ///
 /// ## `crate`
 ///
 /// Where `redlocked` is, if it was renamed or is re-exported.
 ///
-/// ```rust,ignore
-/// #[distributed_lock(key = "report", crate = my_platform::redlocked)]
+/// ```
+/// mod my_platform {
+///     pub use redlocked;
+/// }
+///
+/// # use redlocked::{LockError, LockManager};
+/// #[my_platform::redlocked::distributed_lock(key = "report", crate = my_platform::redlocked)]
+/// async fn report() -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     report().await
+/// # }
 /// ```
 ///
 /// # Where it goes
@@ -257,12 +541,25 @@ use proc_macro::TokenStream;
 /// a future, the lock goes inside `Box::pin(async move { … })`, if that is the whole body; everything else is a compile
 /// error.
 ///
-/// ```rust,ignore
+/// ```
+/// # use async_trait::async_trait;
+/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// # struct Postgres { table: &'static str }
+/// # #[async_trait]
+/// # trait Store { async fn save(&self, id: u64) -> Result<u64, LockError>; }
 /// #[async_trait]
 /// impl Store for Postgres {
 ///     #[distributed_lock(key = "{self.table}:{id}")]
-///     async fn save(&self, id: u64) -> Result<(), Error> { /* … */ }
+///     async fn save(&self, id: u64) -> Result<u64, LockError> {
+///         Ok(id)
+///     }
 /// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// #     LockManager::connect("memory://").await?.set_global();
+/// #     assert_eq!(Postgres { table: "orders" }.save(7).await?, 7);
+/// #     Ok(())
+/// # }
 /// ```
 ///
 /// # With other attributes
