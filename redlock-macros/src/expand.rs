@@ -175,11 +175,15 @@ impl<'a> Expansion<'a> {
         global::check(args, scope, errors);
         let (template, name) = match &args.key {
             Some(Key::Template(lit)) => {
-                let text = key::format_args(lit, key, scope, errors);
-                (
-                    Some(quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new();)),
-                    quote_spanned!(span=> #key.render(#text)),
-                )
+                if let Some(text) = key::constant(lit) {
+                    (None, quote_spanned!(span=> #krate::__private::key(#text)))
+                } else {
+                    let text = key::format_args(lit, key, scope, errors);
+                    (
+                        Some(quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new();)),
+                        quote_spanned!(span=> #key.render(#text)),
+                    )
+                }
             }
             Some(Key::Expr(expr)) => {
                 let path = quote_spanned!(span=> #krate::__private::key);

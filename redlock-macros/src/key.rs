@@ -78,6 +78,18 @@ pub(crate) fn format_args(lit: &LitStr, key: &Ident, scope: &Scope, errors: &mut
     quote_spanned!(Span::mixed_site()=> ::core::format_args!(#lit #(, #arguments)*))
 }
 
+/// The whole key, if nothing is put into it.
+pub(crate) fn constant(lit: &LitStr) -> Option<Literal> {
+    let text = lit.value();
+    let pieces = template::parse(&text).ok()?;
+    if pieces.iter().any(|piece| piece.value().is_some()) {
+        return None;
+    }
+    let mut literal = Literal::string(&text.replace("{{", "{").replace("}}", "}"));
+    literal.set_span(lit.span());
+    Some(literal)
+}
+
 /// `name = key.escape(&root.field)`, or the error if a field cannot be one.
 fn argument(
     name: &str,
@@ -161,7 +173,7 @@ mod tests {
     use proc_macro2::Span;
     use syn::{Ident, LitStr, parse_quote};
 
-    use super::{Errors, Scope, format_args};
+    use super::{Errors, Scope, constant, format_args};
 
     fn errors(template: &str) -> Vec<String> {
         let mut errors = Errors::default();
@@ -189,6 +201,23 @@ mod tests {
             ("{a.²}", "`{a.²}`: `²` cannot be a field"),
         ] {
             assert_eq!(errors(template).join("\n"), expected, "{template}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_put_into_a_constant() {
+        for (template, expected) in [
+            ("nightly", Some("\"nightly\"")),
+            ("{{a}}", Some("\"{a}\"")),
+            ("{{{{}}}}", Some("\"{{}}\"")),
+            ("a\"b", Some("\"a\\\"b\"")),
+            ("{{{a}}}", None),
+            ("{TENANT}", None),
+            ("{", None),
+        ] {
+            let found =
+                constant(&LitStr::new(template, Span::call_site())).map(|literal| literal.to_string());
+            assert_eq!(found.as_deref(), expected, "{template}");
         }
     }
 

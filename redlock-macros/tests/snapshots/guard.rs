@@ -1,8 +1,5 @@
 async fn post(entry: Entry) -> Result<(), Error> {
-    let lock = {
-        let key = ::redlocked::__private::KeyTemplate::new();
-        ::redlocked::__private::lock(key.render(::core::format_args!("ledger")))
-    };
+    let lock = ::redlocked::__private::lock(::redlocked::__private::key("ledger"));
     let body = move |guard: ::std::sync::Arc<::redlocked::LockGuard>| async move {
         let lock: &::redlocked::LockGuard = &guard;
         if let ::core::option::Option::Some(unreachable_output) = ::core::option::Option::None::<

@@ -1,12 +1,9 @@
 async fn nightly(&self) -> Result<(), Error> {
-    let lock = {
-        let key = ::redlocked::__private::KeyTemplate::new();
-        ::redlocked::__private::lock(key.render(::core::format_args!("nightly")))
-            .max_hold(::core::time::Duration::from_millis(3600000))
-            .min_hold(self.period / 2)
-            .on_lost(::redlocked::OnLost::Finish)
-            .reentrant(true)
-    };
+    let lock = ::redlocked::__private::lock(::redlocked::__private::key("nightly"))
+        .max_hold(::core::time::Duration::from_millis(3600000))
+        .min_hold(self.period / 2)
+        .on_lost(::redlocked::OnLost::Finish)
+        .reentrant(true);
     let body = async move {
         if let ::core::option::Option::Some(unreachable_output) = ::core::option::Option::None::<
             Result<(), Error>,

@@ -1,9 +1,6 @@
 async fn lead() -> ! {
-    let lock = {
-        let key = ::redlocked::__private::KeyTemplate::new();
-        ::redlocked::__private::lock(key.render(::core::format_args!("leader")))
-            .wait_forever()
-    };
+    let lock = ::redlocked::__private::lock(::redlocked::__private::key("leader"))
+        .wait_forever();
     let body = async move {
         {
             loop {

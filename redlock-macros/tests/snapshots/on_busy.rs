@@ -1,8 +1,5 @@
 async fn nightly() -> Result<Outcome, Error> {
-    let lock = {
-        let key = ::redlocked::__private::KeyTemplate::new();
-        ::redlocked::__private::lock(key.render(::core::format_args!("nightly")))
-    };
+    let lock = ::redlocked::__private::lock(::redlocked::__private::key("nightly"));
     let body = async move {
         if let ::core::option::Option::Some(unreachable_output) = ::core::option::Option::None::<
             Result<Outcome, Error>,

@@ -1,8 +1,5 @@
 fn post(entry: Entry) -> Result<(), Error> {
-    let lock = {
-        let key = ::redlocked::__private::KeyTemplate::new();
-        ::redlocked::__private::lock(key.render(::core::format_args!("ledger")))
-    };
+    let lock = ::redlocked::__private::lock(::redlocked::__private::key("ledger"));
     match ::redlocked::__private::run_blocking(
         lock,
         move |lock: &::redlocked::LockGuard| {

@@ -1,14 +1,11 @@
 fn nightly(max: Duration) -> Result<(), Error> {
-    let lock = {
-        let key = ::redlocked::__private::KeyTemplate::new();
-        ::redlocked::__private::lock(key.render(::core::format_args!("nightly")))
-            .ttl(::core::time::Duration::from_millis(10000))
-            .wait(::core::time::Duration::from_millis(1000))
-            .max_hold(max)
-            .min_hold(::core::time::Duration::from_millis(300000))
-            .renew(true)
-            .reentrant(false)
-    };
+    let lock = ::redlocked::__private::lock(::redlocked::__private::key("nightly"))
+        .ttl(::core::time::Duration::from_millis(10000))
+        .wait(::core::time::Duration::from_millis(1000))
+        .max_hold(max)
+        .min_hold(::core::time::Duration::from_millis(300000))
+        .renew(true)
+        .reentrant(false);
     match ::redlocked::__private::run_blocking(
         lock,
         move |_: &::redlocked::LockGuard| {
