@@ -134,7 +134,7 @@ impl Draft {
             return Err(self.unknown(&name, &text));
         }
         if self.seen.contains(&text) {
-            errors.at(&name, format!("`{text}` is given twice"));
+            errors.at(&name, format!("`{text}` is given twice: remove one"));
         }
         self.seen.push(text.clone());
 

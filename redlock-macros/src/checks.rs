@@ -15,12 +15,13 @@ pub(crate) fn combinations(args: &LockArgs, errors: &mut Errors) {
         && min > max
     {
         let (min, max) = (min_lit.value(), max_lit.value());
-        errors.at(min_lit, format!("`min_hold = \"{min}\"` is longer than `max_hold = \"{max}\"`"));
+        errors.at(min_lit, format!("`min_hold = \"{min}\"` is longer than `max_hold = \"{max}\"`: shorten it, or raise `max_hold`"));
     }
     if let (Some(Length::Forever), Some(on_busy)) = (&args.wait, &args.on_busy) {
         errors.at(
             on_busy,
-            "`on_busy` never applies: with `wait = \"forever\"` the caller waits until it has the lock",
+            "`on_busy` never applies: with `wait = \"forever\"` nobody finds the lock busy; give `wait` a limit, or \
+             remove `on_busy`",
         );
     }
 }

@@ -24,9 +24,21 @@ pub(crate) fn validate(prefix: &str, key: &str) -> Result<(), LockError> {
     Err(LockError::InvalidKey { key: shown, reason })
 }
 
+/// What a key that is an expression can be: every `AsRef<str>`, under a name that can speak for itself.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a key cannot be made of `{Self}`",
+    label = "expected a `&str`, a `String` or another `AsRef<str>`",
+    note = "write a template such as `key = \"order:{{id}}\"`, or `key = format!(...)`"
+)]
+pub trait KeyText: AsRef<str> {}
+
+#[diagnostic::do_not_recommend]
+impl<T: AsRef<str> + ?Sized> KeyText for T {}
+
 /// A key given as an expression is taken as it is.
 #[doc(hidden)]
-pub fn key<K: AsRef<str> + ?Sized>(key: &K) -> String {
+pub fn key<K: KeyText + ?Sized>(key: &K) -> String {
     key.as_ref().to_owned()
 }
 

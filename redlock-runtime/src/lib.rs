@@ -38,7 +38,7 @@ pub use request::{Acquire, LockRequest, OnLost};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::guarded::{Body, Locked, Ready, UntilLost, on_error, run, run_blocking, run_with_guard};
-    pub use crate::key::{Escaped, KeyTemplate, key};
+    pub use crate::key::{Escaped, KeyTemplate, KeyText, key};
     pub use crate::request::lock;
     pub use crate::sync_return::*;
 }

@@ -11,7 +11,7 @@ async fn purchase(sku: &str) -> Result<Receipt, ShopError> {
     "expected `wait = \"5s\"`"
 }
 ::core::compile_error! {
-    "`ttl` is given twice"
+    "`ttl` is given twice: remove one"
 }
 ::core::compile_error! {
     "`10` has no unit: write `\"10s\"`, or `ms`, `m`, `h`, `d`"
