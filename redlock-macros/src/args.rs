@@ -99,7 +99,6 @@ impl LockArgs {
 
     fn flag(&mut self, name: Ident, value: Option<bool>) {
         if name == "global" {
-            // A value that is neither has its own error.
             self.global = (value != Some(false)).then_some(name);
         } else {
             self.reentrant = value;
@@ -139,6 +138,10 @@ impl Draft {
         self.seen.push(text.clone());
 
         let args = &mut self.args;
+        if text == "global" {
+            // Whatever follows, it was said.
+            args.global = Some(name.clone());
+        }
         if FLAGS.contains(&text.as_str())
             && (input.is_empty() || input.peek(Token![,]) || starts_option(input))
         {
@@ -201,6 +204,9 @@ impl Draft {
                 Some(option) => {
                     // Taken as given, so that `kye` is not also a missing `key`.
                     self.seen.push(option.to_owned());
+                    if option == "global" {
+                        self.args.global = Some(name.clone());
+                    }
                     format!("unknown option `{text}`, did you mean `{option}`?")
                 }
                 None => format!("unknown option `{text}`, expected {}", list(OPTIONS, "or")),

@@ -143,6 +143,10 @@ mod tests {
             let found = mistakes(args, "fn f(&self, sku: &str)");
             assert!(found.ends_with(hint), "{args}: {found}");
         }
+        for slip in ["globl", "global = \"yes\"", "global(true)", "global ="] {
+            let found = mistakes(&format!("key = \"stock\", {slip}"), "fn f(sku: &str)");
+            assert!(!found.is_empty() && !found.contains("the same for every call"), "{slip}: {found}");
+        }
         let found = mistakes("key = \"stock\", global = false", "fn f(sku: &str)");
         assert!(found.contains("the same for every call"), "{found}");
         assert!(mistakes("key = \"a:{b\"", "fn f(b: u8)").ends_with("write `{b}`"));
