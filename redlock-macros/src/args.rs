@@ -6,7 +6,8 @@ use syn::parse::{ParseStream, Parser as _};
 use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
 
 use crate::checks;
-use crate::errors::{Errors, list, nearest};
+use crate::errors::{Errors, list};
+use crate::options::{FLAGS, OPTIONS, hint, meant};
 use crate::value::{self, Key, Length, OnLost};
 
 /// The attribute, understood.
@@ -29,54 +30,6 @@ pub(crate) struct LockArgs {
     pub(crate) on_error: Option<Expr>,
     pub(crate) krate: Option<Path>,
 }
-
-const OPTIONS: [&str; 14] = [
-    "key",
-    "global",
-    "ttl",
-    "wait",
-    "renew",
-    "max_hold",
-    "min_hold",
-    "on_lost",
-    "reentrant",
-    "guard",
-    "manager",
-    "on_busy",
-    "on_error",
-    "crate",
-];
-
-/// The options that need no value.
-const FLAGS: [&str; 2] = ["global", "reentrant"];
-
-/// What other libraries call our options.
-const SYNONYMS: [(&str, &str); 24] = [
-    ("name", "key"),
-    ("id", "key"),
-    ("resource", "key"),
-    ("lease", "ttl"),
-    ("expire", "ttl"),
-    ("expires", "ttl"),
-    ("expiry", "ttl"),
-    ("duration", "ttl"),
-    ("timeout", "wait"),
-    ("wait_time", "wait"),
-    ("client", "manager"),
-    ("pool", "manager"),
-    ("fallback", "on_busy"),
-    ("watchdog", "renew"),
-    ("auto_renew", "renew"),
-    ("lock_at_most_for", "ttl"),
-    ("lock_at_least_for", "min_hold"),
-    ("at_least", "min_hold"),
-    ("at_most", "max_hold"),
-    ("max_time", "max_hold"),
-    ("max_duration", "max_hold"),
-    ("on_loss", "on_lost"),
-    ("if_lost", "on_lost"),
-    ("recursive", "reentrant"),
-];
 
 impl LockArgs {
     /// What could be understood; on any error it is not for use.
@@ -197,10 +150,9 @@ impl Draft {
     }
 
     fn unknown(&mut self, name: &Ident, text: &str) -> Error {
-        let synonym = SYNONYMS.iter().find(|(theirs, _)| *theirs == text).map(|(_, ours)| *ours);
         Error::new(
             name.span(),
-            match synonym.or_else(|| nearest(text, OPTIONS)) {
+            match meant(text) {
                 Some(option) => {
                     // Taken as given, so that `kye` is not also a missing `key`.
                     self.seen.push(option.to_owned());
@@ -233,26 +185,6 @@ fn starts_option(input: ParseStream) -> bool {
         && (input.peek2(Token![=]) || input.fork().call(Ident::parse_any).is_ok_and(known))
 }
 
-/// How an option is written.
-pub(crate) fn hint(option: &str) -> &'static str {
-    match option {
-        "key" => "key = \"order:{id}\"",
-        "global" => "global = true",
-        "ttl" => "ttl = \"10s\"",
-        "wait" => "wait = \"5s\"",
-        "renew" => "renew = false",
-        "max_hold" => "max_hold = \"1m\"",
-        "min_hold" => "min_hold = \"5m\"",
-        "on_lost" => "on_lost = \"finish\"",
-        "reentrant" => "reentrant = true",
-        "guard" => "guard = lock",
-        "manager" => "manager = self.locks",
-        "on_busy" => "on_busy = Ok(())",
-        "on_error" => "on_error = |error| ...",
-        _ => "crate = some_crate::redlocked",
-    }
-}
-
 /// After a slip of syntax the next option starts after the next comma.
 fn skip_to_comma(input: ParseStream) {
     while !input.is_empty() && !input.peek(Token![,]) {
@@ -266,7 +198,7 @@ fn skip_to_comma(input: ParseStream) {
 mod tests {
     use quote::ToTokens as _;
 
-    use super::{Errors, Key, Length, LockArgs, OPTIONS, SYNONYMS};
+    use super::{Errors, Key, Length, LockArgs};
 
     /// The arguments and each error.
     fn parse(text: &str) -> (LockArgs, Vec<String>) {
@@ -410,13 +342,6 @@ mod tests {
             let (_, errors) = parse(&format!("{given}{text}"));
             assert_eq!(errors.len(), 1, "{text}: {errors:?}");
             assert!(errors[0].contains(hint), "{text}: {errors:?}");
-        }
-    }
-
-    #[test]
-    fn synonyms_are_not_options() {
-        for (theirs, ours) in SYNONYMS {
-            assert!(!OPTIONS.contains(&theirs) && OPTIONS.contains(&ours), "{theirs} -> {ours}");
         }
     }
 }

@@ -12,6 +12,7 @@ mod expand;
 mod global;
 mod item;
 mod key;
+mod options;
 mod output;
 mod scope;
 mod template;

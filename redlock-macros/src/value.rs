@@ -3,9 +3,9 @@
 use syn::parse::ParseStream;
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result};
 
-use crate::args::hint;
 use crate::duration;
 use crate::errors::{Errors, nearest};
+use crate::options::hint;
 use crate::template;
 
 /// What is locked.
