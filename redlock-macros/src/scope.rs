@@ -40,10 +40,18 @@ impl Scope {
         Some(ident)
     }
 
-    /// The names as the user would write them in a key.
+    /// The names as the user would write them in a key, each once: `#[async_trait]` binds arguments again, and calls a
+    /// pattern `__arg1`.
     pub(crate) fn names(&self) -> Vec<String> {
         let receiver = self.receiver.iter().map(|_| "self".to_owned());
-        receiver.chain(self.names.iter().map(|ident| ident.unraw().to_string())).collect()
+        let bound = self.names.iter().map(|ident| ident.unraw().to_string());
+        let mut names: Vec<String> = Vec::new();
+        for name in receiver.chain(bound).filter(|name| !name.starts_with("__")) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// The arguments that a key could be made of; a name that starts with `_` says that nobody uses it.
