@@ -1,4 +1,4 @@
-//! What every backend must do: the same suite on `memory://` and on a real Redis server.
+//! What every backend must do: the same suite on `memory://`, on a real Redis server, and on a quorum of three.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod support;
@@ -17,17 +17,22 @@ use support::{LIMIT, RedisServer, eventually, unique};
 /// Where the locks of one test live.
 struct Backend {
     url: String,
-    server: Option<RedisServer>,
+    servers: Vec<RedisServer>,
 }
 
 impl Backend {
     fn memory() -> Self {
-        Self { url: format!("memory://{}", unique("behaviour")), server: None }
+        Self { url: format!("memory://{}", unique("behaviour")), servers: Vec::new() }
     }
 
     fn redis() -> Self {
         let server = RedisServer::start();
-        Self { url: server.url(), server: Some(server) }
+        Self { url: server.url(), servers: vec![server] }
+    }
+
+    fn quorum() -> Self {
+        let servers: Vec<_> = (0..3).map(|_| RedisServer::durable()).collect();
+        Self { url: servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(","), servers }
     }
 
     /// A manager of its own, as another process would have.
@@ -37,7 +42,7 @@ impl Backend {
 
     /// Nothing may be left behind: looked at directly on a server, by trying on `memory://`.
     fn assert_no_lock_left(&self, key: &str) {
-        if let Some(server) = &self.server {
+        for server in &self.servers {
             eventually("no key is left", || server.keys().is_empty());
         }
         let probe = self.manager();
@@ -45,46 +50,52 @@ impl Backend {
     }
 }
 
-macro_rules! on_both_backends {
-    ($($test:ident)*) => {
-        mod memory {
-            $(#[test] fn $test() { super::$test(&super::Backend::memory()); })*
-        }
-        mod redis {
-            $(#[test] fn $test() { super::$test(&super::Backend::redis()); })*
+macro_rules! on {
+    ($($backend:ident)*: $tests:tt) => { $(on! { @ $backend $tests })* };
+    (@ $backend:ident { $($test:ident)* }) => {
+        mod $backend {
+            $(#[test] fn $test() { super::super::$test(&super::super::Backend::$backend()); })*
         }
     };
 }
 
-on_both_backends! {
-    one_holder_at_a_time
-    a_waiter_gets_it_after_the_release
-    a_waiter_gives_up_after_its_wait_and_names_the_key
-    dropping_a_guard_releases
-    a_panic_in_the_body_releases
-    a_caller_dropped_at_any_poll_leaves_nothing
-    a_body_dropped_in_the_middle_is_gone_before_the_lock_is
-    a_body_longer_than_its_ttl_keeps_the_lock
-    a_body_does_not_run_past_its_lease
-    without_renewal_a_guard_hears_of_the_end
-    extend_moves_the_end
-    a_late_release_never_frees_the_next_holder
-    waiters_of_one_process_are_served_in_order
-    two_managers_exclude_each_other
-    a_guard_outlives_its_runtime_and_its_manager
-    sync_callers_work_inside_every_runtime
-    sync_callers_work_after_the_task_has_spent_its_budget
-    bad_requests_are_refused_before_anything_is_sent
-    prefixes_separate_applications
-    shutdown_waits_for_every_release
-    a_full_queue_is_an_error_at_once
-    nobody_waits_for_himself
-    a_reentrant_call_joins
-    max_hold_ends_what_renewals_would_not
-    min_hold_keeps_the_key
-    a_body_may_finish_after_a_loss
-    locks_can_be_looked_at_and_listed
-    a_hung_holder_can_be_relieved
+mod everywhere {
+    on! { memory redis quorum: {
+        one_holder_at_a_time
+        a_waiter_gets_it_after_the_release
+        dropping_a_guard_releases
+        a_panic_in_the_body_releases
+        a_caller_dropped_at_any_poll_leaves_nothing
+        a_body_dropped_in_the_middle_is_gone_before_the_lock_is
+        a_body_longer_than_its_ttl_keeps_the_lock
+        a_body_does_not_run_past_its_lease
+        without_renewal_a_guard_hears_of_the_end
+        extend_moves_the_end
+        a_late_release_never_frees_the_next_holder
+        waiters_of_one_process_are_served_in_order
+        two_managers_exclude_each_other
+        a_guard_outlives_its_runtime_and_its_manager
+        sync_callers_work_inside_every_runtime
+        sync_callers_work_after_the_task_has_spent_its_budget
+        bad_requests_are_refused_before_anything_is_sent
+        prefixes_separate_applications
+        shutdown_waits_for_every_release
+        nobody_waits_for_himself
+        a_reentrant_call_joins
+        max_hold_ends_what_renewals_would_not
+        min_hold_keeps_the_key
+        a_body_may_finish_after_a_loss
+    } }
+}
+
+/// Where waiters stand in a queue that everybody can see.
+mod with_a_queue {
+    on! { memory redis: {
+        a_waiter_gives_up_after_its_wait_and_names_the_key
+        a_full_queue_is_an_error_at_once
+        locks_can_be_looked_at_and_listed
+        a_hung_holder_can_be_relieved
+    } }
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -388,7 +399,7 @@ fn sync_callers_work_after_the_task_has_spent_its_budget(backend: &Backend) {
 
 fn bad_requests_are_refused_before_anything_is_sent(backend: &Backend) {
     let locks = backend.manager();
-    if let Some(server) = &backend.server {
+    for server in &backend.servers {
         let _: String = server.run("CONFIG RESETSTAT");
     }
     for key in [String::new(), "a\nb".to_owned(), "x".repeat(1025)] {
@@ -410,7 +421,7 @@ fn bad_requests_are_refused_before_anything_is_sent(backend: &Backend) {
     }
     // The longest waits are no overflow.
     drop(locks.lock("k").wait(Duration::MAX).acquire_blocking().unwrap());
-    if let Some(server) = &backend.server {
+    for server in &backend.servers {
         eventually("only the last request reached the server", || server.client_commands() == 2);
     }
 }
@@ -420,7 +431,7 @@ fn prefixes_separate_applications(backend: &Backend) {
     let bank = LockManager::builder(&backend.url).prefix("bank:").connect_blocking().unwrap();
     let _a = shop.lock("k").acquire_blocking().unwrap();
     let _b = bank.lock("k").acquire_blocking().unwrap();
-    if let Some(server) = &backend.server {
+    for server in &backend.servers {
         let mut keys = server.keys();
         keys.sort();
         assert_eq!(keys, ["bank:k", "shop:k"]);

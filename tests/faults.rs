@@ -258,7 +258,7 @@ fn a_wrong_password_and_a_bad_address_say_so() {
         ("redis://:secret@127.0.0.1:port/", "redis://host"),
         ("redis+cluster://a,b", "Cluster"),
         ("rediss://127.0.0.1/", "TLS"),
-        ("redis://:secret@127.0.0.1/,redis://127.0.0.2/", "several"),
+        ("redis://:secret@127.0.0.1/,redis://:secret@127.0.0.1/", "twice"),
     ];
     for (url, why) in addresses {
         let outcome = LockManager::connect_blocking(url).map(drop);

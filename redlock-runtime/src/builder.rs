@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::blocking::block_on;
-use crate::engine::{self, Engine, NodeSettings};
+use crate::engine::{self, Engine, NodeSettings, QuorumSettings};
 use crate::error::LockError;
 use crate::manager::LockManager;
 use crate::token::{self, Token};
@@ -35,6 +35,8 @@ pub struct LockManagerBuilder {
     max_waiters: u32,
     foreign_clients: bool,
     allow_eviction: bool,
+    node_timeout: Duration,
+    longest_ttl: Duration,
 }
 
 impl LockManagerBuilder {
@@ -46,7 +48,64 @@ impl LockManagerBuilder {
             max_waiters: 100_000,
             foreign_clients: true,
             allow_eviction: false,
+            node_timeout: Duration::from_millis(200),
+            longest_ttl: Duration::ZERO,
         }
+    }
+
+    /// Another server, for a lock that survives the loss of any minority of them: Redlock. The servers are independent
+    /// primaries, without replication between them; an odd number of three to seven. `connect` and the environment take
+    /// them with commas between.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// use redlock_runtime::LockManager;
+    ///
+    /// let builder = LockManager::builder("memory://node-1").node("memory://node-2").node("memory://node-3");
+    /// let locks = builder.connect().await?;
+    /// let guard = locks.lock("account:7").try_acquire().await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn node(mut self, url: impl AsRef<str>) -> Self {
+        self.url.push(',');
+        self.url.push_str(url.as_ref());
+        self
+    }
+
+    /// With several servers, how long an answer is waited for that the others do not make superfluous; 200 ms by
+    /// default, and never more than a twentieth of the ttl, but 10 ms. More than a round trip to the farthest of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let builder = redlock_runtime::LockManager::builder("memory://").node_timeout(Duration::from_millis(500));
+    /// # let _ = builder;
+    /// ```
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.node_timeout = timeout;
+        self
+    }
+
+    /// With several servers, the longest ttl that anybody uses with them, if that is longer than those of this manager.
+    /// A server that has restarted may have forgotten a lock, so it has no vote until it has been up for this long,
+    /// unless it writes everything to disk before it answers (`appendfsync always`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let builder = redlock_runtime::LockManager::builder("memory://").longest_ttl(Duration::from_secs(60));
+    /// # let _ = builder;
+    /// ```
+    pub fn longest_ttl(mut self, ttl: Duration) -> Self {
+        self.longest_ttl = ttl;
+        self
     }
 
     /// What every key on the server starts with; `lock:` by default. It may be empty.
@@ -78,7 +137,7 @@ impl LockManagerBuilder {
     }
 
     /// How many may wait for one lock, over all processes; 100,000 by default. One more gets
-    /// [`LockError::QueueFull`] at once.
+    /// [`LockError::QueueFull`] at once. With several servers there is no queue, and no limit.
     ///
     /// # Examples
     ///
@@ -190,8 +249,13 @@ impl LockManagerBuilder {
             foreign_clients: self.foreign_clients,
             allow_eviction: self.allow_eviction,
         };
-        let node = engine::parse(&self.url, &settings)?;
-        let engine = Engine::start(node, self.io_timeout).map_err(|error| LockError::Unavailable {
+        let nodes = engine::parse(&self.url, &settings)?;
+        let quorum = QuorumSettings {
+            node_timeout: self.node_timeout.min(self.io_timeout),
+            longest_ttl: self.longest_ttl,
+            io_timeout: self.io_timeout,
+        };
+        let engine = Engine::start(nodes, quorum).map_err(|error| LockError::Unavailable {
             key: None,
             reason: format!("the thread of the lock manager cannot be started: {error}").into(),
         })?;

@@ -10,7 +10,9 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::Moment;
-use crate::engine::{Action, CLAIM, Found, Mode, Notice, Place, Pushed, Reply, Request, ServerTime, What};
+use crate::engine::{
+    Abilities, Action, CLAIM, Found, Mode, Notice, Place, Pushed, Reply, Request, ServerTime, Standing, What,
+};
 use crate::error::Holder;
 use crate::token::{self, Token};
 
@@ -69,6 +71,12 @@ impl MemoryNode {
         Self(store)
     }
 
+    /// What such a node can do: nobody changes a lock behind our back, and it forgets nothing.
+    pub(crate) fn standing(now: Moment) -> (Abilities, Standing) {
+        let abilities = Abilities { hands_off: true, watches: false, votes: false };
+        (abilities, Standing { clock: server_time(now).0, up_for: Duration::ZERO, durable: true })
+    }
+
     pub(crate) fn execute(&self, request: &Request, inbox: &Inbox, now: Moment) -> Reply {
         let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Store { locks, clock } = &mut *store;
@@ -83,9 +91,23 @@ impl MemoryNode {
         }
         let reply = match request.action {
             Action::Acquire(mode) => lock.acquire(request, mode, inbox, now, clock),
-            Action::Renew | Action::Keep => lock.renew(request, now),
             Action::Watch if lock.is(&request.token) => Reply::Done,
+            Action::Watch if lock.holder.is_none() => Reply::Nobodys,
             Action::Watch => Reply::NotMine,
+            Action::Vote { fence } => lock.vote(request, fence, now, clock),
+            Action::Confirm { .. } | Action::Mend if lock.holder.is_some() && !lock.is(&request.token) => {
+                Reply::NotMine
+            }
+            Action::Confirm { .. } if lock.holder.is_none() => Reply::NotMine,
+            Action::Confirm { fence } => {
+                *clock = fence.max(*clock);
+                Reply::Done
+            }
+            Action::Mend if lock.holder.is_none() => {
+                lock.hold(request, now);
+                Reply::Nobodys
+            }
+            Action::Renew | Action::Keep | Action::Mend => lock.renew(request, now),
             Action::Release => lock.release(request, now, clock),
             Action::Inspect | Action::List { .. } => Reply::Found(lock.found(now)),
             Action::ForceRelease => {
@@ -149,6 +171,26 @@ impl Lock {
             holder: self.holder.as_ref().map(|holder| holder.seen(now)).unwrap_or_default(),
             place: place.map(|in_front| Place { in_front, at: server_time(now) }),
         }
+    }
+
+    fn vote(&mut self, request: &Request, fence: u64, now: Moment, clock: &mut u64) -> Reply {
+        match &self.holder {
+            Some(holder) if holder.token != request.token => {
+                Reply::Busy { holder: holder.seen(now), place: None }
+            }
+            _ => {
+                self.hold(request, now);
+                if *clock < fence {
+                    *clock = fence;
+                    return Reply::Voted { clock: fence };
+                }
+                Reply::Voted { clock: fence.saturating_add(1).max(*clock) }
+            }
+        }
+    }
+
+    fn hold(&mut self, request: &Request, now: Moment) {
+        self.holder = Some(Holding { token: request.token.clone(), expires: now.after(request.ttl) });
     }
 
     fn renew(&mut self, request: &Request, now: Moment) -> Reply {

@@ -36,6 +36,20 @@ impl Token {
         Ok(Self(value.into()))
     }
 
+    /// Another one, never used before either: what follows a random one is as unlikely to be met as the random one.
+    pub(crate) fn successor(&self) -> Self {
+        let (secret, owner) = self.0.split_at_checked(SECRET_LENGTH).unwrap_or((&self.0, ""));
+        let mut secret = secret.as_bytes().to_vec();
+        for byte in secret.iter_mut().rev() {
+            let place = ALPHABET.iter().position(|letter| letter == byte).map_or(0, |place| place + 1);
+            *byte = ALPHABET[place % ALPHABET.len()];
+            if place < ALPHABET.len() {
+                break;
+            }
+        }
+        Self(format!("{}{owner}", String::from_utf8_lossy(&secret)).into())
+    }
+
     /// For requests that need none.
     pub(crate) fn nobodys() -> Self {
         Self("".into())
@@ -82,6 +96,14 @@ mod tests {
         assert_eq!(owner_of(token.value()), Some(own_name().as_str()));
         assert_eq!(format!("{token:?}"), "Token(..)");
         Ok(())
+    }
+
+    #[test]
+    fn a_successor_differs_and_has_the_same_owner() {
+        let first = Token::from_value("AAAAAAAAAAAAAAAAAAAA__@host:1");
+        let second = first.successor();
+        assert_eq!(second.value(), "AAAAAAAAAAAAAAAAAAABAA@host:1");
+        assert_eq!(second.successor().value(), "AAAAAAAAAAAAAAAAAAABAB@host:1");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 mod proxy;
+pub mod quorum;
 mod rewriter;
 #[cfg(unix)]
 mod worker;
@@ -47,21 +48,28 @@ pub fn unique(stem: &str) -> String {
     format!("{stem}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// One server, without persistence.
+/// One server.
 pub struct RedisServer {
     process: Child,
     port: u16,
     password: Option<&'static str>,
+    durable: bool,
     directory: PathBuf,
 }
 
 impl RedisServer {
+    /// Without persistence: a restart forgets everything.
     pub fn start() -> Self {
-        Self::launch(None)
+        Self::launch(None, false)
     }
 
     pub fn with_password(password: &'static str) -> Self {
-        Self::launch(Some(password))
+        Self::launch(Some(password), false)
+    }
+
+    /// Whatever it has answered survives a restart.
+    pub fn durable() -> Self {
+        Self::launch(None, true)
     }
 
     /// The URL of a server that lives as long as this process, for tests that share it: a shell ends it when
@@ -79,14 +87,14 @@ impl RedisServer {
         URL.clone()
     }
 
-    fn launch(password: Option<&'static str>) -> Self {
+    fn launch(password: Option<&'static str>, durable: bool) -> Self {
         // Another process may take the port between our look and the server's bind: then try another one.
         for _ in 0..50 {
-            let directory = std::env::temp_dir().join(unique("redlocked-test"));
+            let directory = temporary(durable).join(unique("redlocked-test"));
             fs::create_dir_all(&directory).unwrap();
             let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-            let process = spawn(port, password, &directory);
-            let mut server = Self { process, port, password, directory };
+            let process = spawn(port, password, durable, &directory);
+            let mut server = Self { process, port, password, durable, directory };
             if server.is_up() {
                 return server;
             }
@@ -117,6 +125,11 @@ impl RedisServer {
     fn connect(&self) -> Option<redis::Connection> {
         let client = redis::Client::open(self.url()).ok()?;
         client.get_connection_with_timeout(Duration::from_millis(500)).ok()
+    }
+
+    /// Neither killed nor stopped.
+    pub fn is_running(&self) -> bool {
+        self.process_id_of_server() == Some(self.process.id())
     }
 
     pub fn port(&self) -> u16 {
@@ -172,7 +185,7 @@ impl RedisServer {
     }
 
     pub fn restart(&mut self) {
-        self.process = spawn(self.port, self.password, &self.directory);
+        self.process = spawn(self.port, self.password, self.durable, &self.directory);
         assert!(self.is_up(), "redis-server does not start again");
     }
 
@@ -199,9 +212,16 @@ impl Drop for RedisServer {
     }
 }
 
-fn spawn(port: u16, password: Option<&str>, directory: &PathBuf) -> Child {
+/// What is written before each answer goes to memory where there is such a place: a disk may be busy with something else.
+fn temporary(durable: bool) -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    if durable && memory.is_dir() { memory } else { std::env::temp_dir() }
+}
+
+fn spawn(port: u16, password: Option<&str>, durable: bool, directory: &PathBuf) -> Child {
     let mut command = Command::new("redis-server");
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+    command.args(["--appendonly", if durable { "yes" } else { "no" }, "--appendfsync", "always"]);
     command.arg("--dir").arg(directory);
     if let Some(password) = password {
         command.args(["--requirepass", password]);

@@ -4,18 +4,25 @@ use redis::IntoConnectionInfo;
 
 use super::link::Node;
 use super::node::{NodeSettings, RedisNode};
+use super::quorum::MOST_NODES;
 use crate::error::LockError;
 use crate::memory::MemoryNode;
 
 /// One address, or several with commas between them.
-pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Node, LockError> {
-    match split(urls).as_slice() {
-        [url] => node(url, settings),
-        several => Err(LockError::InvalidUrl {
-            url: several.iter().map(|url| without_credentials(url)).collect::<Vec<_>>().join(",").into(),
-            reason: "several servers are not supported yet".into(),
-        }),
+pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Vec<Node>, LockError> {
+    let urls = split(urls);
+    let refused = |url: &str, reason: String| {
+        Err(LockError::InvalidUrl { url: without_credentials(url).into(), reason: reason.into() })
+    };
+    if urls.len() > MOST_NODES {
+        return refused("", format!("{} servers are too many; a quorum of five is plenty", urls.len()));
     }
+    for (at, url) in urls.iter().enumerate() {
+        if urls[..at].contains(url) {
+            return refused(url, "it stands there twice; a server has one vote".to_owned());
+        }
+    }
+    urls.iter().map(|url| node(url, settings)).collect()
 }
 
 /// A part that has no scheme of its own belongs to the address before it, which lists hosts.
@@ -79,7 +86,7 @@ mod tests {
             foreign_clients: true,
             allow_eviction: false,
         };
-        for urls in ["redis://u:secret@[bad", "redis://u:secret@a,redis://b", "ftp://u:secret@h,b"] {
+        for urls in ["redis://u:secret@[bad", "redis://u:secret@a,redis://u:secret@a", "ftp://u:secret@h,b"] {
             let error = parse(urls, &settings).map(|_| ()).map_err(|error| error.to_string());
             assert!(matches!(&error, Err(text) if !text.contains("secret")), "{error:?}");
         }

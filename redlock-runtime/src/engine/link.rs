@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Id;
 use super::node::RedisNode;
-use super::protocol::{Abilities, Disconnected, Notice, Refusal, Reply, Request};
+use super::protocol::{Abilities, Disconnected, Notice, Refusal, Reply, Request, Standing};
 use super::waiting::jittered;
 use super::wire::{Pushed, RedisConnection, Replies};
 use crate::clock::Moment;
@@ -63,9 +63,16 @@ struct Batch {
 
 /// What the line has to tell.
 pub(super) enum News {
-    Connected(Abilities),
+    Connected {
+        abilities: Abilities,
+        standing: Standing,
+    },
     Unreachable(Disconnected),
-    Broke(Arc<str>),
+    /// The connection ended, and these were without an answer.
+    Broke {
+        reason: Arc<str>,
+        unanswered: Vec<(Id, Request)>,
+    },
     Replies {
         sent: Moment,
         replies: Vec<(Id, Request, Reply)>,
@@ -136,13 +143,12 @@ impl Link {
                 State::Connecting(connecting) => match ready!(connecting.as_mut().poll(cx)) {
                     Ok(connection) => {
                         self.failures = 0;
-                        let abilities = match &connection.kind {
-                            Kind::Redis(connection) => connection.abilities(),
-                            // Nobody can change a lock behind our back here.
-                            Kind::Memory { .. } => Abilities { hands_off: true, watches: false },
+                        let (abilities, standing) = match &connection.kind {
+                            Kind::Redis(connection) => (connection.abilities(), connection.standing()),
+                            Kind::Memory { .. } => MemoryNode::standing(now),
                         };
                         self.state = State::Up { connection, under_way: VecDeque::new() };
-                        return Poll::Ready(News::Connected(abilities));
+                        return Poll::Ready(News::Connected { abilities, standing });
                     }
                     Err(trouble) => {
                         let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.failures.min(8));
@@ -153,10 +159,14 @@ impl Link {
                 },
                 State::Up { connection, under_way } => {
                     let news = ready!(poll_up(connection, under_way, cx, now, self.io_timeout));
-                    if matches!(news, News::Broke(_)) {
-                        self.state = State::Connecting(connect(&self.node, self.io_timeout));
-                    }
-                    return Poll::Ready(news);
+                    return Poll::Ready(match news {
+                        Ok(news) => news,
+                        Err(reason) => {
+                            let unanswered = under_way.drain(..).flat_map(|batch| batch.requests).collect();
+                            self.state = State::Connecting(connect(&self.node, self.io_timeout));
+                            News::Broke { reason, unanswered }
+                        }
+                    });
                 }
             }
         }
@@ -169,7 +179,7 @@ fn poll_up(
     cx: &mut Context<'_>,
     now: Moment,
     io_timeout: Duration,
-) -> Poll<News> {
+) -> Poll<Result<News, Arc<str>>> {
     if let Some(batch) = under_way.front_mut() {
         let answered = match batch.early.take() {
             Some(early) => Poll::Ready(early),
@@ -185,21 +195,21 @@ fn poll_up(
                 }
                 let replies = batch.requests.into_iter().zip(replies);
                 let replies = replies.map(|((id, request), reply)| (id, request, reply)).collect();
-                return Poll::Ready(News::Replies { sent: batch.sent, replies });
+                return Poll::Ready(Ok(News::Replies { sent: batch.sent, replies }));
             }
-            Poll::Ready(Err(broke)) => return Poll::Ready(News::Broke(broke.reason)),
+            Poll::Ready(Err(broke)) => return Poll::Ready(Err(broke.reason)),
             Poll::Pending if now.since(batch.sent) >= io_timeout => {
                 let reason = format!("Redis did not answer within {io_timeout:?}");
-                return Poll::Ready(News::Broke(reason.into()));
+                return Poll::Ready(Err(reason.into()));
             }
             Poll::Pending => {}
         }
     }
     // After the replies: a push that follows a reply on the wire is read after it.
     match ready!(connection.pushes.poll_recv(cx)) {
-        Some(Pushed::Changed(names)) => Poll::Ready(News::Changed(names)),
-        Some(Pushed::Notice(notice)) => Poll::Ready(News::Notice(notice)),
-        Some(Pushed::Closed) => Poll::Ready(News::Broke("Redis closed the connection".into())),
+        Some(Pushed::Changed(names)) => Poll::Ready(Ok(News::Changed(names))),
+        Some(Pushed::Notice(notice)) => Poll::Ready(Ok(News::Notice(notice))),
+        Some(Pushed::Closed) => Poll::Ready(Err("Redis closed the connection".into())),
         // A server without RESP3 pushes nothing, not even its end.
         None => Poll::Pending,
     }

@@ -8,10 +8,12 @@
 mod address;
 mod errands;
 mod held;
+mod line;
 mod link;
 mod node;
 mod protocol;
 mod queue;
+mod quorum;
 mod releasing;
 mod replies;
 #[cfg(test)]
@@ -38,8 +40,10 @@ pub(crate) use held::Extension;
 pub(crate) use link::Node;
 pub(crate) use node::NodeSettings;
 pub(crate) use protocol::{
-    Abilities, Action, CLAIM, Disconnected, Found, Mode, Notice, Place, Reply, Request, ServerTime, What,
+    Abilities, Action, CLAIM, Disconnected, Found, Mode, Notice, Place, Reply, Request, ServerTime, Standing,
+    What,
 };
+pub(crate) use quorum::QuorumSettings;
 pub(crate) use releasing::Response;
 pub(crate) use waiting::Ask;
 pub(crate) use wire::Pushed;
@@ -47,7 +51,8 @@ pub(crate) use wire::Pushed;
 use crate::clock::Moment;
 use crate::report;
 use crate::token::Token;
-use link::{Link, News};
+use line::Line;
+use link::News;
 use table::Table;
 
 /// Names one attempt within its engine.
@@ -96,7 +101,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the thread; it connects by itself.
-    pub(crate) fn start(node: Node, io_timeout: Duration) -> std::io::Result<Self> {
+    pub(crate) fn start(nodes: Vec<Node>, settings: QuorumSettings) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (commands, inbox) = unbounded_channel();
         std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
@@ -105,8 +110,8 @@ impl Engine {
                     inbox,
                     room: Vec::new(),
                     open: true,
-                    table: Table::new(io_timeout),
-                    link: Link::new(node, io_timeout),
+                    table: Table::new(settings.io_timeout),
+                    line: Line::new(nodes, settings),
                     connecting: Vec::new(),
                     shutting_down: Vec::new(),
                     alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -138,7 +143,7 @@ struct Driver {
     /// False once the last [`Engine`] is gone.
     open: bool,
     table: Table,
-    link: Link,
+    line: Line,
     /// Who waits for the outcome of connecting.
     connecting: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
     /// Who waits for the end, and until when.
@@ -148,7 +153,7 @@ struct Driver {
 }
 
 enum Event {
-    Link(News),
+    Line(News),
     Commands(Vec<Command>),
     Alarm,
 }
@@ -159,7 +164,7 @@ impl Driver {
             let event = poll_fn(|cx| self.poll(cx)).await;
             let now = Moment::now();
             match event {
-                Event::Link(news) => self.news(now, news),
+                Event::Line(news) => self.news(now, news),
                 Event::Commands(mut commands) => {
                     self.open = !commands.is_empty();
                     for command in commands.drain(..) {
@@ -183,17 +188,17 @@ impl Driver {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         let now = Moment::now();
-        if self.table.has_outbox() && self.link.has_room() {
-            self.link.send(cx, now, self.table.take_outbox());
+        if self.table.has_outbox() && self.line.has_room() {
+            self.line.send(cx, now, self.table.take_outbox());
         }
-        if let Poll::Ready(news) = self.link.poll(cx, now) {
-            return Poll::Ready(Event::Link(news));
+        if let Poll::Ready(news) = self.line.poll(cx, now) {
+            return Poll::Ready(Event::Line(news));
         }
         if self.open && self.inbox.poll_recv_many(cx, &mut self.room, 256).is_ready() {
             return Poll::Ready(Event::Commands(std::mem::take(&mut self.room)));
         }
         let patience = self.shutting_down.iter().map(|(until, _)| *until).min();
-        let dues = [self.table.next_timer(), self.link.due(), patience];
+        let dues = [self.table.next_timer(), self.line.due(), patience];
         let Some(due) = dues.into_iter().flatten().min() else {
             return Poll::Pending;
         };
@@ -232,7 +237,7 @@ impl Driver {
 
     fn news(&mut self, now: Moment, news: News) {
         match news {
-            News::Connected(abilities) => {
+            News::Connected { abilities, .. } => {
                 report::connected(abilities);
                 self.table.connected(now, abilities);
                 for caller in self.connecting.drain(..) {
@@ -248,7 +253,7 @@ impl Driver {
                 }
                 self.table.unreachable(now, trouble);
             }
-            News::Broke(reason) => {
+            News::Broke { reason, .. } => {
                 report::broke(&reason);
                 self.table.disconnected(reason);
             }

@@ -10,7 +10,7 @@ use redis::{
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::protocol::{Abilities, Disconnected};
+use super::protocol::{Abilities, Disconnected, Standing};
 use super::wire::{CLOCK, Pushed, RAISE, RedisConnection, is_passing, read_push};
 
 /// What a manager's settings say about a node.
@@ -79,9 +79,8 @@ impl RedisNode {
         match connection {
             Ok(mut connection) => match tokio::time::timeout(timeout, self.prepare(&mut connection)).await {
                 Ok(prepared) => {
-                    let (abilities, raised) = prepared?;
                     let Self { inbox, clock, foreign_clients, .. } = self;
-                    Ok(RedisConnection::new(connection, inbox, clock, raised, foreign_clients, abilities))
+                    Ok(RedisConnection::new(connection, inbox, clock, foreign_clients, prepared?))
                 }
                 Err(_) => Err(self.no_answer(timeout)),
             },
@@ -90,13 +89,15 @@ impl RedisNode {
         }
     }
 
-    /// What the server can do, and whether the clock of fencing tokens is raised.
+    /// What the server can do, and what it says of itself.
     async fn prepare(
         &self,
         connection: &mut MultiplexedConnection,
-    ) -> Result<(Abilities, bool), Disconnected> {
+    ) -> Result<(Abilities, Standing), Disconnected> {
         let abilities = self.probe(connection).await?;
-        Ok((abilities, raise(connection, &self.clock).await))
+        let clock = raise(connection, &self.clock).await.unwrap_or(0);
+        let (up_for, durable) = memory_of(connection).await;
+        Ok((abilities, Standing { clock, up_for, durable }))
     }
 
     /// Finds out what the server and its access rules allow. What they do not is done without, but for two things:
@@ -122,7 +123,7 @@ impl RedisNode {
             return Err(Disconnected { reason: reason.into(), turned_away: true });
         }
         let hands_off = listens(connection, &self.inbox).await;
-        Ok(Abilities { hands_off, watches })
+        Ok(Abilities { hands_off, watches, votes: false })
     }
 
     fn no_answer(&self, timeout: Duration) -> Disconnected {
@@ -171,7 +172,7 @@ fn speaks_no_resp3(error: &RedisError) -> bool {
 }
 
 /// Raises the clock of fencing tokens to the server's time. Where that fails, each grant will.
-async fn raise(connection: &mut MultiplexedConnection, clock: &str) -> bool {
+async fn raise(connection: &mut MultiplexedConnection, clock: &str) -> Option<u64> {
     let mut raise = redis::cmd("EVAL");
     raise
         .arg(RAISE)
@@ -185,7 +186,20 @@ async fn raise(connection: &mut MultiplexedConnection, clock: &str) -> bool {
         .arg("")
         .arg("")
         .arg("time");
-    raise.exec_async(connection).await.is_ok()
+    raise.query_async(connection).await.ok()
+}
+
+/// How long the server has been running, and whether a restart forgets nothing that it has answered. Who does not say
+/// has just started, and forgets.
+async fn memory_of(connection: &mut MultiplexedConnection) -> (Duration, bool) {
+    let info = redis::cmd("INFO").arg("server").query_async::<String>(connection).await.unwrap_or_default();
+    let up_for = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:")?.trim().parse().ok());
+    let mut config = redis::cmd("CONFIG");
+    config.arg("GET").arg("append*");
+    let settings = config.query_async::<Vec<(String, String)>>(connection).await.unwrap_or_default();
+    let is = |name: &str, wanted: &str| settings.iter().any(|(key, value)| key == name && value == wanted);
+    let durable = is("appendonly", "yes") && is("appendfsync", "always");
+    (Duration::from_secs(up_for.unwrap_or(0)), durable)
 }
 
 /// Asks to be told of what others do to the keys that we name, and of nothing else.

@@ -40,6 +40,13 @@ pub(crate) enum Action {
     List { cursor: u64 },
     /// Whose is the lock? And from now on, tell when that changes.
     Watch,
+    /// Take the lock on one node of a quorum if it is free, or this token's already; the client would like this
+    /// fencing token.
+    Vote { fence: u64 },
+    /// If the lock is this token's, no fencing token below this one is given here any more.
+    Confirm { fence: u64 },
+    /// If the lock is this token's, it expires after the ttl; if it is nobody's, it is this token's.
+    Mend,
 }
 
 /// How the lock is asked for.
@@ -62,11 +69,14 @@ pub(crate) enum Reply {
     Busy { holder: Holder, place: Option<Place> },
     /// Acquire: it is somebody else's, and so many wait for it that no more may.
     QueueFull { waiters: u32 },
-    /// Renew, watch: it still is this token's. Release: it was.
+    /// Vote: the lock is this token's on that node. The clock is the wish, if that was above every fencing token that
+    /// the node has seen; else it is above the wish and not below those.
+    Voted { clock: u64 },
+    /// Renew, mend, watch, confirm: it still is this token's. Release: it was.
     Done,
-    /// Renew, watch, release: it is not this token's.
+    /// Renew, mend, watch, confirm, release: it is not this token's.
     NotMine,
-    /// Watch: it is nobody's.
+    /// Watch: it is nobody's. Mend: it was.
     Nobodys,
     /// Inspect, force release: what was found.
     Found(Option<Found>),
@@ -138,6 +148,19 @@ pub(crate) struct Abilities {
     pub(crate) hands_off: bool,
     /// A change of a watched lock is told at once; without that, a loss shows at the next renewal.
     pub(crate) watches: bool,
+    /// A lock is taken on several nodes: an attempt may fail because others try at the same time.
+    pub(crate) votes: bool,
+}
+
+/// What a node says of itself when a connection begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Standing {
+    /// Its clock of fencing tokens.
+    pub(crate) clock: u64,
+    /// How long it has been running; zero when it does not say.
+    pub(crate) up_for: Duration,
+    /// What it has answered survives a restart.
+    pub(crate) durable: bool,
 }
 
 /// Why there is no connection.

@@ -109,6 +109,7 @@ impl Releasing {
             Reply::Held { .. }
             | Reply::Busy { .. }
             | Reply::QueueFull { .. }
+            | Reply::Voted { .. }
             | Reply::Nobodys
             | Reply::Found(_)
             | Reply::Page { .. } => {}

@@ -82,7 +82,12 @@ impl Table {
                 self.fail(now, id, error);
             }
             // No node answers an acquire like this.
-            Reply::Done | Reply::NotMine | Reply::Nobodys | Reply::Found(_) | Reply::Page { .. } => {}
+            Reply::Voted { .. }
+            | Reply::Done
+            | Reply::NotMine
+            | Reply::Nobodys
+            | Reply::Found(_)
+            | Reply::Page { .. } => {}
         }
     }
 
@@ -165,6 +170,11 @@ impl Table {
     fn looked(&mut self, now: Moment, id: Id, reply: &Reply) {
         match reply {
             Reply::Nobodys | Reply::Done => self.look(now, id),
+            Reply::NotMine => {
+                if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) {
+                    waiting.elections = 0;
+                }
+            }
             Reply::Refused(_) => {
                 if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) {
                     waiting.cannot_watch(now);
@@ -177,10 +187,17 @@ impl Table {
 
     /// A waiter that would ask sooner or later does it now.
     fn look(&mut self, now: Moment, id: Id) {
-        if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
-            && let Step::Pause { .. } = waiting.step
-        {
-            self.ask(now, id);
+        let votes = self.abilities.votes;
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        if let Step::Pause { .. } = waiting.step {
+            if votes {
+                waiting.stands_for_election(now);
+                self.schedule(id);
+            } else {
+                self.ask(now, id);
+            }
         }
     }
 

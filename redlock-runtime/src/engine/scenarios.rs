@@ -35,7 +35,7 @@ struct Script {
 
 impl Script {
     fn connected() -> Self {
-        Self::with(Abilities { hands_off: true, watches: false })
+        Self::with(Abilities { hands_off: true, watches: false, votes: false })
     }
 
     fn with(abilities: Abilities) -> Self {
@@ -260,7 +260,7 @@ fn a_release_whose_answer_was_lost_is_repeated_and_counts() {
     script.send();
     script.sent.clear();
     script.table.disconnected("cut".into());
-    script.table.connected(script.now, Abilities { hands_off: true, watches: false });
+    script.table.connected(script.now, Abilities { hands_off: true, watches: false, votes: false });
     script.send();
     // The first one had been executed.
     script.answers(Action::Release, Reply::NotMine);
@@ -276,7 +276,7 @@ fn after_a_reconnect_everybody_asks_again_and_holders_compare() {
     let mut waiter = queued(2, &mut script);
     script.table.disconnected("cut".into());
     script.is_quiet();
-    script.table.connected(script.now, Abilities { hands_off: true, watches: false });
+    script.table.connected(script.now, Abilities { hands_off: true, watches: false, votes: false });
     script.send();
     script.answers(Action::Renew, Reply::NotMine);
     assert!(lease.is_some_and(|lease| lease.remaining(script.now).is_none()), "it was gone: lost");
@@ -295,7 +295,7 @@ fn a_lease_ends_when_no_renewal_is_answered() {
     script.tick();
     assert!(lease.is_some_and(|lease| lease.ended().is_cancelled()));
     // Connected again too late: it is given back, not renewed.
-    script.table.connected(script.now, Abilities { hands_off: true, watches: false });
+    script.table.connected(script.now, Abilities { hands_off: true, watches: false, votes: false });
     script.send();
     script.answers(Action::Release, Reply::NotMine);
     assert!(script.table.is_idle());
@@ -369,7 +369,7 @@ fn changes(script: &mut Script) {
 
 #[test]
 fn without_hand_off_a_change_wakes_the_first_in_line() {
-    let mut script = Script::with(Abilities { hands_off: false, watches: true });
+    let mut script = Script::with(Abilities { hands_off: false, watches: true, votes: false });
     let outcomes = [script.acquires(1, None), script.acquires(2, None)];
     let busy =
         || Reply::Busy { holder: Holder { name: Some("host:1".into()), free_in: Some(TTL) }, place: None };
@@ -390,7 +390,7 @@ fn without_hand_off_a_change_wakes_the_first_in_line() {
 
 #[test]
 fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
-    let mut script = Script::with(Abilities { hands_off: true, watches: true });
+    let mut script = Script::with(Abilities { hands_off: true, watches: true, votes: false });
     let foreign = |in_front| Reply::Busy {
         holder: Holder { name: None, free_in: None },
         place: Some(Place { in_front, at: ServerTime(SERVER_START) }),
@@ -398,7 +398,7 @@ fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
     let outcome = script.acquires(1, None);
     script.answers(JOIN, foreign(1));
     script.is_quiet();
-    script.passes(SECOND);
+    script.passes(2 * SECOND);
     script.tick();
     script.answers(AGAIN, foreign(0));
     script.answers(Action::Watch, Reply::NotMine);
@@ -409,7 +409,7 @@ fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
 
 #[test]
 fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
-    let mut script = Script::with(Abilities { hands_off: false, watches: true });
+    let mut script = Script::with(Abilities { hands_off: false, watches: true, votes: false });
     let outcome = script.acquires(1, None);
     script.answers(JOIN, Reply::Busy { holder: Holder { name: None, free_in: None }, place: None });
     script.answers(Action::Watch, Reply::Refused(Refusal::Never("NOPERM".into())));

@@ -72,7 +72,7 @@ impl Table {
             outbox: Vec::new(),
             trouble: None,
             connected: false,
-            abilities: Abilities { hands_off: false, watches: false },
+            abilities: Abilities { hands_off: false, watches: false, votes: false },
             queued: HashMap::new(),
             broke: "not connected to Redis yet".into(),
             io_timeout,
@@ -293,6 +293,10 @@ impl Table {
             return;
         };
         if self.connected {
+            if self.abilities.votes {
+                // What an earlier attempt has got is being given back: nothing of that may hit this one.
+                waiting.token = waiting.token.successor();
+            }
             waiting.asking(now);
             self.outbox.push((id, waiting.request(Action::Acquire(waiting.mode()))));
         } else {

@@ -87,6 +87,8 @@ pub(super) struct Waiting {
     place: Option<(Place, Moment)>,
     /// The server tells when the lock is no longer its holder's.
     watches: bool,
+    /// How often in a row nobody has had a quorum of votes.
+    pub(super) elections: u32,
 }
 
 impl Waiting {
@@ -100,6 +102,7 @@ impl Waiting {
             ask_again: false,
             place: None,
             watches: false,
+            elections: 0,
         }
     }
 
@@ -197,6 +200,15 @@ impl Waiting {
         }
     }
 
+    /// The lock is free on a quorum of nodes, and others may see that too. Who asks first shall have asked all nodes
+    /// before the second does: the more attempts have split the votes, the further apart they are.
+    pub(super) fn stands_for_election(&mut self, now: Moment) {
+        let window = MILLISECOND * 2_u32.saturating_pow(self.elections.min(7));
+        self.elections = self.elections.saturating_add(1);
+        let until = now.after(full_jitter(window));
+        self.step = Step::Pause { until };
+    }
+
     /// The server does not tell of changes after all.
     pub(super) fn cannot_watch(&mut self, now: Moment) {
         self.watches = false;
@@ -276,8 +288,13 @@ const ASK_AGAIN_QUEUED: Duration = Duration::from_millis(600);
 /// And far behind in the queue; less than the queue's own time to live.
 const ASK_AGAIN_AT_LAST: Duration = Duration::from_secs(10);
 
+/// Between nothing and `window`.
+fn full_jitter(window: Duration) -> Duration {
+    let random = getrandom::u32().unwrap_or(u32::MAX / 2);
+    window.mul_f64(f64::from(random) / f64::from(u32::MAX))
+}
+
 /// Between half and one and a half times `interval`, so that many processes do not ask in step.
 pub(super) fn jittered(interval: Duration) -> Duration {
-    let random = getrandom::u32().unwrap_or(u32::MAX / 2);
-    interval / 2 + interval.mul_f64(f64::from(random) / f64::from(u32::MAX))
+    interval / 2 + full_jitter(interval)
 }

@@ -10,7 +10,7 @@ use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisWrite, ServerErr
 
 use super::Id;
 use super::protocol::{
-    Abilities, Action, Disconnected, Mode, Notice, Place, Refusal, Reply, Request, ServerTime, What,
+    Abilities, Action, Disconnected, Mode, Notice, Place, Refusal, Reply, Request, ServerTime, Standing, What,
 };
 use crate::error::Holder;
 use crate::token::{self, Token};
@@ -42,7 +42,8 @@ pub(super) struct RedisConnection {
     inbox: Arc<str>,
     /// The key of the server's clock of fencing tokens.
     clock: Arc<str>,
-    /// It has been raised to the server's time since the connection was opened.
+    standing: Standing,
+    /// The clock has been raised to the server's time since the connection was opened.
     raised: bool,
     foreign_clients: bool,
     abilities: Abilities,
@@ -55,12 +56,15 @@ impl RedisConnection {
         connection: MultiplexedConnection,
         inbox: Arc<str>,
         clock: Arc<str>,
-        raised: bool,
         foreign_clients: bool,
-        abilities: Abilities,
+        (abilities, standing): (Abilities, Standing),
     ) -> Self {
-        let unloaded = [true; Script::COUNT];
-        Self { connection, inbox, clock, raised, foreign_clients, abilities, unloaded }
+        let (raised, unloaded) = (standing.clock > 0, [true; Script::COUNT]);
+        Self { connection, inbox, clock, standing, raised, foreign_clients, abilities, unloaded }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        self.standing
     }
 
     /// All requests in one write. The first poll sends; dropping does not take anything back.
@@ -139,8 +143,15 @@ impl RedisConnection {
             Action::Inspect => {
                 command.arg(2).arg(&*request.name).write_arg_fmt(format_args!("{}{QUEUE}", request.name));
             }
-            Action::Renew | Action::Keep | Action::Watch | Action::List { .. } => {
+            Action::Renew | Action::Keep | Action::Mend | Action::Watch | Action::List { .. } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
+            }
+            Action::Vote { fence } => {
+                command.arg(2).arg(&*request.name).arg(&*self.clock);
+                command.arg(request.token.value()).arg(ttl).arg(fence);
+            }
+            Action::Confirm { fence } => {
+                command.arg(2).arg(&*request.name).arg(&*self.clock).arg(request.token.value()).arg(fence);
             }
             Action::Acquire(_) | Action::Release | Action::ForceRelease => {
                 command.arg(3).arg(&*request.name).write_arg_fmt(format_args!("{}{QUEUE}", request.name));
@@ -210,10 +221,25 @@ enum Script {
     Release,
     Inspect,
     ForceRelease,
+    Vote,
+    Confirm,
+    Mend,
 }
 
 impl Script {
-    const COUNT: usize = 5;
+    const COUNT: usize = 8;
+
+    /// In the order of [`Script::index`].
+    const ALL: [Self; Self::COUNT] = [
+        Self::Acquire,
+        Self::Renew,
+        Self::Release,
+        Self::Inspect,
+        Self::ForceRelease,
+        Self::Vote,
+        Self::Confirm,
+        Self::Mend,
+    ];
 
     fn of(action: Action) -> Option<Self> {
         match action {
@@ -222,6 +248,9 @@ impl Script {
             Action::Release => Some(Self::Release),
             Action::Inspect => Some(Self::Inspect),
             Action::ForceRelease => Some(Self::ForceRelease),
+            Action::Vote { .. } => Some(Self::Vote),
+            Action::Confirm { .. } => Some(Self::Confirm),
+            Action::Mend => Some(Self::Mend),
             Action::Watch | Action::List { .. } => None,
         }
     }
@@ -233,6 +262,9 @@ impl Script {
             Self::Release => 2,
             Self::Inspect => 3,
             Self::ForceRelease => 4,
+            Self::Vote => 5,
+            Self::Confirm => 6,
+            Self::Mend => 7,
         }
     }
 
@@ -246,14 +278,16 @@ impl Script {
             Self::Release => parts!("free" "fence" "grant" "release"),
             Self::Inspect => parts!("inspect"),
             Self::ForceRelease => parts!("fence" "grant" "force_release"),
+            Self::Vote => parts!("vote"),
+            Self::Confirm => parts!("confirm"),
+            Self::Mend => parts!("mend"),
         }
     }
 
     fn hash(self) -> &'static str {
         use std::sync::LazyLock;
         static HASHES: LazyLock<[String; Script::COUNT]> = LazyLock::new(|| {
-            [Script::Acquire, Script::Renew, Script::Release, Script::Inspect, Script::ForceRelease]
-                .map(|script| redis::Script::new(script.source()).get_hash().to_owned())
+            Script::ALL.map(|script| redis::Script::new(script.source()).get_hash().to_owned())
         });
         &HASHES[self.index()]
     }
@@ -262,10 +296,18 @@ impl Script {
 fn read(action: Action, value: Value) -> Reply {
     match (action, value) {
         (_, Value::ServerError(error)) => Reply::Refused(refusal(&error)),
-        (Action::Renew | Action::Keep | Action::Release, Value::Int(1)) => Reply::Done,
-        (Action::Renew | Action::Keep | Action::Release, Value::Int(0)) => Reply::NotMine,
+        (
+            Action::Renew | Action::Keep | Action::Release | Action::Mend | Action::Confirm { .. },
+            Value::Int(1),
+        ) => Reply::Done,
+        (
+            Action::Renew | Action::Keep | Action::Release | Action::Mend | Action::Confirm { .. },
+            Value::Int(0),
+        ) => Reply::NotMine,
+        (Action::Mend, Value::Int(2)) => Reply::Nobodys,
+        (Action::Vote { .. }, Value::Int(clock)) if clock > 0 => Reply::Voted { clock: clock.unsigned_abs() },
         (Action::Acquire(_), Value::Int(fence)) if fence > 0 => Reply::Held { fence: fence.unsigned_abs() },
-        (Action::Acquire(_), Value::Array(parts)) => read_busy(&parts),
+        (Action::Acquire(_) | Action::Vote { .. }, Value::Array(parts)) => read_busy(&parts),
         (Action::Inspect | Action::ForceRelease, Value::Array(parts)) => read_found(&parts),
         (Action::List { .. }, Value::Array(parts)) => read_page(&parts),
         (_, other) => nonsense(&other),

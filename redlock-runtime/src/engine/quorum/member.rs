@@ -1,0 +1,132 @@
+//! One node of a quorum: its line, whether it may vote, and what it is owed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::Id;
+use super::super::link::Link;
+use super::super::protocol::{Action, Request, Standing};
+use crate::clock::Moment;
+
+/// Releases that are remembered for a node that cannot be reached. Beyond that, its keys expire.
+const MOST_OWED: usize = 10_000;
+
+pub(super) struct Member {
+    pub(super) link: Link,
+    /// What is to be sent to it, in this order.
+    pub(super) outbox: Vec<(Id, Request)>,
+    state: State,
+    /// Releases that it has not heard, and when its key has expired anyway.
+    owed: VecDeque<(Moment, Request)>,
+}
+
+enum State {
+    Up {
+        since: Moment,
+        standing: Standing,
+        watches: bool,
+    },
+    Down {
+        reason: Arc<str>,
+        turned_away: bool,
+        /// Connecting has failed since.
+        tried: bool,
+        /// When it was last there.
+        since: Option<Moment>,
+    },
+}
+
+impl Member {
+    pub(super) fn new(link: Link) -> Self {
+        let state = State::Down {
+            reason: "a node is not connected yet".into(),
+            turned_away: false,
+            tried: false,
+            since: None,
+        };
+        Self { link, outbox: Vec::new(), state, owed: VecDeque::new() }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up { .. })
+    }
+
+    pub(super) fn watches(&self) -> bool {
+        matches!(self.state, State::Up { watches: true, .. })
+    }
+
+    /// Why it cannot be asked; `None` when it can.
+    pub(super) fn absence(&self) -> Option<&Arc<str>> {
+        match &self.state {
+            State::Up { .. } => None,
+            State::Down { reason, .. } => Some(reason),
+        }
+    }
+
+    pub(super) fn turned_away(&self) -> bool {
+        matches!(self.state, State::Down { turned_away: true, .. })
+    }
+
+    /// An attempt to connect has failed.
+    pub(super) fn is_in_trouble(&self) -> bool {
+        matches!(self.state, State::Down { tried: true, .. })
+    }
+
+    /// Why it has no vote: a node that has restarted may have forgotten a lock, until every lock from before has
+    /// expired. The Redlock algorithm calls this the delayed restart.
+    pub(super) fn abstention(&self, now: Moment, longest_ttl: Duration) -> Option<Arc<str>> {
+        match &self.state {
+            State::Up { since, standing, .. } if !standing.durable => {
+                let up_for = standing.up_for + now.since(*since);
+                let left = longest_ttl.saturating_sub(up_for);
+                (!left.is_zero()).then(|| {
+                    format!("a node has restarted {up_for:.1?} ago and votes again in {left:.1?}").into()
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// It is there: what it is owed goes out first.
+    pub(super) fn up(&mut self, now: Moment, standing: Standing, watches: bool) {
+        self.state = State::Up { since: now, standing, watches };
+        let owed = self.owed.drain(..).filter(|(until, _)| *until > now);
+        self.outbox.extend(owed.map(|(_, request)| (super::NOBODY, request)));
+    }
+
+    /// It is gone, and these requests are without an answer.
+    pub(super) fn down(&mut self, now: Moment, reason: Arc<str>, unanswered: Vec<(Id, Request)>) {
+        let since = match &self.state {
+            State::Up { .. } => Some(now),
+            State::Down { since, .. } => *since,
+        };
+        self.state = State::Down { reason, turned_away: false, tried: false, since };
+        let unsent = std::mem::take(&mut self.outbox);
+        for (_, request) in unanswered.into_iter().chain(unsent) {
+            if request.action == Action::Release {
+                self.owe(now, request);
+            }
+        }
+    }
+
+    pub(super) fn unreachable(&mut self, reason: Arc<str>, turned_away: bool) {
+        let since = match &self.state {
+            State::Up { .. } => None,
+            State::Down { since, .. } => *since,
+        };
+        self.state = State::Down { reason, turned_away, tried: true, since };
+    }
+
+    /// A release that it cannot hear now. Only when it may have the key: it was there within the last ttl.
+    pub(super) fn owe(&mut self, now: Moment, request: Request) {
+        if let State::Down { since: Some(since), .. } = self.state
+            && now.since(since) < request.ttl
+        {
+            if self.owed.len() >= MOST_OWED {
+                self.owed.pop_front();
+            }
+            self.owed.push_back((now.after(request.ttl), request));
+        }
+    }
+}

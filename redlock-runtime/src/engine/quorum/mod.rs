@@ -1,0 +1,363 @@
+//! Redlock: a lock on several independent nodes. Who has the votes of a quorum has the lock.
+//! <https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>
+//!
+//! To the table it is a line like any other: a request comes in, is put to all nodes at once, and is answered once, as
+//! soon as the answers decide it. A node that is silent costs nothing as long as a quorum is well. What an attempt
+//! that failed has got is given back on all nodes, also on those that did not answer.
+//!
+//! There is no queue here: one queue for each node could hand a lock to several waiters. Waiters are woken by changes.
+
+mod ballot;
+mod member;
+mod wish;
+
+use std::collections::VecDeque;
+use std::mem::discriminant;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use foldhash::{HashMap, HashMapExt};
+
+use super::Id;
+use super::link::{Link, News};
+use super::protocol::{Abilities, Action, Disconnected, Refusal, Reply, Request};
+use super::timers::Timers;
+use crate::clock::Moment;
+use ballot::{Ballot, Verdict};
+use member::Member;
+use wish::Wish;
+
+/// Of requests whose answer nobody waits for.
+const NOBODY: Id = 0;
+
+/// How a quorum is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuorumSettings {
+    /// The longest that a node's answer is waited for.
+    pub(crate) node_timeout: Duration,
+    /// The longest ttl that anybody uses with these nodes, as far as it is known.
+    pub(crate) longest_ttl: Duration,
+    /// For questions that are no locks.
+    pub(crate) io_timeout: Duration,
+}
+
+pub(super) struct Quorum {
+    members: Vec<Member>,
+    /// How many of them are a quorum.
+    needed: usize,
+    settings: QuorumSettings,
+    ballots: HashMap<Id, Ballot>,
+    last_id: Id,
+    timers: Timers,
+    wish: Wish,
+    /// Which members have told of a change of a lock, a bit each.
+    changes: HashMap<Arc<str>, u64>,
+    connected: bool,
+    /// When a quorum of members is there, and the others are not waited for any longer.
+    begins_at: Option<Moment>,
+    news: VecDeque<News>,
+}
+
+impl Quorum {
+    pub(super) fn new(links: Vec<Link>, settings: QuorumSettings) -> Self {
+        let members: Vec<Member> = links.into_iter().map(Member::new).collect();
+        Self {
+            needed: members.len() / 2 + 1,
+            members,
+            settings,
+            ballots: HashMap::new(),
+            last_id: NOBODY,
+            timers: Timers::default(),
+            wish: Wish::new(Moment::now()),
+            changes: HashMap::new(),
+            connected: false,
+            begins_at: None,
+            news: VecDeque::new(),
+        }
+    }
+
+    /// False when so many members are behind that no quorum could answer soon.
+    pub(super) fn has_room(&self) -> bool {
+        let behind = self.members.iter().filter(|member| member.is_up() && !member.link.has_room()).count();
+        behind <= self.members.len() - self.needed
+    }
+
+    pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
+        for (id, request) in requests {
+            self.put(now, id, request);
+        }
+        self.flush(cx, now);
+    }
+
+    pub(super) fn due(&self) -> Option<Moment> {
+        let links = self.members.iter().filter_map(|member| member.link.due());
+        links.chain(self.timers.next()).chain(self.begins_at).min()
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
+        loop {
+            while let Some(id) = self.timers.pop(now) {
+                self.settle(now, id, true);
+            }
+            for node in 0..self.members.len() {
+                while let Poll::Ready(news) = self.members[node].link.poll(cx, now) {
+                    self.hear(now, node, news);
+                }
+            }
+            self.begin(now);
+            self.flush(cx, now);
+            if let Some(news) = self.news.pop_front() {
+                return Poll::Ready(news);
+            }
+            if self.timers.next().is_none_or(|due| due > now) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn flush(&mut self, cx: &mut Context<'_>, now: Moment) {
+        for member in &mut self.members {
+            if !member.outbox.is_empty() && member.link.has_room() {
+                member.link.send(cx, now, std::mem::take(&mut member.outbox));
+            }
+        }
+    }
+
+    /// Puts a request to all nodes.
+    fn put(&mut self, now: Moment, id: Id, request: Request) {
+        let action = match request.action {
+            Action::Acquire(_) => Action::Vote { fence: self.wish.next(now) },
+            Action::Renew => Action::Mend,
+            action => action,
+        };
+        if let Action::Vote { .. } = action {
+            self.settings.longest_ttl = self.settings.longest_ttl.max(request.ttl);
+        }
+        self.last_id += 1;
+        let own_id = self.last_id;
+        let mut ballot = Ballot::new(id, request, action, now, self.members.len());
+        let question = ballot.question();
+        for (node, member) in self.members.iter_mut().enumerate() {
+            if let Some(reason) = member.absence() {
+                ballot.absent(node, Arc::clone(reason));
+                if action == Action::Release {
+                    member.owe(now, question.clone());
+                }
+            } else if let (Action::Vote { .. }, Some(reason)) =
+                (action, member.abstention(now, self.settings.longest_ttl))
+            {
+                ballot.absent(node, reason);
+            } else if let Some(question) = for_node(node, &question) {
+                member.outbox.push((own_id, question));
+            } else {
+                ballot.absent(node, "another node was asked".into());
+            }
+        }
+        if action == Action::Watch {
+            self.changes.remove(&question.name);
+        }
+        let patience = match action {
+            Action::Inspect | Action::ForceRelease | Action::List { .. } => self.settings.io_timeout,
+            _ => self.settings.patience(question.ttl),
+        };
+        self.timers.set(own_id, Some(now.after(patience)));
+        self.ballots.insert(own_id, ballot);
+        self.settle(now, own_id, false);
+    }
+
+    /// Ends a ballot that is decided. `over`: its time is up.
+    fn settle(&mut self, now: Moment, own_id: Id, over: bool) {
+        let Some(ballot) = self.ballots.get_mut(&own_id) else {
+            return;
+        };
+        let Some(verdict) = ballot.verdict(self.needed, over) else {
+            return;
+        };
+        let reply = match verdict {
+            Verdict::Reply(reply) => reply,
+            Verdict::Confirm { fence } => {
+                self.wish.learn(now, fence);
+                for node in ballot.confirm(fence) {
+                    self.members[node].outbox.push((own_id, ballot.question()));
+                }
+                self.timers.set(own_id, Some(now.after(self.settings.patience(ballot.request.ttl))));
+                return;
+            }
+        };
+        self.timers.set(own_id, None);
+        let Some(ballot) = self.ballots.remove(&own_id) else {
+            return;
+        };
+        let failed = match ballot.action {
+            Action::Vote { .. } | Action::Confirm { .. } => !matches!(reply, Reply::Held { .. }),
+            Action::Mend => reply == Reply::NotMine,
+            _ => false,
+        };
+        if failed {
+            self.give_back(now, &ballot.request);
+        }
+        let Ballot { id, request, sent, .. } = ballot;
+        let reply = next_page(reply, request.action, self.members.len());
+        self.news.push_back(News::Replies { sent, replies: vec![(id, request, reply)] });
+    }
+
+    /// On all nodes, also on those that did not answer: they may have heard.
+    fn give_back(&mut self, now: Moment, request: &Request) {
+        let release = Request { action: Action::Release, ..request.clone() };
+        for member in &mut self.members {
+            if member.is_up() {
+                member.outbox.push((NOBODY, release.clone()));
+            } else {
+                member.owe(now, release.clone());
+            }
+        }
+    }
+
+    fn hear(&mut self, now: Moment, node: usize, news: News) {
+        match news {
+            News::Connected { abilities, standing } => {
+                self.wish.learn(now, standing.clock);
+                self.members[node].up(now, standing, abilities.watches);
+            }
+            News::Unreachable(trouble) => {
+                self.members[node].unreachable(trouble.reason, trouble.turned_away);
+                self.unreachable();
+            }
+            News::Broke { reason, unanswered } => {
+                self.members[node].down(now, Arc::clone(&reason), unanswered);
+                self.absent(now, node, &reason);
+            }
+            News::Replies { replies, .. } => {
+                for (own_id, request, reply) in replies {
+                    self.answer(now, node, own_id, request, reply);
+                }
+            }
+            News::Changed(names) => self.changed(node, names),
+            // Nobody waits in a queue of a node.
+            News::Notice(_) => {}
+        }
+    }
+
+    fn answer(&mut self, now: Moment, node: usize, own_id: Id, request: Request, reply: Reply) {
+        if reply == Reply::Refused(Refusal::Unloaded) {
+            self.members[node].outbox.push((own_id, request));
+            return;
+        }
+        if let Reply::Voted { clock } = reply {
+            self.wish.learn(now, clock);
+        }
+        // A vote that comes after the second round has begun is none.
+        if let Some(ballot) = self.ballots.get_mut(&own_id)
+            && discriminant(&ballot.action) == discriminant(&request.action)
+        {
+            ballot.answer(node, reply);
+            self.settle(now, own_id, false);
+        }
+    }
+
+    /// A node that has gone answers nothing any more.
+    fn absent(&mut self, now: Moment, node: usize, reason: &Arc<str>) {
+        let awaiting = self.ballots.iter().filter(|(_, ballot)| ballot.awaits(node));
+        for own_id in awaiting.map(|(own_id, _)| *own_id).collect::<Vec<_>>() {
+            if let Some(ballot) = self.ballots.get_mut(&own_id) {
+                ballot.absent(node, Arc::clone(reason));
+                self.settle(now, own_id, false);
+            }
+        }
+    }
+
+    /// The quorum is there once a quorum of nodes is, and the others are too, or are in trouble, or take too long. After
+    /// that, it is each request that hears of absences.
+    fn begin(&mut self, now: Moment) {
+        let count = |is: fn(&Member) -> bool| self.members.iter().filter(|member| is(member)).count();
+        let (up, in_trouble) = (count(Member::is_up), count(Member::is_in_trouble));
+        if self.connected || up < self.needed {
+            return;
+        }
+        let begins_at = *self.begins_at.get_or_insert(now.after(self.settings.node_timeout));
+        if up + in_trouble < self.members.len() && now < begins_at {
+            return;
+        }
+        self.connected = true;
+        self.begins_at = None;
+        let abilities =
+            Abilities { hands_off: false, watches: count(Member::watches) >= self.needed, votes: true };
+        self.news.push_back(News::Connected { abilities, standing: self.wish.standing() });
+    }
+
+    fn unreachable(&mut self) {
+        let troubles: Vec<&Member> = self.members.iter().filter(|member| member.is_in_trouble()).collect();
+        if self.connected || troubles.len() <= self.members.len() - self.needed {
+            return;
+        }
+        let away = troubles.iter().filter(|member| member.turned_away()).count();
+        let reasons: Vec<&str> =
+            troubles.iter().filter_map(|member| member.absence()).map(|reason| &**reason).collect();
+        let (nodes, needed) = (self.members.len(), self.needed);
+        let reason = format!("{needed} of {nodes} nodes are needed: {}", reasons.join("; ")).into();
+        let turned_away = away > nodes - needed;
+        self.news.push_back(News::Unreachable(Disconnected { reason, turned_away }));
+    }
+
+    /// One node's change is no change of the lock: only when so many have told that no quorum may be left.
+    fn changed(&mut self, node: usize, names: Option<Vec<Arc<str>>>) {
+        let Some(names) = names else {
+            // A flush: rare enough to compare at once.
+            self.news.push_back(News::Changed(None));
+            return;
+        };
+        let enough = self.members.len() - self.needed + 1;
+        let mut changed = Vec::new();
+        for name in names {
+            let told = self.changes.entry(Arc::clone(&name)).or_default();
+            *told |= 1 << node;
+            if told.count_ones() as usize >= enough {
+                self.changes.remove(&name);
+                changed.push(name);
+            }
+        }
+        if !changed.is_empty() {
+            self.news.push_back(News::Changed(Some(changed)));
+        }
+    }
+}
+
+impl QuorumSettings {
+    /// How long an answer is waited for that is not needed if the others agree: never a large part of the lease.
+    fn patience(&self, ttl: Duration) -> Duration {
+        self.node_timeout.min(ttl / 20).max(Duration::from_millis(10).min(self.node_timeout))
+    }
+}
+
+/// Names are listed node by node: a lock is on a quorum of them, so no single node knows all. The upper bits of the
+/// cursor say which node.
+const NODE_BITS: u32 = 6;
+const CURSOR_BITS: u32 = u64::BITS - NODE_BITS;
+
+/// More nodes than this are no quorum that anybody could want.
+pub(crate) const MOST_NODES: usize = 1 << NODE_BITS;
+
+fn for_node(node: usize, question: &Request) -> Option<Request> {
+    let Action::List { cursor } = question.action else {
+        return Some(question.clone());
+    };
+    let action = Action::List { cursor: cursor & (u64::MAX >> NODE_BITS) };
+    (u64::try_from(node).ok()? == cursor >> CURSOR_BITS).then(|| Request { action, ..question.clone() })
+}
+
+fn next_page(reply: Reply, action: Action, nodes: usize) -> Reply {
+    match (reply, action) {
+        (Reply::Page { cursor, names }, Action::List { cursor: asked }) => {
+            let node = asked >> CURSOR_BITS;
+            let is_last = usize::try_from(node).is_ok_and(|node| node + 1 >= nodes);
+            let cursor = match cursor {
+                0 if is_last => 0,
+                0 => (node + 1) << CURSOR_BITS,
+                more => node << CURSOR_BITS | more,
+            };
+            Reply::Page { cursor, names }
+        }
+        (reply, _) => reply,
+    }
+}

@@ -1,0 +1,249 @@
+//! Redlock on several real servers, of which some are killed, stopped, or forget.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redlocked::{LockError, ReleaseOutcome};
+use support::quorum::Quorum;
+use support::{LIMIT, eventually};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_lock_is_two_commands_on_each_node() {
+    const LOCKS: u64 = 20;
+    let quorum = Quorum::durable(5);
+    let locks = quorum.manager();
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    eventually("all nodes have it", || quorum.copies("lock:k") == 5);
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    quorum.assert_nothing_left();
+    for server in &quorum.servers {
+        let _: String = server.run("CONFIG RESETSTAT");
+    }
+    for _ in 0..LOCKS {
+        drop(locks.lock("k").acquire_blocking().unwrap());
+    }
+    quorum.assert_nothing_left();
+    for server in &quorum.servers {
+        let commands = server.client_commands();
+        assert!((2 * LOCKS..=2 * LOCKS + 4).contains(&commands), "{commands} commands for {LOCKS} locks");
+    }
+}
+
+#[test]
+fn any_minority_may_be_down() {
+    let mut quorum = Quorum::durable(5);
+    let locks = quorum.manager();
+    let held = locks.lock("held").ttl(SECOND).acquire_blocking().unwrap();
+    quorum.servers[0].kill();
+    quorum.servers[3].kill();
+    for _ in 0..20 {
+        drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+    }
+    let other = quorum.manager();
+    let error = other.lock("held").acquire_blocking().unwrap_err();
+    assert!(error.is_busy(), "{error:?}");
+    thread::sleep(2 * SECOND);
+    assert!(held.is_held(), "it is renewed by the others");
+    assert_eq!(held.release_blocking().unwrap(), ReleaseOutcome::Released);
+    drop(other.lock("held").wait(LIMIT).acquire_blocking().unwrap());
+}
+
+#[test]
+fn a_minority_that_is_silent_from_the_first_moment_costs_nothing() {
+    let quorum = Quorum::durable(5);
+    quorum.servers[1].pause();
+    quorum.servers[4].pause();
+    let start = Instant::now();
+    let locks = quorum.builder().io_timeout(LIMIT).connect_blocking().unwrap();
+    for _ in 0..20 {
+        let guard = locks.lock("k").acquire_blocking().unwrap();
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    }
+    assert!(start.elapsed() < LIMIT / 2, "nobody waited for them: {:?}", start.elapsed());
+    quorum.servers[1].resume();
+    quorum.servers[4].resume();
+    quorum.assert_nothing_left();
+}
+
+#[test]
+fn a_node_that_falls_silent_is_owed_its_releases() {
+    let quorum = Quorum::durable(3);
+    let locks = quorum.builder().io_timeout(SECOND / 4).connect_blocking().unwrap();
+    let guards: Vec<_> =
+        (0..20).map(|n| locks.lock(format!("k{n}")).ttl(1000 * SECOND).acquire_blocking().unwrap()).collect();
+    eventually("all nodes have them", || quorum.copies("lock:k19") == 3);
+    quorum.servers[2].pause();
+    // It is given up before some of the releases, and has not heard of others.
+    for guard in guards {
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+        thread::sleep(SECOND / 40);
+    }
+    quorum.servers[2].resume();
+    quorum.assert_nothing_left();
+}
+
+#[test]
+fn a_majority_that_is_down_is_unavailable_at_the_deadline_with_every_reason() {
+    let mut quorum = Quorum::durable(5);
+    let locks = quorum.manager();
+    for node in [0, 2, 4] {
+        quorum.servers[node].kill();
+    }
+    let start = Instant::now();
+    let error = locks.lock("k").wait(SECOND).acquire_blocking().unwrap_err();
+    assert!(start.elapsed() >= SECOND, "{:?}", start.elapsed());
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    for node in [0, 2, 4] {
+        let port = quorum.servers[node].port().to_string();
+        assert!(error.to_string().contains(&port), "{error}");
+    }
+    for node in [1, 3] {
+        eventually("nothing is left", || quorum.servers[node].keys().is_empty());
+    }
+    let error = locks.lock("k").acquire_blocking().unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "one try, too: {error:?}");
+    let refused = quorum.builder().connect_blocking().unwrap_err();
+    assert!(refused.to_string().contains("3 of 5 nodes are needed"), "{refused}");
+    let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));
+    quorum.servers[2].restart();
+    waiter.join().unwrap().unwrap();
+}
+
+#[test]
+fn an_attempt_that_fails_leaves_nothing_on_any_node() {
+    let quorum = Quorum::durable(5);
+    let locks = quorum.manager();
+    for node in [0, 1, 2] {
+        let _: String = quorum.servers[node].run("SET lock:k foreign PX 600000");
+    }
+    let error = locks.lock("k").acquire_blocking().unwrap_err();
+    assert!(error.is_busy(), "{error:?}");
+    for node in [3, 4] {
+        eventually("given back", || quorum.servers[node].keys().is_empty());
+    }
+    let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking());
+    thread::sleep(SECOND / 4);
+    let _: i32 = quorum.servers[1].run("DEL lock:k");
+    drop(waiter.join().unwrap().unwrap());
+    for node in [0, 2] {
+        assert_eq!(quorum.servers[node].run::<String>("GET lock:k"), "foreign", "never taken from another");
+        let _: i32 = quorum.servers[node].run("DEL lock:k");
+    }
+    quorum.assert_nothing_left();
+}
+
+#[test]
+fn a_minority_that_forgets_is_repaired_and_a_majority_is_a_loss() {
+    let quorum = Quorum::durable(5);
+    let locks = quorum.manager();
+    let guard = locks.lock("k").ttl(SECOND).acquire_blocking().unwrap();
+    eventually("all nodes have it", || quorum.copies("lock:k") == 5);
+    for node in [0, 1] {
+        let _: i32 = quorum.servers[node].run("DEL lock:k");
+    }
+    eventually("repaired at a renewal", || quorum.copies("lock:k") == 5);
+    assert!(guard.is_held());
+    for node in [0, 1, 2] {
+        let _: String = quorum.servers[node].run("SET lock:k thief PX 600000");
+    }
+    eventually("lost", || !guard.is_held());
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+    for node in [3, 4] {
+        eventually("given back", || quorum.servers[node].keys().is_empty());
+    }
+}
+
+#[test]
+fn a_node_that_has_forgotten_does_not_vote_until_every_lock_of_before_is_over() {
+    let ttl = 3 * SECOND;
+    let mut quorum = Quorum::forgetful(3);
+    let (a, b) = (quorum.manager(), quorum.manager());
+    // At first nobody knows what they have forgotten.
+    let early = a.lock("k").ttl(ttl).acquire_blocking().unwrap_err();
+    assert!(early.to_string().contains("votes again in"), "{early}");
+    let guard = a.lock("k").ttl(ttl).renew(false).wait(LIMIT).acquire_blocking().unwrap();
+    for node in [0, 1] {
+        quorum.servers[node].kill();
+        quorum.servers[node].restart();
+    }
+    let next = b.lock("k").ttl(ttl).wait(LIMIT).acquire_blocking().unwrap();
+    assert!(!guard.is_held(), "two nodes were free all the time");
+    assert!(next.is_held() && next.fencing_token() > guard.fencing_token());
+}
+
+#[test]
+fn fencing_tokens_grow_over_all_managers_whatever_the_nodes_clocks_say() {
+    let quorum = Quorum::durable(3);
+    let managers = [quorum.manager(), quorum.manager(), quorum.manager()];
+    let mut last = 0;
+    for round in 0..60 {
+        let locks = &managers[round % 3];
+        let guard = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+        assert!(guard.fencing_token() > last, "{} after {last}", guard.fencing_token());
+        last = guard.fencing_token();
+        drop(guard);
+        if round % 10 == 0 {
+            // One clock runs ahead.
+            let ahead = last + 1_000_000 * u64::try_from(round).unwrap();
+            let _: String = quorum.servers[round % 3].run(&format!("SET lock:%clock {ahead}"));
+        }
+    }
+}
+
+#[test]
+fn many_managers_exclude_each_other_and_all_are_served() {
+    let quorum = Quorum::durable(3);
+    let (inside, most, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let locks = quorum.manager();
+                for _ in 0..25 {
+                    let guard = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+                    most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    drop(guard);
+                }
+                done.store(true, Ordering::SeqCst);
+            });
+        }
+    });
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+    assert!(done.load(Ordering::SeqCst));
+    quorum.assert_nothing_left();
+}
+
+#[test]
+fn four_nodes_need_three() {
+    let mut quorum = Quorum::durable(4);
+    let locks = quorum.manager();
+    quorum.servers[0].kill();
+    drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+    quorum.servers[1].kill();
+    let error = locks.lock("k").wait(SECOND / 4).acquire_blocking().unwrap_err();
+    assert!(error.to_string().contains("3 are needed"), "{error}");
+}
+
+#[test]
+fn locks_can_be_looked_at_listed_and_taken_away() {
+    let quorum = Quorum::durable(3);
+    let locks = quorum.manager();
+    let guard = locks.lock("a").acquire_blocking().unwrap();
+    let _b = locks.lock("b").acquire_blocking().unwrap();
+    let info = locks.inspect_blocking("a").unwrap().unwrap();
+    assert!(info.holder().name().unwrap().ends_with(&std::process::id().to_string()));
+    assert_eq!(locks.list_blocking("*").unwrap(), ["a", "b"]);
+    let _: String = quorum.servers[0].run("SET lock:minority foreign PX 600000");
+    assert_eq!(locks.inspect_blocking("minority").unwrap(), None, "one node is nobody's majority");
+    let _: i32 = quorum.servers[0].run("DEL lock:minority");
+    locks.force_release_blocking("a").unwrap();
+    eventually("it is lost", || !guard.is_held());
+    drop(quorum.manager().lock("a").wait(LIMIT).acquire_blocking().unwrap());
+}

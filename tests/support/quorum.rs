@@ -1,0 +1,45 @@
+//! Several independent servers.
+
+use redlocked::{LockManager, LockManagerBuilder};
+
+use super::{RedisServer, eventually};
+
+pub struct Quorum {
+    pub servers: Vec<RedisServer>,
+}
+
+impl Quorum {
+    /// Whatever they have answered survives a restart, so each votes at once.
+    pub fn durable(nodes: usize) -> Self {
+        Self { servers: (0..nodes).map(|_| RedisServer::durable()).collect() }
+    }
+
+    /// A restart forgets everything; a node votes once it has been up for the longest ttl.
+    pub fn forgetful(nodes: usize) -> Self {
+        Self { servers: (0..nodes).map(|_| RedisServer::start()).collect() }
+    }
+
+    pub fn builder(&self) -> LockManagerBuilder {
+        let mut urls = self.servers.iter().map(RedisServer::url);
+        let first = LockManager::builder(urls.next().unwrap());
+        urls.fold(first, LockManagerBuilder::node)
+    }
+
+    pub fn manager(&self) -> LockManager {
+        self.builder().connect_blocking().unwrap()
+    }
+
+    /// On how many of the nodes that are up the key exists.
+    pub fn copies(&self, name: &str) -> usize {
+        self.servers
+            .iter()
+            .filter(|server| server.is_running() && server.run::<i32>(&format!("EXISTS {name}")) == 1)
+            .count()
+    }
+
+    pub fn assert_nothing_left(&self) {
+        for server in &self.servers {
+            eventually("no key is left", || server.keys().is_empty());
+        }
+    }
+}
