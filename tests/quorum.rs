@@ -139,6 +139,20 @@ fn an_attempt_that_fails_leaves_nothing_on_any_node() {
 }
 
 #[test]
+fn what_a_failed_attempt_got_is_given_back_even_when_the_manager_is_dropped_at_once() {
+    let quorum = Quorum::durable(5);
+    for node in [0, 1, 2] {
+        let _: String = quorum.servers[node].run("SET lock:k foreign PX 600000");
+    }
+    for _ in 0..20 {
+        assert!(quorum.manager().lock("k").acquire_blocking().unwrap_err().is_busy());
+    }
+    for node in [3, 4] {
+        eventually("given back", || quorum.servers[node].keys().is_empty());
+    }
+}
+
+#[test]
 fn a_minority_that_forgets_is_repaired_and_a_majority_is_a_loss() {
     let quorum = Quorum::durable(5);
     let locks = quorum.manager();

@@ -32,6 +32,14 @@ impl Line {
         }
     }
 
+    /// True when nothing that nobody waits for is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Quorum(quorum) => quorum.is_idle(),
+        }
+    }
+
     /// Sends `requests`, in this order. `now` was read before.
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
         match self {

@@ -160,7 +160,7 @@ enum Event {
 
 impl Driver {
     async fn run(mut self) {
-        while self.open || !self.table.is_idle() {
+        while self.open || !self.table.is_idle() || !self.line.is_idle() {
             let event = poll_fn(|cx| self.poll(cx)).await;
             let now = Moment::now();
             match event {

@@ -28,6 +28,8 @@ pub(super) struct Ballot {
     pub(super) action: Action,
     /// When the first node was asked.
     pub(super) sent: Moment,
+    /// Its verdict has been told.
+    pub(super) is_told: bool,
     /// The highest clock of fencing tokens that was told.
     clock: u64,
     answers: Vec<Answer>,
@@ -46,7 +48,7 @@ pub(super) enum Verdict {
 
 impl Ballot {
     pub(super) fn new(id: Id, request: Request, action: Action, sent: Moment, nodes: usize) -> Self {
-        Self { id, request, action, sent, clock: 0, answers: vec![Answer::Awaited; nodes] }
+        Self { id, request, action, sent, is_told: false, clock: 0, answers: vec![Answer::Awaited; nodes] }
     }
 
     /// The request that is put to each node.
@@ -56,6 +58,10 @@ impl Ballot {
 
     pub(super) fn awaits(&self, node: usize) -> bool {
         matches!(self.answers.get(node), Some(Answer::Awaited))
+    }
+
+    pub(super) fn awaits_any(&self) -> bool {
+        (0..self.answers.len()).any(|node| self.awaits(node))
     }
 
     pub(super) fn absent(&mut self, node: usize, reason: Arc<str>) {

@@ -31,6 +31,10 @@ use wish::Wish;
 /// Of requests whose answer nobody waits for.
 const NOBODY: Id = 0;
 
+/// Locks of whose change not enough members have told are forgotten beyond this: it is a hint, and who waits looks from
+/// time to time anyway.
+const MOST_CHANGES: usize = 10_000;
+
 /// How a quorum is asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuorumSettings {
@@ -185,6 +189,15 @@ impl Quorum {
                 return;
             }
         };
+        let is_new = !std::mem::replace(&mut ballot.is_told, true);
+        if ballot.action == Action::Release && ballot.awaits_any() && !over {
+            // Decided, and still to be heard by the others: the engine does not end before.
+            if is_new {
+                let (id, request, sent) = (ballot.id, ballot.request.clone(), ballot.sent);
+                self.tell(sent, id, request, reply);
+            }
+            return;
+        }
         self.timers.set(own_id, None);
         let Some(ballot) = self.ballots.remove(&own_id) else {
             return;
@@ -198,20 +211,26 @@ impl Quorum {
             self.give_back(now, &ballot.request);
         }
         let Ballot { id, request, sent, .. } = ballot;
-        let reply = next_page(reply, request.action, self.members.len());
-        self.news.push_back(News::Replies { sent, replies: vec![(id, request, reply)] });
+        if is_new {
+            let reply = next_page(reply, request.action, self.members.len());
+            self.tell(sent, id, request, reply);
+        }
+    }
+
+    fn tell(&mut self, sent: Moment, id: Id, request: Request, reply: Reply) {
+        if id != NOBODY {
+            self.news.push_back(News::Replies { sent, replies: vec![(id, request, reply)] });
+        }
     }
 
     /// On all nodes, also on those that did not answer: they may have heard.
     fn give_back(&mut self, now: Moment, request: &Request) {
-        let release = Request { action: Action::Release, ..request.clone() };
-        for member in &mut self.members {
-            if member.is_up() {
-                member.outbox.push((NOBODY, release.clone()));
-            } else {
-                member.owe(now, release.clone());
-            }
-        }
+        self.put(now, NOBODY, Request { action: Action::Release, ..request.clone() });
+    }
+
+    /// True when nothing is on the way to a node.
+    pub(super) fn is_idle(&self) -> bool {
+        self.ballots.is_empty()
     }
 
     fn hear(&mut self, now: Moment, node: usize, news: News) {
@@ -308,6 +327,9 @@ impl Quorum {
             return;
         };
         let enough = self.members.len() - self.needed + 1;
+        if self.changes.len() > MOST_CHANGES {
+            self.changes.clear();
+        }
         let mut changed = Vec::new();
         for name in names {
             let told = self.changes.entry(Arc::clone(&name)).or_default();
