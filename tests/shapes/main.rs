@@ -1,0 +1,65 @@
+//! Every shape of function, run: the lock is taken before the body, and given back after it.
+//!
+//! Inside each body a second manager on the same store is refused the key; before and after the call it gets it.
+//! A shape that compiles but locks nothing, as a future that is returned before it runs, fails here.
+
+use std::cell::Cell;
+use std::fmt::Display;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+
+use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
+
+mod boxed;
+mod functions;
+mod holding;
+mod hygiene;
+mod methods;
+mod options;
+mod other_attributes;
+mod types;
+
+type Outcome<T = ()> = Result<T, LockError>;
+
+/// The managers of two processes: the first is the one that the attribute finds.
+fn managers() -> Outcome<&'static (LockManager, LockManager)> {
+    static MANAGERS: OnceLock<Outcome<(LockManager, LockManager)>> = OnceLock::new();
+    let connect = || LockManager::connect_blocking("memory://shapes");
+    let managers = MANAGERS.get_or_init(|| {
+        let managers = (connect()?, connect()?);
+        managers.0.set_global();
+        Ok(managers)
+    });
+    managers.as_ref().map_err(Clone::clone)
+}
+
+/// Called by each body: nobody else gets the lock now.
+async fn held(key: &str) -> Outcome {
+    let refused = managers()?.1.lock(key).try_acquire().await;
+    assert!(matches!(&refused, Err(error) if error.is_busy()), "the body runs without its lock: {refused:?}");
+    Ok(())
+}
+
+fn held_blocking(key: &str) -> Outcome {
+    let refused = managers()?.1.lock(key).acquire_blocking();
+    assert!(matches!(&refused, Err(error) if error.is_busy()), "the body runs without its lock: {refused:?}");
+    Ok(())
+}
+
+/// The lock is free before and after `call`.
+async fn locked<T>(key: &str, call: impl Future<Output = T>) -> Outcome<T> {
+    let others = &managers()?.1;
+    others.lock(key).try_acquire().await?.release().await?;
+    let output = call.await;
+    others.lock(key).try_acquire().await?.release().await?;
+    Ok(output)
+}
+
+fn locked_blocking<T>(key: &str, call: impl FnOnce() -> T) -> Outcome<T> {
+    let others = &managers()?.1;
+    others.lock(key).acquire_blocking()?.release_blocking()?;
+    let output = call();
+    others.lock(key).acquire_blocking()?.release_blocking()?;
+    Ok(output)
+}
