@@ -142,8 +142,11 @@ impl<'a> Expansion<'a> {
             Future::Block { block, rebound, rest } => {
                 let (edge, body) = (self.output.edge(), braced(block.block.brace_token, quote!(#(#rest)*)));
                 let run = self.run(&quote!(#edge #body));
-                let (asyncness, capture) = (&block.async_token, &block.capture);
-                quote_spanned!(Span::mixed_site()=> #asyncness #capture { #(#rebound)* #lock #run })
+                let mut tokens = block.async_token.to_token_stream();
+                block.capture.to_tokens(&mut tokens);
+                let span = block.block.brace_token.span.join();
+                theirs(span, quote!(#(#rebound)* #lock #run)).to_tokens(&mut tokens);
+                tokens
             }
             Future::Call(call) => {
                 if let Some(guard) = &self.args.guard {
@@ -156,7 +159,8 @@ impl<'a> Expansion<'a> {
                 let run =
                     quote_spanned!(Span::mixed_site()=> #krate::__private::run(#lock_name, #call).await);
                 let run = self.outcome(&run, false);
-                quote_spanned!(Span::mixed_site()=> async move { #lock #run })
+                let block = theirs(boxed.paren.span.join(), quote!(#lock #run));
+                quote_spanned!(Span::mixed_site()=> async move #block)
             }
         };
         let (items, pin) = (&boxed.items, &boxed.pin);
@@ -340,6 +344,14 @@ fn braced(brace: token::Brace, stmts: TokenStream) -> TokenStream {
     let mut block = Group::new(Delimiter::Brace, stmts);
     block.set_span(Span::mixed_site().located_at(brace.span.join()));
     block.into_token_stream()
+}
+
+/// A block with the hygiene of what stood there: an attribute below us may take that for its own variables, as
+/// `#[tracing::instrument(err)]` does.
+fn theirs(span: Span, stmts: TokenStream) -> Group {
+    let mut block = Group::new(Delimiter::Brace, stmts);
+    block.set_span(span);
+    block
 }
 
 /// `path(first, argument)`, placed around the user's argument.

@@ -17,7 +17,7 @@ mod holding;
 mod hygiene;
 mod methods;
 mod options;
-mod other_attributes;
+mod stacking;
 mod types;
 
 type Outcome<T = ()> = Result<T, LockError>;
