@@ -8,7 +8,7 @@ use syn::{Block, Expr, ExprAsync, ExprCall, Ident, Item, Pat, ReturnType, Signat
 use crate::errors::Errors;
 use crate::item::LockedFn;
 use crate::output::is_future;
-use crate::scope::Scope;
+use crate::scope::{Scope, stands_for_a_pattern};
 
 /// `Box::pin(…)` as the whole body.
 pub(crate) struct BoxedFuture {
@@ -149,7 +149,12 @@ fn rebinds(stmt: &Stmt, scope: &mut Scope) -> bool {
     }
     match &local.pat {
         Pat::Ident(pat) if argument == "self" => scope.rename_receiver(&pat.ident),
-        pat => scope.bind(pat),
+        // `_` among the arguments: it binds nothing.
+        Pat::Ident(pat) if stands_for_a_pattern(&pat.ident) => scope.forget(&pat.ident),
+        pat => {
+            scope.forget(argument);
+            scope.bind(pat);
+        }
     }
     true
 }

@@ -56,6 +56,9 @@ pub(crate) fn format_args(lit: &LitStr, key: &Ident, scope: &Scope, errors: &mut
                         arguments.push((&value.path, name.clone(), argument));
                     }
                 }
+                None if scope.misses_a_pattern() && !is_constant(value.root()) => {
+                    errors.at(lit, unknown(value, scope));
+                }
                 // A constant, or a name that rustc does not find either.
                 None if !is_path(value) && (!rewrite || is_constant(value.root())) => {}
                 None => errors.at(lit, unknown(value, scope)),
@@ -157,6 +160,11 @@ fn unknown(value: &Placeholder<'_>, scope: &Scope) -> String {
     let (root, name) = (value.root(), value.name());
     if root == "self" {
         return format!("`{{{name}}}` needs `self`, which this function does not have");
+    }
+    if scope.misses_a_pattern() {
+        return format!(
+            "the attribute above has put the pattern of `{root}` out of reach: move `#[distributed_lock]` above it"
+        );
     }
     let names = scope.names();
     let names = || names.iter().map(String::as_str);

@@ -40,18 +40,10 @@ impl Scope {
         Some(ident)
     }
 
-    /// The names as the user would write them in a key, each once: `#[async_trait]` binds arguments again, and calls a
-    /// pattern `__arg1`.
+    /// The names as the user would write them in a key.
     pub(crate) fn names(&self) -> Vec<String> {
         let receiver = self.receiver.iter().map(|_| "self".to_owned());
-        let bound = self.names.iter().map(|ident| ident.unraw().to_string());
-        let mut names: Vec<String> = Vec::new();
-        for name in receiver.chain(bound).filter(|name| !name.starts_with("__")) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
+        receiver.chain(self.names.iter().map(|ident| ident.unraw().to_string())).collect()
     }
 
     /// The arguments that a key could be made of; a name that starts with `_` says that nobody uses it.
@@ -62,6 +54,16 @@ impl Scope {
     /// True for the name of an argument, or `self`.
     pub(crate) fn binds(&self, ident: &Ident) -> bool {
         self.names.contains(ident) || self.receiver.as_ref() == Some(ident)
+    }
+
+    /// True if `#[async_trait]` has put a pattern elsewhere, and nobody has found it.
+    pub(crate) fn misses_a_pattern(&self) -> bool {
+        self.names.iter().any(stands_for_a_pattern)
+    }
+
+    /// The name of an argument that something else stands for from here on, so that each is listed once.
+    pub(crate) fn forget(&mut self, ident: &Ident) {
+        self.names.retain(|name| name != ident);
     }
 
     /// From here on `self` goes by another name.
@@ -98,6 +100,12 @@ impl Scope {
             _ => {}
         }
     }
+}
+
+/// `__arg1`, as `#[async_trait]` calls an argument whose pattern it has put into the body.
+pub(crate) fn stands_for_a_pattern(ident: &Ident) -> bool {
+    let name = ident.to_string();
+    name.strip_prefix("__arg").is_some_and(|n| !n.is_empty() && n.bytes().all(|c| c.is_ascii_digit()))
 }
 
 /// `tokens` with another name for `self`.

@@ -1,0 +1,20 @@
+use redlocked::{distributed_lock, LockError};
+
+struct Bank {
+    name: String,
+}
+
+#[async_trait::async_trait]
+trait Account {
+    async fn book(&self, amounts: (u64, u64), _: u64) -> Result<u64, LockError>;
+}
+
+#[async_trait::async_trait]
+impl Account for Bank {
+    #[distributed_lock(key = "book:{self.name}:{number}")]
+    async fn book(&self, (debit, credit): (u64, u64), _: u64) -> Result<u64, LockError> {
+        Ok(debit + credit)
+    }
+}
+
+fn main() {}
