@@ -571,6 +571,8 @@ use proc_macro::TokenStream;
 /// * Above `#[tokio::test]` and `#[tokio::main]` the lock is taken inside the runtime. Below them it is taken outside,
 ///   before the runtime starts.
 /// * `#[async_trait]` stands above the `impl` and comes first in any case.
+/// * Above `#[axum::debug_handler]`, which copies the body: below it the copy does not know a [`guard`](#guard).
+/// * `#[track_caller]` does not reach the body: `Location::caller()` in it is its own line.
 #[proc_macro_attribute]
 pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(args.into(), item.into()).into()

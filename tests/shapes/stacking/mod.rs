@@ -6,3 +6,4 @@ mod rustc;
 mod spans;
 mod tasks;
 mod traits;
+mod web;
