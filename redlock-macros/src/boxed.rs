@@ -1,22 +1,22 @@
-//! Functions that are not `async` but return a boxed future. `#[async_trait]` has made such functions of the methods
-//! below it before we see them: a lock around the function would be released before the body runs, so it goes inside.
+//! Functions that are not `async` but return a future, boxed or not. `#[async_trait]` has made such functions of the
+//! methods below it before we see them: a lock around the function would be released before the body runs, so it goes
+//! inside.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::Parser as _;
-use syn::{Block, Expr, ExprAsync, ExprCall, Ident, Item, Pat, ReturnType, Signature, Stmt, token};
+use syn::{Block, Expr, ExprAsync, ExprCall, Ident, Item, Pat, ReturnType, Signature, Stmt, Type, token};
 
 use crate::errors::Errors;
 use crate::item::LockedFn;
 use crate::output::is_future;
 use crate::scope::{Scope, stands_for_a_pattern};
 
-/// `Box::pin(…)` as the whole body.
-pub(crate) struct BoxedFuture {
+/// `Box::pin(…)`, or `async move { … }`, as the whole body.
+pub(crate) struct ReturnedFuture {
     /// `use` and inner functions: they run nothing.
     pub(crate) items: Vec<Stmt>,
-    /// `Box::pin`.
-    pub(crate) pin: Expr,
-    pub(crate) paren: token::Paren,
+    /// `Box::pin`, if it is there.
+    pub(crate) pin: Option<(Expr, token::Paren)>,
     pub(crate) future: Future,
 }
 
@@ -28,31 +28,35 @@ pub(crate) enum Future {
         rebound: Vec<Stmt>,
         rest: Vec<Stmt>,
     },
-    /// A call of an `async fn` that stands above it, as older versions of `#[async_trait]` write it.
+    /// In `Box::pin`, a call of an `async fn` that stands above it, as older versions of `#[async_trait]` write it.
     Call(Expr),
 }
 
-impl BoxedFuture {
+impl ReturnedFuture {
     /// `None` if the function does not have that shape.
     pub(crate) fn of(function: &LockedFn, scope: &mut Scope, errors: &mut Errors) -> Option<Self> {
-        if !ends_with_pin(&function.body) {
+        if !ends_with_future(&function.body) {
             return None;
         }
         let mut items = Block::parse_within.parse2(function.body.clone()).ok()?;
-        let Some(Stmt::Expr(Expr::Call(ExprCall { func, paren_token, args, attrs }), None)) = items.pop()
-        else {
+        let Some(Stmt::Expr(last, None)) = items.pop() else {
             return None;
         };
-        if !attrs.is_empty() || args.len() != 1 || !is_box_pin(&func) {
-            return None;
-        }
-        let future = match args.into_iter().next()? {
+        let (pin, future) = match last {
+            Expr::Call(ExprCall { func, paren_token, args, attrs })
+                if attrs.is_empty() && args.len() == 1 && is_box_pin(&func) =>
+            {
+                (Some((*func, paren_token)), args.into_iter().next()?)
+            }
+            last => (None, last),
+        };
+        let future = match future {
             Expr::Async(mut block) => {
                 let mut rebound = std::mem::take(&mut block.block.stmts);
                 let rest = split_off_body(&mut rebound, scope);
                 Future::Block { block, rebound, rest }
             }
-            call @ Expr::Call(_) if calls_async_fn(&call, &items) => Future::Call(call),
+            call @ Expr::Call(_) if pin.is_some() && calls_async_fn(&call, &items) => Future::Call(call),
             _ => return None,
         };
         for stmt in &items {
@@ -61,7 +65,7 @@ impl BoxedFuture {
                     .at(stmt, "this would run before the lock is taken: move it into the `async move` block");
             }
         }
-        Some(Self { items, pin: *func, paren: paren_token, future })
+        Some(Self { items, pin, future })
     }
 }
 
@@ -71,11 +75,15 @@ pub(crate) fn refuse_future(sig: &Signature, errors: &mut Errors) -> bool {
         && is_future(ty)
     {
         let name = &sig.ident;
+        let whole = match &**ty {
+            Type::ImplTrait(_) => "async move { ... }",
+            _ => "Box::pin(async move { ... })",
+        };
         errors.at(
             ty,
             format!(
-                "the lock would be released before this future runs: write `async fn {name}`, or let \
-                 `Box::pin(async move {{ ... }})` be the whole body"
+                "the lock would be released before this future runs: write `async fn {name}`, or let `{whole}` be \
+                 the whole body"
             ),
         );
         return true;
@@ -84,12 +92,17 @@ pub(crate) fn refuse_future(sig: &Signature, errors: &mut Errors) -> bool {
 }
 
 /// A cheap look at the last tokens, so that other bodies need no parsing.
-fn ends_with_pin(body: &TokenStream) -> bool {
+fn ends_with_future(body: &TokenStream) -> bool {
     let (mut before, mut last) = (None, None);
     for token in body.clone() {
         before = last.replace(token);
     }
-    matches!((before, last), (Some(TokenTree::Ident(name)), Some(TokenTree::Group(_))) if name == "pin")
+    match (before, last) {
+        (Some(TokenTree::Ident(word)), Some(TokenTree::Group(_))) => {
+            word == "pin" || word == "move" || word == "async"
+        }
+        _ => false,
+    }
 }
 
 fn is_box_pin(func: &Expr) -> bool {

@@ -6,7 +6,7 @@ use syn::spanned::Spanned as _;
 use syn::{Expr, Ident, token};
 
 use crate::args::LockArgs;
-use crate::boxed::{self, BoxedFuture, Future};
+use crate::boxed::{self, Future, ReturnedFuture};
 use crate::checks;
 use crate::errors::Errors;
 use crate::global;
@@ -52,9 +52,9 @@ struct Expansion<'a> {
 impl<'a> Expansion<'a> {
     fn of(args: &'a LockArgs, function: &LockedFn, errors: &mut Errors) -> TokenStream {
         let mut scope = Scope::of(&function.sig);
-        let boxed = match function.sig.asyncness {
+        let future = match function.sig.asyncness {
             Some(_) => None,
-            None => BoxedFuture::of(function, &mut scope, errors),
+            None => ReturnedFuture::of(function, &mut scope, errors),
         };
         let name = |name| Ident::new(name, Span::mixed_site());
         let expansion = Self {
@@ -64,7 +64,11 @@ impl<'a> Expansion<'a> {
                 .as_ref()
                 .map_or_else(|| quote_spanned!(Span::mixed_site()=> ::redlocked), ToTokens::to_token_stream),
             scope,
-            output: if boxed.is_some() { Output::of_boxed(&function.sig) } else { Output::of(&function.sig) },
+            output: if future.is_some() {
+                Output::of_future(&function.sig)
+            } else {
+                Output::of(&function.sig)
+            },
             lock: name("lock"),
             key: name("key"),
             body: name("body"),
@@ -73,8 +77,8 @@ impl<'a> Expansion<'a> {
             value: name("output"),
         };
         checks::guard(args, &expansion.scope, errors);
-        let body = match boxed {
-            Some(boxed) => expansion.boxed(&boxed, errors),
+        let body = match future {
+            Some(future) => expansion.future(&future, errors),
             None if function.sig.asyncness.is_some() => expansion.asynchronous(function, errors),
             None => {
                 if !boxed::refuse_future(&function.sig, errors) {
@@ -136,9 +140,9 @@ impl<'a> Expansion<'a> {
     //                  match run(lock, body).await { … }
     //              })
     //          }
-    fn boxed(&self, boxed: &BoxedFuture, errors: &mut Errors) -> TokenStream {
+    fn future(&self, returned: &ReturnedFuture, errors: &mut Errors) -> TokenStream {
         let lock = self.lock(errors);
-        let argument = match &boxed.future {
+        let argument = match &returned.future {
             Future::Block { block, rebound, rest } => {
                 let (edge, body) = (self.output.edge(), braced(block.block.brace_token, quote!(#(#rest)*)));
                 let run = self.run(&quote!(#edge #body));
@@ -159,13 +163,16 @@ impl<'a> Expansion<'a> {
                 let run =
                     quote_spanned!(Span::mixed_site()=> #krate::__private::run(#lock_name, #call).await);
                 let run = self.outcome(&run, false);
-                let block = theirs(boxed.paren.span.join(), quote!(#lock #run));
+                let block = theirs(call.span(), quote!(#lock #run));
                 quote_spanned!(Span::mixed_site()=> async move #block)
             }
         };
-        let (items, pin) = (&boxed.items, &boxed.pin);
+        let items = &returned.items;
+        let Some((pin, paren)) = &returned.pin else {
+            return quote!(#(#items)* #argument);
+        };
         let mut call = pin.to_token_stream();
-        boxed.paren.surround(&mut call, |tokens| argument.to_tokens(tokens));
+        paren.surround(&mut call, |tokens| argument.to_tokens(tokens));
         quote!(#(#items)* #call)
     }
 

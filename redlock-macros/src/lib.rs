@@ -539,8 +539,8 @@ use proc_macro::TokenStream;
 /// lifetimes. A function that is not `async` blocks its thread while it waits. Not above a `const fn`.
 ///
 /// A future that is returned would run after its lock was released. So in a function that is not `async`, but returns
-/// a future, the lock goes inside `Box::pin(async move { … })`, if that is the whole body; everything else is a compile
-/// error.
+/// a future, the lock goes inside `async move { … }` or `Box::pin(async move { … })`, if that is the whole body;
+/// everything else is a compile error.
 ///
 /// ```
 /// # use async_trait::async_trait;

@@ -29,8 +29,8 @@ impl Output {
         }
     }
 
-    /// `R` of `Pin<Box<dyn Future<Output = R>>>`; of an alias, only the place.
-    pub(crate) fn of_boxed(sig: &Signature) -> Self {
+    /// `R` of `Pin<Box<dyn Future<Output = R>>>` or `impl Future<Output = R>`; of an alias, only the place.
+    pub(crate) fn of_future(sig: &Signature) -> Self {
         let whole = Self::of(sig);
         match &sig.output {
             ReturnType::Type(_, ty) => match future_output(ty) {
@@ -143,24 +143,27 @@ fn future_bound(bound: &TypeParamBound) -> Option<&syn::PathSegment> {
     }
 }
 
-/// `R` of `Pin<Box<dyn Future<Output = R> + …>>`.
+/// `R` of `Pin<Box<dyn Future<Output = R> + …>>`, and of `impl Future<Output = R> + …`.
 fn future_output(ty: &Type) -> Option<&Type> {
     match ty {
         Type::Group(ty) => future_output(&ty.elem),
         Type::Paren(ty) => future_output(&ty.elem),
         Type::Path(ty) => future_output(argument(&ty.path)?),
-        Type::TraitObject(ty) => {
-            let segment = ty.bounds.iter().find_map(future_bound)?;
-            let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
-                return None;
-            };
-            arguments.args.iter().find_map(|argument| match argument {
-                GenericArgument::AssocType(output) if output.ident == "Output" => Some(&output.ty),
-                _ => None,
-            })
-        }
+        Type::ImplTrait(ty) => bound_output(&ty.bounds),
+        Type::TraitObject(ty) => bound_output(&ty.bounds),
         _ => None,
     }
+}
+
+fn bound_output(bounds: &Punctuated<TypeParamBound, Token![+]>) -> Option<&Type> {
+    let segment = bounds.iter().find_map(future_bound)?;
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
+        return None;
+    };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::AssocType(output) if output.ident == "Output" => Some(&output.ty),
+        _ => None,
+    })
 }
 
 /// The first type argument of a path.
@@ -250,7 +253,7 @@ mod tests {
         let types: [(syn::Type, bool, Option<&str>); 7] = [
             (parse_quote!(u8), false, None),
             (parse_quote!(Result<u8, E>), false, None),
-            (parse_quote!(impl Future<Output = u8> + Send), true, None),
+            (parse_quote!(impl Future<Output = u8> + Send), true, Some("u8")),
             (parse_quote!(BoxFuture<'a, u8>), true, None),
             (parse_quote!(::core::pin::Pin<Box<dyn Future<Output = u8> + Send + 'a>>), true, Some("u8")),
             (parse_quote!(Pin<Box<Later>>), false, None),

@@ -17,6 +17,7 @@ mod holding;
 mod hygiene;
 mod methods;
 mod options;
+mod returned;
 mod stacking;
 mod types;
 
