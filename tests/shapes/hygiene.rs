@@ -2,161 +2,133 @@
 
 use super::*;
 
-/// Our names, as the user's: none of them is ours.
-#[distributed_lock(key = "{key}:{lock}:{guard}:{body}:{error}:{output}:{unreachable_output}")]
-#[allow(clippy::too_many_arguments)]
-async fn names(
-    key: u8,
-    lock: u8,
-    guard: u8,
-    body: u8,
-    error: u8,
-    output: u8,
-    unreachable_output: u8,
-) -> Outcome<u8> {
-    held("1:2:3:4:5:6:7").await?;
-    Ok(key + lock + guard + body + error + output + unreachable_output)
-}
+mod our_names {
+    use super::*;
 
-#[distributed_lock(key = "{key.0}:{key_0}:{lock}:{error}", guard = output)]
-fn names_blocking(key: (u8, u8), key_0: u8, lock: u8, error: u8, guard: u8) -> Outcome<u8> {
-    held_blocking("1:2:3:4")?;
-    assert_eq!(output.key(), "1:2:3:4");
-    Ok(key.0 + key_0 + lock + error + guard)
-}
-
-#[tokio::test]
-async fn arguments_named_like_our_variables() -> Outcome {
-    assert_eq!(locked("1:2:3:4:5:6:7", names(1, 2, 3, 4, 5, 6, 7)).await??, 28);
-    Ok(())
-}
-
-#[test]
-fn sync_arguments_named_like_our_variables() -> Outcome {
-    assert_eq!(locked_blocking("1:2:3:4", || names_blocking((1, 9), 2, 3, 4, 5))??, 15);
-    Ok(())
-}
-
-mod shadowed {
-    #![allow(dead_code, non_camel_case_types, unused_macros)]
-
-    mod core {}
-    mod std {}
-    mod redlocked {}
-
-    pub(super) struct Result;
-    struct Option;
-    struct Ok;
-    struct Err;
-    struct Some;
-    struct Arc;
-    struct Box;
-    struct LockGuard;
-    struct LockManager;
-    trait Future {}
-
-    #[::redlocked::distributed_lock(key = "shadowed", global, ttl = "10s", wait = "1s", guard = lock, on_busy = ::core::result::Result::Ok(0))]
-    pub(super) async fn shadowed(n: u32) -> super::Outcome<u32> {
-        super::held(lock.key()).await?;
-        ::core::result::Result::Ok(n)
+    /// Our names, as the user's: none of them is ours.
+    #[distributed_lock(key = "{key}:{lock}:{guard}:{body}:{error}:{output}:{unreachable_output}")]
+    #[allow(clippy::too_many_arguments)]
+    async fn names(
+        key: u8,
+        lock: u8,
+        guard: u8,
+        body: u8,
+        error: u8,
+        output: u8,
+        unreachable_output: u8,
+    ) -> Outcome<u8> {
+        held("1:2:3:4:5:6:7").await?;
+        Ok(key + lock + guard + body + error + output + unreachable_output)
     }
 
-    #[::redlocked::distributed_lock(key = "shadowed:sync:{n}", on_error = ::core::result::Result::Err)]
-    pub(super) fn blocking(n: u32) -> super::Outcome<u32> {
-        super::held_blocking("shadowed:sync:7")?;
-        ::core::result::Result::Ok(n)
+    #[distributed_lock(key = "{key.0}:{key_0}:{lock}:{error}", guard = output)]
+    fn names_blocking(key: (u8, u8), key_0: u8, lock: u8, error: u8, guard: u8) -> Outcome<u8> {
+        held_blocking("1:2:3:4")?;
+        assert_eq!(output.key(), "1:2:3:4");
+        Ok(key.0 + key_0 + lock + error + guard)
+    }
+
+    #[tokio::test]
+    async fn arguments_named_like_our_variables() -> Outcome {
+        assert_eq!(locked("1:2:3:4:5:6:7", names(1, 2, 3, 4, 5, 6, 7)).await??, 28);
+        Ok(())
+    }
+
+    #[test]
+    fn sync_arguments_named_like_our_variables() -> Outcome {
+        assert_eq!(locked_blocking("1:2:3:4", || names_blocking((1, 9), 2, 3, 4, 5))??, 15);
+        Ok(())
     }
 }
 
-#[tokio::test]
-async fn shadowed_names() -> Outcome {
-    assert_eq!(locked("shadowed", shadowed::shadowed(7)).await??, 7);
-    Ok(())
-}
+mod shadowed_names {
+    use super::*;
 
-#[test]
-fn sync_shadowed_names() -> Outcome {
-    let _ = shadowed::Result;
-    assert_eq!(locked_blocking("shadowed:sync:7", || shadowed::blocking(7))??, 7);
-    Ok(())
-}
+    mod shadowed {
+        #![allow(dead_code, non_camel_case_types, unused_macros)]
 
-macro_rules! lock_it {
-    ($name:ident, $argument:ident: $ty:ty, $key:literal, $ttl:expr, $body:expr) => {
-        #[distributed_lock(key = $key, ttl = $ttl, wait = "1s")]
-        async fn $name($argument: $ty, other: u32) -> Outcome<$ty> {
-            held("macro:7").await?;
-            let _ = other;
-            Ok($body)
+        mod core {}
+        mod std {}
+        mod redlocked {}
+
+        pub(super) struct Result;
+        struct Option;
+        struct Ok;
+        struct Err;
+        struct Some;
+        struct Arc;
+        struct Box;
+        struct LockGuard;
+        struct LockManager;
+        trait Future {}
+
+        #[::redlocked::distributed_lock(key = "shadowed", global, ttl = "10s", wait = "1s", guard = lock, on_busy = ::core::result::Result::Ok(0))]
+        pub(super) async fn shadowed(n: u32) -> super::Outcome<u32> {
+            super::held(lock.key()).await?;
+            ::core::result::Result::Ok(n)
         }
-    };
-    ($name:ident of self) => {
-        impl Tenant {
-            #[distributed_lock(key = "macro:{self.0}:{id}:{id.bits}", crate = $crate::hygiene::vendor)]
-            async fn $name(&self, id: Id) -> Outcome<u32> {
-                held("macro:7:8:8").await?;
-                Ok(self.0 + id.bits)
-            }
+
+        #[::redlocked::distributed_lock(key = "shadowed:sync:{n}", on_error = ::core::result::Result::Err)]
+        pub(super) fn blocking(n: u32) -> super::Outcome<u32> {
+            super::held_blocking("shadowed:sync:7")?;
+            ::core::result::Result::Ok(n)
         }
-    };
-}
+    }
 
-pub(crate) use ::redlocked as vendor;
+    #[tokio::test]
+    async fn shadowed_names() -> Outcome {
+        assert_eq!(locked("shadowed", shadowed::shadowed(7)).await??, 7);
+        Ok(())
+    }
 
-struct Tenant(u32);
-
-struct Id {
-    bits: u32,
-}
-
-impl Display for Id {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.bits.fmt(f)
+    #[test]
+    fn sync_shadowed_names() -> Outcome {
+        let _ = shadowed::Result;
+        assert_eq!(locked_blocking("shadowed:sync:7", || shadowed::blocking(7))??, 7);
+        Ok(())
     }
 }
 
-lock_it!(in_a_macro, id: u32, "macro:{id}", "10s", id + 1);
-lock_it!(in_a_macro_with_self of self);
+mod raw_identifiers {
+    use super::*;
 
-#[tokio::test]
-async fn inside_macro_rules() -> Outcome {
-    assert_eq!(locked("macro:7", in_a_macro(7, 1)).await??, 8);
-    assert_eq!(locked("macro:7:8:8", Tenant(7).in_a_macro_with_self(Id { bits: 8 })).await??, 15);
-    Ok(())
+    #[distributed_lock(key = "raw:{fn}:{match.in}")]
+    async fn r#async(r#fn: u32, r#match: Raw) -> Outcome<u32> {
+        held("raw:7:8").await?;
+        Ok(r#fn + r#match.r#in)
+    }
+
+    struct Raw {
+        r#in: u32,
+    }
+
+    #[tokio::test]
+    async fn raw_identifiers() -> Outcome {
+        assert_eq!(locked("raw:7:8", r#async(7, Raw { r#in: 8 })).await??, 15);
+        Ok(())
+    }
 }
 
-#[distributed_lock(key = "raw:{fn}:{match.in}")]
-async fn r#async(r#fn: u32, r#match: Raw) -> Outcome<u32> {
-    held("raw:7:8").await?;
-    Ok(r#fn + r#match.r#in)
-}
+mod use_in_the_body {
+    use super::*;
 
-struct Raw {
-    r#in: u32,
-}
+    #[derive(Debug, PartialEq)]
+    enum Shadow {
+        Outcome,
+    }
 
-#[tokio::test]
-async fn raw_identifiers() -> Outcome {
-    assert_eq!(locked("raw:7:8", r#async(7, Raw { r#in: 8 })).await??, 15);
-    Ok(())
-}
+    /// The `use` in the body shadows the return type, inside it.
+    #[distributed_lock(key = "use")]
+    async fn uses() -> Outcome<Shadow> {
+        held("use").await?;
+        use Shadow::*;
+        let outcome: Shadow = Outcome;
+        Ok(outcome)
+    }
 
-#[derive(Debug, PartialEq)]
-enum Shadow {
-    Outcome,
-}
-
-/// The `use` in the body shadows the return type, inside it.
-#[distributed_lock(key = "use")]
-async fn uses() -> Outcome<Shadow> {
-    held("use").await?;
-    use Shadow::*;
-    let outcome: Shadow = Outcome;
-    Ok(outcome)
-}
-
-#[tokio::test]
-async fn use_in_the_body() -> Outcome {
-    assert_eq!(locked("use", uses()).await??, Shadow::Outcome);
-    Ok(())
+    #[tokio::test]
+    async fn use_in_the_body() -> Outcome {
+        assert_eq!(locked("use", uses()).await??, Shadow::Outcome);
+        Ok(())
+    }
 }

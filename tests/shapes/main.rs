@@ -15,6 +15,7 @@ mod boxed;
 mod functions;
 mod holding;
 mod hygiene;
+mod macros;
 mod methods;
 mod options;
 mod returned;

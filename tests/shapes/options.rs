@@ -2,112 +2,124 @@
 
 use super::*;
 
-#[distributed_lock(key = "guard", global, guard = lock, ttl = "1m", renew = false)]
-async fn guarded(lockless: &str) -> Outcome<String> {
-    held("guard").await?;
-    let lock: &LockGuard = lock;
-    assert!(lock.is_held());
-    Ok(format!("{lockless}{}", lock.key()))
-}
+mod guard {
+    use super::*;
 
-#[tokio::test]
-async fn guard() -> Outcome {
-    assert_eq!(locked("guard", guarded("a ")).await??, "a guard");
-    Ok(())
-}
+    #[distributed_lock(key = "guard", global, guard = lock, ttl = "1m", renew = false)]
+    async fn guarded(lockless: &str) -> Outcome<String> {
+        held("guard").await?;
+        let lock: &LockGuard = lock;
+        assert!(lock.is_held());
+        Ok(format!("{lockless}{}", lock.key()))
+    }
 
-#[distributed_lock(key = "guard:sync", global, guard = lock, wait = "forever")]
-fn guarded_blocking(list: &mut Vec<String>) -> Outcome<&mut String> {
-    held_blocking("guard:sync")?;
-    list.push(lock.key().to_owned());
-    Ok(&mut list[0])
-}
+    #[tokio::test]
+    async fn guard() -> Outcome {
+        assert_eq!(locked("guard", guarded("a ")).await??, "a guard");
+        Ok(())
+    }
 
-#[test]
-fn sync_guard() -> Outcome {
-    let mut list = Vec::new();
-    let key = locked_blocking("guard:sync", || guarded_blocking(&mut list).map(|key| key.clone()))??;
-    assert_eq!(key, "guard:sync");
-    Ok(())
-}
+    #[distributed_lock(key = "guard:sync", global, guard = lock, wait = "forever")]
+    fn guarded_blocking(list: &mut Vec<String>) -> Outcome<&mut String> {
+        held_blocking("guard:sync")?;
+        list.push(lock.key().to_owned());
+        Ok(&mut list[0])
+    }
 
-#[derive(Debug, PartialEq)]
-enum Job {
-    Done,
-    Skipped,
-    Failed,
-}
-
-#[distributed_lock(key = "job:{n}", on_busy = Job::Skipped, on_error = |_| Job::Failed)]
-async fn job(n: u32) -> Job {
-    match held(&format!("job:{n}")).await {
-        Ok(()) => Job::Done,
-        Err(_) => Job::Failed,
+    #[test]
+    fn sync_guard() -> Outcome {
+        let mut list = Vec::new();
+        let key = locked_blocking("guard:sync", || guarded_blocking(&mut list).map(|key| key.clone()))??;
+        assert_eq!(key, "guard:sync");
+        Ok(())
     }
 }
 
-#[distributed_lock(key = "job:{n}", on_busy = Job::Skipped, on_error = fail)]
-fn job_blocking(n: u32) -> Job {
-    held_blocking(&format!("job:{n}")).map_or(Job::Failed, |()| Job::Done)
+mod no_result {
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    enum Job {
+        Done,
+        Skipped,
+        Failed,
+    }
+
+    #[distributed_lock(key = "job:{n}", on_busy = Job::Skipped, on_error = |_| Job::Failed)]
+    async fn job(n: u32) -> Job {
+        match held(&format!("job:{n}")).await {
+            Ok(()) => Job::Done,
+            Err(_) => Job::Failed,
+        }
+    }
+
+    #[distributed_lock(key = "job:{n}", on_busy = Job::Skipped, on_error = fail)]
+    fn job_blocking(n: u32) -> Job {
+        held_blocking(&format!("job:{n}")).map_or(Job::Failed, |()| Job::Done)
+    }
+
+    fn fail(_: LockError) -> Job {
+        Job::Failed
+    }
+
+    #[tokio::test]
+    async fn on_busy() -> Outcome {
+        assert_eq!(locked("job:1", job(1)).await?, Job::Done);
+        let guard = managers()?.1.lock("job:1").try_acquire().await?;
+        assert_eq!(job(1).await, Job::Skipped);
+        guard.release().await?;
+        assert_eq!(job(1).await, Job::Done);
+        Ok(())
+    }
+
+    #[test]
+    fn sync_on_busy() -> Outcome {
+        assert_eq!(locked_blocking("job:2", || job_blocking(2))?, Job::Done);
+        let guard = managers()?.1.lock("job:2").acquire_blocking()?;
+        assert_eq!(job_blocking(2), Job::Skipped);
+        guard.release_blocking()?;
+        assert_eq!(job_blocking(2), Job::Done);
+        Ok(())
+    }
+
+    #[distributed_lock(key = key, on_busy = Job::Skipped, on_error = |_| Job::Failed)]
+    async fn job_of(key: &str) -> Job {
+        Job::Done
+    }
+
+    #[tokio::test]
+    async fn on_error() -> Outcome {
+        managers()?;
+        assert_eq!(job_of("").await, Job::Failed, "an empty key is refused, and nothing runs");
+        Ok(())
+    }
+
+    #[distributed_lock(key = "nothing", global, on_error = |error| *log = error.to_string())]
+    async fn returns_nothing(key: &str, log: &mut String) {
+        held("nothing").await.map_or_else(drop, |()| assert_eq!(key, "nothing"));
+    }
+
+    #[tokio::test]
+    async fn no_return_type() -> Outcome {
+        let mut log = String::new();
+        locked("nothing", returns_nothing("nothing", &mut log)).await
+    }
 }
 
-fn fail(_: LockError) -> Job {
-    Job::Failed
-}
+mod renamed_crate {
+    use super::*;
 
-#[tokio::test]
-async fn on_busy() -> Outcome {
-    assert_eq!(locked("job:1", job(1)).await?, Job::Done);
-    let guard = managers()?.1.lock("job:1").try_acquire().await?;
-    assert_eq!(job(1).await, Job::Skipped);
-    guard.release().await?;
-    assert_eq!(job(1).await, Job::Done);
-    Ok(())
-}
+    mod vendor {
+        pub(super) use ::redlocked as renamed;
+    }
 
-#[test]
-fn sync_on_busy() -> Outcome {
-    assert_eq!(locked_blocking("job:2", || job_blocking(2))?, Job::Done);
-    let guard = managers()?.1.lock("job:2").acquire_blocking()?;
-    assert_eq!(job_blocking(2), Job::Skipped);
-    guard.release_blocking()?;
-    assert_eq!(job_blocking(2), Job::Done);
-    Ok(())
-}
+    #[distributed_lock(key = "renamed", crate = vendor::renamed, guard = lock)]
+    async fn renamed() -> Outcome {
+        held(lock.key()).await
+    }
 
-#[distributed_lock(key = key, on_busy = Job::Skipped, on_error = |_| Job::Failed)]
-async fn job_of(key: &str) -> Job {
-    Job::Done
-}
-
-#[tokio::test]
-async fn on_error() -> Outcome {
-    managers()?;
-    assert_eq!(job_of("").await, Job::Failed, "an empty key is refused, and nothing runs");
-    Ok(())
-}
-
-#[distributed_lock(key = "nothing", global, on_error = |error| *log = error.to_string())]
-async fn returns_nothing(key: &str, log: &mut String) {
-    held("nothing").await.map_or_else(drop, |()| assert_eq!(key, "nothing"));
-}
-
-#[tokio::test]
-async fn no_return_type() -> Outcome {
-    let mut log = String::new();
-    locked("nothing", returns_nothing("nothing", &mut log)).await
-}
-
-mod vendor {
-    pub(super) use ::redlocked as renamed;
-}
-
-#[distributed_lock(key = "renamed", crate = vendor::renamed, guard = lock)]
-async fn renamed() -> Outcome {
-    held(lock.key()).await
-}
-
-#[tokio::test]
-async fn renamed_crate() -> Outcome {
-    locked("renamed", renamed()).await?
+    #[tokio::test]
+    async fn renamed_crate() -> Outcome {
+        locked("renamed", renamed()).await?
+    }
 }
