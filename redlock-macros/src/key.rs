@@ -139,10 +139,10 @@ fn field_token(field: &str, span: Span) -> Option<TokenTree> {
     if ["self", "Self", "super", "crate", "_"].contains(&field) {
         return None;
     }
-    // A keyword, such as `type`, can be a field only as a raw identifier.
+    // A keyword, such as `type`, can be a field only as a raw identifier. syn does not count `gen` as one.
     Some(match syn::parse_str::<Ident>(field) {
-        Ok(_) => Ident::new(&word.to_string(), span).into(),
-        Err(_) => Ident::new_raw(field, span).into(),
+        Ok(_) if field != "gen" => Ident::new(&word.to_string(), span).into(),
+        _ => Ident::new_raw(field, span).into(),
     })
 }
 
