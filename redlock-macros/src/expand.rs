@@ -40,7 +40,7 @@ struct Expansion<'a> {
     krate: TokenStream,
     scope: Scope,
     output: Output,
-    /// Our names cannot meet the user's: `lock` and `key` may be arguments.
+    /// Our names cannot meet the user's arguments; the underscores are for constants and statics, which they could meet.
     lock: Ident,
     key: Ident,
     body: Ident,
@@ -69,12 +69,12 @@ impl<'a> Expansion<'a> {
             } else {
                 Output::of(&function.sig)
             },
-            lock: name("lock"),
-            key: name("key"),
-            body: name("body"),
-            guard: name("guard"),
-            error: name("error"),
-            value: name("output"),
+            lock: name("__lock"),
+            key: name("__key"),
+            body: name("__body"),
+            guard: name("__guard"),
+            error: name("__error"),
+            value: name("__output"),
         };
         checks::guard(args, &expansion.scope, errors);
         let body = match future {

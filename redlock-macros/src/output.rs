@@ -71,8 +71,8 @@ impl Output {
         };
         // The user's own span: what rustc says about it is about the user's type, not about a macro.
         quote_spanned! {self.first=>
-            if let ::core::option::Option::Some(unreachable_output) = ::core::option::Option::None::<#ty> {
-                return unreachable_output;
+            if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<#ty> {
+                return __unreachable_output;
             }
         }
     }

@@ -20,24 +20,24 @@ where
             __arg1
         };
         let amount = amount;
-        let lock = {
-            let key = ::redlocked::__private::KeyTemplate::new();
+        let __lock = {
+            let __key = ::redlocked::__private::KeyTemplate::new();
             ::redlocked::LockManager::lock(
                 &__self.locks,
-                key
+                __key
                     .render(
                         ::core::format_args!(
-                            "{self_tenant}:{a}", self_tenant = key.escape(& __self
-                            .tenant), a = key.escape(& a)
+                            "{self_tenant}:{a}", self_tenant = __key.escape(& __self
+                            .tenant), a = __key.escape(& a)
                         ),
                     ),
             )
         };
-        let body = async move {
-            if let ::core::option::Option::Some(unreachable_output) = ::core::option::Option::None::<
+        let __body = async move {
+            if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
                 Result<(), Error>,
             > {
-                return unreachable_output;
+                return __unreachable_output;
             }
             {
                 if let ::core::option::Option::Some(__ret) = ::core::option::Option::None::<
@@ -49,10 +49,10 @@ where
                 #[allow(unreachable_code)] __ret
             }
         };
-        match ::redlocked::__private::run(lock, body).await {
-            ::core::result::Result::Ok(output) => output,
-            ::core::result::Result::Err(error) => {
-                ::redlocked::FromLockError::from_lock_error(error)
+        match ::redlocked::__private::run(__lock, __body).await {
+            ::core::result::Result::Ok(__output) => __output,
+            ::core::result::Result::Err(__error) => {
+                ::redlocked::FromLockError::from_lock_error(__error)
             }
         }
     })

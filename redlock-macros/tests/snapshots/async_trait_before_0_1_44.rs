@@ -12,22 +12,22 @@ where
         _self.row(id).await
     }
     Box::pin(async move {
-        let lock = {
-            let key = ::redlocked::__private::KeyTemplate::new();
+        let __lock = {
+            let __key = ::redlocked::__private::KeyTemplate::new();
             ::redlocked::__private::lock(
-                key
+                __key
                     .render(
                         ::core::format_args!(
-                            "{self_tenant}:{id}", self_tenant = key.escape(& self
-                            .tenant), id = key.escape(& id)
+                            "{self_tenant}:{id}", self_tenant = __key.escape(& self
+                            .tenant), id = __key.escape(& id)
                         ),
                     ),
             )
         };
-        match ::redlocked::__private::run(lock, load(self, id)).await {
-            ::core::result::Result::Ok(output) => output,
-            ::core::result::Result::Err(error) => {
-                ::redlocked::FromLockError::from_lock_error(error)
+        match ::redlocked::__private::run(__lock, load(self, id)).await {
+            ::core::result::Result::Ok(__output) => __output,
+            ::core::result::Result::Err(__error) => {
+                ::redlocked::FromLockError::from_lock_error(__error)
             }
         }
     })

@@ -1,16 +1,16 @@
 fn walk(path: String) -> BoxFuture<'static, Result<(), Error>> {
     Box::pin(async move {
-        let lock = {
-            let key = ::redlocked::__private::KeyTemplate::new();
+        let __lock = {
+            let __key = ::redlocked::__private::KeyTemplate::new();
             ::redlocked::__private::lock(
-                key.render(::core::format_args!("{path}", path = key.escape(& path))),
+                __key.render(::core::format_args!("{path}", path = __key.escape(& path))),
             )
         };
-        let body = async move { { step(&path).await } };
-        match ::redlocked::__private::run(lock, body).await {
-            ::core::result::Result::Ok(output) => output,
-            ::core::result::Result::Err(error) => {
-                ::redlocked::FromLockError::from_lock_error(error)
+        let __body = async move { { step(&path).await } };
+        match ::redlocked::__private::run(__lock, __body).await {
+            ::core::result::Result::Ok(__output) => __output,
+            ::core::result::Result::Err(__error) => {
+                ::redlocked::FromLockError::from_lock_error(__error)
             }
         }
     })

@@ -6,26 +6,26 @@ pub unsafe fn generics<'a, T, const N: usize>(
 where
     T: Display + Clone,
 {
-    let lock = {
-        let key = ::redlocked::__private::KeyTemplate::new();
+    let __lock = {
+        let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock(
-            key.render(::core::format_args!("{id}", id = key.escape(& id))),
+            __key.render(::core::format_args!("{id}", id = __key.escape(& id))),
         )
     };
     match ::redlocked::__private::run_blocking(
-        lock,
+        __lock,
         move |_: &::redlocked::LockGuard| {
-            if let ::core::option::Option::Some(unreachable_output) = ::core::option::Option::None::<
+            if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
                 Result<Vec<_>, Error>,
             > {
-                return unreachable_output;
+                return __unreachable_output;
             }
             { Ok(Vec::new()) }
         },
     ) {
-        ::core::result::Result::Ok(output) => output,
-        ::core::result::Result::Err(error) => {
-            ::redlocked::FromLockError::from_lock_error(error)
+        ::core::result::Result::Ok(__output) => __output,
+        ::core::result::Result::Err(__error) => {
+            ::redlocked::FromLockError::from_lock_error(__error)
         }
     }
 }

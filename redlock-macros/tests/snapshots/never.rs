@@ -1,18 +1,18 @@
 async fn lead() -> ! {
-    let lock = ::redlocked::__private::lock(::redlocked::__private::key("leader"))
+    let __lock = ::redlocked::__private::lock(::redlocked::__private::key("leader"))
         .wait_forever();
-    let body = async move {
+    let __body = async move {
         {
             loop {
                 work().await;
             }
         }
     };
-    match ::redlocked::__private::run(lock, body).await {
-        ::core::result::Result::Ok(output) => output,
-        ::core::result::Result::Err(error) => {
+    match ::redlocked::__private::run(__lock, __body).await {
+        ::core::result::Result::Ok(__output) => __output,
+        ::core::result::Result::Err(__error) => {
             ::redlocked::__private::on_error(
-                error,
+                __error,
                 |error| std::process::exit(code(&error)),
             )
         }

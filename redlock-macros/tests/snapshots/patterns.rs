@@ -7,32 +7,32 @@ async fn patterns(
     whole @ (_, _): (u8, u8),
     mut r#type: u8,
 ) -> Result<(), Error> {
-    let lock = {
-        let key = ::redlocked::__private::KeyTemplate::new();
+    let __lock = {
+        let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock(
-            key
+            __key
                 .render(
                     ::core::format_args!(
-                        "{sku}:{x}:{y}:{first}:{whole:?}:{type}", sku = key.escape(&
-                        sku), x = key.escape(& x), y = key.escape(& y), first = key
-                        .escape(& first), whole = key.escape(& whole), r#type = key
+                        "{sku}:{x}:{y}:{first}:{whole:?}:{type}", sku = __key.escape(&
+                        sku), x = __key.escape(& x), y = __key.escape(& y), first = __key
+                        .escape(& first), whole = __key.escape(& whole), r#type = __key
                         .escape(& r#type)
                     ),
                 ),
         )
     };
-    let body = async move {
-        if let ::core::option::Option::Some(unreachable_output) = ::core::option::Option::None::<
+    let __body = async move {
+        if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
             Result<(), Error>,
         > {
-            return unreachable_output;
+            return __unreachable_output;
         }
         { Ok(()) }
     };
-    match ::redlocked::__private::run(lock, body).await {
-        ::core::result::Result::Ok(output) => output,
-        ::core::result::Result::Err(error) => {
-            ::redlocked::FromLockError::from_lock_error(error)
+    match ::redlocked::__private::run(__lock, __body).await {
+        ::core::result::Result::Ok(__output) => __output,
+        ::core::result::Result::Err(__error) => {
+            ::redlocked::FromLockError::from_lock_error(__error)
         }
     }
 }

@@ -1,5 +1,5 @@
 fn nightly(max: Duration) -> Result<(), Error> {
-    let lock = ::redlocked::__private::lock(::redlocked::__private::key("nightly"))
+    let __lock = ::redlocked::__private::lock(::redlocked::__private::key("nightly"))
         .ttl(::core::time::Duration::from_millis(10000))
         .wait(::core::time::Duration::from_millis(1000))
         .max_hold(max)
@@ -7,19 +7,19 @@ fn nightly(max: Duration) -> Result<(), Error> {
         .renew(true)
         .reentrant(false);
     match ::redlocked::__private::run_blocking(
-        lock,
+        __lock,
         move |_: &::redlocked::LockGuard| {
-            if let ::core::option::Option::Some(unreachable_output) = ::core::option::Option::None::<
+            if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
                 Result<(), Error>,
             > {
-                return unreachable_output;
+                return __unreachable_output;
             }
             { tidy() }
         },
     ) {
-        ::core::result::Result::Ok(output) => output,
-        ::core::result::Result::Err(error) => {
-            ::redlocked::FromLockError::from_lock_error(error)
+        ::core::result::Result::Ok(__output) => __output,
+        ::core::result::Result::Err(__error) => {
+            ::redlocked::FromLockError::from_lock_error(__error)
         }
     }
 }
