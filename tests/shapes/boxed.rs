@@ -157,3 +157,174 @@ mod by_hand {
         Ok(())
     }
 }
+
+mod generic_traits {
+    use super::*;
+
+    #[async_trait::async_trait]
+    trait Store<'a, T: Send + 'a> {
+        type Id: Display + Send + Sync;
+
+        async fn load<Q>(&self, id: Self::Id, query: Q) -> Outcome<Option<&T>>
+        where
+            Q: Display + Send + Sync;
+        async fn named<'b>(&'b self, word: &'b str, other: &str) -> Outcome<&'b str>;
+        async fn patterns(
+            &mut self,
+            first: &u32,
+            second: (u32, &str),
+            third: [u32; 2],
+            fourth: u32,
+            kind: u32,
+        ) -> Outcome<u32>;
+        async fn by_arc(self: Arc<Self>) -> Outcome<usize>;
+        async fn by_value(mut self) -> Outcome<u32>
+        where
+            Self: Sized;
+    }
+
+    struct Shelf<'a, T>(&'a str, T);
+
+    #[async_trait::async_trait]
+    impl<'a, T> Store<'a, T> for Shelf<'a, T>
+    where
+        T: Display + Send + Sync + 'a,
+    {
+        type Id = u32;
+
+        #[distributed_lock(key = "shelf:{self.0}:{self.1}:{id}:{query}", guard = lock, on_lost = "cancel")]
+        async fn load<Q>(&self, id: Self::Id, query: Q) -> Outcome<Option<&T>>
+        where
+            Q: Display + Send + Sync,
+        {
+            held("shelf:a:9:7:q").await?;
+            assert_eq!(lock.key(), format!("shelf:a:9:7:{query}"));
+            Ok((id == 7).then_some(&self.1))
+        }
+
+        #[distributed_lock(key = "shelf:named:{word}:{other}", wait = std::time::Duration::from_secs(self.0.len() as u64))]
+        async fn named<'b>(&'b self, word: &'b str, other: &str) -> Outcome<&'b str> {
+            held("shelf:named:a:b").await?;
+            let _ = other;
+            Ok(word)
+        }
+
+        #[distributed_lock(key = "shelf:{first}:{second}:{text}:{low}:{gen}")]
+        async fn patterns(
+            &mut self,
+            &first: &u32,
+            (mut second, text): (u32, &str),
+            [low, ..]: [u32; 2],
+            _: u32,
+            r#gen: u32,
+        ) -> Outcome<u32> {
+            held("shelf:1:2:a:3:7").await?;
+            let _ = text;
+            second += 1;
+            Ok(first + second + low + r#gen)
+        }
+
+        #[distributed_lock(key = "shelf:arc:{self.0}", manager = managers()?.0)]
+        async fn by_arc(self: Arc<Self>) -> Outcome<usize> {
+            held("shelf:arc:a").await?;
+            Ok(Arc::strong_count(&self))
+        }
+
+        #[distributed_lock(key = "shelf:value:{self.0}", on_busy = Ok(0))]
+        async fn by_value(mut self) -> Outcome<u32>
+        where
+            Self: Sized,
+        {
+            held("shelf:value:a").await?;
+            self.0 = "b";
+            Ok(7)
+        }
+    }
+
+    #[tokio::test]
+    async fn async_method() -> Outcome {
+        let mut shelf = Shelf("a", 9);
+        assert_eq!(locked("shelf:a:9:7:q", shelf.load(7, "q")).await??, Some(&9));
+        assert_eq!(locked("shelf:named:a:b", shelf.named("a", "b")).await??, "a");
+        assert_eq!(locked("shelf:1:2:a:3:7", shelf.patterns(&1, (2, "a"), [3, 4], 5, 7)).await??, 14);
+        assert_eq!(locked("shelf:value:a", shelf.by_value()).await??, 7);
+        assert_eq!(locked("shelf:arc:a", Arc::new(Shelf("a", 9)).by_arc()).await??, 1);
+        Ok(())
+    }
+}
+
+mod not_send {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[async_trait::async_trait(?Send)]
+    trait Local {
+        async fn run(&self, n: Rc<u32>) -> Outcome<u32>;
+    }
+
+    #[async_trait::async_trait(?Send)]
+    impl Local for Rc<u32> {
+        #[distributed_lock(key = "local:{self}:{n}")]
+        async fn run(&self, n: Rc<u32>) -> Outcome<u32> {
+            let another = Rc::clone(self);
+            held("local:7:8").await?;
+            Ok(*another + *n)
+        }
+    }
+
+    #[tokio::test]
+    async fn async_method() -> Outcome {
+        assert_eq!(locked("local:7:8", Rc::new(7).run(Rc::new(8))).await??, 15);
+        Ok(())
+    }
+}
+
+/// As `#[async_trait]` wrote it before 0.1.44.
+mod older_async_trait {
+    use super::*;
+
+    impl Bank {
+        #[distributed_lock(key = "older:{self.name}:above:{n}")]
+        #[tracing::instrument(skip(self), err)]
+        fn above<'life0, 'async_trait>(
+            &'life0 self,
+            n: u64,
+        ) -> Pin<Box<dyn Future<Output = Outcome<u64>> + Send + 'async_trait>>
+        where
+            'life0: 'async_trait,
+        {
+            #[expect(clippy::used_underscore_binding)]
+            async fn __above(_self: &Bank, n: u64) -> Outcome<u64> {
+                held("older:b:above:7").await?;
+                Ok(_self.total + n)
+            }
+            Box::pin(__above(self, n))
+        }
+
+        #[tracing::instrument(skip(self), err)]
+        #[distributed_lock(key = "older:{self.name}:below:{n}")]
+        fn below<'life0, 'async_trait>(
+            &'life0 self,
+            n: u64,
+        ) -> Pin<Box<dyn Future<Output = Outcome<u64>> + Send + 'async_trait>>
+        where
+            'life0: 'async_trait,
+        {
+            #[expect(clippy::used_underscore_binding)]
+            async fn __below(_self: &Bank, n: u64) -> Outcome<u64> {
+                held("older:b:below:7").await?;
+                Ok(_self.total + n)
+            }
+            Box::pin(__below(self, n))
+        }
+    }
+
+    #[tokio::test]
+    async fn instrumented() -> Outcome {
+        let bank = bank()?;
+        assert_eq!(locked("older:b:above:7", bank.above(7)).await??, 7);
+        assert_eq!(locked("older:b:below:7", bank.below(7)).await??, 7);
+        Ok(())
+    }
+}

@@ -1,4 +1,4 @@
-//! Plain functions, `async` and not: returns, arguments, and calls within calls.
+//! Plain functions, `async` and not: returns, arguments and bodies.
 
 use super::*;
 
@@ -99,6 +99,20 @@ mod question_mark {
         assert!(matches!(failed, Err(ShopError::Number(_))), "{failed:?}");
         Ok(())
     }
+
+    #[distributed_lock(key = "mark:sync:{text}")]
+    fn question_mark_blocking(text: &str) -> Result<u32, ShopError> {
+        held_blocking(&format!("mark:sync:{text}"))?;
+        Ok(text.parse::<u32>()?)
+    }
+
+    #[test]
+    fn sync_question_mark_of_another_error() -> Outcome {
+        assert_eq!(locked_blocking("mark:sync:7", || question_mark_blocking("7"))?, Ok(7));
+        let failed = locked_blocking("mark:sync:seven", || question_mark_blocking("seven"))?;
+        assert!(matches!(failed, Err(ShopError::Number(_))), "{failed:?}");
+        Ok(())
+    }
 }
 
 mod mutable_arguments {
@@ -117,6 +131,21 @@ mod mutable_arguments {
         assert_eq!(locked("mutable:a", mutable("a".to_owned(), 1)).await??, "ab2");
         Ok(())
     }
+
+    #[distributed_lock(key = "mutable:sync:{text}")]
+    fn mutable_blocking(mut text: String, (mut first, second): (u32, u32)) -> Outcome<String> {
+        held_blocking("mutable:sync:a")?;
+        text.push('b');
+        first += second;
+        Ok(format!("{text}{first}"))
+    }
+
+    #[test]
+    fn sync_mutable_arguments() -> Outcome {
+        let call = || mutable_blocking("a".to_owned(), (1, 2));
+        assert_eq!(locked_blocking("mutable:sync:a", call)??, "ab3");
+        Ok(())
+    }
 }
 
 mod inner_attributes {
@@ -132,6 +161,39 @@ mod inner_attributes {
     #[tokio::test]
     async fn inner_attribute() -> Outcome {
         locked("inner", inner_attributes()).await?
+    }
+
+    #[distributed_lock(key = "inner:sync")]
+    fn inner_attributes_blocking() -> Outcome {
+        //! A comment, which is an attribute as well.
+        #![allow(unused_variables)]
+        let unused = 1;
+        held_blocking("inner:sync")
+    }
+
+    #[test]
+    fn sync_inner_attribute() -> Outcome {
+        locked_blocking("inner:sync", inner_attributes_blocking)?
+    }
+
+    #[async_trait::async_trait]
+    trait Job {
+        async fn run(&self) -> Outcome;
+    }
+
+    #[async_trait::async_trait]
+    impl Job for u32 {
+        #[distributed_lock(key = "inner:trait:{self}")]
+        async fn run(&self) -> Outcome {
+            #![allow(unused_variables)]
+            let unused = 1;
+            held("inner:trait:7").await
+        }
+    }
+
+    #[tokio::test]
+    async fn inner_attribute_in_async_trait() -> Outcome {
+        locked("inner:trait:7", 7.run()).await?
     }
 }
 
@@ -158,39 +220,103 @@ mod send {
     }
 }
 
-mod nested {
+mod external {
     use super::*;
 
-    #[distributed_lock(key = "nested:outer")]
-    async fn outer() -> Outcome {
-        #[distributed_lock(key = "nested:inner")]
-        async fn inner() -> Outcome {
-            held("nested:outer").await?;
-            held("nested:inner").await
-        }
-        held("nested:outer").await?;
-        inner().await?;
-        held("nested:outer").await
+    #[distributed_lock(key = "extern:{n}", on_error = |_| 0)]
+    extern "C" fn blocking(n: u32) -> u32 {
+        u32::from(held_blocking("extern:7").is_ok()) * n
+    }
+
+    #[distributed_lock(key = "extern:system:{n}", on_error = |_| 0)]
+    extern "system" fn system(n: u32) -> u32 {
+        u32::from(held_blocking("extern:system:7").is_ok()) * n
+    }
+
+    #[expect(improper_ctypes_definitions)]
+    #[distributed_lock(key = "extern:async:{n}")]
+    async extern "C" fn asynchronous(n: u32) -> Outcome<u32> {
+        held("extern:async:7").await?;
+        Ok(n)
+    }
+
+    #[test]
+    fn extern_fn() -> Outcome {
+        let pointer: extern "C" fn(u32) -> u32 = blocking;
+        assert_eq!(locked_blocking("extern:7", || pointer(7))?, 7);
+        assert_eq!(locked_blocking("extern:system:7", || system(7))?, 7);
+        Ok(())
     }
 
     #[tokio::test]
-    async fn annotated_within_annotated() -> Outcome {
-        locked("nested:inner", locked("nested:outer", outer())).await??
+    async fn async_extern_fn() -> Outcome {
+        assert_eq!(locked("extern:async:7", asynchronous(7)).await??, 7);
+        Ok(())
     }
 }
 
-mod twice {
+mod empty_and_diverging_bodies {
+    use std::time::Duration;
+
     use super::*;
 
-    #[distributed_lock(key = "twice:1")]
-    #[distributed_lock(key = "twice:2")]
-    async fn twice() -> Outcome {
-        held("twice:1").await?;
-        held("twice:2").await
+    #[distributed_lock(key = "empty", on_error = drop)]
+    async fn empty() {}
+
+    #[distributed_lock(key = "empty:sync", on_error = drop)]
+    fn empty_blocking() {}
+
+    #[distributed_lock(key = "diverges:{fail}")]
+    async fn diverges(fail: bool) -> Outcome {
+        held("diverges:false").await?;
+        loop {
+            if !fail {
+                return Ok(());
+            }
+            std::future::pending::<()>().await;
+        }
+    }
+
+    #[distributed_lock(key = "diverges:sync")]
+    fn panics() -> Outcome {
+        held_blocking("diverges:sync")?;
+        panic!("on purpose")
     }
 
     #[tokio::test]
-    async fn two_locks() -> Outcome {
-        locked("twice:1", locked("twice:2", twice())).await??
+    async fn async_fn() -> Outcome {
+        locked("empty", empty()).await?;
+        locked("diverges:false", diverges(false)).await?
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        locked_blocking("empty:sync", empty_blocking)?;
+        let panicked = std::panic::catch_unwind(panics);
+        let next = managers()?.1.lock("diverges:sync").wait(Duration::from_secs(30));
+        next.acquire_blocking()?.release_blocking()?;
+        let words = panicked.err().and_then(|words| words.downcast::<&str>().ok());
+        assert_eq!(words.as_deref(), Some(&"on purpose"), "the lock is given back, the panic goes on");
+        Ok(())
+    }
+}
+
+mod visibility {
+    use super::*;
+
+    mod shop {
+        use super::*;
+
+        #[distributed_lock(key = "visible:{id}")]
+        pub(in crate::functions) async fn visible(id: u32) -> Outcome<u32> {
+            held("visible:7").await?;
+            Ok(id)
+        }
+    }
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        assert_eq!(locked("visible:7", shop::visible(7)).await??, 7);
+        Ok(())
     }
 }

@@ -132,3 +132,194 @@ mod use_in_the_body {
         Ok(())
     }
 }
+
+mod keywords {
+    use super::*;
+
+    struct Words {
+        r#type: u32,
+        r#gen: (u32, u32),
+    }
+
+    #[distributed_lock(key = "words:{gen}:{try.type}:{try.gen.0}:{dyn}", guard = r#yield)]
+    async fn asynchronous(r#gen: u32, r#try: Words, (r#dyn, r#final): (u32, u32)) -> Outcome<u32> {
+        held("words:1:2:3:4").await?;
+        assert_eq!(r#yield.key(), "words:1:2:3:4");
+        Ok(r#gen + r#try.r#type + r#try.r#gen.0 + r#dyn + r#final)
+    }
+
+    impl Words {
+        #[distributed_lock(key = "words:{self.type}:{self.gen.1}:{type}:{async:03}", guard = r#loop)]
+        fn r#match<'a, T: Display>(&'a self, r#type: T, mut r#async: u32) -> Outcome<(&'a Self, u32)> {
+            held_blocking("words:2:9:t:007")?;
+            assert_eq!(r#loop.key(), "words:2:9:t:007");
+            let _ = r#type;
+            r#async += 1;
+            Ok((self, r#async))
+        }
+    }
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        let call = asynchronous(1, Words { r#type: 2, r#gen: (3, 9) }, (4, 5));
+        assert_eq!(locked("words:1:2:3:4", call).await??, 15);
+        Ok(())
+    }
+
+    #[test]
+    fn sync_method() -> Outcome {
+        let words = Words { r#type: 2, r#gen: (3, 9) };
+        assert_eq!(locked_blocking("words:2:9:t:007", || words.r#match("t", 7).map(|it| it.1))??, 8);
+        Ok(())
+    }
+}
+
+mod generics_named_like_types {
+    use super::*;
+
+    #[distributed_lock(key = "types:{error}", guard = lock)]
+    async fn asynchronous<LockGuard: Display, Duration, Arc: From<LockError>>(
+        error: LockGuard,
+        output: Duration,
+    ) -> Result<Duration, Arc> {
+        held(lock.key()).await?;
+        let _ = error;
+        Ok(output)
+    }
+
+    #[distributed_lock(key = "types:sync:{error}", guard = lock, ttl = "1m")]
+    fn blocking<LockGuard: Display, Duration, FromLockError>(
+        error: LockGuard,
+        output: Duration,
+    ) -> Outcome<Duration>
+    where
+        FromLockError: Default,
+    {
+        held_blocking(lock.key())?;
+        let _ = (error, FromLockError::default());
+        Ok(output)
+    }
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        assert_eq!(locked("types:7", asynchronous::<_, _, LockError>(7, 8)).await??, 8);
+        Ok(())
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        assert_eq!(locked_blocking("types:sync:7", || blocking::<_, _, u8>(7, 8))??, 8);
+        Ok(())
+    }
+}
+
+mod items_named_like_our_variables {
+    use super::*;
+
+    // `#[tokio::test]` has a variable called `body`, so the tests are elsewhere.
+    mod items {
+        #![allow(non_upper_case_globals, non_camel_case_types, dead_code)]
+
+        use super::*;
+
+        const lock: u32 = 1;
+        const key: u32 = 2;
+        const guard: u32 = 3;
+        const error: u32 = 4;
+        static body: u32 = 5;
+        static output: u32 = 6;
+        struct unreachable_output;
+
+        #[distributed_lock(key = "items named:{id}", on_busy = Ok(0))]
+        pub(super) async fn asynchronous(id: u32) -> Outcome<u32> {
+            held("items named:7").await?;
+            Ok(lock + key + guard + error + body + output + id)
+        }
+
+        #[distributed_lock(key = "items named:guard:{id}", guard = held_lock)]
+        pub(super) async fn with_guard(id: u32) -> Outcome<u32> {
+            held(held_lock.key()).await?;
+            Ok(lock + key + guard + error + body + output + id)
+        }
+
+        #[distributed_lock(key = "items named:sync:{id}", on_busy = Ok(0))]
+        pub(super) fn blocking(id: u32) -> Outcome<u32> {
+            held_blocking("items named:sync:7")?;
+            Ok(lock + key + guard + error + body + output + id)
+        }
+    }
+
+    use items::{asynchronous, blocking, with_guard};
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        assert_eq!(locked("items named:7", asynchronous(7)).await??, 28);
+        assert_eq!(locked("items named:guard:7", with_guard(7)).await??, 28);
+        Ok(())
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        assert_eq!(locked_blocking("items named:sync:7", || blocking(7))??, 28);
+        Ok(())
+    }
+}
+
+mod reexported {
+    use super::*;
+
+    /// What a company's own crate might hold.
+    pub(crate) mod platform {
+        pub(crate) mod prelude {
+            pub(crate) use ::redlocked;
+            pub(crate) use ::redlocked::distributed_lock as locked;
+        }
+
+        pub(crate) mod locks {
+            pub(crate) use ::redlocked::*;
+        }
+    }
+
+    use platform::prelude::locked as only_one;
+
+    #[only_one(key = "platform:{id}", crate = platform::prelude::redlocked, guard = lock, wait = "1s", on_lost = "finish")]
+    async fn asynchronous(id: u32) -> Outcome<u32> {
+        held(lock.key()).await?;
+        Ok(id)
+    }
+
+    #[platform::locks::distributed_lock(key = "platform:sync:{id}", crate = crate::hygiene::reexported::platform::locks)]
+    fn blocking(id: u32) -> Outcome<u32> {
+        held_blocking("platform:sync:7")?;
+        Ok(id)
+    }
+
+    struct Shop(u32);
+
+    #[async_trait::async_trait]
+    trait Store {
+        async fn load(&self) -> Outcome<u32>;
+    }
+
+    #[async_trait::async_trait]
+    impl Store for Shop {
+        #[only_one(key = "platform:trait:{self.0}", crate = self::platform::locks)]
+        async fn load(&self) -> Outcome<u32> {
+            held("platform:trait:7").await?;
+            Ok(self.0)
+        }
+    }
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        assert_eq!(locked("platform:7", asynchronous(7)).await??, 7);
+        assert_eq!(locked("platform:trait:7", Shop(7).load()).await??, 7);
+        Ok(())
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        assert_eq!(locked_blocking("platform:sync:7", || blocking(7))??, 7);
+        Ok(())
+    }
+}

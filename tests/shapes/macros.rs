@@ -245,3 +245,47 @@ mod in_async_trait {
         Ok(())
     }
 }
+
+mod names_from_both_sides {
+    use super::*;
+
+    macro_rules! lock_it {
+        ($name:ident, $argument:ident, $field:ident) => {
+            #[distributed_lock(key = "both:{own}:{theirs}", guard = lock)]
+            async fn $name(own: u32, $argument: u32) -> Outcome<u32> {
+                held(lock.key()).await?;
+                Ok(own + $argument)
+            }
+
+            impl Named {
+                #[distributed_lock(key = concat!("both:", stringify!($field)), on_busy = Ok(self.$field))]
+                fn $name(&self) -> Outcome<u32> {
+                    held_blocking("both:count")?;
+                    Ok(self.$field)
+                }
+            }
+        };
+    }
+
+    struct Named {
+        count: u32,
+    }
+
+    lock_it!(both, theirs, count);
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        assert_eq!(locked("both:7:8", both(7, 8)).await??, 15);
+        Ok(())
+    }
+
+    #[test]
+    fn sync_method() -> Outcome {
+        let named = Named { count: 7 };
+        assert_eq!(locked_blocking("both:count", || named.both())??, 7);
+        let other = managers()?.1.lock("both:count").acquire_blocking()?;
+        assert_eq!(named.both()?, 7);
+        other.release_blocking()?;
+        Ok(())
+    }
+}

@@ -17,6 +17,7 @@ mod holding;
 mod hygiene;
 mod macros;
 mod methods;
+mod nested;
 mod options;
 mod returned;
 mod stacking;

@@ -148,3 +148,201 @@ mod fields {
         Ok(())
     }
 }
+
+mod return_types {
+    use super::*;
+
+    #[distributed_lock(key = "return:iterator", global)]
+    fn iterator(list: &[u32]) -> Outcome<impl Iterator<Item = u32> + use<'_>> {
+        held_blocking("return:iterator")?;
+        Ok(list.iter().copied())
+    }
+
+    #[distributed_lock(key = "return:closure", global)]
+    async fn closure(n: u32) -> Outcome<impl Fn(u32) -> u32> {
+        held("return:closure").await?;
+        Ok(move |m| m + n)
+    }
+
+    #[distributed_lock(key = "return:dyn", global)]
+    async fn dynamic(text: &str) -> Result<Box<dyn Iterator<Item = char> + '_>, Box<dyn std::error::Error>> {
+        held("return:dyn").await?;
+        let _: u32 = text.parse()?;
+        Ok(Box::new(text.chars()))
+    }
+
+    #[distributed_lock(key = "return:nested")]
+    fn nested() -> Result<Result<Vec<[u8; 2]>, &'static str>, LockError> {
+        held_blocking("return:nested")?;
+        Ok(Err("a"))
+    }
+
+    #[distributed_lock(key = "return:tuple", on_error = |_| (0, Err("b")))]
+    async fn tuple() -> (u32, Result<u32, &'static str>) {
+        (u32::from(held("return:tuple").await.is_ok()), Err("a"))
+    }
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        assert_eq!(locked("return:closure", closure(7)).await??(8), 15);
+        let chars = locked("return:dyn", dynamic("78")).await?.map(Iterator::count);
+        assert_eq!(chars.ok(), Some(2));
+        assert!(locked("return:dyn", dynamic("a")).await?.is_err());
+        assert_eq!(locked("return:tuple", tuple()).await?, (1, Err("a")));
+        Ok(())
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        let list =
+            locked_blocking("return:iterator", || iterator(&[7, 8]).map(Iterator::collect::<Vec<_>>))??;
+        assert_eq!(list, [7, 8]);
+        assert_eq!(locked_blocking("return:nested", nested)??, Err("a"));
+        Ok(())
+    }
+}
+
+mod callables {
+    use super::*;
+
+    #[distributed_lock(key = "callable:{name}")]
+    async fn asynchronous<F>(name: &str, work: F) -> Outcome<usize>
+    where
+        F: AsyncFnOnce(&str) -> Outcome<usize>,
+    {
+        held("callable:a").await?;
+        work(name).await
+    }
+
+    #[distributed_lock(key = "callable:sync:{name}")]
+    fn blocking(
+        name: &str,
+        mut work: impl FnMut(&str) -> usize,
+        other: fn(usize) -> usize,
+    ) -> Outcome<usize> {
+        held_blocking("callable:sync:a")?;
+        Ok(other(work(name)))
+    }
+
+    #[distributed_lock(key = "callable:dyn", global)]
+    async fn dynamic(
+        work: &mut (dyn FnMut(u32) -> u32 + Send),
+        list: Vec<Box<dyn Display + Send>>,
+    ) -> Outcome<u32> {
+        held("callable:dyn").await?;
+        Ok(list.iter().map(|_| work(1)).sum())
+    }
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        let call = asynchronous("a", async |name: &str| {
+            held("callable:a").await?;
+            Ok(name.len())
+        });
+        assert_eq!(locked("callable:a", call).await??, 1);
+        let mut calls = 0;
+        let mut work = |n| {
+            calls += n;
+            n
+        };
+        let call = dynamic(&mut work, vec![Box::new(1), Box::new("a")]);
+        assert_eq!(locked("callable:dyn", call).await??, 2);
+        Ok(())
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        let mut calls = 0;
+        let work = |name: &str| {
+            calls += 1;
+            name.len()
+        };
+        assert_eq!(locked_blocking("callable:sync:a", || blocking("a", work, |n| n + 1))??, 2);
+        assert_eq!(calls, 1);
+        Ok(())
+    }
+}
+
+mod bounds {
+    use super::*;
+
+    #[distributed_lock(key = "bounds:{text}", wait = "1s")]
+    async fn unsized_argument<'a, T: ?Sized + Display, I>(text: &'a T, list: I) -> Outcome<(&'a T, u32)>
+    where
+        I: for<'b> Fn(&'b str) -> u32,
+        for<'b> &'b T: Copy,
+    {
+        held("bounds:a").await?;
+        Ok((text, list("a")))
+    }
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        assert_eq!(locked("bounds:a", unsized_argument("a", |_| 7)).await??, ("a", 7));
+        Ok(())
+    }
+
+    trait Stock {
+        type Id: Display;
+        const SHOP: &'static str;
+    }
+
+    struct Books;
+
+    impl Stock for Books {
+        type Id = u32;
+        const SHOP: &'static str = "books";
+    }
+
+    #[distributed_lock(key = format!("stock:{}:{id}", S::SHOP))]
+    fn associated<S: Stock>(id: S::Id) -> Outcome<<S as Stock>::Id> {
+        held_blocking("stock:books:7")?;
+        Ok(id)
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        assert_eq!(locked_blocking("stock:books:7", || associated::<Books>(7))??, 7);
+        Ok(())
+    }
+}
+
+mod sync_patterns {
+    use super::*;
+
+    struct Path<T>(T);
+
+    struct Point<T> {
+        x: T,
+        r#type: T,
+    }
+
+    #[distributed_lock(key = "sync:{sku}:{x}:{kind}:{first}:{last}:{a}:{gen}:{b}")]
+    fn blocking(
+        Path(ref sku): Path<String>,
+        Point { x, r#type: kind }: &Point<u32>,
+        [first, .., mut last]: [u32; 3],
+        (Ok(a) | Err(a)): Result<u32, u32>,
+        r#gen: u32,
+        &(b, _): &(u64, u64),
+    ) -> Outcome<u32> {
+        held_blocking("sync:a%3Ab:1:2:3:5:6:7:8")?;
+        last += 1;
+        Ok(u32::try_from(sku.len()).unwrap_or(0)
+            + x
+            + kind
+            + first
+            + last
+            + a
+            + r#gen
+            + u32::try_from(b).unwrap_or(0))
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        let point = Point { x: 1, r#type: 2 };
+        let call = || blocking(Path("a:b".to_owned()), &point, [3, 4, 5], Err(6), 7, &(8, 9));
+        assert_eq!(locked_blocking("sync:a%3Ab:1:2:3:5:6:7:8", call)??, 36);
+        Ok(())
+    }
+}
