@@ -64,7 +64,8 @@ mod shadowed_names {
 
         #[::redlocked::distributed_lock(key = "shadowed", global, ttl = "10s", wait = "1s", guard = lock, on_busy = ::core::result::Result::Ok(0))]
         pub(super) async fn shadowed(n: u32) -> super::Outcome<u32> {
-            super::held(lock.key()).await?;
+            super::held("shadowed").await?;
+            assert_eq!(lock.key(), "shadowed");
             ::core::result::Result::Ok(n)
         }
 
@@ -182,7 +183,8 @@ mod generics_named_like_types {
         error: LockGuard,
         output: Duration,
     ) -> Result<Duration, Arc> {
-        held(lock.key()).await?;
+        held("types:7").await?;
+        assert_eq!(lock.key(), "types:7");
         let _ = error;
         Ok(output)
     }
@@ -195,7 +197,8 @@ mod generics_named_like_types {
     where
         FromLockError: Default,
     {
-        held_blocking(lock.key())?;
+        held_blocking("types:sync:7")?;
+        assert_eq!(lock.key(), "types:sync:7");
         let _ = (error, FromLockError::default());
         Ok(output)
     }
@@ -238,7 +241,8 @@ mod items_named_like_our_variables {
 
         #[distributed_lock(key = "items named:guard:{id}", guard = held_lock)]
         pub(super) async fn with_guard(id: u32) -> Outcome<u32> {
-            held(held_lock.key()).await?;
+            held("items named:guard:7").await?;
+            assert_eq!(held_lock.key(), "items named:guard:7");
             Ok(lock + key + guard + error + body + output + id)
         }
 
@@ -284,7 +288,8 @@ mod reexported {
 
     #[only_one(key = "platform:{id}", crate = platform::prelude::redlocked, guard = lock, wait = "1s", on_lost = "finish")]
     async fn asynchronous(id: u32) -> Outcome<u32> {
-        held(lock.key()).await?;
+        held("platform:7").await?;
+        assert_eq!(lock.key(), "platform:7");
         Ok(id)
     }
 

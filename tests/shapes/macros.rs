@@ -131,7 +131,8 @@ mod options {
                 key = $key, ttl = $ttl, renew = $renew, on_busy = $busy, on_error = $error, crate = $root, guard = $lock
             )]
             async fn $name(id: u32) -> Option<u32> {
-                held($lock.key()).await.ok()?;
+                held("macro:options:7").await.ok()?;
+                assert_eq!($lock.key(), "macro:options:7");
                 Some(id)
             }
         };
@@ -253,7 +254,8 @@ mod names_from_both_sides {
         ($name:ident, $argument:ident, $field:ident) => {
             #[distributed_lock(key = "both:{own}:{theirs}", guard = lock)]
             async fn $name(own: u32, $argument: u32) -> Outcome<u32> {
-                held(lock.key()).await?;
+                held("both:7:8").await?;
+                assert_eq!(lock.key(), "both:7:8");
                 Ok(own + $argument)
             }
 

@@ -315,7 +315,8 @@ mod generic_types {
             T: PartialEq<Q>,
             Q: Display,
         {
-            held(lock.key()).await?;
+            held("shelf:a:2:8").await?;
+            assert_eq!(lock.key(), "shelf:a:2:8");
             Ok(self.items.iter().find(|it| **it == item))
         }
 

@@ -99,9 +99,10 @@ mod twice {
     #[distributed_lock(key = "twice:sync:1", guard = outer)]
     #[distributed_lock(key = "twice:sync:2", guard = inner)]
     fn twice_blocking() -> Outcome {
-        held_blocking(outer.key())?;
-        held_blocking(inner.key())?;
-        assert_ne!(outer.key(), inner.key());
+        held_blocking("twice:sync:1")?;
+        assert_eq!(outer.key(), "twice:sync:1");
+        held_blocking("twice:sync:2")?;
+        assert_eq!(inner.key(), "twice:sync:2");
         Ok(())
     }
 

@@ -115,7 +115,8 @@ mod renamed_crate {
 
     #[distributed_lock(key = "renamed", crate = vendor::renamed, guard = lock)]
     async fn renamed() -> Outcome {
-        held(lock.key()).await
+        assert_eq!(lock.key(), "renamed");
+        held("renamed").await
     }
 
     #[tokio::test]
