@@ -27,7 +27,8 @@ impl Parse for LockedFn {
         if input.peek(Token![;]) || input.is_empty() {
             return Err(Error::new(
                 if input.is_empty() { sig.ident.span() } else { input.span() },
-                "a function without a body cannot be locked: put `#[distributed_lock]` on its implementation",
+                "a function without a body cannot be locked: put `#[distributed_lock]` on its implementation, or on a \
+                 function that calls it",
             ));
         }
         let content;
