@@ -540,7 +540,8 @@ use proc_macro::TokenStream;
 ///
 /// A future that is returned would run after its lock was released. So in a function that is not `async`, but returns
 /// a future, the lock goes inside `async move { … }` or `Box::pin(async move { … })`, if that is the whole body;
-/// everything else is a compile error.
+/// everything else is a compile error. One inside a `Result`, an `Option` or the like is allowed: there the lock covers
+/// what makes the future, as when something is registered and its handle returned, and not what the future does.
 ///
 /// ```
 /// # use async_trait::async_trait;

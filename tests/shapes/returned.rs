@@ -1,4 +1,5 @@
-//! `fn … -> impl Future`, whose whole body is an `async` block: the lock goes inside it.
+//! `fn … -> impl Future`, whose whole body is an `async` block: the lock goes inside it. A future inside something else is
+//! a handle: the lock is around it.
 #![allow(clippy::manual_async_fn, reason = "this is the shape")]
 
 use super::*;
@@ -95,6 +96,41 @@ mod methods {
         assert_eq!(locked("returned:acme:7", shop.sell(7)).await??, 7);
         assert_eq!(locked("returned:default:7", shop.provided(7)).await??, 7);
         assert_eq!(locked("returned:iterator:acme", shop.list()).await??.count(), 4);
+        Ok(())
+    }
+}
+
+mod handles {
+    use super::*;
+
+    // The lock covers the making of the future, and not its run.
+    #[distributed_lock(key = "returned:handle:{n}")]
+    fn registers(n: u32) -> Result<impl Future<Output = u32>, LockError> {
+        held_blocking("returned:handle:7")?;
+        Ok(async move { n })
+    }
+
+    #[distributed_lock(key = "returned:boxed handle:{n}", on_error = |_| None)]
+    fn registers_boxed(n: u32) -> Option<Pin<Box<dyn Future<Output = u32> + Send>>> {
+        held_blocking("returned:boxed handle:7").ok()?;
+        Some(Box::pin(async move { n }))
+    }
+
+    #[tokio::test]
+    async fn future_in_a_result() -> Outcome {
+        let handle = locked_blocking("returned:handle:7", || registers(7))??;
+        assert_eq!(handle.await, 7);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn future_in_an_option() -> Outcome {
+        let handle = locked_blocking("returned:boxed handle:7", || registers_boxed(7))?;
+        let output = match handle {
+            Some(handle) => Some(handle.await),
+            None => None,
+        };
+        assert_eq!(output, Some(7));
         Ok(())
     }
 }
