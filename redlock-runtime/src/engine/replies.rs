@@ -25,7 +25,10 @@ impl Table {
                 }
                 self.acquire_reply(now, id, sent, request.action, reply);
             }
-            Some(Attempt::Held(_)) => self.renew_reply(now, id, sent, request, &reply),
+            // A look with the token of an earlier attempt says nothing about this one.
+            Some(Attempt::Held(held)) if held.has(&request.token) => {
+                self.renew_reply(now, id, sent, request, &reply);
+            }
             Some(Attempt::Releasing(releasing))
                 if matches!(request.action, Action::Release | Action::Keep) =>
             {

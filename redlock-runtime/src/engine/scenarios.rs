@@ -419,3 +419,23 @@ fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
     assert_eq!(script.sent.len(), 1);
     drop(outcome);
 }
+
+#[test]
+fn a_look_with_an_earlier_token_says_nothing_about_the_lock_that_is_held() {
+    let mut script = Script::with(Abilities { hands_off: false, watches: true, votes: true });
+    let mut outcome = script.acquires(1, None);
+    script.answers(JOIN, Reply::Busy { holder: Holder::default(), place: None });
+    let Some((id, sent, look)) = script.next() else { unreachable!("it looks") };
+    assert_eq!(look.action, Action::Watch);
+    // The votes are split, and told to be free; the slowest node keeps the answer to the look.
+    changes(&mut script);
+    script.passes(SECOND / 100);
+    script.tick();
+    script.answers(JOIN, Reply::Held { fence: 1 });
+    let lease = held(&mut outcome);
+    script.table.reply(script.now, id, sent, &look, Reply::NotMine);
+    assert!(lease.is_some_and(|lease| lease.remaining(script.now).is_some()));
+    script.table.release(script.now, 1, None);
+    script.send();
+    script.answers(Action::Release, Reply::Done);
+}
