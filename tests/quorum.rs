@@ -235,6 +235,27 @@ fn many_managers_exclude_each_other_and_all_are_served() {
 }
 
 #[test]
+fn forgotten_scripts_are_sent_again() {
+    let quorum = Quorum::durable(3);
+    let locks = quorum.manager();
+    let held = locks.lock("held").ttl(SECOND).acquire_blocking().unwrap();
+    drop(locks.lock("k").acquire_blocking().unwrap());
+    for _ in 0..3 {
+        for server in &quorum.servers {
+            let _: String = server.run("SCRIPT FLUSH");
+        }
+        let guard = locks.lock("k").acquire_blocking().unwrap();
+        for server in &quorum.servers {
+            let _: String = server.run("SCRIPT FLUSH");
+        }
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    }
+    assert!(held.is_held());
+    drop(held);
+    quorum.assert_nothing_left();
+}
+
+#[test]
 fn four_nodes_need_three() {
     let mut quorum = Quorum::durable(4);
     let locks = quorum.manager();

@@ -260,7 +260,9 @@ impl Quorum {
 
     fn answer(&mut self, now: Moment, node: usize, own_id: Id, request: Request, reply: Reply) {
         if reply == Reply::Refused(Refusal::Unloaded) {
-            self.members[node].outbox.push((own_id, request));
+            if self.is_asked_again(node, own_id, &request) {
+                self.members[node].outbox.push((own_id, request));
+            }
             return;
         }
         if let Reply::Voted { clock } = reply {
@@ -273,6 +275,22 @@ impl Quorum {
             ballot.answer(node, reply);
             self.settle(now, own_id, false);
         }
+    }
+
+    /// A node that has forgotten the script did nothing. What is sent again comes behind whatever was sent since: nothing
+    /// that takes the lock may follow its release.
+    fn is_asked_again(&self, node: usize, own_id: Id, request: &Request) -> bool {
+        if request.action == Action::Release {
+            return true;
+        }
+        let is_awaited = self.ballots.get(&own_id).is_some_and(|ballot| {
+            ballot.awaits(node) && discriminant(&ballot.action) == discriminant(&request.action)
+        });
+        let is_released = self
+            .ballots
+            .values()
+            .any(|ballot| ballot.action == Action::Release && ballot.request.token == request.token);
+        is_awaited && !is_released
     }
 
     /// A node that has gone answers nothing any more.
