@@ -4,6 +4,7 @@
 //! The first lines of a model say what is in it, what is left out and why, and which mistakes are found.
 #![allow(clippy::panic, reason = "a test may panic")]
 
+mod hand_off;
 mod quorum;
 
 use std::fmt::Debug;
