@@ -121,8 +121,10 @@ impl<'a> Expansion<'a> {
             .guard
             .as_ref()
             .map_or_else(|| quote_spanned!(Span::mixed_site()=> _), ToTokens::to_token_stream);
+        // Said here, so that no lint takes an endless loop for a mistake.
+        let never = (!self.output.returns()).then(|| quote_spanned!(Span::mixed_site()=> -> !));
         let call = quote_spanned! {Span::mixed_site()=>
-            #krate::__private::run_blocking(#lock_name, move |#guard: &#krate::LockGuard| { #edge #body })
+            #krate::__private::run_blocking(#lock_name, move |#guard: &#krate::LockGuard| #never { #edge #body })
         };
         let outcome = self.outcome(&call, !Output::is_plain(&function.sig));
         quote!(#lock #outcome)
@@ -322,8 +324,10 @@ impl<'a> Expansion<'a> {
                 self.output.underline(quote_spanned!(span=> #krate::FromLockError::from_lock_error(#error)))
             }
         };
+        // A tail that a user may have forbidden; but what never returns would make it unreachable.
+        let exit = self.output.returns().then(|| quote_spanned!(span=> return));
         quote_spanned! {span=>
-            match #call {
+            #exit match #call {
                 ::core::result::Result::Ok(#value) => #ok,
                 #busy
                 ::core::result::Result::Err(#error) => #failed,

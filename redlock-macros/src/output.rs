@@ -13,6 +13,7 @@ use syn::{
 pub(crate) struct Output {
     /// With `_` for each `impl Trait`; `None` for `!`, and for what cannot be read from an alias.
     ty: Option<TokenStream>,
+    never: bool,
     /// Where an error about the type points.
     first: Span,
     last: Span,
@@ -24,7 +25,7 @@ impl Output {
             ReturnType::Type(_, ty) => Self::of_type(ty),
             ReturnType::Default => {
                 let span = sig.ident.span();
-                Self { ty: Some(quote_spanned!(span=> ())), first: span, last: span }
+                Self { ty: Some(quote_spanned!(span=> ())), never: false, first: span, last: span }
             }
         }
     }
@@ -55,12 +56,13 @@ impl Output {
 
     fn of_type(ty: &Type) -> Self {
         let (first, last) = ends(ty);
-        let ty = (!matches!(ty, Type::Never(_))).then(|| {
+        let never = matches!(ty, Type::Never(_));
+        let ty = (!never).then(|| {
             let mut ty = ty.clone();
             erase_impl_trait(&mut ty);
             ty.into_token_stream()
         });
-        Self { ty, first, last }
+        Self { ty, never, first, last }
     }
 
     /// A return that never happens, at the top of the body: it tells the type of all the others, so that a mismatch is
@@ -75,6 +77,11 @@ impl Output {
                 return __unreachable_output;
             }
         }
+    }
+
+    /// False for `!`.
+    pub(crate) fn returns(&self) -> bool {
+        !self.never
     }
 
     /// `call`, placed so that rustc underlines the return type when it has something to say about it.

@@ -49,11 +49,11 @@ where
                 #[allow(unreachable_code)] __ret
             }
         };
-        match ::redlocked::__private::run(__lock, __body).await {
+        return match ::redlocked::__private::run(__lock, __body).await {
             ::core::result::Result::Ok(__output) => __output,
             ::core::result::Result::Err(__error) => {
                 ::redlocked::FromLockError::from_lock_error(__error)
             }
-        }
+        };
     })
 }

@@ -24,11 +24,11 @@ where
                     ),
             )
         };
-        match ::redlocked::__private::run(__lock, load(self, id)).await {
+        return match ::redlocked::__private::run(__lock, load(self, id)).await {
             ::core::result::Result::Ok(__output) => __output,
             ::core::result::Result::Err(__error) => {
                 ::redlocked::FromLockError::from_lock_error(__error)
             }
-        }
+        };
     })
 }

@@ -21,10 +21,10 @@ async fn send(&self, req: &Request, pair: (u8, u8), plain: &str) -> Result<(), E
         }
         { self.client.send(req).await }
     };
-    match ::redlocked::__private::run(__lock, __body).await {
+    return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,
         ::core::result::Result::Err(__error) => {
             ::redlocked::FromLockError::from_lock_error(__error)
         }
-    }
+    };
 }

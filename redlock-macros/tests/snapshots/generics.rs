@@ -12,7 +12,7 @@ where
             __key.render(::core::format_args!("{id}", id = __key.escape(& id))),
         )
     };
-    match ::redlocked::__private::run_blocking(
+    return match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
@@ -27,5 +27,5 @@ where
         ::core::result::Result::Err(__error) => {
             ::redlocked::FromLockError::from_lock_error(__error)
         }
-    }
+    };
 }

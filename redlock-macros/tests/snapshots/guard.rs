@@ -9,10 +9,10 @@ async fn post(entry: Entry) -> Result<(), Error> {
         }
         { save(entry, lock.fencing_token()).await }
     };
-    match ::redlocked::__private::run_with_guard(__lock, __body).await {
+    return match ::redlocked::__private::run_with_guard(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,
         ::core::result::Result::Err(__error) => {
             ::redlocked::FromLockError::from_lock_error(__error)
         }
-    }
+    };
 }

@@ -12,10 +12,10 @@ async fn nightly(&self) -> Result<(), Error> {
         }
         { self.tidy().await }
     };
-    match ::redlocked::__private::run(__lock, __body).await {
+    return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,
         ::core::result::Result::Err(__error) => {
             ::redlocked::FromLockError::from_lock_error(__error)
         }
-    }
+    };
 }

@@ -8,11 +8,11 @@ async fn nightly() -> Result<Outcome, Error> {
         }
         { Ok(Done) }
     };
-    match ::redlocked::__private::run(__lock, __body).await {
+    return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,
         ::core::result::Result::Err(__error) if __error.is_busy() => Ok(Skipped),
         ::core::result::Result::Err(__error) => {
             ::redlocked::FromLockError::from_lock_error(__error)
         }
-    }
+    };
 }

@@ -15,10 +15,10 @@ async fn count(n: u32) {
             tick(n).await;
         }
     };
-    match ::redlocked::__private::run(__lock, __body).await {
+    return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,
         ::core::result::Result::Err(__error) => {
             ::redlocked::__private::on_error(__error, |error| log(&error))
         }
-    }
+    };
 }

@@ -29,10 +29,10 @@ async fn patterns(
         }
         { Ok(()) }
     };
-    match ::redlocked::__private::run(__lock, __body).await {
+    return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,
         ::core::result::Result::Err(__error) => {
             ::redlocked::FromLockError::from_lock_error(__error)
         }
-    }
+    };
 }

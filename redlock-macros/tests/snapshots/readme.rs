@@ -18,10 +18,10 @@ async fn purchase(sku: &str, quantity: u32) -> Result<Receipt, ShopError> {
         }
         { shop::buy(sku, quantity).await }
     };
-    match ::redlocked::__private::run(__lock, __body).await {
+    return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,
         ::core::result::Result::Err(__error) => {
             ::redlocked::FromLockError::from_lock_error(__error)
         }
-    }
+    };
 }

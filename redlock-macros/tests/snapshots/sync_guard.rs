@@ -1,6 +1,6 @@
 fn post(entry: Entry) -> Result<(), Error> {
     let __lock = ::redlocked::__private::lock(::redlocked::__private::key("ledger"));
-    match ::redlocked::__private::run_blocking(
+    return match ::redlocked::__private::run_blocking(
         __lock,
         move |lock: &::redlocked::LockGuard| {
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
@@ -15,5 +15,5 @@ fn post(entry: Entry) -> Result<(), Error> {
         ::core::result::Result::Err(__error) => {
             ::redlocked::FromLockError::from_lock_error(__error)
         }
-    }
+    };
 }

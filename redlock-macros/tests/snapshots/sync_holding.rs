@@ -6,7 +6,7 @@ fn nightly(max: Duration) -> Result<(), Error> {
         .min_hold(::core::time::Duration::from_millis(300000))
         .renew(true)
         .reentrant(false);
-    match ::redlocked::__private::run_blocking(
+    return match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
@@ -21,5 +21,5 @@ fn nightly(max: Duration) -> Result<(), Error> {
         ::core::result::Result::Err(__error) => {
             ::redlocked::FromLockError::from_lock_error(__error)
         }
-    }
+    };
 }

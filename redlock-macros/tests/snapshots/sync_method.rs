@@ -15,7 +15,7 @@ pub(crate) fn report(&mut self, name: &str) -> Result<&mut Report, Error> {
             .wait_forever()
             .renew(false)
     };
-    match ::redlocked::__private::run_blocking(
+    return match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
@@ -30,5 +30,5 @@ pub(crate) fn report(&mut self, name: &str) -> Result<&mut Report, Error> {
         ::core::result::Result::Err(__error) => {
             ::redlocked::FromLockError::from_lock_error(__error)
         }
-    }
+    };
 }

@@ -5,7 +5,7 @@ fn count(n: u32) -> Option<impl Iterator<Item = u32>> {
             __key.render(::core::format_args!("n:{n:04}", n = __key.escape(& n))),
         )
     };
-    match ::redlocked::__private::run_blocking(
+    return match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
@@ -25,5 +25,5 @@ fn count(n: u32) -> Option<impl Iterator<Item = u32>> {
         ::core::result::Result::Err(__error) => {
             ::redlocked::__private::on_error(__error, report)
         }
-    }
+    };
 }
