@@ -1,5 +1,6 @@
 //! A body that runs under a guard: the future that looks at its lease before each poll, and its sync twin.
 
+use std::borrow::Borrow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -56,8 +57,11 @@ pub trait Body {
     /// What it becomes.
     type Future: Future;
 
+    /// How it holds the guard: alone, or with the body.
+    type Guard: From<LockGuard> + Borrow<LockGuard>;
+
     /// Called once, when the lock is held.
-    fn start(self, guard: &Arc<LockGuard>) -> Self::Future;
+    fn start(self, guard: &Self::Guard) -> Self::Future;
 }
 
 /// A future that was made before the lock was asked for, and not polled.
@@ -66,14 +70,16 @@ pub struct Ready<F>(F);
 
 impl<F: Future> Body for Ready<F> {
     type Future = F;
+    type Guard = LockGuard;
 
-    fn start(self, _: &Arc<LockGuard>) -> F {
+    fn start(self, _: &LockGuard) -> F {
         self.0
     }
 }
 
 impl<B: FnOnce(Arc<LockGuard>) -> F, F: Future> Body for B {
     type Future = F;
+    type Guard = Arc<LockGuard>;
 
     fn start(self, guard: &Arc<LockGuard>) -> F {
         self(Arc::clone(guard))
@@ -88,17 +94,17 @@ pin_project! {
     #[must_use = "futures do nothing unless polled"]
     pub struct Locked<B: Body> {
         #[pin]
-        step: Step<B, B::Future, <B::Future as Future>::Output>,
+        step: Step<B, B::Guard, B::Future, <B::Future as Future>::Output>,
     }
 }
 
 pin_project! {
     #[project = StepProjection]
     #[project_replace = StepOwned]
-    enum Step<B, F, R> {
+    enum Step<B, G, F, R> {
         Acquire { acquire: Acquire, on_lost: OnLost, body: Option<B> },
         // The order of the fields is the order in which they are dropped.
-        Run { #[pin] body: UntilLost<F>, guard: Arc<LockGuard> },
+        Run { #[pin] body: UntilLost<F>, guard: G },
         Release { outcome: GiveBack, output: Option<R> },
         Done,
     }
@@ -125,8 +131,9 @@ impl<B: Body> Future for Locked<B> {
                             let Some(body) = body.take() else {
                                 return Poll::Pending;
                             };
-                            let guard = Arc::new(guard);
-                            Step::Run { body: until_lost(&guard, *on_lost, body.start(&guard)), guard }
+                            let guard = B::Guard::from(guard);
+                            let body = until_lost(guard.borrow(), *on_lost, body.start(&guard));
+                            Step::Run { body, guard }
                         }
                         Err(error) => {
                             step.set(Step::Done);
@@ -135,7 +142,9 @@ impl<B: Body> Future for Locked<B> {
                     }
                 }
                 StepProjection::Run { body, guard } => match ready!(body.poll(cx)) {
-                    Ok(output) => Step::Release { outcome: guard.give_back(), output: Some(output) },
+                    Ok(output) => {
+                        Step::Release { outcome: B::Guard::borrow(guard).give_back(), output: Some(output) }
+                    }
                     Err(lost) => {
                         step.set(Step::Done);
                         return Poll::Ready(Err(lost));

@@ -423,7 +423,7 @@ impl LockRequest {
         let limit = if one_try { Some(manager.io_timeout()) } else { self.wait };
         let (caller, outcome) = oneshot::channel();
         let ask = Ask {
-            name: format!("{}{key}", manager.prefix()).into(),
+            name: [manager.prefix(), &key].concat().into(),
             key,
             ttl: self.ttl,
             renew: self.renew,

@@ -3,7 +3,7 @@
 //! The value of a lock's key is `<22 characters of base64url>@<host>:<pid>`: 132 random bits, and behind the
 //! `@` who it is. The random part is a secret; it is never shown, logged or put into an error.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::{Arc, LazyLock};
 
 /// The value that this process writes into a lock's key for one attempt. Fresh for each, never reused.
@@ -21,7 +21,14 @@ static HOST: LazyLock<String> = LazyLock::new(|| {
 
 /// `<host>:<pid>` of this process. The pid is asked for each time: it changes in a forked child.
 pub(crate) fn own_name() -> String {
-    format!("{}:{}", *HOST, std::process::id())
+    let mut name = String::new();
+    push_own_name(&mut name);
+    name
+}
+
+fn push_own_name(text: &mut String) {
+    // Writing into a string does not fail.
+    let _ = write!(text, "{}:{}", *HOST, std::process::id());
 }
 
 impl Token {
@@ -32,7 +39,7 @@ impl Token {
         let mut value = String::with_capacity(SECRET_LENGTH + 1 + HOST.len() + 11);
         value.extend(random.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 63)])));
         value.push('@');
-        value.push_str(&own_name());
+        push_own_name(&mut value);
         Ok(Self(value.into()))
     }
 
