@@ -1,0 +1,80 @@
+//! How often a call of an annotated function allocates when nobody else wants its lock: on the caller's thread, and on the
+//! engine's. In a binary of its own, because it replaces the allocator, with one test, because it counts all threads.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::alloc::System;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use redlocked::{LockError, LockManager, distributed_lock};
+use support::RedisServer;
+use tracking_allocator::{
+    AllocationGroupId, AllocationGroupToken, AllocationRegistry, AllocationTracker, Allocator,
+};
+
+#[global_allocator]
+static ALLOCATOR: Allocator<System> = Allocator::system();
+
+/// By the thread that calls.
+static CALLER: AtomicU32 = AtomicU32::new(0);
+
+/// By all others: only the engine's does anything.
+static ENGINE: AtomicU32 = AtomicU32::new(0);
+
+struct Count;
+
+impl AllocationTracker for Count {
+    fn allocated(&self, _: usize, _: usize, _: usize, group: AllocationGroupId) {
+        let side = if group == AllocationGroupId::ROOT { &ENGINE } else { &CALLER };
+        side.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn deallocated(&self, _: usize, _: usize, _: usize, _: AllocationGroupId, _: AllocationGroupId) {}
+}
+
+#[distributed_lock(key = "stock:{sku}", ttl = "10s", wait = "5s", manager = locks)]
+async fn purchase(locks: &LockManager, sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
+const CALLS: u32 = 500;
+
+/// The allocations of [`CALLS`] calls: the caller's, and the engine's.
+async fn count(url: &str) -> (u32, u32) {
+    let locks = LockManager::connect(url).await.unwrap();
+    for _ in 0..20 {
+        assert_eq!(purchase(&locks, "shoes").await, Ok(5), "what is made once is made by now");
+    }
+    let mut caller = AllocationGroupToken::register().unwrap();
+    AllocationRegistry::enable_tracking();
+    let entered = caller.enter();
+    for _ in 0..CALLS {
+        assert_eq!(purchase(&locks, "shoes").await, Ok(5));
+    }
+    drop(entered);
+    AllocationRegistry::disable_tracking();
+    (CALLER.swap(0, Ordering::Relaxed), ENGINE.swap(0, Ordering::Relaxed))
+}
+
+/// Fails if there are more than `each` a call. What is rare, as a timer on a slow machine, has a little room.
+#[track_caller]
+fn at_most(each: u32, counted: u32, who: &str) {
+    assert!(counted <= each * CALLS + CALLS / 10, "{who}: {counted} allocations in {CALLS} calls");
+}
+
+#[tokio::test]
+async fn a_call_allocates_its_key_its_token_and_its_answers() {
+    AllocationRegistry::set_global_tracker(Count).unwrap();
+    let server = RedisServer::start();
+    let (caller, engine) = count(&server.url()).await;
+    // The key: rendered and shared, without its prefix and with it. The token: made and shared. An answer to the acquire
+    // and one to the release.
+    at_most(4 + 2 + 2, caller, "caller");
+    // Half of them are the client's: commands, packets, replies.
+    at_most(37, engine, "engine");
+
+    let (caller, engine) = count("memory://allocations").await;
+    at_most(4 + 2 + 2, caller, "caller, without a server");
+    at_most(14, engine, "engine, without a server");
+}

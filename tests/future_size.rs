@@ -1,0 +1,112 @@
+//! What the attribute adds to the future of a function: no copy of the arguments, and the same few bytes for each lock.
+#![allow(
+    clippy::large_types_passed_by_value,
+    clippy::unused_async,
+    reason = "what it costs to pass an argument by value is the question"
+)]
+
+use std::mem::size_of_val;
+
+use redlocked::{LockError, distributed_lock};
+
+/// An argument that one would not like to have once more.
+type Lines = [u8; 1024];
+
+/// One that is moved, not copied.
+struct Order {
+    id: u64,
+    lines: Lines,
+}
+
+impl Order {
+    fn new() -> Self {
+        Self { id: 1, lines: [0; 1024] }
+    }
+
+    fn count(&self) -> usize {
+        self.lines.len() + usize::from(self.id == 0)
+    }
+}
+
+async fn step() {}
+
+async fn plain(id: u64, lines: Lines) -> Result<usize, LockError> {
+    step().await;
+    Ok(lines.len() + usize::from(id == 0))
+}
+
+#[distributed_lock(key = "order:{id}", ttl = "10s", wait = "5s", max_hold = "1m", min_hold = "1s", reentrant)]
+async fn locked(id: u64, lines: Lines) -> Result<usize, LockError> {
+    step().await;
+    Ok(lines.len() + usize::from(id == 0))
+}
+
+#[distributed_lock(key = "order:{id}", guard = lock)]
+async fn locked_with_guard(id: u64, lines: Lines) -> Result<usize, LockError> {
+    step().await;
+    Ok(lines.len() + lock.key().len())
+}
+
+async fn plain_struct(order: Order) -> Result<usize, LockError> {
+    step().await;
+    Ok(order.count())
+}
+
+#[distributed_lock(key = "order:{order.id}")]
+async fn locked_struct(order: Order) -> Result<usize, LockError> {
+    step().await;
+    Ok(order.count())
+}
+
+async fn plain_borrowed(order: &Order) -> Result<usize, LockError> {
+    step().await;
+    Ok(order.count())
+}
+
+#[distributed_lock(key = "order:{order.id}")]
+async fn locked_borrowed(order: &Order) -> Result<usize, LockError> {
+    step().await;
+    Ok(order.count())
+}
+
+async fn plain_small(id: u64) -> Result<u64, LockError> {
+    step().await;
+    Ok(id)
+}
+
+#[distributed_lock(key = "order:{id}")]
+async fn locked_small(id: u64) -> Result<u64, LockError> {
+    step().await;
+    Ok(id)
+}
+
+/// The parts of the lock that the future holds: the request, the guard, what waits for the engine's answers.
+const LOCK: usize = 160;
+
+#[track_caller]
+fn compare(plain: usize, locked: usize, more: usize) {
+    assert!(locked <= plain + plain / 10 + more, "{plain} bytes without the attribute, {locked} with it");
+}
+
+#[test]
+fn a_small_future_grows_by_the_lock() {
+    compare(size_of_val(&plain_small(1)), size_of_val(&locked_small(1)), LOCK);
+}
+
+#[test]
+fn a_large_one_grows_by_less_than_a_tenth() {
+    let plain = size_of_val(&plain(1, [0; 1024]));
+    compare(plain, size_of_val(&locked(1, [0; 1024])), 0);
+    compare(plain, size_of_val(&locked_with_guard(1, [0; 1024])), 0);
+}
+
+/// rustc keeps room for a variable that has been borrowed, also after it has been moved, until the function ends. So what
+/// the key borrows is better passed by reference, if it is large.
+#[test]
+fn what_the_key_borrows_is_stored_once_more_and_not_twice() {
+    let (plain, locked) =
+        (size_of_val(&plain_struct(Order::new())), size_of_val(&locked_struct(Order::new())));
+    compare(plain, locked, size_of::<Order>());
+    let order = Order::new();
+    compare(size_of_val(&plain_borrowed(&order)), size_of_val(&locked_borrowed(&order)), LOCK);
+}
