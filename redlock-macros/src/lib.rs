@@ -19,6 +19,10 @@ mod template;
 mod value;
 
 #[cfg(test)]
+mod invariants;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod snapshots;
 
 use proc_macro::TokenStream;

@@ -11,14 +11,14 @@ use crate::template;
 /// What is locked.
 pub(crate) enum Key {
     Template(LitStr),
-    Expr(Expr),
+    Expr(Box<Expr>),
 }
 
 /// A duration.
 pub(crate) enum Length {
     Millis(u64, LitStr),
     Forever,
-    Expr(Expr),
+    Expr(Box<Expr>),
 }
 
 /// `on_lost`, and what it says.
@@ -50,13 +50,13 @@ pub(crate) fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
             errors.at(lit, format!("expected a string such as `{}`, found {}", hint("key"), describe(lit)));
             None
         }
-        None => Some(Key::Expr(value)),
+        None => Some(Key::Expr(value.into())),
     }
 }
 
 pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
     let Some(lit) = literal(&value) else {
-        return Ok(Length::Expr(value));
+        return Ok(Length::Expr(value.into()));
     };
     let Lit::Str(lit) = lit else {
         let message = format!("expected a duration such as `{}`, found {}", hint(option), describe(lit));

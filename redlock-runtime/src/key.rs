@@ -143,6 +143,9 @@ forward!(LowerHex UpperHex Octal Binary LowerExp UpperExp);
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::proptest;
+
     use super::*;
 
     #[test]
@@ -178,6 +181,72 @@ mod tests {
         }
         let key = KeyTemplate::new();
         assert_eq!(key.render(format_args!("a:{b}", b = key.escape(&Broken))), "");
+    }
+
+    /// What the documentation says: `:`, `{`, `}`, `%` and control characters, byte for byte.
+    fn escaped(value: &str) -> String {
+        let mut escaped = String::new();
+        for c in value.chars() {
+            if ":{}%".contains(c) || c.is_control() {
+                escaped.extend(c.to_string().bytes().map(|byte| format!("%{byte:02X}")));
+            } else {
+                escaped.push(c);
+            }
+        }
+        escaped
+    }
+
+    /// The key of a template, which is a placeholder between two texts; and what it should be.
+    macro_rules! both {
+        ($before:expr, $spec:literal, $value:expr, $after:expr) => {{
+            let (key, value) = (KeyTemplate::new(), $value);
+            let formatted = format!(concat!("{value", $spec, "}"), value = value);
+            let text = format_args!(
+                concat!("{before}{value", $spec, "}{after}"),
+                before = $before,
+                value = key.escape(&value),
+                after = $after
+            );
+            (key.render(text), [$before, &escaped(&formatted), $after].concat())
+        }};
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_is_what_format_would_say_escaped(
+            before in ".{0,9}",
+            text in "[a-z:{}%\\n\u{85}é日]{0,9}",
+            number: i64,
+            after in ".{0,9}",
+        ) {
+            let (before, text, after) = (before.as_str(), text.as_str(), after.as_str());
+            for (key, expected) in [
+                both!(before, "", text, after),
+                both!(before, ":?", text, after),
+                both!(before, ":>12", text, after),
+                both!(before, ":%^12.3", text, after),
+                both!(before, "", number, after),
+                both!(before, ":+024", number, after),
+                both!(before, ":#x", number, after),
+                both!(before, ":X", number, after),
+                both!(before, ":#010b", number, after),
+                both!(before, ":o", number, after),
+                both!(before, ":e", number, after),
+                both!(before, ":#?", (text, Some(number)), after),
+            ] {
+                assert_eq!(key, expected);
+            }
+        }
+
+        #[test]
+        fn other_values_make_another_key(values in vec("[a:%3A{}]{0,5}", 3), others in vec("[a:%3A{}]{0,5}", 3)) {
+            let render = |values: &[String]| {
+                let key = KeyTemplate::new();
+                let [a, b, c] = [0, 1, 2].map(|i| key.escape(&values[i]));
+                key.render(format_args!("{a}:{b}:{c}"))
+            };
+            assert_eq!(render(&values) == render(&others), values == others, "{values:?} {others:?}");
+        }
     }
 
     #[test]
