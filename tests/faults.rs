@@ -257,7 +257,8 @@ fn a_wrong_password_and_a_bad_address_say_so() {
         ("ftp://127.0.0.1/", "memory://"),
         ("redis://:secret@127.0.0.1:port/", "redis://host"),
         ("redis+cluster://a,b", "Cluster"),
-        ("rediss://127.0.0.1/", "TLS"),
+        #[cfg(not(feature = "tls"))]
+        ("rediss://:secret@127.0.0.1/", "feature `tls`"),
         ("redis://:secret@127.0.0.1/,redis://127.0.0.2/", "several"),
     ];
     for (url, why) in addresses {

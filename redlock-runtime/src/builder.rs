@@ -35,6 +35,7 @@ pub struct LockManagerBuilder {
     max_waiters: u32,
     foreign_clients: bool,
     allow_eviction: bool,
+    tls: engine::TlsSettings,
 }
 
 impl LockManagerBuilder {
@@ -46,6 +47,7 @@ impl LockManagerBuilder {
             max_waiters: 100_000,
             foreign_clients: true,
             allow_eviction: false,
+            tls: engine::TlsSettings::default(),
         }
     }
 
@@ -120,6 +122,45 @@ impl LockManagerBuilder {
         self
     }
 
+    /// The certificate authorities that may vouch for a `rediss://` server, in PEM form, instead of those that the
+    /// system trusts. Needs the feature `tls`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = redlock_runtime::LockManager::builder("rediss://redis.internal/")
+    ///     .tls_ca(std::fs::read("ca.pem")?);
+    /// # let _ = builder;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn tls_ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.tls.ca = Some(pem.into());
+        self
+    }
+
+    /// Our own certificate (with those between it and its authority, if there are any) and its private key, both in
+    /// PEM form, for a `rediss://` server that wants one (`tls-auth-clients yes`). Neither is ever shown. Needs the
+    /// feature `tls`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = redlock_runtime::LockManager::builder("rediss://redis.internal/")
+    ///     .tls_client(std::fs::read("shop.pem")?, std::fs::read("shop.key")?);
+    /// # let _ = builder;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn tls_client(mut self, certificate_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {
+        self.tls.client = Some((certificate_pem.into(), key_pem.into()));
+        self
+    }
+
     /// Connects, and waits until that has succeeded or failed.
     ///
     /// # Errors
@@ -189,6 +230,7 @@ impl LockManagerBuilder {
             instance: instance.value().to_owned(),
             foreign_clients: self.foreign_clients,
             allow_eviction: self.allow_eviction,
+            tls: self.tls,
         };
         let node = engine::parse(&self.url, &settings)?;
         let engine = Engine::start(node, self.io_timeout).map_err(|error| LockError::Unavailable {

@@ -20,11 +20,15 @@ use std::time::{Duration, Instant};
 
 mod proxy;
 mod rewriter;
+#[cfg(feature = "tls")]
+mod tls;
 #[cfg(unix)]
 mod worker;
 
 pub use proxy::Proxy;
 pub use rewriter::Rewriter;
+#[cfg(feature = "tls")]
+pub use tls::{Authority, TlsServer, trusting};
 #[cfg(unix)]
 pub use worker::{Job, Line, Worker, between, listen, now, say};
 
@@ -45,6 +49,11 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 pub fn unique(stem: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("{stem}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A port that nobody listened on a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// One server, without persistence.
@@ -84,7 +93,7 @@ impl RedisServer {
         for _ in 0..50 {
             let directory = std::env::temp_dir().join(unique("redlocked-test"));
             fs::create_dir_all(&directory).unwrap();
-            let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+            let port = free_port();
             let process = spawn(port, password, &directory);
             let mut server = Self { process, port, password, directory };
             if server.is_up() {

@@ -4,6 +4,7 @@ use redis::IntoConnectionInfo;
 
 use super::link::Node;
 use super::node::{NodeSettings, RedisNode};
+use super::tls::Tls;
 use crate::error::LockError;
 use crate::memory::MemoryNode;
 
@@ -42,17 +43,37 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, LockError> {
     if let Some(reason) = not_supported(url) {
         return Err(refused(reason));
     }
-    let info = url.into_connection_info().map_err(|_| refused("it is not like redis://host:6379/"))?;
-    Ok(Node::Redis(Box::new(RedisNode::new(info, settings))))
+    let (encrypted, plain_url) = match url.split_once("://") {
+        Some((scheme, rest)) if ENCRYPTED.contains(&scheme) => (true, format!("redis://{rest}")),
+        _ => (false, url.to_owned()),
+    };
+    if encrypted && url.contains('#') {
+        return Err(refused("certificates are always checked: `tls_ca` names an authority of your own"));
+    }
+    let info = plain_url.into_connection_info().map_err(|_| refused("it is not like redis://host:6379/"))?;
+    let node = RedisNode::new(info, settings);
+    let node = match encrypted {
+        true => node.encrypted(Tls::new(&settings.tls).map_err(|reason| refused(&reason))?),
+        false if settings.tls.is_set() => {
+            return Err(refused(
+                "`tls_ca` and `tls_client` are for rediss://: this address is not encrypted",
+            ));
+        }
+        false => node,
+    };
+    Ok(Node::Redis(Box::new(node)))
 }
+
+/// The same as `redis`, with TLS.
+const ENCRYPTED: [&str; 2] = ["rediss", "valkeys"];
 
 /// What is wrong with an address that other tools may understand.
 fn not_supported(url: &str) -> Option<&'static str> {
     match url.split_once("://").unwrap_or_default().0 {
         "redis" | "redis+unix" | "unix" | "valkey" | "valkey+unix" => None,
-        "rediss" | "valkeys" => Some("TLS is not supported yet"),
+        scheme if ENCRYPTED.contains(&scheme) => None,
         "redis+sentinel" | "redis+cluster" => Some("Sentinel and Cluster are not supported yet"),
-        _ => Some("it starts with none of redis://, redis+unix:// and memory://"),
+        _ => Some("it starts with none of redis://, rediss://, redis+unix:// and memory://"),
     }
 }
 
@@ -78,6 +99,7 @@ mod tests {
             instance: String::new(),
             foreign_clients: true,
             allow_eviction: false,
+            tls: crate::engine::TlsSettings::default(),
         };
         for urls in ["redis://u:secret@[bad", "redis://u:secret@a,redis://b", "ftp://u:secret@h,b"] {
             let error = parse(urls, &settings).map(|_| ()).map_err(|error| error.to_string());

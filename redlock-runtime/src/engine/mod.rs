@@ -18,6 +18,8 @@ mod replies;
 mod scenarios;
 mod table;
 mod timers;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
 mod verdict;
 mod waiting;
 mod wire;
@@ -41,6 +43,7 @@ pub(crate) use protocol::{
     Abilities, Action, CLAIM, Disconnected, Found, Mode, Notice, Place, Reply, Request, ServerTime, What,
 };
 pub(crate) use releasing::Response;
+pub(crate) use tls::TlsSettings;
 pub(crate) use waiting::Ask;
 pub(crate) use wire::Pushed;
 

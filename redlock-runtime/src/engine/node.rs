@@ -11,10 +11,11 @@ use redis::{
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::protocol::{Abilities, Disconnected};
+use super::tls::{Tls, TlsSettings};
 use super::wire::{CLOCK, Pushed, RAISE, RedisConnection, is_passing, read_push};
 
 /// What a manager's settings say about a node.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct NodeSettings {
     /// What all names on the server start with.
     pub(crate) prefix: String,
@@ -24,6 +25,7 @@ pub(crate) struct NodeSettings {
     pub(crate) foreign_clients: bool,
     /// A server that may evict locks is accepted.
     pub(crate) allow_eviction: bool,
+    pub(crate) tls: TlsSettings,
 }
 
 /// Where a node is, how to get there, and what our side keys and channels are called there.
@@ -34,11 +36,12 @@ pub(crate) struct RedisNode {
     inbox: Arc<str>,
     foreign_clients: bool,
     allow_eviction: bool,
+    tls: Option<Tls>,
 }
 
 impl RedisNode {
     pub(crate) fn new(info: ConnectionInfo, settings: &NodeSettings) -> Self {
-        let NodeSettings { prefix, instance, foreign_clients, allow_eviction } = settings;
+        let NodeSettings { prefix, instance, foreign_clients, allow_eviction, .. } = settings;
         // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
         let tcp = TcpSettings::default().set_nodelay(true);
         let redis = info
@@ -49,7 +52,12 @@ impl RedisNode {
         let info = info.set_tcp_settings(tcp).set_redis_settings(redis);
         let (clock, inbox) = (format!("{prefix}{CLOCK}").into(), format!("{prefix}%inbox:{instance}").into());
         let (foreign_clients, allow_eviction) = (*foreign_clients, *allow_eviction);
-        Self { info, clock, inbox, foreign_clients, allow_eviction }
+        Self { info, clock, inbox, foreign_clients, allow_eviction, tls: None }
+    }
+
+    /// The same, through encrypted connections.
+    pub(super) fn encrypted(self, tls: Tls) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// Connects, and subscribes to the inbox on the same connection, so that both live and die together. What is
@@ -59,20 +67,22 @@ impl RedisNode {
         timeout: Duration,
         pushes: UnboundedSender<Pushed>,
     ) -> Result<RedisConnection, Disconnected> {
+        let inbox = pushes.clone();
         let push = move |push: PushInfo| {
             if let Some(pushed) = read_push(&push) {
-                let _ = pushes.send(pushed);
+                let _ = inbox.send(pushed);
             }
             Ok::<(), redis::aio::SendError>(())
         };
         // Timeouts are the engine's: redis' own would need its timer for each request.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let resp3 = open(self.info.clone(), config.clone().set_push_sender(push), timeout).await;
+        let resp3 =
+            self.open(self.info.clone(), config.clone().set_push_sender(push), &pushes, timeout).await;
         let connection = match resp3 {
             Err(Attempt::TimedOut) => return Err(self.no_answer(timeout)),
             Err(Attempt::Failed(error)) if speaks_no_resp3(&error) => {
                 let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-                open(self.info.clone().set_redis_settings(settings), config, timeout).await
+                self.open(self.info.clone().set_redis_settings(settings), config, &pushes, timeout).await
             }
             other => other,
         };
@@ -87,7 +97,25 @@ impl RedisNode {
             },
             Err(Attempt::TimedOut) => Err(self.no_answer(timeout)),
             Err(Attempt::Failed(error)) => Err(self.failed(&error)),
+            Err(Attempt::Refused(words)) => Err(self.cannot_connect(&words, true)),
         }
+    }
+
+    async fn open(
+        &self,
+        info: ConnectionInfo,
+        config: AsyncConnectionConfig,
+        pushes: &UnboundedSender<Pushed>,
+        timeout: Duration,
+    ) -> Result<MultiplexedConnection, Attempt> {
+        let opening = async {
+            if let Some(tls) = &self.tls {
+                return tls.open(&info, config, pushes.clone()).await;
+            }
+            let client = Client::open(info).map_err(Attempt::Failed)?;
+            client.get_multiplexed_async_connection_with_config(&config).await.map_err(Attempt::Failed)
+        };
+        tokio::time::timeout(timeout, opening).await.unwrap_or(Err(Attempt::TimedOut))
     }
 
     /// What the server can do, and whether the clock of fencing tokens is raised.
@@ -126,10 +154,10 @@ impl RedisNode {
     }
 
     fn no_answer(&self, timeout: Duration) -> Disconnected {
+        let hint = if self.tls.is_some() { " (does it speak TLS on this port?)" } else { "" };
         let reason =
-            format!("cannot connect: Redis at {} does not answer within {timeout:?}", self.info.addr())
-                .into();
-        Disconnected { reason, turned_away: false }
+            format!("cannot connect: Redis at {} does not answer within {timeout:?}{hint}", self.info.addr());
+        Disconnected { reason: reason.into(), turned_away: false }
     }
 
     fn failed(&self, error: &RedisError) -> Disconnected {
@@ -140,30 +168,27 @@ impl RedisNode {
         let words = match error.code() {
             Some("NOAUTH") => "it wants a password (NOAUTH): redis://:password@host/".to_owned(),
             Some("WRONGPASS") => "user or password is wrong (WRONGPASS)".to_owned(),
+            None if error.is_connection_dropped() && self.tls.is_none() => {
+                format!("{error} (if it speaks TLS on this port: rediss://)")
+            }
             _ => error.to_string(),
         };
-        Disconnected {
-            reason: format!("cannot connect to Redis at {}: {words}", self.info.addr()).into(),
-            turned_away,
-        }
+        self.cannot_connect(&words, turned_away)
+    }
+
+    fn cannot_connect(&self, words: &str, turned_away: bool) -> Disconnected {
+        let reason = format!("cannot connect to Redis at {}: {words}", self.info.addr()).into();
+        Disconnected { reason, turned_away }
     }
 }
 
-enum Attempt {
+/// Why no connection was opened.
+pub(super) enum Attempt {
     TimedOut,
     Failed(RedisError),
-}
-
-async fn open(
-    info: ConnectionInfo,
-    config: AsyncConnectionConfig,
-    timeout: Duration,
-) -> Result<MultiplexedConnection, Attempt> {
-    let client = Client::open(info).map_err(Attempt::Failed)?;
-    match tokio::time::timeout(timeout, client.get_multiplexed_async_connection_with_config(&config)).await {
-        Ok(connection) => connection.map_err(Attempt::Failed),
-        Err(_) => Err(Attempt::TimedOut),
-    }
+    /// In words; waiting does not help.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "for what is wrong with a certificate"))]
+    Refused(String),
 }
 
 fn speaks_no_resp3(error: &RedisError) -> bool {
