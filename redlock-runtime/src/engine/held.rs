@@ -125,6 +125,13 @@ impl Held {
         true
     }
 
+    /// It stays like that until somebody acts: who waits for another ttl hears of it.
+    pub(super) fn refused(&mut self, reason: &Arc<str>) {
+        for Extension { key, caller, .. } in self.extensions.drain(..) {
+            let _ = caller.send(Err(LockError::unavailable(&key, Arc::clone(reason))));
+        }
+    }
+
     /// The server would not do it now: again soon.
     pub(super) fn retry(&mut self, now: Moment) {
         let pause = (self.ttl / 10).clamp(Duration::from_millis(5), Duration::from_secs(1));

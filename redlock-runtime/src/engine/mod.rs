@@ -6,10 +6,12 @@
 //! were sent, and requests leave on one connection in that order.
 
 mod address;
+mod denied;
 mod errands;
 mod held;
 mod link;
 mod node;
+mod probe;
 mod protocol;
 mod queue;
 mod releasing;

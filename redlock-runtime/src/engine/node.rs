@@ -10,9 +10,10 @@ use redis::{
 };
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::probe::{Allowed, forbids, try_commands};
 use super::protocol::{Abilities, Disconnected};
 use super::tls::{Tls, TlsSettings};
-use super::wire::{CLOCK, Pushed, RAISE, RedisConnection, is_passing, read_push};
+use super::wire::{CLOCK, Pushed, QUEUE, RAISE, RedisConnection, is_passing, read_push};
 
 /// What a manager's settings say about a node.
 #[derive(Clone)]
@@ -131,26 +132,54 @@ impl RedisNode {
     /// a replica, which is no place for a lock, and a server that may throw locks away.
     async fn probe(&self, connection: &mut MultiplexedConnection) -> Result<Abilities, Disconnected> {
         let watches = tells_of_changes(connection).await;
-        if let Ok(Value::Array(role)) = redis::cmd("ROLE").query_async(connection).await
-            && !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
-        {
-            let reason =
-                format!("Redis at {} is a replica; locks are taken on its primary", self.info.addr());
-            return Err(Disconnected { reason: reason.into(), turned_away: false });
+        match redis::cmd("ROLE").query_async(connection).await {
+            Ok(Value::Array(role)) if !is_master(&role) => {
+                let reason =
+                    format!("Redis at {} is a replica; locks are taken on its primary", self.info.addr());
+                return Err(Disconnected { reason: reason.into(), turned_away: false });
+            }
+            Err(error) if forbids(&error) => return Err(self.must_allow("ROLE", "")),
+            _ => {}
         }
-        if let Ok(memory) = redis::cmd("INFO").arg("memory").query_async::<String>(connection).await
-            && !self.allow_eviction
-            && let Some(policy) = evicts(&memory)
-        {
-            let reason = format!(
-                "Redis at {} may throw locks away when it is full (maxmemory-policy {policy}): set it to noeviction, \
-                 or accept that with `allow_eviction(true)`",
-                self.info.addr()
-            );
-            return Err(Disconnected { reason: reason.into(), turned_away: true });
+        if !self.allow_eviction {
+            match redis::cmd("INFO").arg("memory").query_async::<String>(connection).await {
+                Ok(memory) => {
+                    if let Some(policy) = evicts(&memory) {
+                        let reason = format!(
+                            "Redis at {} may throw locks away when it is full (maxmemory-policy {policy}): set it to \
+                             noeviction, or accept that with `allow_eviction(true)`",
+                            self.info.addr()
+                        );
+                        return Err(Disconnected { reason: reason.into(), turned_away: true });
+                    }
+                }
+                Err(error) if forbids(&error) => {
+                    return Err(self.must_allow("INFO", ", or accept any with `allow_eviction(true)`"));
+                }
+                Err(_) => {}
+            }
         }
-        let hands_off = listens(connection, &self.inbox).await;
-        Ok(Abilities { hands_off, watches })
+        let listens = connection.subscribe(&*self.inbox).await.is_ok();
+        let unused = format!("{}{QUEUE}", self.clock);
+        match try_commands(connection, &unused, &self.inbox).await {
+            Allowed::Enough { hands_off } => Ok(Abilities { hands_off: hands_off && listens, watches }),
+            Allowed::TooLittle(missing) => {
+                let reason =
+                    format!("Redis at {} forbids what every lock needs: {missing}", self.info.addr()).into();
+                Err(Disconnected { reason, turned_away: true })
+            }
+        }
+    }
+
+    /// What is checked at each connect must be allowed.
+    fn must_allow(&self, command: &str, or: &str) -> Disconnected {
+        let checked = if command == "ROLE" { "it is no replica" } else { "it throws no locks away" };
+        let reason = format!(
+            "Redis at {} forbids {command}, which tells whether {checked}: allow +{}{or}",
+            self.info.addr(),
+            command.to_lowercase()
+        );
+        Disconnected { reason: reason.into(), turned_away: true }
     }
 
     fn no_answer(&self, timeout: Duration) -> Disconnected {
@@ -191,6 +220,10 @@ pub(super) enum Attempt {
     Refused(String),
 }
 
+fn is_master(role: &[Value]) -> bool {
+    matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
+}
+
 fn speaks_no_resp3(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::RESP3NotSupported)
 }
@@ -221,19 +254,6 @@ async fn tells_of_changes(connection: &mut MultiplexedConnection) -> bool {
     let mut caching = redis::cmd("CLIENT");
     caching.arg("CACHING").arg("YES");
     tracking.exec_async(connection).await.is_ok() && caching.exec_async(connection).await.is_ok()
-}
-
-/// Subscribes to the inbox, and tries from inside a script what a grant needs: that the inbox is seen to be
-/// listened to, and that something can be published to it.
-async fn listens(connection: &mut MultiplexedConnection, inbox: &str) -> bool {
-    const PROBE: &str =
-        "redis.call('PUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]";
-    if connection.subscribe(inbox).await.is_err() {
-        return false;
-    }
-    let mut probe = redis::cmd("EVAL");
-    let listeners = probe.arg(PROBE).arg(0).arg(inbox).query_async::<i64>(connection).await;
-    listeners.is_ok_and(|listeners| listeners > 0)
 }
 
 /// The policy by which a full server throws keys with an expiry away, if it does.

@@ -267,7 +267,10 @@ impl Table {
             }
             (Action::Renew | Action::Watch, Reply::NotMine | Reply::Nobodys) => self.lost(now, id, false),
             (Action::Renew, Reply::Refused(Refusal::Unloaded)) => self.renew(now, id),
-            (Action::Renew, Reply::Refused(_)) => {
+            (Action::Renew, Reply::Refused(refusal)) => {
+                if let Refusal::Never(reason) = refusal {
+                    held.refused(reason);
+                }
                 held.retry(now);
                 self.schedule(id);
             }

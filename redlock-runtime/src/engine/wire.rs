@@ -9,6 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisWrite, ServerError, Value};
 
 use super::Id;
+use super::denied;
 use super::protocol::{
     Abilities, Action, Disconnected, Mode, Notice, Place, Refusal, Reply, Request, ServerTime, What,
 };
@@ -34,7 +35,7 @@ pub(super) const CLOCK: &str = "%clock";
 pub(super) const RAISE: &str = concat!(include_str!("scripts/fence.lua"), include_str!("scripts/raise.lua"));
 
 /// Behind a lock's key: its queue. A `%` from a value in a key is escaped, so no lock is called like this.
-const QUEUE: &str = "%queue";
+pub(super) const QUEUE: &str = "%queue";
 
 /// An open connection, of its own: never one that the application uses too.
 pub(super) struct RedisConnection {
@@ -261,7 +262,12 @@ impl Script {
 
 fn read(action: Action, value: Value) -> Reply {
     match (action, value) {
-        (_, Value::ServerError(error)) => Reply::Refused(refusal(&error)),
+        (_, Value::ServerError(error)) => Reply::Refused(match (refusal(&error), Script::of(action)) {
+            (Refusal::Never(words), Some(script)) => {
+                Refusal::Never(denied::named(&words, script.source()).map_or(words, Arc::from))
+            }
+            (refusal, _) => refusal,
+        }),
         (Action::Renew | Action::Keep | Action::Release, Value::Int(1)) => Reply::Done,
         (Action::Renew | Action::Keep | Action::Release, Value::Int(0)) => Reply::NotMine,
         (Action::Acquire(_), Value::Int(fence)) if fence > 0 => Reply::Held { fence: fence.unsigned_abs() },
