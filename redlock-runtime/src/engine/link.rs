@@ -180,6 +180,10 @@ fn poll_up(
                 let Some(batch) = under_way.pop_front() else {
                     return Poll::Pending;
                 };
+                // As if unanswered: what the batch asks for is asked again where the primary is now.
+                if replies.iter().any(is_of_a_replica) {
+                    return Poll::Ready(News::Broke("Redis has become a replica (READONLY)".into()));
+                }
                 if let Kind::Redis(connection) = &mut connection.kind {
                     forget_unloaded(connection, &batch.requests, &replies);
                 }
@@ -203,6 +207,10 @@ fn poll_up(
         // A server without RESP3 pushes nothing, not even its end.
         None => Poll::Pending,
     }
+}
+
+fn is_of_a_replica(reply: &Reply) -> bool {
+    matches!(reply, Reply::Refused(refusal) if refusal.is_of_a_replica())
 }
 
 fn forget_unloaded(connection: &mut RedisConnection, requests: &[(Id, Request)], replies: &[Reply]) {
