@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redlocked::{LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
-use support::{Authority, LIMIT, RedisServer, TlsServer, eventually, trusting};
+use support::{Authority, LIMIT, MASTER, RedisServer, TlsServer, eventually, sentinel, trusting};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -186,6 +186,28 @@ fn the_authorities_of_the_system_are_trusted() {
 fn connects_without_settings() {
     let url = std::env::var("REDLOCK_URL").unwrap();
     LockManager::connect_blocking(&url).unwrap().lock("k").run_blocking(|_| ()).unwrap();
+}
+
+#[test]
+fn sentinels_and_their_primary_are_encrypted() {
+    let (authority, server) = start("yes");
+    authority.vouch_for("shop", "DNS:shop.example");
+    let (port, file) = (support::free_port(), |name: &str| authority.path(name).display().to_string());
+    // With the certificate of the server, for it is a client of it.
+    let more = format!(
+        "tls-port {port}\ntls-replication yes\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\n",
+        file("server.pem"),
+        file("server.key"),
+        file("ca.pem")
+    );
+    let _sentinel = sentinel(server.port(), None, &more);
+    let url = |scheme: &str| format!("{scheme}://127.0.0.1:{port}/{MASTER}");
+    let builder = LockManager::builder(url("rediss+sentinel")).tls_ca(authority.pem("ca.pem"));
+    refused(builder.clone(), "it wants a certificate of ours");
+    let builder = builder.tls_client(authority.pem("shop.pem"), authority.pem("shop.key"));
+    builder.connect_blocking().unwrap().lock("k").run_blocking(|_| ()).unwrap();
+    let plain = LockManager::connect_blocking(&url("redis+sentinel")).map(drop);
+    assert!(matches!(plain, Err(LockError::Unavailable { .. })), "{plain:?}");
 }
 
 #[test]

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 mod proxy;
 mod rewriter;
+mod sentinel;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(unix)]
@@ -27,6 +28,7 @@ mod worker;
 
 pub use proxy::Proxy;
 pub use rewriter::Rewriter;
+pub use sentinel::{MASTER, SentinelGroup, sentinel};
 #[cfg(feature = "tls")]
 pub use tls::{Authority, TlsServer, trusting};
 #[cfg(unix)]
@@ -37,10 +39,16 @@ pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// Waits until `condition` holds; fails the test with `what` when it does not within [`LIMIT`].
 #[track_caller]
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    within(LIMIT, what, condition);
+}
+
+/// The same with another limit.
+#[track_caller]
+pub fn within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
+        assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -204,6 +204,9 @@ fn poll_up(
         Some(Pushed::Changed(names)) => Poll::Ready(News::Changed(names)),
         Some(Pushed::Notice(notice)) => Poll::Ready(News::Notice(notice)),
         Some(Pushed::Closed) => Poll::Ready(News::Broke("Redis closed the connection".into())),
+        Some(Pushed::Superseded) => {
+            Poll::Ready(News::Broke("another server is the primary now, says Sentinel".into()))
+        }
         // A server without RESP3 pushes nothing, not even its end.
         None => Poll::Pending,
     }

@@ -18,6 +18,7 @@ mod releasing;
 mod replies;
 #[cfg(test)]
 mod scenarios;
+mod sentinel;
 mod table;
 mod timers;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]

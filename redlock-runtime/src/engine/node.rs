@@ -1,17 +1,22 @@
 //! One Redis node: where it is, how to get there, and what it can do.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, RedisError, Value,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo,
+    RedisError, Value,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::probe::{Allowed, forbids, try_commands};
 use super::protocol::{Abilities, Disconnected};
+use super::sentinel::Sentinels;
 use super::tls::{Tls, TlsSettings};
 use super::wire::{CLOCK, Pushed, QUEUE, RAISE, RedisConnection, is_passing, read_push};
 
@@ -38,6 +43,8 @@ pub(crate) struct RedisNode {
     foreign_clients: bool,
     allow_eviction: bool,
     tls: Option<Tls>,
+    /// They say what the address is; without them, it is in `info`.
+    sentinels: Option<Sentinels>,
 }
 
 impl RedisNode {
@@ -53,7 +60,7 @@ impl RedisNode {
         let info = info.set_tcp_settings(tcp).set_redis_settings(redis);
         let (clock, inbox) = (format!("{prefix}{CLOCK}").into(), format!("{prefix}%inbox:{instance}").into());
         let (foreign_clients, allow_eviction) = (*foreign_clients, *allow_eviction);
-        Self { info, clock, inbox, foreign_clients, allow_eviction, tls: None }
+        Self { info, clock, inbox, foreign_clients, allow_eviction, tls: None, sentinels: None }
     }
 
     /// The same, through encrypted connections.
@@ -61,12 +68,37 @@ impl RedisNode {
         Self { tls: Some(tls), ..self }
     }
 
-    /// Connects, and subscribes to the inbox on the same connection, so that both live and die together. What is
-    /// pushed goes to `pushes`, the end of the connection too, even when nothing is in flight.
+    /// The same, wherever these say that it is.
+    pub(super) fn behind(self, sentinels: Sentinels) -> Self {
+        Self { sentinels: Some(sentinels), ..self }
+    }
+
+    /// Connects to the primary, wherever it is.
     pub(super) async fn connect(
-        self,
+        mut self,
         timeout: Duration,
         pushes: UnboundedSender<Pushed>,
+    ) -> Result<RedisConnection, Disconnected> {
+        let Some(sentinels) = self.sentinels.take() else {
+            return self.connect_there(timeout, &pushes).await;
+        };
+        let found = sentinels.find(timeout).await?;
+        self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host.clone(), found.port));
+        match self.connect_there(timeout, &pushes).await {
+            Ok(connection) => {
+                tokio::spawn(sentinels.watch(found, pushes, timeout));
+                Ok(connection)
+            }
+            Err(trouble) => Err(sentinels.no_use(&found, trouble)),
+        }
+    }
+
+    /// Connects, and subscribes to the inbox on the same connection, so that both live and die together. What is
+    /// pushed goes to `pushes`, the end of the connection too, even when nothing is in flight.
+    async fn connect_there(
+        self,
+        timeout: Duration,
+        pushes: &UnboundedSender<Pushed>,
     ) -> Result<RedisConnection, Disconnected> {
         let inbox = pushes.clone();
         let push = move |push: PushInfo| {
@@ -77,13 +109,14 @@ impl RedisNode {
         };
         // Timeouts are the engine's: redis' own would need its timer for each request.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let resp3 =
-            self.open(self.info.clone(), config.clone().set_push_sender(push), &pushes, timeout).await;
+        let tls = self.tls.as_ref();
+        let with_pushes = config.clone().set_push_sender(push);
+        let resp3 = open(self.info.clone(), with_pushes, tls, pushes, timeout).await;
         let connection = match resp3 {
             Err(Attempt::TimedOut) => return Err(self.no_answer(timeout)),
             Err(Attempt::Failed(error)) if speaks_no_resp3(&error) => {
                 let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-                self.open(self.info.clone().set_redis_settings(settings), config, &pushes, timeout).await
+                open(self.info.clone().set_redis_settings(settings), config, tls, pushes, timeout).await
             }
             other => other,
         };
@@ -100,23 +133,6 @@ impl RedisNode {
             Err(Attempt::Failed(error)) => Err(self.failed(&error)),
             Err(Attempt::Refused(words)) => Err(self.cannot_connect(&words, true)),
         }
-    }
-
-    async fn open(
-        &self,
-        info: ConnectionInfo,
-        config: AsyncConnectionConfig,
-        pushes: &UnboundedSender<Pushed>,
-        timeout: Duration,
-    ) -> Result<MultiplexedConnection, Attempt> {
-        let opening = async {
-            if let Some(tls) = &self.tls {
-                return tls.open(&info, config, pushes.clone()).await;
-            }
-            let client = Client::open(info).map_err(Attempt::Failed)?;
-            client.get_multiplexed_async_connection_with_config(&config).await.map_err(Attempt::Failed)
-        };
-        tokio::time::timeout(timeout, opening).await.unwrap_or(Err(Attempt::TimedOut))
     }
 
     /// What the server can do, and whether the clock of fencing tokens is raised.
@@ -197,7 +213,7 @@ impl RedisNode {
         let words = match error.code() {
             Some("NOAUTH") => "it wants a password (NOAUTH): redis://:password@host/".to_owned(),
             Some("WRONGPASS") => "user or password is wrong (WRONGPASS)".to_owned(),
-            None if error.is_connection_dropped() && self.tls.is_none() => {
+            None if error.is_connection_dropped() && !error.is_connection_refusal() && self.tls.is_none() => {
                 format!("{error} (if it speaks TLS on this port: rediss://)")
             }
             _ => error.to_string(),
@@ -222,6 +238,33 @@ pub(super) enum Attempt {
 
 fn is_master(role: &[Value]) -> bool {
     matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
+}
+
+pub(super) async fn open(
+    info: ConnectionInfo,
+    config: AsyncConnectionConfig,
+    tls: Option<&Tls>,
+    pushes: &UnboundedSender<Pushed>,
+    timeout: Duration,
+) -> Result<MultiplexedConnection, Attempt> {
+    let opening = async {
+        if let Some(tls) = tls {
+            return tls.open(&info, config, pushes.clone()).await;
+        }
+        let client = Client::open(info).map_err(Attempt::Failed)?;
+        client.get_multiplexed_async_connection_with_config(&config).await.map_err(Attempt::Failed)
+    };
+    tokio::time::timeout(timeout, opening).await.unwrap_or(Err(Attempt::TimedOut))
+}
+
+/// Does `work` as long as somebody listens to `pushes`, which is as long as the connection is in use.
+pub(super) async fn until_closed(pushes: &UnboundedSender<Pushed>, work: impl Future<Output = ()>) {
+    let (mut work, mut closed) = (pin!(work), pin!(pushes.closed()));
+    poll_fn(|cx| match closed.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => work.as_mut().poll(cx),
+    })
+    .await;
 }
 
 fn speaks_no_resp3(error: &RedisError) -> bool {

@@ -3,11 +3,8 @@
 //! With the crypto provider that this crate was built with, whatever else the process uses, and with the authorities
 //! as they were at the start.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo};
@@ -22,7 +19,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore, SignatureScheme};
 
-use super::node::Attempt;
+use super::node::{Attempt, until_closed};
 use super::wire::Pushed;
 
 /// What a manager's settings say about TLS, in PEM form. Never shown: one of them is a private key.
@@ -84,14 +81,7 @@ impl Tls {
             Ok((connection, driver)) => {
                 // As one that redis opens by itself: an answer that is still owed does not keep it open, and the
                 // inbox listened to.
-                tokio::spawn(async move {
-                    let (mut driver, mut dropped) = (pin!(driver), pin!(pushes.closed()));
-                    poll_fn(|cx| match dropped.as_mut().poll(cx) {
-                        Poll::Ready(()) => Poll::Ready(()),
-                        Poll::Pending => driver.as_mut().poll(cx),
-                    })
-                    .await;
-                });
+                tokio::spawn(async move { until_closed(&pushes, driver).await });
                 Ok(connection)
             }
             Err(error) if error.is_io_error() && asked_in_vain.load(Ordering::Relaxed) => {

@@ -23,6 +23,8 @@ pub(crate) enum Pushed {
     Changed(Option<Vec<Arc<str>>>),
     /// The connection has ended.
     Closed,
+    /// Another server is the primary now.
+    Superseded,
 }
 
 /// What comes out of a batch: one reply per request, or a connection that broke.
