@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::blocking::block_on;
-use crate::engine::{self, Engine, NodeSettings};
+use crate::engine::{self, Engine, Node, NodeSettings};
 use crate::error::LockError;
 use crate::manager::LockManager;
 use crate::token::{self, Token};
@@ -35,6 +35,7 @@ pub struct LockManagerBuilder {
     max_waiters: u32,
     foreign_clients: bool,
     allow_eviction: bool,
+    replicas: u32,
     tls: engine::TlsSettings,
 }
 
@@ -47,6 +48,7 @@ impl LockManagerBuilder {
             max_waiters: 100_000,
             foreign_clients: true,
             allow_eviction: false,
+            replicas: 0,
             tls: engine::TlsSettings::default(),
         }
     }
@@ -119,6 +121,25 @@ impl LockManagerBuilder {
     /// ```
     pub fn allow_eviction(mut self, allow_eviction: bool) -> Self {
         self.allow_eviction = allow_eviction;
+        self
+    }
+
+    /// How many replicas of the server must have a lock before the caller has it; 0 by default. If there are fewer
+    /// within the [`io_timeout`](Self::io_timeout), the lock is given back, and the caller gets
+    /// [`LockError::NotReplicated`].
+    ///
+    /// It makes it less likely that a failover gives a lock away twice, and not impossible: a replica that does not
+    /// have the lock may be promoted, unless all must have it. It costs a second connection and one more round trip,
+    /// with `WAIT`. Renewals are not confirmed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = redlock_runtime::LockManager::builder("redis://127.0.0.1/").replicas(1);
+    /// # let _ = builder;
+    /// ```
+    pub fn replicas(mut self, replicas: u32) -> Self {
+        self.replicas = replicas;
         self
     }
 
@@ -233,10 +254,17 @@ impl LockManagerBuilder {
             tls: self.tls,
         };
         let node = engine::parse(&self.url, &settings)?;
-        let engine = Engine::start(node, self.io_timeout).map_err(|error| LockError::Unavailable {
-            key: None,
-            reason: format!("the thread of the lock manager cannot be started: {error}").into(),
-        })?;
+        if let (Node::Memory(_), 1..) = (&node, self.replicas) {
+            return Err(LockError::InvalidUrl {
+                url: self.url.into(),
+                reason: "it has no replicas, and `replicas` asks for some".into(),
+            });
+        }
+        let engine =
+            Engine::start(node, self.io_timeout, self.replicas).map_err(|error| LockError::Unavailable {
+                key: None,
+                reason: format!("the thread of the lock manager cannot be started: {error}").into(),
+            })?;
         Ok(LockManager::new(engine, self.prefix, self.io_timeout, self.max_waiters))
     }
 }

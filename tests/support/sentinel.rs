@@ -17,6 +17,7 @@ impl SentinelGroup {
     /// Ready for a failover: everybody knows everybody.
     pub fn start() -> Self {
         let servers: Vec<_> = (0..3).map(|_| RedisServer::start()).collect();
+        let _: String = servers[0].run("CONFIG SET repl-diskless-sync-delay 0");
         for replica in &servers[1..] {
             let _: String = replica.run(&format!("REPLICAOF 127.0.0.1 {}", servers[0].port()));
         }

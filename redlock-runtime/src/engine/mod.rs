@@ -15,6 +15,7 @@ mod probe;
 mod protocol;
 mod queue;
 mod releasing;
+mod replicas;
 mod replies;
 #[cfg(test)]
 mod scenarios;
@@ -46,6 +47,7 @@ pub(crate) use protocol::{
     Abilities, Action, CLAIM, Disconnected, Found, Mode, Notice, Place, Reply, Request, ServerTime, What,
 };
 pub(crate) use releasing::Response;
+use replicas::{Confirmation, Confirmer};
 pub(crate) use tls::TlsSettings;
 pub(crate) use waiting::Ask;
 pub(crate) use wire::Pushed;
@@ -82,6 +84,12 @@ pub(crate) enum Command {
     Connected {
         caller: oneshot::Sender<Result<Abilities, Disconnected>>,
     },
+    /// What the replicas say of a lock that has been granted.
+    Confirmed {
+        id: Id,
+        token: Token,
+        confirmation: Confirmation,
+    },
     /// Look at locks, or take one away.
     Errand {
         id: Id,
@@ -102,16 +110,27 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the thread; it connects by itself.
-    pub(crate) fn start(node: Node, io_timeout: Duration) -> std::io::Result<Self> {
+    pub(crate) fn start(node: Node, io_timeout: Duration, replicas: u32) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (commands, inbox) = unbounded_channel();
+        // Weak: the engine ends with the last manager and guard.
+        let own_commands = commands.downgrade();
         std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
             runtime.block_on(async {
+                let mut table = Table::new(io_timeout);
+                if let (Node::Redis(node), 1..) = (&node, replicas) {
+                    let (unconfirmed, to_confirm) = unbounded_channel();
+                    table.replicas = Some((replicas, unconfirmed));
+                    // One batch may have to wait for the one before.
+                    let (node, limit) = (node.as_ref().clone(), io_timeout / 2);
+                    let confirmer = Confirmer { node, wanted: replicas, limit, commands: own_commands };
+                    tokio::spawn(confirmer.run(to_confirm));
+                }
                 let driver = Driver {
                     inbox,
                     room: Vec::new(),
                     open: true,
-                    table: Table::new(io_timeout),
+                    table,
                     link: Link::new(node, io_timeout),
                     connecting: Vec::new(),
                     shutting_down: Vec::new(),
@@ -224,6 +243,9 @@ impl Driver {
             Command::Abandon { id } => self.table.abandon(now, id),
             Command::Extend { id, extension } => self.table.extend(now, id, extension),
             Command::Release { id, response } => self.table.release(now, id, response),
+            Command::Confirmed { id, token, confirmation } => {
+                self.table.confirmed(now, id, &token, confirmation);
+            }
             Command::Errand { id, errand } => self.table.errand(id, errand),
             Command::Shutdown { until, caller } => {
                 self.table.close(now);

@@ -93,6 +93,22 @@ impl RedisNode {
         }
     }
 
+    /// Another connection to the primary, for what must not hold up the locks.
+    pub(super) async fn beside(
+        mut self,
+        timeout: Duration,
+        pushes: &UnboundedSender<Pushed>,
+    ) -> Result<MultiplexedConnection, Disconnected> {
+        if let Some(sentinels) = &self.sentinels {
+            let found = sentinels.find(timeout).await?;
+            self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host, found.port));
+        }
+        let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+        let info = self.info.clone().set_redis_settings(settings);
+        let opening = open(info, without_timeouts(), self.tls.as_ref(), pushes, timeout).await;
+        opening.map_err(|attempt| self.not_opened(attempt, timeout))
+    }
+
     /// Connects, and subscribes to the inbox on the same connection, so that both live and die together. What is
     /// pushed goes to `pushes`, the end of the connection too, even when nothing is in flight.
     async fn connect_there(
@@ -107,8 +123,7 @@ impl RedisNode {
             }
             Ok::<(), redis::aio::SendError>(())
         };
-        // Timeouts are the engine's: redis' own would need its timer for each request.
-        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let config = without_timeouts();
         let tls = self.tls.as_ref();
         let with_pushes = config.clone().set_push_sender(push);
         let resp3 = open(self.info.clone(), with_pushes, tls, pushes, timeout).await;
@@ -129,9 +144,15 @@ impl RedisNode {
                 }
                 Err(_) => Err(self.no_answer(timeout)),
             },
-            Err(Attempt::TimedOut) => Err(self.no_answer(timeout)),
-            Err(Attempt::Failed(error)) => Err(self.failed(&error)),
-            Err(Attempt::Refused(words)) => Err(self.cannot_connect(&words, true)),
+            Err(attempt) => Err(self.not_opened(attempt, timeout)),
+        }
+    }
+
+    fn not_opened(&self, attempt: Attempt, timeout: Duration) -> Disconnected {
+        match attempt {
+            Attempt::TimedOut => self.no_answer(timeout),
+            Attempt::Failed(error) => self.failed(&error),
+            Attempt::Refused(words) => self.cannot_connect(&words, true),
         }
     }
 
@@ -238,6 +259,11 @@ pub(super) enum Attempt {
 
 fn is_master(role: &[Value]) -> bool {
     matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
+}
+
+/// Timeouts are the engine's: redis' own would need its timer for each request.
+pub(super) fn without_timeouts() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
 }
 
 pub(super) async fn open(

@@ -7,6 +7,7 @@ use super::held::Held;
 use super::protocol::{Action, CLAIM, Mode, Notice, Refusal, Reply, Request, ServerTime, What};
 use super::queue::Turn;
 use super::releasing::{self, Releasing};
+use super::replicas::Unconfirmed;
 use super::table::{Attempt, Table};
 use super::waiting::{Ask, Step, Waiting};
 use crate::clock::Moment;
@@ -211,8 +212,16 @@ impl Table {
         self.queued.remove(&waiting.token);
         let name = Arc::clone(&waiting.ask.name);
         self.queues.got(&name, id);
-        let delivered = waiting.ask.grant(Arc::clone(&lease));
-        let held = held(&waiting.ask, waiting.token, lease);
+        let caller = waiting.ask.caller.take();
+        let mut held = held(&waiting.ask, waiting.token, lease);
+        let delivered = match (caller, &self.replicas) {
+            (Some(caller), Some((_, unconfirmed))) if !caller.is_closed() => {
+                held.deliver_to = Some(caller);
+                unconfirmed.send(Unconfirmed { id, request: held.request(Action::Renew) }).is_ok()
+            }
+            (Some(caller), None) => caller.send(Ok(Arc::clone(&held.lease))).is_ok(),
+            _ => false,
+        };
         if self.abilities.hands_off {
             // The next of this process has a place of its own; from now on it makes sure of it.
             self.take_turn(now, self.queues.first(&name).map(Turn::Later));

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError};
+use redis::{ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::node::{Attempt, open, until_closed};
+use super::node::{Attempt, open, until_closed, without_timeouts};
 use super::protocol::Disconnected;
 use super::tls::Tls;
 use super::waiting::jittered;
@@ -132,8 +132,8 @@ impl Sentinels {
     async fn ask(&self, info: &ConnectionInfo, timeout: Duration) -> Result<Found, Silence> {
         let asking = async {
             let (pushes, open_while) = unbounded_channel();
-            let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-            let connection = open(info.clone(), config, self.tls.as_ref(), &pushes, timeout).await?;
+            let connection =
+                open(info.clone(), without_timeouts(), self.tls.as_ref(), &pushes, timeout).await?;
             let mut by = Sentinel { address: info.addr().to_string(), connection, _open: open_while };
             match by.primary(&self.name).await.map_err(Attempt::Failed)? {
                 Some((host, port)) => Ok(Found { host, port, by }),
