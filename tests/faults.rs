@@ -220,17 +220,33 @@ fn a_waiter_behind_a_foreign_lock_sees_that_redis_went_silent() {
 }
 
 #[test]
-fn a_server_that_refuses_for_a_while_is_asked_again() {
+fn a_primary_that_becomes_a_replica_is_left_until_it_is_one_no_longer() {
     let primary = RedisServer::start();
     let server = RedisServer::start();
     let locks = connect(&server);
+    let guard = locks.lock("held").ttl(60 * SECOND).acquire_blocking().unwrap();
+    let connections = |server: &RedisServer| -> u64 {
+        let stats: String = server.run("INFO stats");
+        stats
+            .lines()
+            .find_map(|line| line.strip_prefix("total_connections_received:"))
+            .unwrap()
+            .parse()
+            .unwrap()
+    };
+    let before = connections(&server);
     let _: String = server.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
     let outcome = locks.lock("k").wait(SECOND / 2).acquire_blocking();
     assert_unavailable(&outcome);
-    assert!(outcome.unwrap_err().to_string().contains("READONLY"));
+    assert!(outcome.unwrap_err().to_string().contains("replica"));
+    assert!(connections(&server) > before + 2, "connected again");
+    let start = Instant::now();
+    assert_unavailable(&locks.lock("k").acquire_blocking());
+    assert!(start.elapsed() < SECOND, "one try does not wait");
     let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));
     let _: String = server.run("REPLICAOF NO ONE");
     waiter.join().unwrap().unwrap();
+    drop(guard);
 }
 
 #[test]
@@ -257,7 +273,8 @@ fn a_wrong_password_and_a_bad_address_say_so() {
         ("ftp://127.0.0.1/", "memory://"),
         ("redis://:secret@127.0.0.1:port/", "redis://host"),
         ("redis+cluster://a,b", "Cluster"),
-        ("rediss://127.0.0.1/", "TLS"),
+        #[cfg(not(feature = "tls"))]
+        ("rediss://:secret@127.0.0.1/", "feature `tls`"),
         ("redis://:secret@127.0.0.1/,redis://:secret@127.0.0.1/", "twice"),
     ];
     for (url, why) in addresses {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::blocking::block_on;
-use crate::engine::{self, Engine, NodeSettings, QuorumSettings};
+use crate::engine::{self, Engine, EngineSettings, Node, NodeSettings};
 use crate::error::LockError;
 use crate::manager::LockManager;
 use crate::token::{self, Token};
@@ -37,6 +37,8 @@ pub struct LockManagerBuilder {
     allow_eviction: bool,
     node_timeout: Duration,
     longest_ttl: Duration,
+    replicas: u32,
+    tls: engine::TlsSettings,
 }
 
 impl LockManagerBuilder {
@@ -50,6 +52,8 @@ impl LockManagerBuilder {
             allow_eviction: false,
             node_timeout: Duration::from_millis(200),
             longest_ttl: Duration::ZERO,
+            replicas: 0,
+            tls: engine::TlsSettings::default(),
         }
     }
 
@@ -78,7 +82,7 @@ impl LockManagerBuilder {
     }
 
     /// With several servers, how long an answer is waited for that the others do not make superfluous; 200 ms by
-    /// default, and never more than a twentieth of the ttl, but 10 ms. More than a round trip to the farthest of them.
+    /// default, and never more than a quarter of the ttl. More than a round trip to the farthest of them.
     ///
     /// # Examples
     ///
@@ -179,6 +183,64 @@ impl LockManagerBuilder {
         self
     }
 
+    /// How many replicas of the server must have a lock before the caller has it; 0 by default. If there are fewer
+    /// within the [`io_timeout`](Self::io_timeout), the lock is given back, and the caller gets
+    /// [`LockError::NotReplicated`].
+    ///
+    /// It makes it less likely that a failover gives a lock away twice, and not impossible: a replica that does not
+    /// have the lock may be promoted, unless all must have it. It costs a second connection and one more round trip,
+    /// with `WAIT`. Renewals are not confirmed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = redlock_runtime::LockManager::builder("redis://127.0.0.1/").replicas(1);
+    /// # let _ = builder;
+    /// ```
+    pub fn replicas(mut self, replicas: u32) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// The certificate authorities that may vouch for a `rediss://` server, in PEM form, instead of those that the
+    /// system trusts. Needs the feature `tls`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = redlock_runtime::LockManager::builder("rediss://redis.internal/")
+    ///     .tls_ca(std::fs::read("ca.pem")?);
+    /// # let _ = builder;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn tls_ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.tls.ca = Some(pem.into());
+        self
+    }
+
+    /// Our own certificate (with those between it and its authority, if there are any) and its private key, both in
+    /// PEM form, for a `rediss://` server that wants one (`tls-auth-clients yes`). Neither is ever shown. Needs the
+    /// feature `tls`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = redlock_runtime::LockManager::builder("rediss://redis.internal/")
+    ///     .tls_client(std::fs::read("shop.pem")?, std::fs::read("shop.key")?);
+    /// # let _ = builder;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn tls_client(mut self, certificate_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {
+        self.tls.client = Some((certificate_pem.into(), key_pem.into()));
+        self
+    }
+
     /// Connects, and waits until that has succeeded or failed.
     ///
     /// # Errors
@@ -248,14 +310,23 @@ impl LockManagerBuilder {
             instance: instance.value().to_owned(),
             foreign_clients: self.foreign_clients,
             allow_eviction: self.allow_eviction,
+            one_of_several: false,
+            tls: self.tls,
         };
         let nodes = engine::parse(&self.url, &settings)?;
-        let quorum = QuorumSettings {
+        if self.replicas > 0 && !matches!(nodes.as_slice(), [Node::Redis(_)]) {
+            return Err(LockError::InvalidUrl {
+                url: engine::without_credentials(&self.url).into(),
+                reason: "`replicas` is for one Redis server and its replicas".into(),
+            });
+        }
+        let engine_settings = EngineSettings {
+            io_timeout: self.io_timeout,
+            replicas: self.replicas,
             node_timeout: self.node_timeout.min(self.io_timeout),
             longest_ttl: self.longest_ttl,
-            io_timeout: self.io_timeout,
         };
-        let engine = Engine::start(nodes, quorum).map_err(|error| LockError::Unavailable {
+        let engine = Engine::start(nodes, engine_settings).map_err(|error| LockError::Unavailable {
             key: None,
             reason: format!("the thread of the lock manager cannot be started: {error}").into(),
         })?;

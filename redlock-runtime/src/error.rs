@@ -70,6 +70,17 @@ pub enum LockError {
         /// The key, without the prefix.
         key: Arc<str>,
     },
+    /// The lock was taken and given back at once, because too few replicas had it in time: see
+    /// [`replicas`](crate::LockManagerBuilder::replicas).
+    #[non_exhaustive]
+    NotReplicated {
+        /// The key, without the prefix.
+        key: Arc<str>,
+        /// How many replicas were to have it.
+        wanted: u32,
+        /// How many had it.
+        reached: u32,
+    },
     /// Redis could not be reached, or refused. This is never used for a lock that somebody else holds.
     #[non_exhaustive]
     Unavailable {
@@ -151,6 +162,10 @@ impl fmt::Display for LockError {
                 f,
                 "the lock on `{key}` was lost while it was held: its lease could not be renewed in time, \
                  `max_hold` had passed, or the key was deleted or overwritten"
+            ),
+            Self::NotReplicated { key, wanted, reached } => write!(
+                f,
+                "`{key}` was locked and given back: {reached} of {wanted} replicas confirmed it in time"
             ),
             Self::Unavailable { key: Some(key), reason } | Self::InvalidRequest { key, reason } => {
                 write!(f, "cannot lock `{key}`: {reason}")

@@ -24,6 +24,8 @@ use crate::request::LockRequest;
 /// | URL | |
 /// | --- | --- |
 /// | `redis://[user:password@]host[:port][/db]` | a Redis server, 6 or newer recommended |
+/// | `rediss://[user:password@]host[:port][/db]` | the same, encrypted; needs the feature `tls` |
+/// | `redis+sentinel://[user:password@]host[:port],…/name[/db]` | the primary that Sentinel calls so |
 /// | `redis+unix:///path/to/redis.sock` | the same through a unix socket |
 /// | `memory://[name]` | inside this process, for tests and first steps: same protocol, no server |
 ///

@@ -11,8 +11,8 @@ pub(crate) fn connected(abilities: Abilities) {
     {
         if !abilities.hands_off {
             tracing::warn!(
-                "this Redis cannot hand locks over (no RESP3, or SUBSCRIBE, PUBLISH or PUBSUB is forbidden): there is \
-                 no order among processes, and {}",
+                "this Redis cannot hand locks over (no RESP3, or SUBSCRIBE, PUBLISH, PUBSUB or a command of sorted \
+                 sets is forbidden): there is no order among processes, and {}",
                 if abilities.watches {
                     "a release wakes one waiter of each"
                 } else {

@@ -266,8 +266,9 @@ impl LockRequest {
     ///
     /// [`LockError::Busy`] at once when `wait` is zero and somebody else has the lock, [`LockError::TimedOut`]
     /// after `wait`; [`LockError::Unavailable`] when Redis could not be reached within `wait` (at once for a `wait`
-    /// of zero) or refused; [`LockError::InvalidKey`], [`LockError::InvalidRequest`] and
-    /// [`LockError::NotConfigured`] before anything is sent.
+    /// of zero) or refused; [`LockError::NotReplicated`] when too few [`replicas`](crate::LockManagerBuilder::replicas)
+    /// have it; [`LockError::InvalidKey`], [`LockError::InvalidRequest`] and [`LockError::NotConfigured`] before anything
+    /// is sent.
     ///
     /// # Cancel safety
     ///

@@ -21,11 +21,17 @@ use std::time::{Duration, Instant};
 mod proxy;
 pub mod quorum;
 mod rewriter;
+mod sentinel;
+#[cfg(feature = "tls")]
+mod tls;
 #[cfg(unix)]
 mod worker;
 
 pub use proxy::Proxy;
 pub use rewriter::Rewriter;
+pub use sentinel::{MASTER, SentinelGroup, sentinel};
+#[cfg(feature = "tls")]
+pub use tls::{Authority, TlsServer, trusting};
 #[cfg(unix)]
 pub use worker::{Job, Line, Worker, between, listen, now, say};
 
@@ -34,10 +40,16 @@ pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// Waits until `condition` holds; fails the test with `what` when it does not within [`LIMIT`].
 #[track_caller]
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    within(LIMIT, what, condition);
+}
+
+/// The same with another limit.
+#[track_caller]
+pub fn within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
+        assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -46,6 +58,11 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 pub fn unique(stem: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("{stem}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A port that nobody listened on a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// One server.
@@ -92,7 +109,7 @@ impl RedisServer {
         for _ in 0..50 {
             let directory = temporary(durable).join(unique("redlocked-test"));
             fs::create_dir_all(&directory).unwrap();
-            let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+            let port = free_port();
             let process = spawn(port, password, durable, &directory);
             let mut server = Self { process, port, password, durable, directory };
             if server.is_up() {

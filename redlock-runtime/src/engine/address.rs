@@ -5,6 +5,8 @@ use redis::IntoConnectionInfo;
 use super::link::Node;
 use super::node::{NodeSettings, RedisNode};
 use super::quorum::MOST_NODES;
+use super::sentinel::Sentinels;
+use super::tls::Tls;
 use crate::error::LockError;
 use crate::memory::MemoryNode;
 
@@ -22,7 +24,8 @@ pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Vec<Node>, Lo
             return refused(url, "it stands there twice; a server has one vote".to_owned());
         }
     }
-    urls.iter().map(|url| node(url, settings)).collect()
+    let settings = NodeSettings { one_of_several: urls.len() > 1, ..settings.clone() };
+    urls.iter().map(|url| node(url, &settings)).collect()
 }
 
 /// A part that has no scheme of its own belongs to the address before it, which lists hosts.
@@ -49,27 +52,67 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, LockError> {
     if let Some(reason) = not_supported(url) {
         return Err(refused(reason));
     }
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err(refused(UNKNOWN));
+    };
+    let tls = tls(scheme, rest, settings).map_err(|reason| refused(&reason))?;
+    let (sentinels, url) = match scheme {
+        "redis+sentinel" | "rediss+sentinel" => {
+            let (sentinels, url) = Sentinels::read(rest, tls.clone()).map_err(refused)?;
+            (Some(sentinels), url)
+        }
+        _ if tls.is_some() => (None, format!("redis://{rest}")),
+        _ => (None, url.to_owned()),
+    };
     let info = url.into_connection_info().map_err(|_| refused("it is not like redis://host:6379/"))?;
-    Ok(Node::Redis(Box::new(RedisNode::new(info, settings))))
+    let mut node = RedisNode::new(info, settings);
+    if let Some(tls) = tls {
+        node = node.encrypted(tls);
+    }
+    if let Some(sentinels) = sentinels {
+        node = node.behind(sentinels);
+    }
+    Ok(Node::Redis(Box::new(node)))
 }
+
+/// How connections are encrypted, if they are.
+fn tls(scheme: &str, rest: &str, settings: &NodeSettings) -> Result<Option<Tls>, String> {
+    match scheme {
+        "rediss" | "valkeys" | "rediss+sentinel" if rest.contains('#') => {
+            Err("certificates are always checked: `tls_ca` names an authority of your own".to_owned())
+        }
+        "rediss" | "valkeys" | "rediss+sentinel" => Tls::new(&settings.tls).map(Some),
+        _ if settings.tls.is_set() => {
+            Err("`tls_ca` and `tls_client` are for rediss://: this address is not encrypted".to_owned())
+        }
+        _ => Ok(None),
+    }
+}
+
+const UNKNOWN: &str =
+    "it starts with none of redis://, rediss://, redis+unix://, redis+sentinel:// and memory://";
 
 /// What is wrong with an address that other tools may understand.
 fn not_supported(url: &str) -> Option<&'static str> {
     match url.split_once("://").unwrap_or_default().0 {
-        "redis" | "redis+unix" | "unix" | "valkey" | "valkey+unix" => None,
-        "rediss" | "valkeys" => Some("TLS is not supported yet"),
-        "redis+sentinel" | "redis+cluster" => Some("Sentinel and Cluster are not supported yet"),
-        _ => Some("it starts with none of redis://, redis+unix:// and memory://"),
+        "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "unix" | "valkey+unix"
+        | "redis+sentinel" | "rediss+sentinel" => None,
+        "redis+cluster" => Some("Cluster is not supported yet"),
+        _ => Some(UNKNOWN),
     }
 }
 
-/// `redis://user:secret@host/` without the part that must not be shown.
-fn without_credentials(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
-        (None, Some((_, rest))) => rest.to_owned(),
-        (_, None) => url.to_owned(),
-    }
+/// `redis://user:secret@host/?sentinel_password=secret` without the parts that must not be shown.
+pub(crate) fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let shown = match rest.split_once('?') {
+        // Which of the two the secret begins in, nobody can tell.
+        Some((_, query)) if query.contains('@') => "…",
+        Some((place, _)) => place,
+        None => rest,
+    };
+    let shown = shown.rsplit_once('@').map_or(shown, |(_, place)| place);
+    if scheme.is_empty() { shown.to_owned() } else { format!("{scheme}://{shown}") }
 }
 
 #[cfg(test)]
@@ -80,13 +123,26 @@ mod tests {
     fn a_password_is_never_shown() {
         assert_eq!(without_credentials("redis://u:p@ss@host:1/0"), "redis://host:1/0");
         assert_eq!(without_credentials("nonsense"), "nonsense");
+        assert_eq!(
+            without_credentials("redis+sentinel://u:p@h,i/n?sentinel_password=p"),
+            "redis+sentinel://h,i/n"
+        );
+        assert_eq!(without_credentials("redis+sentinel://h/n?sentinel_password=p@q"), "redis+sentinel://…");
+        assert_eq!(without_credentials("redis://u:p?q@h/"), "redis://…");
         let settings = NodeSettings {
             prefix: String::new(),
             instance: String::new(),
             foreign_clients: true,
             allow_eviction: false,
+            one_of_several: false,
+            tls: crate::engine::TlsSettings::default(),
         };
-        for urls in ["redis://u:secret@[bad", "redis://u:secret@a,redis://u:secret@a", "ftp://u:secret@h,b"] {
+        for urls in [
+            "redis://u:secret@[bad",
+            "redis://u:secret@a,redis://u:secret@a",
+            "ftp://u:secret@h,b",
+            "redis+sentinel://u:secret@h/n?x=secret",
+        ] {
             let error = parse(urls, &settings).map(|_| ()).map_err(|error| error.to_string());
             assert!(matches!(&error, Err(text) if !text.contains("secret")), "{error:?}");
         }

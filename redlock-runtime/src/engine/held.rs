@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::protocol::{Action, CLAIM, Request};
 use super::releasing::{Releasing, Response};
-use super::waiting::Ask;
+use super::waiting::{Ask, Caller};
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::lease::{Lease, safe_until};
@@ -35,7 +35,7 @@ impl Extension {
 pub(super) struct Held {
     pub(super) name: Arc<str>,
     pub(super) lease: Arc<Lease>,
-    token: Token,
+    pub(super) token: Token,
     ttl: Duration,
     /// Without it, only a claim and an [`Extension`] renew.
     renew: bool,
@@ -49,6 +49,8 @@ pub(super) struct Held {
     /// When to begin to watch: most bodies are done before.
     first_look: Option<Moment>,
     extensions: Vec<Extension>,
+    /// Who gets it, once its replicas have it.
+    pub(super) deliver_to: Option<Caller>,
 }
 
 impl Held {
@@ -75,6 +77,7 @@ impl Held {
             keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
             first_look: Some(since.after(FIRST_LOOK)),
             extensions: Vec::new(),
+            deliver_to: None,
         }
     }
 
@@ -89,6 +92,11 @@ impl Held {
 
     pub(super) fn has(&self, token: &Token) -> bool {
         self.token == *token
+    }
+
+    /// It was never delivered: an early release has nothing to keep.
+    pub(super) fn never_entered(&mut self) {
+        self.keep_until = None;
     }
 
     pub(super) fn wants_renewal(&self) -> bool {
@@ -123,6 +131,13 @@ impl Held {
         }
         self.next_renewal = self.wants_renewal().then(|| sent.after(self.ttl / 3));
         true
+    }
+
+    /// It stays like that until somebody acts: who waits for another ttl hears of it.
+    pub(super) fn refused(&mut self, reason: &Arc<str>) {
+        for Extension { key, caller, .. } in self.extensions.drain(..) {
+            let _ = caller.send(Err(LockError::unavailable(&key, Arc::clone(reason))));
+        }
     }
 
     /// The server would not do it now: again soon.
@@ -160,6 +175,9 @@ impl Drop for Held {
     /// However it goes, even with the engine itself: a lease that nobody renews is not left looking alive.
     fn drop(&mut self) {
         self.lease.end();
+        if let Some(caller) = self.deliver_to.take() {
+            let _ = caller.send(Err(LockError::Lost { key: Arc::clone(self.lease.key()) }));
+        }
         for extension in self.extensions.drain(..) {
             extension.fail_lost();
         }

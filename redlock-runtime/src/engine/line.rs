@@ -2,10 +2,10 @@
 
 use std::task::{Context, Poll};
 
-use super::Id;
 use super::link::{Link, News, Node};
 use super::protocol::Request;
-use super::quorum::{Quorum, QuorumSettings};
+use super::quorum::Quorum;
+use super::{EngineSettings, Id};
 use crate::clock::Moment;
 
 pub(super) enum Line {
@@ -15,7 +15,7 @@ pub(super) enum Line {
 
 impl Line {
     /// To one node, or to several.
-    pub(super) fn new(nodes: Vec<Node>, settings: QuorumSettings) -> Self {
+    pub(super) fn new(nodes: Vec<Node>, settings: EngineSettings) -> Self {
         let mut links: Vec<Link> =
             nodes.into_iter().map(|node| Link::new(node, settings.io_timeout)).collect();
         match links.pop() {

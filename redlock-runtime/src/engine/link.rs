@@ -190,6 +190,11 @@ fn poll_up(
                 let Some(batch) = under_way.pop_front() else {
                     return Poll::Pending;
                 };
+                // As if unanswered: what the batch asks for is asked again where the primary is now.
+                if replies.iter().any(is_of_a_replica) {
+                    under_way.push_front(batch);
+                    return Poll::Ready(Err("Redis has become a replica (READONLY)".into()));
+                }
                 if let Kind::Redis(connection) = &mut connection.kind {
                     forget_unloaded(connection, &batch.requests, &replies);
                 }
@@ -210,9 +215,16 @@ fn poll_up(
         Some(Pushed::Changed(names)) => Poll::Ready(Ok(News::Changed(names))),
         Some(Pushed::Notice(notice)) => Poll::Ready(Ok(News::Notice(notice))),
         Some(Pushed::Closed) => Poll::Ready(Err("Redis closed the connection".into())),
+        Some(Pushed::Superseded) => {
+            Poll::Ready(Err("another server is the primary now, says Sentinel".into()))
+        }
         // A server without RESP3 pushes nothing, not even its end.
         None => Poll::Pending,
     }
+}
+
+fn is_of_a_replica(reply: &Reply) -> bool {
+    matches!(reply, Reply::Refused(refusal) if refusal.is_of_a_replica())
 }
 
 fn forget_unloaded(connection: &mut RedisConnection, requests: &[(Id, Request)], replies: &[Reply]) {

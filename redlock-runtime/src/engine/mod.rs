@@ -6,20 +6,26 @@
 //! were sent, and requests leave on one connection in that order.
 
 mod address;
+mod denied;
 mod errands;
 mod held;
 mod line;
 mod link;
 mod node;
+mod probe;
 mod protocol;
 mod queue;
 mod quorum;
 mod releasing;
+mod replicas;
 mod replies;
 #[cfg(test)]
 mod scenarios;
+mod sentinel;
 mod table;
 mod timers;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
 mod verdict;
 mod waiting;
 mod wire;
@@ -34,7 +40,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
-pub(crate) use address::parse;
+pub(crate) use address::{parse, without_credentials};
 pub(crate) use errands::{Errand, Question};
 pub(crate) use held::Extension;
 pub(crate) use link::Node;
@@ -43,8 +49,9 @@ pub(crate) use protocol::{
     Abilities, Action, CLAIM, Disconnected, Found, Mode, Notice, Place, Reply, Request, ServerTime, Standing,
     What,
 };
-pub(crate) use quorum::QuorumSettings;
 pub(crate) use releasing::Response;
+use replicas::{Confirmation, Confirmer};
+pub(crate) use tls::TlsSettings;
 pub(crate) use waiting::Ask;
 pub(crate) use wire::Pushed;
 
@@ -54,6 +61,19 @@ use crate::token::Token;
 use line::Line;
 use link::News;
 use table::Table;
+
+/// How an engine does its work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EngineSettings {
+    /// How long a node may take to answer.
+    pub(crate) io_timeout: Duration,
+    /// How many replicas have to have a lock before its caller has it.
+    pub(crate) replicas: u32,
+    /// In a quorum, the longest that a node's answer is waited for.
+    pub(crate) node_timeout: Duration,
+    /// In a quorum, the longest ttl that anybody uses with its nodes, as far as it is known.
+    pub(crate) longest_ttl: Duration,
+}
 
 /// Names one attempt within its engine.
 pub(crate) type Id = u64;
@@ -81,6 +101,12 @@ pub(crate) enum Command {
     Connected {
         caller: oneshot::Sender<Result<Abilities, Disconnected>>,
     },
+    /// What the replicas say of a lock that has been granted.
+    Confirmed {
+        id: Id,
+        token: Token,
+        confirmation: Confirmation,
+    },
     /// Look at locks, or take one away.
     Errand {
         id: Id,
@@ -101,16 +127,28 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the thread; it connects by itself.
-    pub(crate) fn start(nodes: Vec<Node>, settings: QuorumSettings) -> std::io::Result<Self> {
+    pub(crate) fn start(nodes: Vec<Node>, settings: EngineSettings) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (commands, inbox) = unbounded_channel();
+        // Weak: the engine ends with the last manager and guard.
+        let own_commands = commands.downgrade();
         std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
             runtime.block_on(async {
+                let EngineSettings { io_timeout, replicas, .. } = settings;
+                let mut table = Table::new(io_timeout);
+                if let ([Node::Redis(node)], 1..) = (nodes.as_slice(), replicas) {
+                    let (unconfirmed, to_confirm) = unbounded_channel();
+                    table.replicas = Some((replicas, unconfirmed));
+                    // One batch may have to wait for the one before.
+                    let (node, limit) = (node.as_ref().clone(), io_timeout / 2);
+                    let confirmer = Confirmer { node, wanted: replicas, limit, commands: own_commands };
+                    tokio::spawn(confirmer.run(to_confirm));
+                }
                 let driver = Driver {
                     inbox,
                     room: Vec::new(),
                     open: true,
-                    table: Table::new(settings.io_timeout),
+                    table,
                     line: Line::new(nodes, settings),
                     connecting: Vec::new(),
                     shutting_down: Vec::new(),
@@ -223,6 +261,9 @@ impl Driver {
             Command::Abandon { id } => self.table.abandon(now, id),
             Command::Extend { id, extension } => self.table.extend(now, id, extension),
             Command::Release { id, response } => self.table.release(now, id, response),
+            Command::Confirmed { id, token, confirmation } => {
+                self.table.confirmed(now, id, &token, confirmation);
+            }
             Command::Errand { id, errand } => self.table.errand(id, errand),
             Command::Shutdown { until, caller } => {
                 self.table.close(now);

@@ -1,20 +1,27 @@
 //! One Redis node: where it is, how to get there, and what it can do.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, RedisError, Value,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo,
+    RedisError, Value,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::probe::{Allowed, forbids, try_commands};
 use super::protocol::{Abilities, Disconnected, Standing};
-use super::wire::{CLOCK, Pushed, RAISE, RedisConnection, is_passing, read_push};
+use super::sentinel::Sentinels;
+use super::tls::{Tls, TlsSettings};
+use super::wire::{CLOCK, Pushed, QUEUE, RAISE, RedisConnection, is_passing, read_push};
 
 /// What a manager's settings say about a node.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct NodeSettings {
     /// What all names on the server start with.
     pub(crate) prefix: String,
@@ -24,6 +31,9 @@ pub(crate) struct NodeSettings {
     pub(crate) foreign_clients: bool,
     /// A server that may evict locks is accepted.
     pub(crate) allow_eviction: bool,
+    /// The node has a vote among others.
+    pub(crate) one_of_several: bool,
+    pub(crate) tls: TlsSettings,
 }
 
 /// Where a node is, how to get there, and what our side keys and channels are called there.
@@ -34,11 +44,15 @@ pub(crate) struct RedisNode {
     inbox: Arc<str>,
     foreign_clients: bool,
     allow_eviction: bool,
+    one_of_several: bool,
+    tls: Option<Tls>,
+    /// They say what the address is; without them, it is in `info`.
+    sentinels: Option<Sentinels>,
 }
 
 impl RedisNode {
     pub(crate) fn new(info: ConnectionInfo, settings: &NodeSettings) -> Self {
-        let NodeSettings { prefix, instance, foreign_clients, allow_eviction } = settings;
+        let NodeSettings { prefix, instance, foreign_clients, allow_eviction, .. } = settings;
         // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
         let tcp = TcpSettings::default().set_nodelay(true);
         let redis = info
@@ -49,30 +63,88 @@ impl RedisNode {
         let info = info.set_tcp_settings(tcp).set_redis_settings(redis);
         let (clock, inbox) = (format!("{prefix}{CLOCK}").into(), format!("{prefix}%inbox:{instance}").into());
         let (foreign_clients, allow_eviction) = (*foreign_clients, *allow_eviction);
-        Self { info, clock, inbox, foreign_clients, allow_eviction }
+        let one_of_several = settings.one_of_several;
+        Self {
+            info,
+            clock,
+            inbox,
+            foreign_clients,
+            allow_eviction,
+            one_of_several,
+            tls: None,
+            sentinels: None,
+        }
+    }
+
+    /// The same, through encrypted connections.
+    pub(super) fn encrypted(self, tls: Tls) -> Self {
+        Self { tls: Some(tls), ..self }
+    }
+
+    /// The same, wherever these say that it is.
+    pub(super) fn behind(self, sentinels: Sentinels) -> Self {
+        Self { sentinels: Some(sentinels), ..self }
+    }
+
+    /// Connects to the primary, wherever it is.
+    pub(super) async fn connect(
+        mut self,
+        timeout: Duration,
+        pushes: UnboundedSender<Pushed>,
+    ) -> Result<RedisConnection, Disconnected> {
+        let Some(sentinels) = self.sentinels.take() else {
+            return self.connect_there(timeout, &pushes).await;
+        };
+        let found = sentinels.find(timeout).await?;
+        self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host.clone(), found.port));
+        match self.connect_there(timeout, &pushes).await {
+            Ok(connection) => {
+                tokio::spawn(sentinels.watch(found, pushes, timeout));
+                Ok(connection)
+            }
+            Err(trouble) => Err(sentinels.no_use(&found, trouble)),
+        }
+    }
+
+    /// Another connection to the primary, for what must not hold up the locks.
+    pub(super) async fn beside(
+        mut self,
+        timeout: Duration,
+        pushes: &UnboundedSender<Pushed>,
+    ) -> Result<MultiplexedConnection, Disconnected> {
+        if let Some(sentinels) = &self.sentinels {
+            let found = sentinels.find(timeout).await?;
+            self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host, found.port));
+        }
+        let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+        let info = self.info.clone().set_redis_settings(settings);
+        let opening = open(info, without_timeouts(), self.tls.as_ref(), pushes, timeout).await;
+        opening.map_err(|attempt| self.not_opened(attempt, timeout))
     }
 
     /// Connects, and subscribes to the inbox on the same connection, so that both live and die together. What is
     /// pushed goes to `pushes`, the end of the connection too, even when nothing is in flight.
-    pub(super) async fn connect(
+    async fn connect_there(
         self,
         timeout: Duration,
-        pushes: UnboundedSender<Pushed>,
+        pushes: &UnboundedSender<Pushed>,
     ) -> Result<RedisConnection, Disconnected> {
+        let inbox = pushes.clone();
         let push = move |push: PushInfo| {
             if let Some(pushed) = read_push(&push) {
-                let _ = pushes.send(pushed);
+                let _ = inbox.send(pushed);
             }
             Ok::<(), redis::aio::SendError>(())
         };
-        // Timeouts are the engine's: redis' own would need its timer for each request.
-        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let resp3 = open(self.info.clone(), config.clone().set_push_sender(push), timeout).await;
+        let config = without_timeouts();
+        let tls = self.tls.as_ref();
+        let with_pushes = config.clone().set_push_sender(push);
+        let resp3 = open(self.info.clone(), with_pushes, tls, pushes, timeout).await;
         let connection = match resp3 {
             Err(Attempt::TimedOut) => return Err(self.no_answer(timeout)),
             Err(Attempt::Failed(error)) if speaks_no_resp3(&error) => {
                 let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-                open(self.info.clone().set_redis_settings(settings), config, timeout).await
+                open(self.info.clone().set_redis_settings(settings), config, tls, pushes, timeout).await
             }
             other => other,
         };
@@ -84,8 +156,15 @@ impl RedisNode {
                 }
                 Err(_) => Err(self.no_answer(timeout)),
             },
-            Err(Attempt::TimedOut) => Err(self.no_answer(timeout)),
-            Err(Attempt::Failed(error)) => Err(self.failed(&error)),
+            Err(attempt) => Err(self.not_opened(attempt, timeout)),
+        }
+    }
+
+    fn not_opened(&self, attempt: Attempt, timeout: Duration) -> Disconnected {
+        match attempt {
+            Attempt::TimedOut => self.no_answer(timeout),
+            Attempt::Failed(error) => self.failed(&error),
+            Attempt::Refused(words) => self.cannot_connect(&words, true),
         }
     }
 
@@ -96,7 +175,9 @@ impl RedisNode {
     ) -> Result<(Abilities, Standing), Disconnected> {
         let abilities = self.probe(connection).await?;
         let clock = raise(connection, &self.clock).await.unwrap_or(0);
-        let (up_for, durable) = memory_of(connection).await;
+        // It matters only where a restart is not the end of the lock anyway.
+        let (up_for, durable) =
+            if self.one_of_several { memory_of(connection).await } else { (Duration::ZERO, false) };
         Ok((abilities, Standing { clock, up_for, durable }))
     }
 
@@ -104,33 +185,63 @@ impl RedisNode {
     /// a replica, which is no place for a lock, and a server that may throw locks away.
     async fn probe(&self, connection: &mut MultiplexedConnection) -> Result<Abilities, Disconnected> {
         let watches = tells_of_changes(connection).await;
-        if let Ok(Value::Array(role)) = redis::cmd("ROLE").query_async(connection).await
-            && !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
-        {
-            let reason =
-                format!("Redis at {} is a replica; locks are taken on its primary", self.info.addr());
-            return Err(Disconnected { reason: reason.into(), turned_away: false });
+        match redis::cmd("ROLE").query_async(connection).await {
+            Ok(Value::Array(role)) if !is_master(&role) => {
+                let reason =
+                    format!("Redis at {} is a replica; locks are taken on its primary", self.info.addr());
+                return Err(Disconnected { reason: reason.into(), turned_away: false });
+            }
+            Err(error) if forbids(&error) => return Err(self.must_allow("ROLE", "")),
+            _ => {}
         }
-        if let Ok(memory) = redis::cmd("INFO").arg("memory").query_async::<String>(connection).await
-            && !self.allow_eviction
-            && let Some(policy) = evicts(&memory)
-        {
-            let reason = format!(
-                "Redis at {} may throw locks away when it is full (maxmemory-policy {policy}): set it to noeviction, \
-                 or accept that with `allow_eviction(true)`",
-                self.info.addr()
-            );
-            return Err(Disconnected { reason: reason.into(), turned_away: true });
+        if !self.allow_eviction {
+            match redis::cmd("INFO").arg("memory").query_async::<String>(connection).await {
+                Ok(memory) => {
+                    if let Some(policy) = evicts(&memory) {
+                        let reason = format!(
+                            "Redis at {} may throw locks away when it is full (maxmemory-policy {policy}): set it to \
+                             noeviction, or accept that with `allow_eviction(true)`",
+                            self.info.addr()
+                        );
+                        return Err(Disconnected { reason: reason.into(), turned_away: true });
+                    }
+                }
+                Err(error) if forbids(&error) => {
+                    return Err(self.must_allow("INFO", ", or accept any with `allow_eviction(true)`"));
+                }
+                Err(_) => {}
+            }
         }
-        let hands_off = listens(connection, &self.inbox).await;
-        Ok(Abilities { hands_off, watches, votes: false })
+        let listens = connection.subscribe(&*self.inbox).await.is_ok();
+        let unused = format!("{}{QUEUE}", self.clock);
+        match try_commands(connection, &unused, &self.inbox).await {
+            Allowed::Enough { hands_off } => {
+                Ok(Abilities { hands_off: hands_off && listens, watches, votes: false })
+            }
+            Allowed::TooLittle(missing) => {
+                let reason =
+                    format!("Redis at {} forbids what every lock needs: {missing}", self.info.addr()).into();
+                Err(Disconnected { reason, turned_away: true })
+            }
+        }
+    }
+
+    /// What is checked at each connect must be allowed.
+    fn must_allow(&self, command: &str, or: &str) -> Disconnected {
+        let checked = if command == "ROLE" { "it is no replica" } else { "it throws no locks away" };
+        let reason = format!(
+            "Redis at {} forbids {command}, which tells whether {checked}: allow +{}{or}",
+            self.info.addr(),
+            command.to_lowercase()
+        );
+        Disconnected { reason: reason.into(), turned_away: true }
     }
 
     fn no_answer(&self, timeout: Duration) -> Disconnected {
+        let hint = if self.tls.is_some() { " (does it speak TLS on this port?)" } else { "" };
         let reason =
-            format!("cannot connect: Redis at {} does not answer within {timeout:?}", self.info.addr())
-                .into();
-        Disconnected { reason, turned_away: false }
+            format!("cannot connect: Redis at {} does not answer within {timeout:?}{hint}", self.info.addr());
+        Disconnected { reason: reason.into(), turned_away: false }
     }
 
     fn failed(&self, error: &RedisError) -> Disconnected {
@@ -141,30 +252,63 @@ impl RedisNode {
         let words = match error.code() {
             Some("NOAUTH") => "it wants a password (NOAUTH): redis://:password@host/".to_owned(),
             Some("WRONGPASS") => "user or password is wrong (WRONGPASS)".to_owned(),
+            None if error.is_connection_dropped() && !error.is_connection_refusal() && self.tls.is_none() => {
+                format!("{error} (if it speaks TLS on this port: rediss://)")
+            }
             _ => error.to_string(),
         };
-        Disconnected {
-            reason: format!("cannot connect to Redis at {}: {words}", self.info.addr()).into(),
-            turned_away,
-        }
+        self.cannot_connect(&words, turned_away)
+    }
+
+    fn cannot_connect(&self, words: &str, turned_away: bool) -> Disconnected {
+        let reason = format!("cannot connect to Redis at {}: {words}", self.info.addr()).into();
+        Disconnected { reason, turned_away }
     }
 }
 
-enum Attempt {
+/// Why no connection was opened.
+pub(super) enum Attempt {
     TimedOut,
     Failed(RedisError),
+    /// In words; waiting does not help.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "for what is wrong with a certificate"))]
+    Refused(String),
 }
 
-async fn open(
+fn is_master(role: &[Value]) -> bool {
+    matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
+}
+
+/// Timeouts are the engine's: redis' own would need its timer for each request.
+pub(super) fn without_timeouts() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
+}
+
+pub(super) async fn open(
     info: ConnectionInfo,
     config: AsyncConnectionConfig,
+    tls: Option<&Tls>,
+    pushes: &UnboundedSender<Pushed>,
     timeout: Duration,
 ) -> Result<MultiplexedConnection, Attempt> {
-    let client = Client::open(info).map_err(Attempt::Failed)?;
-    match tokio::time::timeout(timeout, client.get_multiplexed_async_connection_with_config(&config)).await {
-        Ok(connection) => connection.map_err(Attempt::Failed),
-        Err(_) => Err(Attempt::TimedOut),
-    }
+    let opening = async {
+        if let Some(tls) = tls {
+            return tls.open(&info, config, pushes.clone()).await;
+        }
+        let client = Client::open(info).map_err(Attempt::Failed)?;
+        client.get_multiplexed_async_connection_with_config(&config).await.map_err(Attempt::Failed)
+    };
+    tokio::time::timeout(timeout, opening).await.unwrap_or(Err(Attempt::TimedOut))
+}
+
+/// Does `work` as long as somebody listens to `pushes`, which is as long as the connection is in use.
+pub(super) async fn until_closed(pushes: &UnboundedSender<Pushed>, work: impl Future<Output = ()>) {
+    let (mut work, mut closed) = (pin!(work), pin!(pushes.closed()));
+    poll_fn(|cx| match closed.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => work.as_mut().poll(cx),
+    })
+    .await;
 }
 
 fn speaks_no_resp3(error: &RedisError) -> bool {
@@ -210,19 +354,6 @@ async fn tells_of_changes(connection: &mut MultiplexedConnection) -> bool {
     let mut caching = redis::cmd("CLIENT");
     caching.arg("CACHING").arg("YES");
     tracking.exec_async(connection).await.is_ok() && caching.exec_async(connection).await.is_ok()
-}
-
-/// Subscribes to the inbox, and tries from inside a script what a grant needs: that the inbox is seen to be
-/// listened to, and that something can be published to it.
-async fn listens(connection: &mut MultiplexedConnection, inbox: &str) -> bool {
-    const PROBE: &str =
-        "redis.call('PUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]";
-    if connection.subscribe(inbox).await.is_err() {
-        return false;
-    }
-    let mut probe = redis::cmd("EVAL");
-    let listeners = probe.arg(PROBE).arg(0).arg(inbox).query_async::<i64>(connection).await;
-    listeners.is_ok_and(|listeners| listeners > 0)
 }
 
 /// The policy by which a full server throws keys with an expiry away, if it does.

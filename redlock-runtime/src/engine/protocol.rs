@@ -133,6 +133,11 @@ impl Refusal {
         matches!(self, Self::Unloaded)
     }
 
+    /// The node has become a replica: no place for a lock, and nothing that it says of one counts.
+    pub(crate) fn is_of_a_replica(&self) -> bool {
+        matches!(self, Self::Later(words) if words.starts_with("READONLY"))
+    }
+
     pub(crate) fn words(self) -> Arc<str> {
         match self {
             Self::Unloaded => "the server has forgotten a script".into(),

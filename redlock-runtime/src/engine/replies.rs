@@ -7,6 +7,7 @@ use super::held::Held;
 use super::protocol::{Action, CLAIM, Mode, Notice, Refusal, Reply, Request, ServerTime, What};
 use super::queue::Turn;
 use super::releasing::{self, Releasing};
+use super::replicas::Unconfirmed;
 use super::table::{Attempt, Table};
 use super::waiting::{Ask, Step, Waiting};
 use crate::clock::Moment;
@@ -231,8 +232,16 @@ impl Table {
         self.queued.remove(&waiting.token);
         let name = Arc::clone(&waiting.ask.name);
         self.queues.got(&name, id);
-        let delivered = waiting.ask.grant(Arc::clone(&lease));
-        let held = held(&waiting.ask, waiting.token, lease);
+        let caller = waiting.ask.caller.take();
+        let mut held = held(&waiting.ask, waiting.token, lease);
+        let delivered = match (caller, &self.replicas) {
+            (Some(caller), Some((_, unconfirmed))) if !caller.is_closed() => {
+                held.deliver_to = Some(caller);
+                unconfirmed.send(Unconfirmed { id, request: held.request(Action::Renew) }).is_ok()
+            }
+            (Some(caller), None) => caller.send(Ok(Arc::clone(&held.lease))).is_ok(),
+            _ => false,
+        };
         if self.abilities.hands_off {
             // The next of this process has a place of its own; from now on it makes sure of it.
             self.take_turn(now, self.queues.first(&name).map(Turn::Later));
@@ -287,7 +296,10 @@ impl Table {
             }
             (Action::Renew | Action::Watch, Reply::NotMine | Reply::Nobodys) => self.lost(now, id, false),
             (Action::Renew, Reply::Refused(Refusal::Unloaded)) => self.renew(now, id),
-            (Action::Renew, Reply::Refused(_)) => {
+            (Action::Renew, Reply::Refused(refusal)) => {
+                if let Refusal::Never(reason) = refusal {
+                    held.refused(reason);
+                }
                 held.retry(now);
                 self.schedule(id);
             }

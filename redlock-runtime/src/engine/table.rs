@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::Id;
 use super::errands::Errand;
@@ -15,6 +16,7 @@ use super::held::{Extension, Held};
 use super::protocol::{Abilities, Action, Disconnected, Request};
 use super::queue::{Queues, Turn};
 use super::releasing::{self, Releasing, Response};
+use super::replicas::Unconfirmed;
 use super::timers::Timers;
 use super::waiting::{Ask, Step, Waiting};
 use crate::clock::Moment;
@@ -59,6 +61,8 @@ pub(super) struct Table {
     pub(super) own_ids: Id,
     /// Questions of operators.
     pub(super) errands: HashMap<Id, Errand>,
+    /// So many replicas must have a lock before it is delivered; where to have that confirmed.
+    pub(super) replicas: Option<(u32, UnboundedSender<Unconfirmed>)>,
     /// Shut down: nothing new is begun.
     closed: bool,
 }
@@ -78,6 +82,7 @@ impl Table {
             io_timeout,
             own_ids: Id::MAX,
             errands: HashMap::new(),
+            replicas: None,
             closed: false,
         }
     }

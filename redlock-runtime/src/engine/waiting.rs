@@ -29,18 +29,16 @@ pub(crate) struct Ask {
     pub(crate) started: Moment,
     /// `None`: waits for ever.
     pub(crate) gives_up_at: Option<Moment>,
-    pub(crate) caller: Option<oneshot::Sender<Result<Arc<Lease>, LockError>>>,
+    pub(crate) caller: Option<Caller>,
 }
+
+/// Where the outcome goes.
+pub(crate) type Caller = oneshot::Sender<Result<Arc<Lease>, LockError>>;
 
 impl Ask {
     /// A deadline, but no later than `max_hold` allows.
     pub(super) fn capped(&self, since: Moment, deadline: Moment) -> Moment {
         self.max_hold.map_or(deadline, |max_hold| deadline.min(since.after(max_hold)))
-    }
-
-    /// Delivers the lock. False when the caller has gone.
-    pub(super) fn grant(&mut self, lease: Arc<Lease>) -> bool {
-        self.caller.take().is_some_and(|caller| caller.send(Ok(lease)).is_ok())
     }
 
     pub(super) fn fail(&mut self, error: LockError) {

@@ -9,6 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisWrite, ServerError, Value};
 
 use super::Id;
+use super::denied;
 use super::protocol::{
     Abilities, Action, Disconnected, Mode, Notice, Place, Refusal, Reply, Request, ServerTime, Standing, What,
 };
@@ -22,6 +23,8 @@ pub(crate) enum Pushed {
     Changed(Option<Vec<Arc<str>>>),
     /// The connection has ended.
     Closed,
+    /// Another server is the primary now.
+    Superseded,
 }
 
 /// What comes out of a batch: one reply per request, or a connection that broke.
@@ -34,7 +37,7 @@ pub(super) const CLOCK: &str = "%clock";
 pub(super) const RAISE: &str = concat!(include_str!("scripts/fence.lua"), include_str!("scripts/raise.lua"));
 
 /// Behind a lock's key: its queue. A `%` from a value in a key is escaped, so no lock is called like this.
-const QUEUE: &str = "%queue";
+pub(super) const QUEUE: &str = "%queue";
 
 /// An open connection, of its own: never one that the application uses too.
 pub(super) struct RedisConnection {
@@ -295,7 +298,12 @@ impl Script {
 
 fn read(action: Action, value: Value) -> Reply {
     match (action, value) {
-        (_, Value::ServerError(error)) => Reply::Refused(refusal(&error)),
+        (_, Value::ServerError(error)) => Reply::Refused(match (refusal(&error), Script::of(action)) {
+            (Refusal::Never(words), Some(script)) => {
+                Refusal::Never(denied::named(&words, script.source()).map_or(words, Arc::from))
+            }
+            (refusal, _) => refusal,
+        }),
         (
             Action::Renew | Action::Keep | Action::Release | Action::Mend | Action::Confirm { .. },
             Value::Int(1),

@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::Id;
 use super::link::{Link, News};
 use super::protocol::{Abilities, Action, Disconnected, Refusal, Reply, Request};
 use super::timers::Timers;
+use super::{EngineSettings, Id};
 use crate::clock::Moment;
 use ballot::{Ballot, Verdict};
 use member::Member;
@@ -35,22 +35,11 @@ const NOBODY: Id = 0;
 /// time to time anyway.
 const MOST_CHANGES: usize = 10_000;
 
-/// How a quorum is asked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct QuorumSettings {
-    /// The longest that a node's answer is waited for.
-    pub(crate) node_timeout: Duration,
-    /// The longest ttl that anybody uses with these nodes, as far as it is known.
-    pub(crate) longest_ttl: Duration,
-    /// For questions that are no locks.
-    pub(crate) io_timeout: Duration,
-}
-
 pub(super) struct Quorum {
     members: Vec<Member>,
     /// How many of them are a quorum.
     needed: usize,
-    settings: QuorumSettings,
+    settings: EngineSettings,
     ballots: HashMap<Id, Ballot>,
     last_id: Id,
     timers: Timers,
@@ -64,7 +53,7 @@ pub(super) struct Quorum {
 }
 
 impl Quorum {
-    pub(super) fn new(links: Vec<Link>, settings: QuorumSettings) -> Self {
+    pub(super) fn new(links: Vec<Link>, settings: EngineSettings) -> Self {
         let members: Vec<Member> = links.into_iter().map(Member::new).collect();
         Self {
             needed: members.len() / 2 + 1,
@@ -363,10 +352,10 @@ impl Quorum {
     }
 }
 
-impl QuorumSettings {
+impl EngineSettings {
     /// How long an answer is waited for that is not needed if the others agree: never a large part of the lease.
     fn patience(&self, ttl: Duration) -> Duration {
-        self.node_timeout.min(ttl / 20).max(Duration::from_millis(10).min(self.node_timeout))
+        self.node_timeout.min(ttl / 4)
     }
 }
 

@@ -1,0 +1,37 @@
+//! In place of `tls.rs` in a build without the feature `tls`: there are no encrypted connections.
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, ConnectionInfo};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::node::Attempt;
+use super::wire::Pushed;
+
+#[derive(Clone, Default)]
+pub(crate) struct TlsSettings {}
+
+impl TlsSettings {
+    #[expect(clippy::unused_self, reason = "as with the feature")]
+    pub(super) fn is_set(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Clone)]
+pub(super) enum Tls {}
+
+impl Tls {
+    pub(super) fn new(_: &TlsSettings) -> Result<Self, String> {
+        Err("it is encrypted: that needs the feature `tls` of redlocked, which is off by default".to_owned())
+    }
+
+    #[expect(clippy::unused_async, reason = "as with the feature")]
+    pub(super) async fn open(
+        &self,
+        _: &ConnectionInfo,
+        _: AsyncConnectionConfig,
+        _: UnboundedSender<Pushed>,
+    ) -> Result<MultiplexedConnection, Attempt> {
+        match *self {}
+    }
+}

@@ -1,0 +1,163 @@
+//! A lock is the caller's only when so many replicas have it, too: a write of our own behind the grant, and `WAIT`.
+//!
+//! On a connection of its own, because `WAIT` holds up whatever is behind it. What a grant has written is in front of
+//! our write in the replication stream, whoever wrote it; without a write, `WAIT` answers for nothing. While one batch
+//! waits the next one grows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, Value};
+use tokio::sync::mpsc::{UnboundedReceiver, WeakUnboundedSender, unbounded_channel};
+
+use super::node::RedisNode;
+use super::protocol::Request;
+use super::table::{Attempt, Table};
+use super::wire::Pushed;
+use super::{Command, Id};
+use crate::clock::Moment;
+use crate::error::LockError;
+use crate::token::Token;
+
+/// A lock that has been granted and not yet delivered. The request renews it.
+pub(super) struct Unconfirmed {
+    pub(super) id: Id,
+    pub(super) request: Request,
+}
+
+/// What became of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Confirmation {
+    /// So many replicas have it.
+    Reached(u32),
+    /// It is not this token's any more.
+    NotMine,
+    /// Nobody can tell.
+    Unknown(Arc<str>),
+}
+
+/// Confirms until the engine ends.
+pub(super) struct Confirmer {
+    pub(super) node: RedisNode,
+    pub(super) wanted: u32,
+    /// For one batch, from connecting to the answer.
+    pub(super) limit: Duration,
+    pub(super) commands: WeakUnboundedSender<Command>,
+}
+
+/// Where to.
+struct Line {
+    connection: MultiplexedConnection,
+    /// An encrypted connection lasts as long as this.
+    _open: UnboundedReceiver<Pushed>,
+}
+
+impl Confirmer {
+    pub(super) async fn run(self, mut unconfirmed: UnboundedReceiver<Unconfirmed>) {
+        let (mut line, mut batch) = (None, Vec::new());
+        while unconfirmed.recv_many(&mut batch, 256).await > 0 {
+            let confirming = self.confirm(&mut line, &batch);
+            let answers = match tokio::time::timeout(self.limit, confirming).await {
+                Ok(Ok(answers)) => answers,
+                outcome => {
+                    line = None;
+                    let reason = match outcome {
+                        Ok(Err(reason)) => reason,
+                        _ => format!("no answer to WAIT within {:?}", self.limit).into(),
+                    };
+                    vec![Confirmation::Unknown(reason); batch.len()]
+                }
+            };
+            let Some(commands) = self.commands.upgrade() else {
+                return;
+            };
+            for (Unconfirmed { id, request }, confirmation) in batch.drain(..).zip(answers) {
+                let _ = commands.send(Command::Confirmed { id, token: request.token, confirmation });
+            }
+        }
+    }
+
+    async fn confirm(
+        &self,
+        line: &mut Option<Line>,
+        batch: &[Unconfirmed],
+    ) -> Result<Vec<Confirmation>, Arc<str>> {
+        if let Some(kept) = line
+            && let Ok(values) = self.send(kept, batch).await
+        {
+            return read(values);
+        }
+        // None yet, or it has ended since.
+        let (pushes, open) = unbounded_channel();
+        let connection =
+            self.node.clone().beside(self.limit, &pushes).await.map_err(|trouble| trouble.reason)?;
+        let line = line.insert(Line { connection, _open: open });
+        let values = self.send(line, batch).await;
+        read(values.map_err(|error| Arc::from(format!("the connection to Redis broke: {error}")))?)
+    }
+
+    async fn send(&self, line: &mut Line, batch: &[Unconfirmed]) -> Result<Vec<Value>, redis::RedisError> {
+        let mut pipeline = Pipeline::with_capacity(batch.len() + 1);
+        for Unconfirmed { request, .. } in batch {
+            let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
+            pipeline.cmd("EVAL").arg(include_str!("scripts/renew.lua")).arg(1);
+            pipeline.arg(&*request.name).arg(request.token.value()).arg(ttl);
+        }
+        // Zero would be for ever.
+        let patience = u64::try_from((self.limit / 2).as_millis()).unwrap_or(u64::MAX).max(1);
+        pipeline.cmd("WAIT").arg(self.wanted).arg(patience);
+        line.connection.send_packed_commands(&pipeline, 0, pipeline.len()).await
+    }
+}
+
+/// One answer to each write, and one to all of them.
+fn read(mut values: Vec<Value>) -> Result<Vec<Confirmation>, Arc<str>> {
+    let reached = match values.pop() {
+        Some(Value::Int(reached)) => u32::try_from(reached).unwrap_or(0),
+        other => return Err(words(other.as_ref())),
+    };
+    let answers = values.iter().map(|value| match value {
+        Value::Int(1) => Confirmation::Reached(reached),
+        Value::Int(0) => Confirmation::NotMine,
+        other => Confirmation::Unknown(words(Some(other))),
+    });
+    Ok(answers.collect())
+}
+
+fn words(value: Option<&Value>) -> Arc<str> {
+    match value {
+        Some(Value::ServerError(error)) => {
+            format!("{} {}", error.code(), error.details().unwrap_or_default()).into()
+        }
+        _ => "the server gave an answer of another kind".into(),
+    }
+}
+
+impl Table {
+    /// What the replicas say of a lock that is held and not delivered yet.
+    pub(super) fn confirmed(&mut self, now: Moment, id: Id, token: &Token, confirmation: Confirmation) {
+        let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        let Some(caller) = held.deliver_to.take_if(|_| held.token == *token) else {
+            return;
+        };
+        let wanted = self.replicas.as_ref().map_or(0, |(wanted, _)| *wanted);
+        let key = Arc::clone(held.lease.key());
+        let outcome = match confirmation {
+            Confirmation::Reached(reached) if reached >= wanted => Ok(Arc::clone(&held.lease)),
+            Confirmation::Reached(reached) => Err(LockError::NotReplicated { key, wanted, reached }),
+            Confirmation::NotMine => Err(LockError::Lost { key }),
+            Confirmation::Unknown(reason) => {
+                Err(LockError::unavailable(&key, format!("its replicas could not be asked: {reason}")))
+            }
+        };
+        let failed = outcome.is_err();
+        // Nobody takes it: given back, as if its guard had been dropped.
+        if caller.send(outcome).is_err() || failed {
+            held.never_entered();
+            self.abandon(now, id);
+        }
+    }
+}

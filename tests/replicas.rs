@@ -1,0 +1,177 @@
+//! A lock that is had only when so many replicas have it: on a real primary with real replicas.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redlocked::{LockError, LockManager, ReleaseOutcome};
+use support::{LIMIT, RedisServer, SentinelGroup, eventually};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Servers {
+    primary: RedisServer,
+    replicas: [RedisServer; 2],
+}
+
+fn start() -> Servers {
+    let primary = RedisServer::start();
+    let _: String = primary.run("CONFIG SET repl-diskless-sync-delay 0");
+    let replicas = [RedisServer::start(), RedisServer::start()];
+    for replica in &replicas {
+        let _: String = replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+        eventually("it replicates", || {
+            replica.run::<String>("INFO replication").contains("master_link_status:up")
+        });
+    }
+    let mut client = primary.client();
+    eventually("both confirm", || {
+        redis::cmd("SET").arg("nothing").arg("").arg("PX").arg(1).exec(&mut client).unwrap();
+        redis::cmd("WAIT").arg(2).arg(100).query::<u32>(&mut client).unwrap() == 2
+    });
+    Servers { primary, replicas }
+}
+
+impl Servers {
+    fn connect(&self, replicas: u32) -> LockManager {
+        LockManager::builder(self.primary.url()).replicas(replicas).connect_blocking().unwrap()
+    }
+}
+
+#[track_caller]
+fn assert_not_replicated<T: std::fmt::Debug>(outcome: &Result<T, LockError>, few: u32, many: u32) {
+    assert!(
+        matches!(outcome, Err(LockError::NotReplicated { key, wanted, reached, .. })
+            if &**key == "k" && *reached == few && *wanted == many),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn a_lock_is_on_the_replicas_when_the_caller_has_it() {
+    let servers = start();
+    let locks = servers.connect(2);
+    let on_all = |key: &str| servers.replicas.iter().all(|it| it.run::<i32>(&format!("EXISTS {key}")) == 1);
+    for _ in 0..20 {
+        let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+        assert!(on_all("lock:k"));
+        // The next one gets it by a push, and is no sooner inside.
+        let waiter = {
+            let locks = servers.connect(2);
+            thread::spawn(move || locks.lock("k").ttl(60 * SECOND).wait(LIMIT).acquire_blocking().unwrap())
+        };
+        eventually("it waits", || servers.primary.keys().len() == 2);
+        drop(guard);
+        let guard = waiter.join().unwrap();
+        assert!(on_all("lock:k"));
+        assert!(guard.is_held());
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let calls: Vec<_> =
+            (0..200).map(|n| tokio::spawn(locks.lock(format!("many{n}")).run(async |_| ()))).collect();
+        for call in calls {
+            call.await.unwrap().unwrap();
+        }
+    });
+    eventually("no key is left", || servers.primary.keys().is_empty());
+}
+
+#[test]
+fn with_too_few_replicas_it_is_given_back() {
+    let servers = start();
+    servers.replicas[0].pause();
+    let (all, one) = (servers.connect(2), servers.connect(1));
+    let start = Instant::now();
+    let outcome = all.lock("k").min_hold(60 * SECOND).acquire_blocking().map(drop);
+    assert_not_replicated(&outcome, 1, 2);
+    assert!(start.elapsed() < LIMIT / 2);
+    assert!(!outcome.unwrap_err().is_busy());
+    eventually("it is given back", || servers.primary.keys().is_empty());
+    one.lock("k").run_blocking(|_| ()).unwrap();
+
+    // Handed over by a push, it is not had either; and goes on to the next.
+    let guard = one.lock("k").acquire_blocking().unwrap();
+    let waiter = {
+        let all = all.clone();
+        thread::spawn(move || all.lock("k").wait(LIMIT).acquire_blocking().map(drop))
+    };
+    eventually("it waits", || one.inspect_blocking("k").unwrap().unwrap().waiters() == 1);
+    let next = {
+        let one = one.clone();
+        thread::spawn(move || one.lock("k").wait(LIMIT).acquire_blocking().map(drop))
+    };
+    eventually("it waits", || one.inspect_blocking("k").unwrap().unwrap().waiters() == 2);
+    drop(guard);
+    assert_not_replicated(&waiter.join().unwrap(), 1, 2);
+    next.join().unwrap().unwrap();
+
+    eventually("it is given back", || servers.primary.keys().is_empty());
+
+    // Whoever goes away in the meantime leaves nothing behind.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut call = std::pin::pin!(all.lock("k").ttl(600 * SECOND).acquire());
+        let granted = async {
+            while servers.primary.keys().is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            outcome = &mut call => assert_not_replicated(&outcome, 1, 2),
+            () = granted => {}
+        }
+    });
+    eventually("no key is left", || servers.primary.keys().is_empty());
+
+    servers.replicas[0].resume();
+    eventually("it is back", || all.lock("k").run_blocking(|_| ()).is_ok());
+}
+
+#[test]
+fn a_connection_that_has_ended_is_made_again() {
+    let servers = start();
+    let locks = servers.connect(1);
+    for _ in 0..5 {
+        locks.lock("k").run_blocking(|_| ()).unwrap();
+        // The one that asks for confirmations, and the test's own, which is passed over.
+        let _: i32 = servers.primary.run("CLIENT KILL TYPE normal");
+    }
+    let _: String = servers.primary.run("ACL SETUSER shop on >pass ~* &* +@all -wait");
+    let url = format!("redis://shop:pass@127.0.0.1:{}/", servers.primary.port());
+    let locks = LockManager::builder(url).replicas(1).connect_blocking().unwrap();
+    let error = locks.lock("k").acquire_blocking().map(drop).unwrap_err();
+    assert!(
+        matches!(error, LockError::Unavailable { .. }) && error.to_string().contains("'wait'"),
+        "{error}"
+    );
+    eventually("no key is left", || servers.primary.keys().is_empty());
+}
+
+#[test]
+fn a_lock_that_all_replicas_have_survives_a_failover() {
+    let mut group = SentinelGroup::start();
+    let locks = LockManager::builder(group.url()).replicas(2).connect_blocking().unwrap();
+    let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
+    let before = group.primary().port();
+    group.servers.iter_mut().find(|server| server.port() == before).unwrap().kill();
+    group.wait_for_another_primary_than(before);
+    // One replica is left, and two are wanted.
+    eventually("the new primary is asked", || {
+        matches!(
+            locks.lock("other").acquire_blocking(),
+            Err(LockError::NotReplicated { wanted: 2, reached: 0 | 1, .. })
+        )
+    });
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+}
+
+#[test]
+fn memory_has_no_replicas() {
+    let error = LockManager::builder("memory://").replicas(1).start().map(drop).unwrap_err();
+    assert!(matches!(error, LockError::InvalidUrl { .. }), "{error:?}");
+    assert!(error.to_string().contains("replicas"), "{error}");
+}

@@ -1,0 +1,198 @@
+//! A primary that Sentinel names, and its failover: real servers, replicas and sentinels.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redlocked::{LockError, LockManager, ReleaseOutcome};
+use support::{LIMIT, MASTER, RedisServer, SentinelGroup, eventually, sentinel};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn the_primary_is_found_and_followed_when_it_moves() {
+    let group = SentinelGroup::start();
+    let locks = LockManager::connect_blocking(&group.url()).unwrap();
+    assert!(locks.capabilities_blocking().unwrap().hands_off());
+    let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
+    let before = group.primary().port();
+    assert_eq!(group.primary().keys(), ["lock:k"]);
+    eventually("it is replicated", || {
+        group.servers.iter().all(|server| server.run::<i32>("EXISTS lock:k") == 1)
+    });
+    // One that is asked and does not answer is passed over.
+    group.sentinels[0].pause();
+    let fence = guard.fencing_token();
+    let _: String = group.sentinels[1].run(&format!("SENTINEL FAILOVER {MASTER}"));
+    group.sentinels[0].resume();
+    group.wait_for_another_primary_than(before);
+    // For a moment the old one takes itself for the primary, too.
+    eventually("locks are where the primary is", || {
+        let later = locks.lock("other").wait(LIMIT).acquire_blocking().unwrap();
+        assert!(later.fencing_token() > fence);
+        group.primary().keys().contains(&"lock:other".to_owned())
+    });
+    assert!(guard.is_held());
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+}
+
+/// The primary vanishes: its connections are closed, or it is silent.
+fn fails_over_under_load(vanish: fn(&mut RedisServer)) {
+    let mut group = SentinelGroup::start();
+    let builder = LockManager::builder(group.url()).io_timeout(SECOND / 2);
+    let locks = builder.connect_blocking().unwrap();
+    // Their next renewal is minutes away.
+    let kept = locks.lock("kept").ttl(1000 * SECOND).acquire_blocking().unwrap();
+    let forgotten: Vec<_> = (0..3)
+        .map(|n| locks.lock(format!("forgotten{n}")).ttl(1000 * SECOND).acquire_blocking().unwrap())
+        .collect();
+    eventually("it is replicated", || {
+        group.servers.iter().all(|server| server.run::<i32>("EXISTS lock:kept") == 1)
+    });
+    for guard in &forgotten {
+        group.forget_on_replicas(guard.key());
+    }
+
+    let (wait, over) = (SECOND, AtomicBool::new(false));
+    let (served, unserved) = (AtomicU32::new(0), AtomicU32::new(0));
+    thread::scope(|scope| {
+        for worker in 0..8 {
+            let (locks, over, served, unserved) = (&locks, &over, &served, &unserved);
+            scope.spawn(move || {
+                while !over.load(Ordering::SeqCst) {
+                    let start = Instant::now();
+                    match locks.lock(format!("load{}", worker % 3)).wait(wait).acquire_blocking() {
+                        Ok(guard) => {
+                            served.fetch_add(1, Ordering::SeqCst);
+                            let _ = guard.release_blocking();
+                        }
+                        Err(LockError::Unavailable { .. } | LockError::TimedOut { .. }) => {
+                            unserved.fetch_add(1, Ordering::SeqCst);
+                        }
+                        Err(other) => panic!("{other:?}"),
+                    }
+                    let took = start.elapsed();
+                    assert!(took < wait + 3 * SECOND, "a call took {took:?}");
+                }
+            });
+        }
+        // However this scope is left, the workers stop.
+        let stop = Stop(&over);
+        eventually("there is load", || served.load(Ordering::SeqCst) > 100);
+        let before = group.primary().port();
+        vanish(group.servers.iter_mut().find(|server| server.port() == before).unwrap());
+        group.wait_for_another_primary_than(before);
+        let then = served.load(Ordering::SeqCst);
+        eventually("the load is served again", || served.load(Ordering::SeqCst) > then + 100);
+        for guard in &forgotten {
+            eventually("what the new primary does not have is lost", || !guard.is_held());
+        }
+        drop(stop);
+    });
+    assert!(unserved.load(Ordering::SeqCst) > 0, "there was a time without a primary");
+    for guard in forgotten {
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+    }
+    assert!(kept.is_held());
+    assert_eq!(kept.release_blocking().unwrap(), ReleaseOutcome::Released);
+    eventually("nothing is left", || group.primary().keys().is_empty());
+}
+
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_primary_that_dies_under_load_is_followed_by_another() {
+    fails_over_under_load(RedisServer::kill);
+}
+
+#[test]
+fn a_primary_that_falls_silent_under_load_is_followed_by_another() {
+    fails_over_under_load(|server| server.pause());
+}
+
+#[test]
+fn a_loss_shows_also_while_nothing_is_asked() {
+    let group = SentinelGroup::start();
+    let locks = LockManager::connect_blocking(&group.url()).unwrap();
+    let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
+    eventually("it is watched: from now on nothing is sent", || {
+        group.primary().run::<String>("INFO stats").contains("tracking_total_keys:1")
+    });
+    group.forget_on_replicas("k");
+    let primary = group.primary();
+    let before = primary.port();
+    primary.pause();
+    group.wait_for_another_primary_than(before);
+    eventually("it is lost", || !guard.is_held());
+    primary.resume();
+}
+
+#[test]
+fn who_is_asked_and_why_in_vain_is_told() {
+    let primary = RedisServer::start();
+    let sentinels = [sentinel(primary.port(), None, ""), sentinel(primary.port(), Some("s:cret"), "")];
+    let [open, closed] = [sentinels[0].port(), sentinels[1].port()];
+    let refused = |url: &str, why: &[&str]| {
+        let error = LockManager::connect_blocking(url).map(drop).unwrap_err();
+        let text = error.to_string();
+        assert!(why.iter().all(|why| text.contains(why)), "{text}");
+        assert!(!text.contains("cret"), "{text}");
+        error
+    };
+    for url in [
+        format!("redis+sentinel://127.0.0.1:{open}/nobody"),
+        format!("redis+sentinel://127.0.0.1:1,127.0.0.1:{open}/{MASTER}/0"),
+    ] {
+        let start = Instant::now();
+        let lazy = LockManager::builder(&url).start().unwrap();
+        let outcome = lazy.lock("k").wait(LIMIT).acquire_blocking().map(drop);
+        assert_eq!(outcome.is_ok(), url.ends_with("/0"), "{outcome:?}");
+        assert!(start.elapsed() < LIMIT / 2);
+    }
+    let unknown = format!("redis+sentinel://127.0.0.1:{open}/nobody");
+    refused(&unknown, &["knows a master called `nobody`", &open.to_string()]);
+    let nobody = format!("redis+sentinel://127.0.0.1:1,127.0.0.1:{closed}/{MASTER}");
+    refused(
+        &nobody,
+        &[&format!("`{MASTER}`"), "127.0.0.1:1: ", "refused", &closed.to_string(), "sentinel_password"],
+    );
+    refused(&format!("{nobody}?sentinel_password=wr@cret"), &["refused", "`sentinel_password` is wrong"]);
+    for url in ["redis+sentinel://:s@cret@a", "redis+sentinel://a/b?sentinel_pass=s@cret"] {
+        assert!(matches!(refused(url, &["redis+sentinel://"]), LockError::InvalidUrl { .. }));
+    }
+    let url = format!("{nobody}?sentinel_password=s:cret");
+    LockManager::connect_blocking(&url).unwrap().lock("k").run_blocking(|_| ()).unwrap();
+
+    // The user of the primary is another one than that of the sentinels; the database is the primary's, too.
+    let _: String = primary.run("ACL SETUSER shop on >pass ~* &* +@all");
+    let url = format!("redis+sentinel://shop:pass@127.0.0.1:{open}/{MASTER}/3");
+    let locks = LockManager::connect_blocking(&url).unwrap();
+    let _guard = locks.lock("k").acquire_blocking().unwrap();
+    assert!(primary.run::<String>("CLIENT LIST TYPE pubsub").contains("user=shop"));
+    assert!(primary.run::<String>("INFO keyspace").contains("db3:"));
+    let error = refused(&url.replace(":pass@", ":cret@"), &["WRONGPASS", "says the sentinel"]);
+    assert!(matches!(error, LockError::Unavailable { .. }));
+}
+
+#[test]
+fn a_sentinel_that_is_wrong_is_not_believed_for_ever() {
+    let (primary, replica) = (RedisServer::start(), RedisServer::start());
+    let _: String = replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    let wrong = [sentinel(1, None, ""), sentinel(replica.port(), None, "")];
+    let right = sentinel(primary.port(), None, "");
+    let hosts: Vec<_> =
+        wrong.iter().chain([&right]).map(|sentinel| format!("127.0.0.1:{}", sentinel.port())).collect();
+    let locks =
+        LockManager::builder(format!("redis+sentinel://{}/{MASTER}", hosts.join(","))).start().unwrap();
+    let _guard = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+    assert_eq!(primary.keys(), ["lock:k"]);
+}

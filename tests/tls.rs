@@ -1,0 +1,217 @@
+//! Encrypted connections, to a real server that speaks TLS: `cargo test --features tls --test tls`.
+#![cfg(feature = "tls")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redlocked::{LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
+use support::{Authority, LIMIT, MASTER, RedisServer, TlsServer, eventually, sentinel, trusting};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// An authority, and a server that it has vouched for.
+fn start(clients: &str) -> (Authority, TlsServer) {
+    let authority = Authority::new();
+    authority.vouch_for("server", "DNS:localhost,IP:127.0.0.1");
+    let server = TlsServer::start(&authority, clients);
+    (authority, server)
+}
+
+/// Refused, at once, also for who would wait; and the secrets are not in it.
+#[track_caller]
+fn refused(builder: LockManagerBuilder, why: &str) {
+    let lazy = builder.clone();
+    let start = Instant::now();
+    let error = builder.connect_blocking().map(drop).unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    assert!(error.to_string().contains(why), "{error}");
+    let waited = lazy.start().unwrap().lock("k").wait(LIMIT).acquire_blocking().map(drop).unwrap_err();
+    assert!(waited.to_string().contains(why), "{waited}");
+    assert!(start.elapsed() < LIMIT / 2, "at once: {:?}", start.elapsed());
+}
+
+#[test]
+fn everything_works_through_tls() {
+    let (authority, server) = start("no");
+    for (scheme, host) in [("rediss", "127.0.0.1"), ("valkeys", "localhost")] {
+        let builder = LockManager::builder(server.url(scheme, host)).tls_ca(authority.pem("ca.pem"));
+        let locks = builder.connect_blocking().unwrap();
+        let capabilities = locks.capabilities_blocking().unwrap();
+        assert!(capabilities.hands_off() && capabilities.watches());
+        let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
+        let waiter = {
+            let locks = locks.clone();
+            thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().unwrap())
+        };
+        eventually("it waits", || server.plain.keys().len() == 2);
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+        let guard = waiter.join().unwrap();
+        eventually("it is watched", || {
+            server.plain.run::<String>("INFO stats").contains("tracking_total_keys:1")
+        });
+        let _: i32 = server.plain.run("DEL lock:k");
+        eventually("the loss is told", || !guard.is_held());
+        drop(guard);
+        eventually("no key is left", || server.plain.keys().is_empty());
+    }
+}
+
+#[test]
+fn a_cut_connection_is_made_again() {
+    let (authority, server) = start("no");
+    let url = server.url("rediss", "127.0.0.1");
+    let locks = LockManager::builder(url).tls_ca(authority.pem("ca.pem")).connect_blocking().unwrap();
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    for _ in 0..3 {
+        let _: i32 = server.plain.run("CLIENT KILL TYPE pubsub");
+        drop(locks.lock("other").wait(LIMIT).acquire_blocking().unwrap());
+    }
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    drop(locks);
+    // Our test's own connection has not subscribed.
+    eventually("no connection is left", || {
+        server.plain.run::<Vec<String>>("PUBSUB CHANNELS lock:*").is_empty()
+    });
+}
+
+#[test]
+fn a_server_is_checked() {
+    let (authority, server) = start("no");
+    let url = server.url("rediss", "127.0.0.1");
+    // The system's authorities know nothing of ours.
+    refused(LockManager::builder(&url), "not trusted here");
+    refused(LockManager::builder(&url).tls_ca(Authority::new().pem("ca.pem")), "not trusted here");
+    let elsewhere = Authority::new();
+    elsewhere.vouch_for("server", "DNS:elsewhere.example");
+    let impostor = TlsServer::start(&elsewhere, "no");
+    let by_name = LockManager::builder(impostor.url("rediss", "localhost"));
+    refused(by_name.tls_ca(elsewhere.pem("ca.pem")), "not valid for name");
+    // None of them got as far as a password.
+    let stats = impostor.plain.run::<String>("INFO commandstats");
+    assert!(!stats.contains("cmdstat_hello"), "{stats}");
+    drop(authority);
+}
+
+#[test]
+fn a_client_shows_its_certificate_where_that_is_wanted() {
+    let (authority, server) = start("yes");
+    authority.vouch_for("shop", "DNS:shop.example");
+    let trusting = |authority: &Authority| {
+        LockManager::builder(server.url("rediss", "127.0.0.1")).tls_ca(authority.pem("ca.pem"))
+    };
+    let builder = trusting(&authority).tls_client(authority.pem("shop.pem"), authority.pem("shop.key"));
+    let text = format!("{builder:?}");
+    assert!(!text.contains("BEGIN") && !text.contains("tls"), "{text}");
+    builder.connect_blocking().unwrap().lock("k").run_blocking(|_| ()).unwrap();
+
+    refused(trusting(&authority), "it wants a certificate of ours");
+    let other = Authority::new();
+    other.vouch_for("shop", "DNS:shop.example");
+    let strangers = trusting(&authority).tls_client(other.pem("shop.pem"), other.pem("shop.key"));
+    let error = strangers.connect_blocking().map(drop).unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+}
+
+#[test]
+fn what_speaks_another_language_is_told_from_what_is_down() {
+    let (authority, server) = start("no");
+    let plain = LockManager::builder(server.plain.url().replace("redis:", "rediss:"));
+    // It takes a handshake for the beginning of a long line, and says nothing.
+    let error = plain.tls_ca(authority.pem("ca.pem")).connect_blocking().map(drop).unwrap_err();
+    assert!(error.to_string().contains("does it speak TLS"), "{error}");
+
+    let start = Instant::now();
+    let url = server.url("redis", "127.0.0.1");
+    let error = LockManager::connect_blocking(&url).map(drop).unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    assert!(error.to_string().contains("rediss://"), "{error}");
+    assert!(start.elapsed() < LIMIT / 2);
+    let nobody = LockManager::builder("rediss://127.0.0.1:1/").tls_ca(authority.pem("ca.pem"));
+    let error = nobody.connect_blocking().map(drop).unwrap_err();
+    assert!(error.to_string().contains("refused"), "{error}");
+}
+
+#[test]
+fn a_silent_server_does_not_hang_the_handshake() {
+    let (authority, server) = start("no");
+    server.plain.pause();
+    let builder = LockManager::builder(server.url("rediss", "127.0.0.1")).tls_ca(authority.pem("ca.pem"));
+    let start = Instant::now();
+    let error = builder.io_timeout(SECOND / 4).connect_blocking().map(drop).unwrap_err();
+    assert!(error.to_string().contains("does not answer"), "{error}");
+    assert!(start.elapsed() < LIMIT / 2);
+    server.plain.resume();
+}
+
+#[test]
+fn settings_that_are_of_no_use_say_so() {
+    let authority = Authority::new();
+    authority.vouch_for("shop", "DNS:shop.example");
+    let (certificate, key) = (authority.pem("shop.pem"), authority.pem("shop.key"));
+    let (encrypted, plain) =
+        (|| LockManager::builder("rediss://:secret@a/"), LockManager::builder("redis://:secret@a/"));
+    let unusable = [
+        (encrypted().tls_ca("nonsense"), "`tls_ca`"),
+        (encrypted().tls_client("nonsense", key.clone()), "`tls_client`"),
+        (encrypted().tls_client(certificate.clone(), "secret"), "not a private key"),
+        (encrypted().tls_client(certificate, authority.pem("ca.key")), "`tls_client`"),
+        (plain.tls_ca(authority.pem("ca.pem")), "not encrypted"),
+        (LockManager::builder("rediss://a/#insecure"), "always checked"),
+    ];
+    for (builder, why) in unusable {
+        let error = builder.start().map(drop).unwrap_err();
+        assert!(matches!(error, LockError::InvalidUrl { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(why) && !text.contains("secret"), "{text}");
+    }
+}
+
+#[test]
+fn the_authorities_of_the_system_are_trusted() {
+    let (authority, server) = start("no");
+    let mut alone = Command::new(std::env::current_exe().unwrap());
+    alone.args(["--exact", "connects_without_settings", "--ignored"]);
+    alone.env("REDLOCK_URL", server.url("rediss", "127.0.0.1"));
+    trusting(&mut alone, &authority.path("ca.pem"));
+    let output = alone.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+#[ignore = "runs in a process of its own"]
+fn connects_without_settings() {
+    let url = std::env::var("REDLOCK_URL").unwrap();
+    LockManager::connect_blocking(&url).unwrap().lock("k").run_blocking(|_| ()).unwrap();
+}
+
+#[test]
+fn sentinels_and_their_primary_are_encrypted() {
+    let (authority, server) = start("yes");
+    authority.vouch_for("shop", "DNS:shop.example");
+    let (port, file) = (support::free_port(), |name: &str| authority.path(name).display().to_string());
+    // With the certificate of the server, for it is a client of it.
+    let more = format!(
+        "tls-port {port}\ntls-replication yes\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\n",
+        file("server.pem"),
+        file("server.key"),
+        file("ca.pem")
+    );
+    let _sentinel = sentinel(server.port(), None, &more);
+    let url = |scheme: &str| format!("{scheme}://127.0.0.1:{port}/{MASTER}");
+    let builder = LockManager::builder(url("rediss+sentinel")).tls_ca(authority.pem("ca.pem"));
+    refused(builder.clone(), "it wants a certificate of ours");
+    let builder = builder.tls_client(authority.pem("shop.pem"), authority.pem("shop.key"));
+    builder.connect_blocking().unwrap().lock("k").run_blocking(|_| ()).unwrap();
+    let plain = LockManager::connect_blocking(&url("redis+sentinel")).map(drop);
+    assert!(matches!(plain, Err(LockError::Unavailable { .. })), "{plain:?}");
+}
+
+#[test]
+fn a_server_without_tls_does_as_before() {
+    let server = RedisServer::start();
+    LockManager::connect_blocking(&server.url()).unwrap().lock("k").run_blocking(|_| ()).unwrap();
+}
