@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use redlocked::{LockError, LockManager, ReleaseOutcome};
+use redlocked::{LockError, LockManager, ReleaseOutcome, distributed_lock};
 use support::{LIMIT, RedisServer, eventually, unique};
 
 /// Where the locks of one test live.
@@ -74,6 +74,8 @@ on_both_backends! {
     min_hold_keeps_all
     nobody_waits_for_himself
     a_reentrant_call_joins_what_is_held_and_takes_the_rest
+    the_attribute_locks_every_key_of_its_list
+    an_attribute_inside_another_one
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -439,7 +441,7 @@ fn nobody_waits_for_himself(backend: &Backend) {
         deadlock(locks.lock_all(["a", "b", "c"]).wait(LIMIT).run_blocking(|_| ()), "b");
         deadlock(locks.lock("d").wait(LIMIT).run_blocking(|_| ()), "d");
         // Nothing was taken for it.
-        drop(other.lock_all(["a", "c"]).acquire_blocking().unwrap());
+        other.lock_all(["a", "c"]).acquire_blocking().unwrap().release_blocking().unwrap();
         // What is apart from it is as always.
         locks.lock_all(["a", "c"]).run_blocking(|_| ()).unwrap();
     });
@@ -480,4 +482,79 @@ fn a_reentrant_call_joins_what_is_held_and_takes_the_rest(backend: &Backend) {
     });
     outer.unwrap();
     backend.assert_free(&["a", "b", "c", "d"]);
+}
+
+const AUDIT: &str = "audit";
+
+struct Bank {
+    locks: LockManager,
+    probe: LockManager,
+}
+
+impl Bank {
+    fn assert_busy(&self, keys: &[&str]) {
+        for key in keys {
+            let error = self.probe.lock(*key).acquire_blocking().unwrap_err();
+            assert!(matches!(&error, LockError::Busy { key: busy, .. } if **busy == **key), "{error:?}");
+        }
+    }
+
+    #[distributed_lock(
+        keys = ["account:{to}", "account:{from.0}", AUDIT],
+        manager = self.locks,
+        guard = lock
+    )]
+    async fn transfer(&self, from: (u32, u32), to: &str, lock_all: u64) -> Result<u64, LockError> {
+        self.assert_busy(&["account:7", "account:a%3Ab", "audit"]);
+        assert!(lock.keys().eq(["account:7", "account:a%3Ab", "audit"]), "{lock:?}");
+        Ok(lock_all)
+    }
+
+    #[distributed_lock(keys = [format!("account:{from}"), to], manager = self.locks, on_busy = None, on_error = |_| None)]
+    fn merge(&self, from: u32, to: String) -> Option<String> {
+        self.assert_busy(&["account:7", &to]);
+        Some(to)
+    }
+
+    #[distributed_lock(keys = ["account:{id}"], manager = self.locks)]
+    fn close(&self, id: u32, others: &[u32]) -> Result<(), LockError> {
+        others.iter().try_for_each(|other| self.book(id, *other))
+    }
+
+    #[distributed_lock(keys = ["account:{from}", "account:{to}"], manager = self.locks, reentrant)]
+    fn book(&self, from: u32, to: u32) -> Result<(), LockError> {
+        self.assert_busy(&[&format!("account:{from}"), &format!("account:{to}")]);
+        Ok(())
+    }
+
+    #[distributed_lock(keys = ["account:{id}", "audit"], manager = self.locks, wait = "forever")]
+    async fn audit(&self, id: u32) -> Result<(), LockError> {
+        Box::pin(self.audit(id)).await
+    }
+}
+
+fn the_attribute_locks_every_key_of_its_list(backend: &Backend) {
+    let bank = Bank { locks: backend.manager(), probe: backend.manager() };
+    let call = || runtime().block_on(bank.transfer((7, 0), "a:b", 42));
+    assert_eq!(call(), Ok(42));
+    // Released when the call returns, not some time later.
+    let busy = bank.probe.lock("audit").acquire_blocking().unwrap();
+    let outcome = call();
+    assert!(matches!(&outcome, Err(LockError::Busy { key, .. }) if &**key == "audit"), "{outcome:?}");
+    drop(busy);
+
+    assert_eq!(bank.merge(7, "x".to_owned()).as_deref(), Some("x"));
+    let busy = bank.probe.lock("x").acquire_blocking().unwrap();
+    assert_eq!(bank.merge(7, "x".to_owned()), None);
+    drop(busy);
+    assert_eq!(bank.merge(7, "account:7".to_owned()).as_deref(), Some("account:7"), "both are one");
+    backend.assert_free(&["account:7", "account:a%3Ab", "audit", "x"]);
+}
+
+fn an_attribute_inside_another_one(backend: &Backend) {
+    let bank = Bank { locks: backend.manager(), probe: backend.manager() };
+    assert_eq!(bank.close(2, &[1, 2, 3]), Ok(()));
+    let outcome = runtime().block_on(bank.audit(2));
+    assert!(matches!(&outcome, Err(LockError::Deadlock { key, .. }) if &**key == "account:2"), "{outcome:?}");
+    backend.assert_free(&["account:1", "account:2", "account:3", "audit"]);
 }
