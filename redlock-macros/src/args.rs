@@ -13,8 +13,9 @@ use crate::value::{self, Key, Length, OnLost};
 /// The attribute, understood.
 #[derive(Default)]
 pub(crate) struct LockArgs {
-    /// `None` only if there is an error.
+    /// One of the two, unless there is an error.
     pub(crate) key: Option<Key>,
+    pub(crate) keys: Option<Vec<Key>>,
     /// The word itself, if it was said.
     pub(crate) global: Option<Ident>,
     pub(crate) ttl: Option<Length>,
@@ -87,6 +88,8 @@ impl Draft {
         }
         if self.seen.contains(&text) {
             errors.at(&name, format!("`{text}` is given twice: remove one"));
+        } else if other_key(&text).is_some_and(|other| self.seen.iter().any(|seen| seen == other)) {
+            errors.at(&name, "`key` and `keys` cannot both be given: put every key into `keys = [...]`");
         }
         self.seen.push(text.clone());
 
@@ -117,6 +120,7 @@ impl Draft {
         let value: Expr = input.parse()?;
         match text.as_str() {
             "key" => args.key = value::key(value, errors),
+            "keys" => args.keys = value::keys(value, errors),
             "ttl" => args.ttl = errors.keep(value::length(value, "ttl")),
             "wait" => args.wait = errors.keep(value::length(value, "wait")),
             "renew" => args.renew = errors.keep(value::boolean(&value, "renew")),
@@ -167,7 +171,7 @@ impl Draft {
     }
 
     fn finish(self, errors: &mut Errors) -> LockArgs {
-        if !self.seen.iter().any(|name| name == "key") {
+        if !self.seen.iter().any(|name| other_key(name).is_some()) {
             errors.push(Error::new(
                 Span::call_site(),
                 "missing `key`, the name of what is locked: write `#[distributed_lock(key = \"order:{id}\")]`",
@@ -175,6 +179,15 @@ impl Draft {
         }
         checks::combinations(&self.args, errors);
         self.args
+    }
+}
+
+/// There are two options that say what is locked, and each call needs one of them.
+fn other_key(option: &str) -> Option<&'static str> {
+    match option {
+        "key" => Some("keys"),
+        "keys" => Some("key"),
+        _ => None,
     }
 }
 
@@ -252,6 +265,21 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_keys() {
+        for (text, length) in [
+            ("[\"a:{b}\"]", 1),
+            ("[\"a:{b}\", \"a:{c}\"]", 2),
+            ("[\"a\", NAME, format!(\"{}\", a), a.b(c),]", 4),
+            ("[a, a]", 2),
+        ] {
+            let (args, errors) = parse(&format!("keys = {text}, wait = \"1s\""));
+            assert!(errors.is_empty(), "{text}: {errors:?}");
+            assert!(args.key.is_none());
+            assert_eq!(args.keys.map(|keys| keys.len()), Some(length), "{text}");
+        }
+    }
+
+    #[test]
     fn a_flag_needs_no_value() {
         for (text, expected) in [
             ("", None),
@@ -280,6 +308,15 @@ mod tests {
             ("\"a:{b}\"", vec!["found a string: write `key"]),
             ("kye = \"a\"", vec!["did you mean `key`?"]),
             ("key = \"a\", key = \"b\"", vec!["`key` is given twice"]),
+            ("keys = [\"a\"], keys = [\"b\"]", vec!["`keys` is given twice"]),
+            ("keys = [\"a\"], key = \"b\"", vec!["`key` and `keys` cannot both"]),
+            ("key = \"a\", keys = []", vec!["`key` and `keys` cannot both", "the list is empty"]),
+            ("kyes = [\"a\"]", vec!["did you mean `keys`?"]),
+            ("keys", vec!["expected `keys = [\"account:{from}\", \"account:{to}\"]`"]),
+            (
+                "keys = [\"a:{}\", \"b:{0}\", 5]",
+                vec!["names no argument", "is a position", "found an integer"],
+            ),
             ("key", vec!["expected `key = "]),
             ("key =", vec!["expected a value"]),
             ("key = 1.5", vec!["found a float"]),

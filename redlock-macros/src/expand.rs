@@ -1,5 +1,7 @@
 //! The attribute and the function, to the function with the lock inside.
 
+use std::slice;
+
 use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned as _;
@@ -182,40 +184,56 @@ impl<'a> Expansion<'a> {
     //              let key = KeyTemplate::new();
     //              lock(key.render(format_args!("stock:{sku}", sku = key.escape(&sku)))).ttl(Duration::from_millis(10_000))
     //          };
+    //
+    // Output:  let lock = {
+    //              let key = KeyTemplate::new();
+    //              lock_all([key.render(…), key.render(…)]).ttl(Duration::from_millis(10_000))
+    //          };
     fn lock(&self, errors: &mut Errors) -> TokenStream {
-        let Self { args, krate, lock, key, scope, .. } = self;
+        let Self { args, krate, lock, key, .. } = self;
         let span = Span::mixed_site();
-        global::check(args, scope, errors);
-        let (template, name) = match &args.key {
-            Some(Key::Template(lit)) => {
-                if let Some(text) = key::constant(lit) {
-                    (None, quote_spanned!(span=> #krate::__private::key(#text)))
-                } else {
-                    let text = key::format_args(lit, key, scope, errors);
-                    (
-                        Some(quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new();)),
-                        quote_spanned!(span=> #key.render(#text)),
-                    )
-                }
+        global::check(args, &self.scope, errors);
+        let (method, names, keys) = match (&args.key, &args.keys) {
+            (_, Some(keys)) => {
+                let names = keys.iter().map(|key| self.name(key, errors)).collect::<Vec<_>>();
+                ("lock_all", quote_spanned!(span=> [#(#names),*]), keys.as_slice())
             }
-            Some(Key::Expr(expr)) => {
-                let path = quote_spanned!(span=> #krate::__private::key);
-                (None, call_around(path, &TokenStream::new(), &self.borrow(expr)))
-            }
+            (Some(key), None) => ("lock", self.name(key, errors), slice::from_ref(key)),
             // There was an error, and nothing of this is used.
-            None => (None, TokenStream::new()),
+            (None, None) => ("lock", TokenStream::new(), [].as_slice()),
         };
+        let method = Ident::new(method, span);
         let mut request = if let Some(manager) = &args.manager {
             let manager = self.borrow(manager);
-            quote_spanned!(span=> #krate::LockManager::lock(#manager, #name))
+            quote_spanned!(span=> #krate::LockManager::#method(#manager, #names))
         } else {
-            quote_spanned!(span=> #krate::__private::lock(#name))
+            quote_spanned!(span=> #krate::__private::#method(#names))
         };
         request.extend(self.options());
-        if let Some(template) = template {
+        if keys.iter().any(|key| matches!(key, Key::Template(lit) if key::constant(lit).is_none())) {
+            let template = quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new(););
             quote_spanned!(span=> let #lock = { #template #request };)
         } else {
             quote_spanned!(span=> let #lock = #request;)
+        }
+    }
+
+    /// One key, as a `String`.
+    fn name(&self, key: &Key, errors: &mut Errors) -> TokenStream {
+        let Self { krate, key: template, .. } = self;
+        let span = Span::mixed_site();
+        match key {
+            Key::Template(lit) => {
+                if let Some(text) = key::constant(lit) {
+                    return quote_spanned!(span=> #krate::__private::key(#text));
+                }
+                let text = key::format_args(lit, template, &self.scope, errors);
+                quote_spanned!(span=> #template.render(#text))
+            }
+            Key::Expr(expr) => {
+                let path = quote_spanned!(span=> #krate::__private::key);
+                call_around(path, &TokenStream::new(), &self.borrow(expr))
+            }
         }
     }
 

@@ -10,32 +10,38 @@ use crate::scope::Scope;
 use crate::template::{self, Piece, Placeholder};
 use crate::value::Key;
 
-/// Wants `global` where the key is the same for every call, and nowhere else.
+/// Wants `global` where the key is the same for every call, and nowhere else. Of several keys, one that differs is enough.
 pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
-    match (&args.key, &args.global) {
-        (Some(Key::Expr(_)), Some(global)) => {
-            errors.at(global, "`global` is for a template, and this `key` is an expression: remove `global`");
-        }
-        (Some(Key::Template(lit)), global) => {
-            let text = lit.value();
-            // Its own mistakes have been told.
-            let Ok(pieces) = template::parse(&text) else {
-                return;
-            };
-            let varies = pieces.iter().filter_map(Piece::value).find(|value| varies(value, scope));
-            match (varies, global) {
-                (Some(value), Some(global)) => errors.at(
+    let keys = args.key.as_slice().iter().chain(args.keys.iter().flatten());
+    let mut constant = None;
+    for key in keys {
+        let Key::Template(lit) = key else {
+            if let Some(global) = &args.global {
+                errors.at(
                     global,
-                    format!(
-                        "`global` is for one lock for all, and the key has `{{{}}}`: remove one",
-                        value.name()
-                    ),
-                ),
-                (None, None) => same_for_all(lit, scope, errors),
-                _ => {}
+                    "`global` is for a template, and this `key` is an expression: remove `global`",
+                );
             }
+            return;
+        };
+        let text = lit.value();
+        // Its own mistakes have been told.
+        let Ok(pieces) = template::parse(&text) else {
+            return;
+        };
+        if let Some(value) = pieces.iter().filter_map(Piece::value).find(|value| varies(value, scope)) {
+            if let Some(global) = &args.global {
+                let name = value.name();
+                let problem =
+                    format!("`global` is for one lock for all, and the key has `{{{name}}}`: remove one");
+                errors.at(global, problem);
+            }
+            return;
         }
-        (_, _) => {}
+        constant = constant.or(Some(lit));
+    }
+    if let (Some(lit), None) = (constant, &args.global) {
+        same_for_all(lit, args.keys.is_some(), scope, errors);
     }
 }
 
@@ -44,15 +50,20 @@ fn varies(value: &Placeholder<'_>, scope: &Scope) -> bool {
     scope.get(value.root(), Span::call_site()).is_some() || !is_constant(value.root())
 }
 
-fn same_for_all(lit: &LitStr, scope: &Scope, errors: &mut Errors) {
+fn same_for_all(lit: &LitStr, several: bool, scope: &Scope, errors: &mut Errors) {
     let arguments: Vec<String> = scope.arguments().collect();
     if let Some(first) = arguments.first() {
         let key = suggestion(&lit.value(), &arguments, first);
+        let (subject, example) = if several {
+            ("these keys are", format!("keys = [{key:?}, ...]"))
+        } else {
+            ("this key is", format!("key = {key:?}"))
+        };
         errors.at(
             lit,
             format!(
-                "this key is the same for every call: name an argument, as in `key = {key:?}`, or add `global` if \
-                 one lock for all is meant"
+                "{subject} the same for every call: name an argument, as in `{example}`, or add `global` if one lock \
+                 for all is meant"
             ),
         );
     }
@@ -128,6 +139,10 @@ mod tests {
             ("key = \"nightly\"", "fn f(&self)"),
             ("key = \"nightly\"", "fn f(_: u8, _job: u8)"),
             ("key = KEY", "fn f(sku: &str)"),
+            ("keys = [\"config\", \"account:{id}\"]", "fn f(id: u32)"),
+            ("keys = [\"config\", KEY]", "fn f(id: u32)"),
+            ("keys = [\"a\", \"b\"], global", "fn f(id: u32)"),
+            ("keys = [\"a\", \"b\"]", "fn f()"),
         ] {
             assert_eq!(mistakes(args, sig), "", "{args}");
         }
@@ -143,6 +158,13 @@ mod tests {
             let found = mistakes(args, "fn f(&self, sku: &str)");
             assert!(found.ends_with(hint), "{args}: {found}");
         }
+        let found = mistakes("keys = [\"a\", \"b\"]", "fn f(sku: &str)");
+        assert!(
+            found.contains("these keys are the same for every call") && found.contains("[\"a:{sku}\", ...]"),
+            "{found}"
+        );
+        let found = mistakes("keys = [\"a\", \"b:{sku}\"], global", "fn f(sku: &str)");
+        assert!(found.ends_with("the key has `{sku}`: remove one"), "{found}");
         for slip in ["globl", "global = \"yes\"", "global(true)", "global ="] {
             let found = mistakes(&format!("key = \"stock\", {slip}"), "fn f(sku: &str)");
             assert!(!found.is_empty() && !found.contains("the same for every call"), "{slip}: {found}");

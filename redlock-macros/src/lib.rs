@@ -54,7 +54,8 @@ use proc_macro::TokenStream;
 ///
 /// | option | value | without it |
 /// | --- | --- | --- |
-/// | [`key`](#key) | template, or expression | required |
+/// | [`key`](#key) | template, or expression | required, or [`keys`](#keys) |
+/// | [`keys`](#keys) | list of such keys | one [`key`](#key) |
 /// | [`global`](#global) | a flag | a template that names no argument is an error, if there are any |
 /// | [`ttl`](#ttl) | duration | 30 seconds |
 /// | [`wait`](#wait) | duration, or `"forever"` | one try |
@@ -182,6 +183,37 @@ use proc_macro::TokenStream;
 /// Refused with `LockError::InvalidKey` when called: a rendered key that is empty, longer than 1 KiB with its prefix, or has
 /// control characters.
 ///
+/// ## `keys`
+///
+/// Several keys instead of one, all or nothing: the body runs while it holds every one of them. Each is a template or an
+/// expression as for [`key`](#key).
+///
+/// ```rust
+/// use redlocked::{LockError, LockManager, distributed_lock};
+///
+/// #[distributed_lock(keys = ["account:{from}", "account:{to}"], wait = "5s")]
+/// fn transfer(from: u32, to: u32, amount: u64) -> Result<u64, LockError> {
+///     // Nobody else in the fleet touches one of the two accounts.
+///     Ok(amount)
+/// }
+///
+/// # fn main() -> Result<(), LockError> {
+/// LockManager::connect_blocking("memory://")?.set_global();
+/// assert_eq!(transfer(7, 3, 100)?, 100);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The locks are taken one after the other, in the order of the bytes of their keys and not in the order of the list, so
+/// `transfer(7, 3, …)` and `transfer(3, 7, …)` never wait for each other. Keys that turn out to be equal are locked once.
+/// [`wait`](#wait) is for all of them together; when one cannot be had, the others are released, and the error names it.
+/// When one is lost, the body is stopped as for a single key. [`max_hold`](#max_hold), and without renewal the
+/// [`ttl`](#ttl), count for each lock from when it was taken. Each lock has its own
+/// [fencing token](#guard): `lock.fencing_token_of(key)`.
+///
+/// A body that calls another locked function has no such order: name all the keys on the outer one, and make the inner
+/// one [`reentrant`](#reentrant). For keys that are known only at run time there is `LockManager::lock_all`.
+///
 /// ## `global`
 ///
 /// One lock for all calls of a function that has arguments. It has to be said, because a key that forgot its arguments looks
@@ -220,6 +252,7 @@ use proc_macro::TokenStream;
 ///
 /// Neither `self` nor an argument whose name starts with `_` asks for it, and a `key` that is an expression is not looked
 /// into. Refused beside such an expression, and beside a placeholder that names an argument or `self`.
+/// Of several [keys](#keys), one that names an argument is enough.
 ///
 /// ## `ttl`
 ///
@@ -383,8 +416,8 @@ use proc_macro::TokenStream;
 ///
 /// A body that calls a function with the same key would wait for itself. Such a call fails at once, with
 /// `LockError::Deadlock`, however long it was ready to [wait](#wait). With `reentrant` on the inner function it joins
-/// instead: it runs under the lock that is held, and the outer one gives it back. A task that the body spawns is not nested:
-/// it waits as everybody does.
+/// instead: it runs under the lock that is held, and the outer one gives it back. Of several [keys](#keys) it joins those
+/// that are held, and takes the others. A task that the body spawns is not nested: it waits as everybody does.
 ///
 /// ```
 /// # use redlocked::{LockError, LockManager, distributed_lock};

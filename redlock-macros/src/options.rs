@@ -3,8 +3,9 @@
 use crate::errors::nearest;
 
 /// In the order of the reference.
-pub(crate) const OPTIONS: [&str; 14] = [
+pub(crate) const OPTIONS: [&str; 15] = [
     "key",
+    "keys",
     "global",
     "ttl",
     "wait",
@@ -24,10 +25,13 @@ pub(crate) const OPTIONS: [&str; 14] = [
 pub(crate) const FLAGS: [&str; 2] = ["global", "reentrant"];
 
 /// What other libraries call our options.
-const SYNONYMS: [(&str, &str); 24] = [
+const SYNONYMS: [(&str, &str); 27] = [
     ("name", "key"),
     ("id", "key"),
     ("resource", "key"),
+    ("names", "keys"),
+    ("ids", "keys"),
+    ("resources", "keys"),
     ("lease", "ttl"),
     ("expire", "ttl"),
     ("expires", "ttl"),
@@ -61,6 +65,7 @@ pub(crate) fn meant(text: &str) -> Option<&'static str> {
 pub(crate) fn hint(option: &str) -> &'static str {
     match option {
         "key" => "key = \"order:{id}\"",
+        "keys" => "keys = [\"account:{from}\", \"account:{to}\"]",
         "global" => "global = true",
         "ttl" => "ttl = \"10s\"",
         "wait" => "wait = \"5s\"",

@@ -35,6 +35,32 @@ fn readme() {
 }
 
 #[test]
+fn keys() {
+    compare(
+        "keys",
+        quote!(keys = ["account:{from}", "account:{to.id}", audit_key(from)], wait = "5s"),
+        quote! {
+            async fn transfer(from: u64, to: &Account, amount: u64) -> Result<(), BankError> {
+                bank::transfer(from, to, amount).await
+            }
+        },
+    );
+}
+
+#[test]
+fn sync_keys() {
+    compare(
+        "sync_keys",
+        quote!(keys = [left, right], manager = self.locks),
+        quote! {
+            fn merge(&self, left: &str, right: &str) -> Result<(), Error> {
+                self.join(left, right)
+            }
+        },
+    );
+}
+
+#[test]
 fn sync_method() {
     compare(
         "sync_method",

@@ -1,7 +1,7 @@
-//! [`LockGuard`]: a held lock.
+//! [`LockGuard`]: a held lock, or several that are held as one.
 
 use std::fmt;
-use std::future::Future;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,14 +10,18 @@ use tokio::sync::oneshot;
 
 use crate::blocking::block_on;
 use crate::clock::Moment;
+use crate::ended::Ended;
 use crate::engine::{Command, Engine, Extension, Id};
 use crate::error::LockError;
+use crate::give_back::{Answer, GiveBack};
 use crate::lease::Lease;
-use crate::manager::ENGINE_GONE;
-use crate::nesting::Scope;
-use crate::request::check_ttl;
+use crate::nesting::{Hold, Holds, Scope};
+use crate::terms::check_ttl;
 
 /// A held lock. It is renewed until it is released; dropping it releases it in the background.
+///
+/// Of a request for [several keys](crate::LockManager::lock_all) it is all their locks: held while every one of them is,
+/// lost when the first one is, released together.
 ///
 /// Dropping needs no runtime, never blocks and never panics. It can be moved to other threads and outlive the
 /// function that took it.
@@ -40,11 +44,42 @@ use crate::request::check_ttl;
 #[must_use = "a lock is released when its guard is dropped"]
 pub struct LockGuard {
     engine: Arc<Engine>,
-    id: Id,
-    lease: Arc<Lease>,
+    held: Held,
+}
+
+/// A guard of one lock is as small as if there were no other kind.
+enum Held {
+    One(Grant),
+    /// In the order of their keys.
+    Several(Box<[Grant]>),
+}
+
+impl Held {
+    fn as_mut_slice(&mut self) -> &mut [Grant] {
+        match self {
+            Self::One(grant) => slice::from_mut(grant),
+            Self::Several(grants) => grants,
+        }
+    }
+}
+
+struct Grant {
+    hold: Hold,
     /// It has joined an outer lock, whose guard releases it.
     is_joined: bool,
     given_back: AtomicBool,
+}
+
+type Extended = oneshot::Receiver<Result<(), LockError>>;
+
+impl Grant {
+    fn lease(&self) -> &Arc<Lease> {
+        &self.hold.lease
+    }
+
+    fn lost(&self) -> LockError {
+        LockError::Lost { key: Arc::clone(self.lease().key()) }
+    }
 }
 
 /// What a release found.
@@ -72,25 +107,70 @@ pub enum ReleaseOutcome {
 
 impl LockGuard {
     pub(crate) fn new(engine: Arc<Engine>, id: Id, lease: Arc<Lease>) -> Self {
-        Self { engine, id, lease, is_joined: false, given_back: AtomicBool::new(false) }
+        let hold = Hold { id, lease };
+        Self { engine, held: Held::One(Grant { hold, is_joined: false, given_back: AtomicBool::new(false) }) }
     }
 
     /// A nested guard: it shares the lease of the outer one, and gives nothing back.
-    pub(crate) fn joined(scope: Scope) -> Self {
-        let Scope { engine, id, lease } = scope;
-        Self { engine, id, lease, is_joined: true, given_back: AtomicBool::new(true) }
+    pub(crate) fn joined(engine: Arc<Engine>, hold: Hold) -> Self {
+        Self { engine, held: Held::One(Grant { hold, is_joined: true, given_back: AtomicBool::new(true) }) }
     }
 
-    /// What a nested call needs to find this lock.
+    /// One guard of all that these hold, which are of one manager.
+    pub(crate) fn all(engine: Arc<Engine>, guards: impl Iterator<Item = Self>) -> Self {
+        let mut grants = Vec::new();
+        for mut guard in guards {
+            match std::mem::replace(&mut guard.held, Held::Several(Box::default())) {
+                Held::One(grant) => grants.push(grant),
+                Held::Several(several) => grants.extend(several),
+            }
+        }
+        Self { engine, held: Held::Several(grants.into()) }
+    }
+
+    /// Gives back what was taken for an attempt that failed: no body has run, and a `min_hold` does not count.
+    pub(crate) fn abandon(mut self) {
+        for grant in self.held.as_mut_slice() {
+            if !std::mem::replace(grant.given_back.get_mut(), true) {
+                self.engine.send(Command::Abandon { id: grant.hold.id });
+            }
+        }
+    }
+
+    /// What a nested call needs to find these locks.
     pub(crate) fn scope(&self) -> Scope {
-        Scope { engine: Arc::clone(&self.engine), id: self.id, lease: Arc::clone(&self.lease) }
+        let holds = match &self.held {
+            Held::One(grant) => Holds::One(grant.hold.clone()),
+            Held::Several(grants) => {
+                Holds::Several(Arc::new(grants.iter().map(|grant| grant.hold.clone()).collect()))
+            }
+        };
+        Scope { engine: Arc::clone(&self.engine), holds }
     }
 
-    pub(crate) fn lease(&self) -> &Arc<Lease> {
-        &self.lease
+    /// Ready when the first of its leases is over.
+    pub(crate) fn ended(&self) -> Ended {
+        match &self.held {
+            Held::One(grant) => Ended::of(grant.lease()),
+            Held::Several(grants) => Ended::first_of(grants.iter().map(Grant::lease)),
+        }
     }
 
-    /// The key, without the prefix.
+    fn grants(&self) -> &[Grant] {
+        match &self.held {
+            Held::One(grant) => slice::from_ref(grant),
+            Held::Several(grants) => grants,
+        }
+    }
+
+    /// What is left of the lease that ends first; `None` when one is over.
+    fn left(&self) -> Option<Duration> {
+        let now = Moment::now();
+        // `None` is less than anything.
+        self.grants().iter().map(|grant| grant.lease().remaining(now)).min().flatten()
+    }
+
+    /// The key, without the prefix; of several, the first in their order.
     ///
     /// # Examples
     ///
@@ -103,7 +183,24 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn key(&self) -> &str {
-        self.lease.key()
+        self.grants().first().map_or("", |grant| grant.lease().key())
+    }
+
+    /// The keys, without the prefix: one, or several, each once and in the order in which they were taken, which is that
+    /// of their bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://keys-example")?;
+    /// let guard = locks.lock_all(["account:2", "account:1", "account:2"]).acquire_blocking()?;
+    /// assert!(guard.keys().eq(["account:1", "account:2"]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.grants().iter().map(|grant| &**grant.lease().key())
     }
 
     /// A number that grows with every grant of every lock on this server, for the protected resource to compare:
@@ -111,6 +208,11 @@ impl LockGuard {
     ///
     /// It is the server's time in microseconds, or one more than the last one, and below 2^53. So it grows also
     /// across an expiry, a restart and a flush.
+    ///
+    /// Of several keys it is the largest, which is newer than whoever held one of them before. Better give each resource
+    /// the number of its own key, [`fencing_token_of`](Self::fencing_token_of): should a lock be stolen (its key deleted,
+    /// the server replaced) while the next ones are still waited for, the largest may be newer than the thief's, the
+    /// lock's own number never is. Numbers of keys that lie on different nodes do not compare.
     ///
     /// # Examples
     ///
@@ -125,7 +227,26 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn fencing_token(&self) -> u64 {
-        self.lease.fence()
+        self.grants().iter().map(|grant| grant.lease().fence()).max().unwrap_or_default()
+    }
+
+    /// The [fencing token](Self::fencing_token) of the lock on `key`; `None` for a key that is not held by this guard.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://fence-of-example")?;
+    /// let guard = locks.lock_all(["account:1", "account:2"]).acquire_blocking()?;
+    /// assert!(guard.fencing_token_of("account:1").is_some());
+    /// assert_ne!(guard.fencing_token_of("account:1"), guard.fencing_token_of("account:2"));
+    /// assert_eq!(guard.fencing_token_of("account:3"), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fencing_token_of(&self, key: &str) -> Option<u64> {
+        self.grants().iter().map(Grant::lease).find(|lease| **lease.key() == *key).map(|lease| lease.fence())
     }
 
     /// True while the lease lasts on this process's own clock, which is before the server may give the lock to
@@ -147,7 +268,7 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.lease.remaining(Moment::now()).is_some()
+        self.left().is_some()
     }
 
     /// How long the lease lasts if no renewal succeeds from now on; zero when it is over.
@@ -164,7 +285,7 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.lease.remaining(Moment::now()).unwrap_or_default()
+        self.left().unwrap_or_default()
     }
 
     /// Ready when the lock is no longer held, for whatever reason.
@@ -187,14 +308,18 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) {
-        self.lease.ended().cancelled().await;
+        match &self.held {
+            Held::One(grant) => grant.lease().ended().cancelled().await,
+            Held::Several(_) => drop(Box::pin(self.ended()).await),
+        }
     }
 
     /// Sets another ttl, counted from now, for this and for the coming renewals.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when the lock is no longer held, or could not be extended before its lease ended;
+    /// [`LockError::Lost`] when the lock, or one of several, is no longer held, or could not be extended before its
+    /// lease ended;
     /// [`LockError::InvalidRequest`] for a ttl out of range.
     ///
     /// # Cancel safety
@@ -215,11 +340,30 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
-        check_ttl(self.lease.key(), ttl)?;
+        match &self.held {
+            Held::One(grant) => {
+                let outcome = self.extend_one(grant, ttl)?;
+                outcome.await.unwrap_or_else(|_| Err(grant.lost()))
+            }
+            Held::Several(grants) => Box::pin(self.extend_all(grants, ttl)).await,
+        }
+    }
+
+    async fn extend_all(&self, grants: &[Grant], ttl: Duration) -> Result<(), LockError> {
+        // All are sent before the first is waited for.
+        let sent: Result<Vec<_>, _> = grants.iter().map(|grant| self.extend_one(grant, ttl)).collect();
+        for (grant, outcome) in grants.iter().zip(sent?) {
+            outcome.await.unwrap_or_else(|_| Err(grant.lost()))?;
+        }
+        Ok(())
+    }
+
+    fn extend_one(&self, grant: &Grant, ttl: Duration) -> Result<Extended, LockError> {
+        let key = Arc::clone(grant.lease().key());
+        check_ttl(&key, ttl)?;
         let (caller, outcome) = oneshot::channel();
-        let extension = Extension { key: Arc::clone(self.lease.key()), ttl, caller };
-        self.engine.send(Command::Extend { id: self.id, extension });
-        outcome.await.unwrap_or_else(|_| Err(LockError::Lost { key: Arc::clone(self.lease.key()) }))
+        self.engine.send(Command::Extend { id: grant.hold.id, extension: Extension { key, ttl, caller } });
+        Ok(outcome)
     }
 
     /// [`extend`](Self::extend) for sync code; parks this thread.
@@ -245,7 +389,7 @@ impl LockGuard {
 
     /// Releases the lock and says what it found. Only this token's own lock is ever freed; with
     /// [`min_hold`](crate::LockRequest::min_hold) the key stays until then, and a nested guard leaves the release to
-    /// the outer one.
+    /// the outer one. Several locks are released together, and one that was lost before is told for all of them.
     ///
     /// # Errors
     ///
@@ -295,41 +439,34 @@ impl LockGuard {
 
     /// Sends the release now; the future is only for the outcome.
     pub(crate) fn give_back(&self) -> GiveBack {
-        let (response, outcome) = oneshot::channel();
-        if self.is_joined {
-            let outcome = if self.is_held() { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyLost };
-            let _ = response.send(Ok(outcome));
-        } else {
-            self.given_back.store(true, Ordering::Relaxed);
-            self.engine.send(Command::Release { id: self.id, response: Some(response) });
+        match &self.held {
+            Held::One(grant) => GiveBack::One(self.give_back_one(grant)),
+            Held::Several(grants) => {
+                GiveBack::several(grants.iter().map(|grant| self.give_back_one(grant)).collect())
+            }
         }
-        GiveBack { key: Arc::clone(self.lease.key()), outcome }
     }
-}
 
-/// The outcome of a release that is under way.
-pub(crate) struct GiveBack {
-    key: Arc<str>,
-    outcome: oneshot::Receiver<Result<ReleaseOutcome, LockError>>,
-}
-
-impl Future for GiveBack {
-    type Output = Result<ReleaseOutcome, LockError>;
-
-    fn poll(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Self::Output> {
-        std::pin::Pin::new(&mut self.outcome)
-            .poll(cx)
-            .map(|outcome| outcome.unwrap_or_else(|_| Err(LockError::unavailable(&self.key, ENGINE_GONE))))
+    fn give_back_one(&self, grant: &Grant) -> Answer {
+        let (response, outcome) = oneshot::channel();
+        if grant.is_joined {
+            let is_held = grant.lease().remaining(Moment::now()).is_some();
+            let found = if is_held { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyLost };
+            let _ = response.send(Ok(found));
+        } else {
+            grant.given_back.store(true, Ordering::Relaxed);
+            self.engine.send(Command::Release { id: grant.hold.id, response: Some(response) });
+        }
+        Answer { key: Arc::clone(grant.lease().key()), outcome }
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if !*self.given_back.get_mut() {
-            self.engine.send(Command::Release { id: self.id, response: None });
+        for grant in self.held.as_mut_slice() {
+            if !*grant.given_back.get_mut() {
+                self.engine.send(Command::Release { id: grant.hold.id, response: None });
+            }
         }
     }
 }
@@ -337,8 +474,26 @@ impl Drop for LockGuard {
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockGuard")
-            .field("key", &self.key())
+            .field("keys", &self.keys().collect::<Vec<_>>())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Acquire, Keys, LockRequest};
+
+    type Event = tokio_util::sync::WaitForCancellationFutureOwned;
+
+    #[test]
+    fn several_keys_cost_one_key_nothing() {
+        assert_eq!(size_of::<Keys>(), size_of::<String>());
+        assert_eq!(size_of::<Acquire>(), size_of::<LockRequest>());
+        assert_eq!(size_of::<Held>(), size_of::<Grant>());
+        assert_eq!(size_of::<GiveBack>(), size_of::<Answer>());
+        assert_eq!(size_of::<Option<Scope>>(), size_of::<(Arc<Engine>, Hold)>());
+        assert_eq!(size_of::<Ended>(), size_of::<(Arc<Lease>, Event)>());
     }
 }

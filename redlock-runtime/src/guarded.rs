@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::clock::Moment;
+use crate::ended::Ended;
 use crate::error::LockError;
-use crate::guard::{GiveBack, LockGuard};
-use crate::lease::Lease;
+use crate::give_back::GiveBack;
+use crate::guard::LockGuard;
 use crate::nesting::{self, Scope};
 use crate::request::{Acquire, LockRequest, OnLost};
 
@@ -21,20 +20,17 @@ pin_project! {
     pub struct UntilLost<F> {
         #[pin]
         body: F,
-        lease: Arc<Lease>,
         on_lost: OnLost,
         scope: Option<Scope>,
         // Wakes the task when the lease ends while the body waits for something else.
         #[pin]
-        ended: WaitForCancellationFutureOwned,
+        ended: Ended,
     }
 }
 
 /// `body`, or [`LockError::Lost`] when the lease is over first. The caller drops the body at once then.
 pub(crate) fn until_lost<F: Future>(guard: &LockGuard, on_lost: OnLost, body: F) -> UntilLost<F> {
-    let lease = Arc::clone(guard.lease());
-    let ended = lease.ended().clone().cancelled_owned();
-    UntilLost { body, lease, on_lost, scope: Some(guard.scope()), ended }
+    UntilLost { body, on_lost, scope: Some(guard.scope()), ended: guard.ended() }
 }
 
 impl<F: Future> Future for UntilLost<F> {
@@ -42,10 +38,10 @@ impl<F: Future> Future for UntilLost<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let stops = *this.on_lost == OnLost::Cancel
-            && (this.lease.remaining(Moment::now()).is_none() || this.ended.poll(cx).is_ready());
-        if stops {
-            return Poll::Ready(Err(LockError::Lost { key: Arc::clone(this.lease.key()) }));
+        if *this.on_lost == OnLost::Cancel
+            && let Poll::Ready(key) = this.ended.poll(cx)
+        {
+            return Poll::Ready(Err(LockError::Lost { key }));
         }
         let _here = nesting::enter(this.scope);
         this.body.poll(cx).map(Ok)

@@ -7,12 +7,15 @@
 //! * [`LockGuard`] is a held lock: it is renewed until it is released or dropped.
 //! * [`LockError`] says what went wrong, with which key, and what to do.
 
+mod acquire_all;
 mod blocking;
 mod builder;
 mod capabilities;
 mod clock;
+mod ended;
 mod engine;
 mod error;
+mod give_back;
 mod guard;
 mod guarded;
 mod inspect;
@@ -24,6 +27,7 @@ mod nesting;
 mod report;
 mod request;
 mod sync_return;
+mod terms;
 mod token;
 
 pub use builder::LockManagerBuilder;
@@ -39,6 +43,6 @@ pub use request::{Acquire, LockRequest, OnLost};
 pub mod __private {
     pub use crate::guarded::{Body, Locked, Ready, UntilLost, on_error, run, run_blocking, run_with_guard};
     pub use crate::key::{Escaped, KeyTemplate, KeyText, key};
-    pub use crate::request::lock;
+    pub use crate::request::{lock, lock_all};
     pub use crate::sync_return::*;
 }

@@ -13,7 +13,7 @@ use crate::capabilities::Capabilities;
 use crate::clock::Moment;
 use crate::engine::{Command, Engine};
 use crate::error::LockError;
-use crate::request::LockRequest;
+use crate::request::{Keys, LockRequest};
 
 /// The entry point: connects to Redis and hands out [`LockRequest`]s.
 ///
@@ -193,7 +193,43 @@ impl LockManager {
     /// # }
     /// ```
     pub fn lock(&self, key: impl Into<String>) -> LockRequest {
-        LockRequest::new(Some(self.clone()), key.into())
+        LockRequest::new(Some(self.clone()), Keys::One(key.into()))
+    }
+
+    /// Asks for the locks of all these keys, to hold them as one: the same request, the same guard, all or nothing.
+    ///
+    /// They are taken one after the other in the order of the bytes of their keys, whatever the order here, and each key
+    /// once: so a caller who wants `(a, b)` and one who wants `(b, a)` never wait for each other. `wait` is for all of
+    /// them together. When one cannot be had, those that were taken are released; the error names the key. When one is
+    /// lost while the others are still waited for, everything is released and asked for again, as long as `wait` lasts;
+    /// with one try it is [`LockError::Lost`].
+    ///
+    /// `max_hold`, and with [`renew(false)`](LockRequest::renew) the ttl, count for each lock from when it was taken:
+    /// nobody waits for one longer than that, and for the body there is less by what the other locks took.
+    ///
+    /// The order holds within one request. A body that holds `b` and asks for `a` waits for the body that holds `a` and
+    /// asks for `b`, until the `wait` of one of them is over: ask for everything at once, outside.
+    ///
+    /// An empty list is [`LockError::InvalidRequest`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// use std::time::Duration;
+    /// use redlock_runtime::LockManager;
+    ///
+    /// let locks = LockManager::connect_blocking("memory://")?;
+    /// let (from, to) = (7, 3);
+    /// let accounts = [from, to].map(|id| format!("account:{id}"));
+    /// locks.lock_all(accounts).wait(Duration::from_secs(5)).run_blocking(|guard| {
+    ///     assert!(guard.keys().eq(["account:3", "account:7"]));
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_all(&self, keys: impl IntoIterator<Item = impl Into<String>>) -> LockRequest {
+        LockRequest::new(Some(self.clone()), Keys::of(keys))
     }
 
     /// Begins nothing new, tells everybody who waits, and returns when every lock of this manager is released on

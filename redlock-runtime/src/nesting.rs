@@ -4,6 +4,7 @@
 //! known by what it runs inside of, whichever thread polls it next; a task that a body spawns is another one.
 
 use std::cell::RefCell;
+use std::slice;
 use std::sync::Arc;
 
 use crate::clock::Moment;
@@ -12,10 +13,30 @@ use crate::lease::Lease;
 
 /// A held lock, with what a nested call needs to join it.
 #[derive(Clone)]
-pub(crate) struct Scope {
-    pub(crate) engine: Arc<Engine>,
+pub(crate) struct Hold {
     pub(crate) id: Id,
     pub(crate) lease: Arc<Lease>,
+}
+
+/// What a guarded body holds, all of one manager.
+pub(crate) struct Scope {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) holds: Holds,
+}
+
+/// Small, because it lies in the future of each guarded body.
+pub(crate) enum Holds {
+    One(Hold),
+    Several(Arc<Vec<Hold>>),
+}
+
+impl Holds {
+    fn as_slice(&self) -> &[Hold] {
+        match self {
+            Self::One(hold) => slice::from_ref(hold),
+            Self::Several(holds) => holds,
+        }
+    }
 }
 
 thread_local! {
@@ -27,7 +48,7 @@ pub(crate) struct Entered<'a> {
     slot: &'a mut Option<Scope>,
 }
 
-/// Notes that what runs from now on holds the lock in `slot`.
+/// Notes that what runs from now on holds what is in `slot`.
 pub(crate) fn enter(slot: &mut Option<Scope>) -> Entered<'_> {
     if let Some(scope) = slot.take() {
         // While the thread ends, nothing is noted.
@@ -43,12 +64,12 @@ impl Drop for Entered<'_> {
 }
 
 /// The lock of this manager and key that the running code holds, if it does.
-pub(crate) fn held_here(engine: &Arc<Engine>, key: &str) -> Option<Scope> {
+pub(crate) fn held_here(engine: &Arc<Engine>, key: &str) -> Option<Hold> {
     let now = Moment::now();
-    let same = |scope: &&Scope| {
-        Arc::ptr_eq(&scope.engine, engine)
-            && **scope.lease.key() == *key
-            && scope.lease.remaining(now).is_some()
+    let same = |hold: &&Hold| **hold.lease.key() == *key && hold.lease.remaining(now).is_some();
+    let within = |scope: &Scope| {
+        let holds = scope.holds.as_slice().iter();
+        holds.filter(|_| Arc::ptr_eq(&scope.engine, engine)).find(same).cloned()
     };
-    HERE.try_with(|here| here.borrow().iter().rev().find(same).cloned()).ok().flatten()
+    HERE.try_with(|here| here.borrow().iter().rev().find_map(within)).ok().flatten()
 }

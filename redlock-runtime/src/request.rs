@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::acquire_all::AcquireAll;
 use crate::blocking::block_on;
-use crate::clock::Moment;
-use crate::engine::{Ask, Command, Engine, Id};
+use crate::engine::{Command, Engine, Id};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::guarded::until_lost;
-use crate::key;
-use crate::lease::{Lease, MAX_TTL_MS, MIN_TTL};
+use crate::lease::Lease;
 use crate::manager::{ENGINE_GONE, LockManager};
-use crate::nesting::{self, Scope};
-use crate::token::{self, Token};
+use crate::nesting::{self, Hold};
+use crate::terms::Terms;
 
 /// A lock that is asked for: which key, how long it outlives a vanished holder, how long to wait for it.
 ///
-/// Nothing is sent before it is acquired. Made by [`LockManager::lock`].
+/// Nothing is sent before it is acquired. Made by [`LockManager::lock`], or for several keys by
+/// [`LockManager::lock_all`].
 ///
 /// # Examples
 ///
@@ -44,15 +44,29 @@ use crate::token::{self, Token};
 pub struct LockRequest {
     /// `None`: the process-wide one, looked up when it is acquired.
     manager: Option<LockManager>,
-    key: String,
-    ttl: Duration,
-    /// `None`: for ever.
-    wait: Option<Duration>,
-    renew: bool,
-    max_hold: Option<Duration>,
-    min_hold: Option<Duration>,
-    on_lost: OnLost,
-    reentrant: bool,
+    keys: Keys,
+    terms: Terms,
+}
+
+/// What is locked. Only the second one allocates more than a key.
+#[derive(Clone, Debug)]
+pub(crate) enum Keys {
+    One(String),
+    /// In order, each once; never a single one.
+    Several(Box<[String]>),
+}
+
+impl Keys {
+    /// Everybody who takes several locks takes them in this order, so that no two callers wait for each other.
+    pub(crate) fn of(keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let mut keys: Vec<String> = keys.into_iter().map(Into::into).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        match <[String; 1]>::try_from(keys) {
+            Ok([key]) => Self::One(key),
+            Err(keys) => Self::Several(keys.into()),
+        }
+    }
 }
 
 /// What becomes of an async body whose lock is lost.
@@ -87,22 +101,18 @@ pub enum OnLost {
 /// A lock on the process-wide manager.
 #[doc(hidden)]
 pub fn lock(key: String) -> LockRequest {
-    LockRequest::new(None, key)
+    LockRequest::new(None, Keys::One(key))
+}
+
+/// Several locks on the process-wide manager.
+#[doc(hidden)]
+pub fn lock_all<const N: usize>(keys: [String; N]) -> LockRequest {
+    LockRequest::new(None, Keys::of(keys))
 }
 
 impl LockRequest {
-    pub(crate) fn new(manager: Option<LockManager>, key: String) -> Self {
-        Self {
-            manager,
-            key,
-            ttl: Duration::from_secs(30),
-            wait: Some(Duration::ZERO),
-            renew: true,
-            max_hold: None,
-            min_hold: None,
-            on_lost: OnLost::default(),
-            reentrant: false,
-        }
+    pub(crate) fn new(manager: Option<LockManager>, keys: Keys) -> Self {
+        Self { manager, keys, terms: Terms::default() }
     }
 
     /// How long the lock outlives a holder that has vanished; 30 s by default, at least 10 ms. It does not limit
@@ -120,7 +130,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+        self.terms.ttl = ttl;
         self
     }
 
@@ -139,7 +149,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
+        self.terms.wait = Some(wait);
         self
     }
 
@@ -156,7 +166,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn wait_forever(mut self) -> Self {
-        self.wait = None;
+        self.terms.wait = None;
         self
     }
 
@@ -177,7 +187,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn renew(mut self, renew: bool) -> Self {
-        self.renew = renew;
+        self.terms.renew = renew;
         self
     }
 
@@ -196,7 +206,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.max_hold = Some(max_hold);
+        self.terms.max_hold = Some(max_hold);
         self
     }
 
@@ -215,7 +225,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn min_hold(mut self, min_hold: Duration) -> Self {
-        self.min_hold = Some(min_hold);
+        self.terms.min_hold = Some(min_hold);
         self
     }
 
@@ -234,7 +244,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
-        self.on_lost = on_lost;
+        self.terms.on_lost = on_lost;
         self
     }
 
@@ -252,12 +262,12 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn reentrant(mut self, reentrant: bool) -> Self {
-        self.reentrant = reentrant;
+        self.terms.reentrant = reentrant;
         self
     }
 
     pub(crate) fn policy(&self) -> OnLost {
-        self.on_lost
+        self.terms.on_lost
     }
 
     /// Acquires the lock. On any executor; no runtime is needed.
@@ -267,8 +277,9 @@ impl LockRequest {
     /// [`LockError::Busy`] at once when `wait` is zero and somebody else has the lock, [`LockError::TimedOut`]
     /// after `wait`; [`LockError::Unavailable`] when Redis could not be reached within `wait` (at once for a `wait`
     /// of zero) or refused; [`LockError::NotReplicated`] when too few [`replicas`](crate::LockManagerBuilder::replicas)
-    /// have it; [`LockError::InvalidKey`], [`LockError::InvalidRequest`] and [`LockError::NotConfigured`] before anything
-    /// is sent.
+    /// have it; [`LockError::InvalidKey`], [`LockError::InvalidRequest`], [`LockError::Deadlock`] and
+    /// [`LockError::NotConfigured`] before anything is sent. Of several keys, [`LockError::Lost`] when one was lost
+    /// before the last one was taken, and there was no time to begin again.
     ///
     /// # Cancel safety
     ///
@@ -361,7 +372,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub async fn run<R>(self, body: impl AsyncFnOnce(&LockGuard) -> R) -> Result<R, LockError> {
-        let on_lost = self.on_lost;
+        let on_lost = self.terms.on_lost;
         let guard = self.acquire().await?;
         let output = until_lost(&guard, on_lost, body(&guard)).await?;
         // The body is done and its result stands; the engine goes on releasing by itself.
@@ -408,61 +419,17 @@ impl LockRequest {
             Some(manager) => manager,
             None => LockManager::global()?,
         };
-        key::validate(manager.prefix(), &self.key)?;
-        let key: Arc<str> = self.key.into();
-        check_ttl(&key, self.ttl)?;
-        check_hold(&key, self.min_hold, self.max_hold)?;
-        if let Some(outer) = nesting::held_here(manager.engine(), &key) {
-            if self.reentrant {
-                return Ok(Step::Joined(outer));
+        match self.keys {
+            Keys::One(key) => {
+                let key = self.terms.check(&manager, key)?;
+                match self.terms.joins(&manager, &key)? {
+                    Some(hold) => Ok(Step::Joined { engine: Arc::clone(manager.engine()), hold }),
+                    None => self.terms.ask(&manager, key, self.terms.patience(&manager)),
+                }
             }
-            return Err(LockError::Deadlock { key });
+            Keys::Several(keys) => Ok(Step::All(Box::new(AcquireAll::new(manager, self.terms, keys)?))),
         }
-        let token = Token::random().map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
-        let started = Moment::now();
-        let one_try = self.wait == Some(Duration::ZERO);
-        let limit = if one_try { Some(manager.io_timeout()) } else { self.wait };
-        let (caller, outcome) = oneshot::channel();
-        let ask = Ask {
-            name: [manager.prefix(), &key].concat().into(),
-            key,
-            ttl: self.ttl,
-            renew: self.renew,
-            max_hold: self.max_hold,
-            min_hold: self.min_hold,
-            one_try,
-            max_waiters: manager.max_waiters(),
-            started,
-            gives_up_at: limit.map(|limit| started.after(limit)),
-            caller: Some(caller),
-        };
-        let engine = Arc::clone(manager.engine());
-        let id = engine.new_id();
-        let key = Arc::clone(&ask.key);
-        engine.send(Command::Acquire { id, ask, token });
-        Ok(Step::Asked { engine, id, key, outcome })
     }
-}
-
-pub(crate) fn check_ttl(key: &Arc<str>, ttl: Duration) -> Result<(), LockError> {
-    if ttl >= MIN_TTL && ttl.as_millis() <= u128::from(MAX_TTL_MS) {
-        return Ok(());
-    }
-    let reason = format!("a ttl of {ttl:?} is out of range; it must be at least 10 ms and below 2^53 ms");
-    Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
-}
-
-fn check_hold(key: &Arc<str>, min: Option<Duration>, max: Option<Duration>) -> Result<(), LockError> {
-    let reason = if max.is_some_and(|max| max < MIN_TTL) {
-        "a `max_hold` must be at least 10 ms"
-    } else if min.is_some_and(|min| min.as_millis() > u128::from(MAX_TTL_MS)) {
-        "a `min_hold` must be below 2^53 ms"
-    } else if min.zip(max).is_some_and(|(min, max)| min > max) {
-        "`min_hold` is longer than `max_hold`"
-    } else {
-        return Ok(());
-    };
-    Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
 }
 
 /// The future of [`LockRequest::acquire`]. Dropping it releases what it may have acquired.
@@ -482,18 +449,23 @@ fn check_hold(key: &Arc<str>, min: Option<Duration>, max: Option<Duration>) -> R
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire {
-    step: Step,
+    pub(crate) step: Step,
 }
 
-enum Step {
+pub(crate) enum Step {
     New(LockRequest),
-    Joined(Scope),
+    Joined {
+        engine: Arc<Engine>,
+        hold: Hold,
+    },
     Asked {
         engine: Arc<Engine>,
         id: Id,
         key: Arc<str>,
         outcome: oneshot::Receiver<Result<Arc<Lease>, LockError>>,
     },
+    /// Several keys.
+    All(Box<AcquireAll>),
     Done,
 }
 
@@ -502,7 +474,8 @@ impl std::fmt::Debug for Step {
         match self {
             Self::New(request) => request.fmt(f),
             Self::Asked { key, .. } => f.debug_struct("Asked").field("key", key).finish_non_exhaustive(),
-            Self::Joined(_) => f.write_str("Joined"),
+            Self::Joined { .. } => f.write_str("Joined"),
+            Self::All(all) => all.fmt(f),
             Self::Done => f.write_str("Done"),
         }
     }
@@ -517,10 +490,15 @@ impl Future for Acquire {
         {
             self.step = request.start()?;
         }
-        if let Step::Joined(_) = self.step
-            && let Step::Joined(outer) = std::mem::replace(&mut self.step, Step::Done)
+        if let Step::Joined { .. } = self.step
+            && let Step::Joined { engine, hold } = std::mem::replace(&mut self.step, Step::Done)
         {
-            return Poll::Ready(Ok(LockGuard::joined(outer)));
+            return Poll::Ready(Ok(LockGuard::joined(engine, hold)));
+        }
+        if let Step::All(all) = &mut self.step {
+            let outcome = ready!(all.poll(cx));
+            self.step = Step::Done;
+            return Poll::Ready(outcome);
         }
         // As with an `async` block, polling again after the end never completes; it does not panic.
         let Step::Asked { outcome, .. } = &mut self.step else {

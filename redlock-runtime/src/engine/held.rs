@@ -81,6 +81,11 @@ impl Held {
         }
     }
 
+    /// No body has run under it.
+    pub(super) fn forget_min_hold(&mut self) {
+        self.keep_until = None;
+    }
+
     pub(super) fn due(&self) -> Option<Moment> {
         [self.next_renewal, self.first_look, self.lease.deadline()].into_iter().flatten().min()
     }

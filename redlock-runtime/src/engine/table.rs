@@ -153,7 +153,10 @@ impl Table {
     pub(super) fn abandon(&mut self, now: Moment, id: Id) {
         match self.attempts.remove(&id) {
             Some(Attempt::Waiting(waiting)) => self.drop_waiting(now, id, &waiting),
-            Some(Attempt::Held(held)) => self.drop_held(now, id, &held, None),
+            Some(Attempt::Held(mut held)) => {
+                held.forget_min_hold();
+                self.drop_held(now, id, &held, None);
+            }
             Some(releasing @ Attempt::Releasing(_)) => {
                 self.attempts.insert(id, releasing);
             }

@@ -1,0 +1,35 @@
+async fn transfer(from: u64, to: &Account, amount: u64) -> Result<(), BankError> {
+    let __lock = {
+        let __key = ::redlocked::__private::KeyTemplate::new();
+        ::redlocked::__private::lock_all([
+                __key
+                    .render(
+                        ::core::format_args!(
+                            "account:{from}", from = __key.escape(& from)
+                        ),
+                    ),
+                __key
+                    .render(
+                        ::core::format_args!(
+                            "account:{to_id}", to_id = __key.escape(& to.id)
+                        ),
+                    ),
+                ::redlocked::__private::key(&audit_key(from)),
+            ])
+            .wait(::core::time::Duration::from_millis(5000))
+    };
+    let __body = async move {
+        if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
+            Result<(), BankError>,
+        > {
+            return __unreachable_output;
+        }
+        { bank::transfer(from, to, amount).await }
+    };
+    return match ::redlocked::__private::run(__lock, __body).await {
+        ::core::result::Result::Ok(__output) => __output,
+        ::core::result::Result::Err(__error) => {
+            ::redlocked::FromLockError::from_lock_error(__error)
+        }
+    };
+}

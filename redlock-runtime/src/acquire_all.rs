@@ -1,0 +1,158 @@
+//! Several locks as one: taken one after the other, all or nothing, under one deadline.
+//!
+//! Everybody takes them in the same order, so nobody who holds the later one waits for the earlier one. Each key keeps
+//! its own queue, token, lease and hand-over; what is taken is renewed while the next one is waited for.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::ended::Ended;
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::manager::LockManager;
+use crate::nesting::Hold;
+use crate::request::{Acquire, Step};
+use crate::terms::{Patience, Terms};
+
+/// An attempt at all the keys of a request.
+pub(crate) struct AcquireAll {
+    manager: LockManager,
+    terms: Terms,
+    /// In order, each once, with what the caller holds of them already.
+    keys: Vec<(Arc<str>, Option<Hold>)>,
+    patience: Patience,
+    /// Of the first keys.
+    taken: Vec<Taken>,
+    /// Of the next key.
+    current: Option<Acquire>,
+}
+
+struct Taken {
+    guard: LockGuard,
+    ended: Pin<Box<Ended>>,
+}
+
+/// With less time left than this, the next key gets one try instead of a place in a queue: there is hardly time for an
+/// answer, and a lock that nobody holds must not fail for that.
+const TOO_LATE_TO_WAIT: Duration = Duration::from_millis(5);
+
+/// How much later its answer may come.
+const LAST_TRY: Duration = Duration::from_millis(50);
+
+impl AcquireAll {
+    /// Checks everything; nothing is sent.
+    pub(crate) fn new(manager: LockManager, terms: Terms, keys: Box<[String]>) -> Result<Self, LockError> {
+        if keys.is_empty() {
+            let reason = "the list of keys is empty: name at least one".into();
+            return Err(LockError::InvalidRequest { key: "[]".into(), reason });
+        }
+        let keys = keys
+            .into_iter()
+            .map(|key| {
+                let key = terms.check(&manager, key)?;
+                let outer = terms.joins(&manager, &key)?;
+                Ok((key, outer))
+            })
+            .collect::<Result<_, LockError>>()?;
+        let patience = terms.patience(&manager);
+        Ok(Self { manager, terms, keys, patience, taken: Vec::new(), current: None })
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
+        loop {
+            let mut ends = self.taken.iter_mut().map(|taken| taken.ended.as_mut().poll(cx));
+            if let Some(Poll::Ready(key)) = ends.find(Poll::is_ready) {
+                self.start_over(key)?;
+            }
+            let Some((key, outer)) = self.keys.get(self.taken.len()) else {
+                let guards = self.taken.drain(..).map(|taken| taken.guard);
+                return Poll::Ready(Ok(LockGuard::all(Arc::clone(self.manager.engine()), guards)));
+            };
+            let current = match &mut self.current {
+                Some(current) => current,
+                None => self.current.insert(Acquire {
+                    step: match outer.clone() {
+                        Some(hold) => Step::Joined { engine: Arc::clone(self.manager.engine()), hold },
+                        None => self.terms.ask(&self.manager, Arc::clone(key), self.patience_now())?,
+                    },
+                }),
+            };
+            let outcome = ready!(Pin::new(current).poll(cx));
+            self.current = None;
+            match outcome {
+                Ok(guard) => {
+                    let ended = Box::pin(guard.ended());
+                    self.taken.push(Taken { guard, ended });
+                }
+                Err(error) => {
+                    self.give_up();
+                    return Poll::Ready(Err(self.in_words_of_the_request(error)));
+                }
+            }
+        }
+    }
+
+    /// How long the next key is waited for.
+    fn patience_now(&self) -> Patience {
+        let now = Moment::now();
+        match self.patience.gives_up_at {
+            // One try for each key, with as much time for the answer.
+            _ if self.patience.one_try => self.terms.patience(&self.manager),
+            Some(at) if !self.taken.is_empty() && at.since(now) < TOO_LATE_TO_WAIT => {
+                Patience { one_try: true, gives_up_at: Some(at.after(LAST_TRY)), ..self.patience }
+            }
+            _ => self.patience,
+        }
+    }
+
+    /// Somebody may have been inside since: what was done under all the locks would not have been.
+    fn start_over(&mut self, lost: Arc<str>) -> Result<(), LockError> {
+        self.give_up();
+        let is_outer = self.keys.iter().any(|(key, outer)| *key == lost && outer.is_some());
+        let is_late = self.patience.gives_up_at.is_some_and(|at| at <= Moment::now());
+        if is_outer || is_late || self.patience.one_try {
+            return Err(LockError::Lost { key: lost });
+        }
+        Ok(())
+    }
+
+    /// Releases what is taken, and what may be.
+    fn give_up(&mut self) {
+        self.current = None;
+        for taken in self.taken.drain(..) {
+            taken.guard.abandon();
+        }
+    }
+
+    /// The last try of a request that was ready to wait is the end of its wait.
+    fn in_words_of_the_request(&self, error: LockError) -> LockError {
+        match error {
+            LockError::Busy { key, holder } if !self.patience.one_try => {
+                let waited = Moment::now().since(self.patience.started);
+                LockError::TimedOut { key, waited, holder, in_front: None }
+            }
+            error => error,
+        }
+    }
+}
+
+impl Drop for AcquireAll {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+impl fmt::Debug for AcquireAll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = self.keys.iter().map(|(key, _)| key).collect::<Vec<_>>();
+        f.debug_struct("AcquireAll")
+            .field("keys", &keys)
+            .field("taken", &self.taken.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,50 @@
+//! The end of what a guard holds: of its lease, or of the first of several.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use crate::clock::Moment;
+use crate::lease::Lease;
+
+pin_project! {
+    /// Ready with the key whose lease is over. Each poll also looks at the clock: nobody has to have noticed before.
+    #[project = EndedProjection]
+    pub(crate) enum Ended {
+        One { lease: Arc<Lease>, #[pin] event: WaitForCancellationFutureOwned },
+        First { of: Box<[Pin<Box<Ended>>]> },
+    }
+}
+
+impl Ended {
+    pub(crate) fn of(lease: &Arc<Lease>) -> Self {
+        Self::One { lease: Arc::clone(lease), event: lease.ended().clone().cancelled_owned() }
+    }
+
+    pub(crate) fn first_of<'a>(leases: impl Iterator<Item = &'a Arc<Lease>>) -> Self {
+        Self::First { of: leases.map(|lease| Box::pin(Self::of(lease))).collect() }
+    }
+}
+
+impl Future for Ended {
+    type Output = Arc<str>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<str>> {
+        match self.project() {
+            EndedProjection::One { lease, event } => {
+                if lease.remaining(Moment::now()).is_none() || event.poll(cx).is_ready() {
+                    return Poll::Ready(Arc::clone(lease.key()));
+                }
+                Poll::Pending
+            }
+            EndedProjection::First { of } => {
+                let mut keys = of.iter_mut().map(|ended| ended.as_mut().poll(cx));
+                keys.find(Poll::is_ready).unwrap_or(Poll::Pending)
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
+
+const AUDIT: &str = "audit";
+
+struct Account {
+    id: u64,
+}
+
+struct Bank {
+    locks: LockManager,
+    name: String,
+}
+
+impl Bank {
+    #[distributed_lock(keys = ["{self.name}:{from.id}", "{self.name}:{to.id:04}"], wait = "5s", manager = self.locks)]
+    async fn transfer(&self, from: &Account, to: &Account) -> Result<u64, LockError> {
+        Ok(from.id + to.id)
+    }
+
+    #[distributed_lock(keys = [self.name, format!("{}:{key}", AUDIT)], manager = self.locks, guard = lock)]
+    fn audit(&self, key: u64, lock_all: u64) -> Result<u64, LockError> {
+        let lock: &LockGuard = lock;
+        Ok(lock.fencing_token_of(AUDIT).unwrap_or(key + lock_all))
+    }
+}
+
+#[distributed_lock(keys = ["account:{id}"])]
+fn one_in_a_list(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(keys = [AUDIT, "{AUDIT}:{key}", r"c", concat!("d", "e"),], reentrant, max_hold = "1m", min_hold = "1s")]
+async fn all_kinds(key: String) -> Result<String, LockError> {
+    Ok(key)
+}
+
+#[distributed_lock(keys = ["a:{keys}", "b:{lock}"], on_busy = None, on_error = |_| None)]
+fn no_result(keys: u64, lock: u64) -> Option<u64> {
+    Some(keys + lock)
+}
+
+fn send<T: Send>(value: T) -> T {
+    value
+}
+
+fn main() {
+    let _ = (Bank::audit, one_in_a_list, no_result);
+    drop(send(all_kinds(String::new())));
+    let _ = |bank: &Bank, account: &Account| drop(send(bank.transfer(account, account)));
+}
