@@ -146,6 +146,7 @@ impl Table {
         let wanted = self.replicas.as_ref().map_or(0, |(wanted, _)| *wanted);
         let key = Arc::clone(held.lease.key());
         let outcome = match confirmation {
+            _ if held.lease.remaining(now).is_none() => Err(LockError::Lost { key }),
             Confirmation::Reached(reached) if reached >= wanted => Ok(Arc::clone(&held.lease)),
             Confirmation::Reached(reached) => Err(LockError::NotReplicated { key, wanted, reached }),
             Confirmation::NotMine => Err(LockError::Lost { key }),
