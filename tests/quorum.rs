@@ -247,3 +247,23 @@ fn locks_can_be_looked_at_listed_and_taken_away() {
     eventually("it is lost", || !guard.is_held());
     drop(quorum.manager().lock("a").wait(LIMIT).acquire_blocking().unwrap());
 }
+
+#[test]
+fn what_a_failed_attempt_got_is_given_back_although_its_manager_goes_at_once() {
+    let quorum = Quorum::durable(5);
+    for node in [0, 1, 2] {
+        let _: String = quorum.servers[node].run("SET lock:k foreign PX 600000");
+    }
+    for round in 0..40 {
+        let locks = quorum.manager();
+        let error = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap_err();
+        assert!(error.is_busy(), "{error:?}");
+        if round % 2 == 0 {
+            locks.shutdown_blocking(LIMIT).unwrap();
+        }
+        drop(locks);
+        for node in [3, 4] {
+            eventually("given back", || quorum.servers[node].keys().is_empty());
+        }
+    }
+}

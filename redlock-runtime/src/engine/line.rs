@@ -40,6 +40,14 @@ impl Line {
         }
     }
 
+    /// False while a quorum still gives back what nobody waits for. On one node the table waits for each release.
+    pub(super) fn is_idle(&self) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Quorum(quorum) => quorum.is_idle(),
+        }
+    }
+
     /// When to look again, whatever happens.
     pub(super) fn due(&self) -> Option<Moment> {
         match self {

@@ -100,6 +100,11 @@ impl Link {
         matches!(&self.state, State::Up { under_way, .. } if under_way.len() < WINDOW)
     }
 
+    /// True when nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        !matches!(&self.state, State::Up { under_way, .. } if !under_way.is_empty())
+    }
+
     /// Sends `requests` in one write. `now` was read before.
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
         let State::Up { connection, under_way } = &mut self.state else {

@@ -160,7 +160,7 @@ enum Event {
 
 impl Driver {
     async fn run(mut self) {
-        while self.open || !self.table.is_idle() {
+        while self.open || !self.table.is_idle() || !self.line.is_idle() {
             let event = poll_fn(|cx| self.poll(cx)).await;
             let now = Moment::now();
             match event {
@@ -181,7 +181,8 @@ impl Driver {
 
     fn answer_shutdowns(&mut self, now: Moment) {
         let left = self.table.busy_with();
-        for (_, caller) in self.shutting_down.extract_if(.., |(until, _)| left == 0 || *until <= now) {
+        let is_over = left == 0 && self.line.is_idle();
+        for (_, caller) in self.shutting_down.extract_if(.., |(until, _)| is_over || *until <= now) {
             let _ = caller.send(if left == 0 { Ok(()) } else { Err(left) });
         }
     }

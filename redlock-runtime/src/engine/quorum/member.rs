@@ -52,6 +52,11 @@ impl Member {
         matches!(self.state, State::Up { .. })
     }
 
+    /// Everything that it can be told has been answered.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_up() || (self.outbox.is_empty() && self.link.is_idle())
+    }
+
     pub(super) fn watches(&self) -> bool {
         matches!(self.state, State::Up { watches: true, .. })
     }

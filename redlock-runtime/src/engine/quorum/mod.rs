@@ -90,6 +90,11 @@ impl Quorum {
         self.flush(cx, now);
     }
 
+    /// False while something is on its way that an end would take back.
+    pub(super) fn is_idle(&self) -> bool {
+        self.members.iter().all(Member::is_idle)
+    }
+
     pub(super) fn due(&self) -> Option<Moment> {
         let links = self.members.iter().filter_map(|member| member.link.due());
         links.chain(self.timers.next()).chain(self.begins_at).min()
