@@ -9,6 +9,8 @@
 
 mod ballot;
 mod member;
+#[cfg(test)]
+mod scenarios;
 mod wish;
 
 use std::collections::VecDeque;
@@ -48,6 +50,8 @@ pub(super) struct Quorum {
     needed: usize,
     settings: QuorumSettings,
     ballots: HashMap<Id, Ballot>,
+    /// In which ballot an attempt asks for its lock.
+    asking: HashMap<Id, Id>,
     last_id: Id,
     timers: Timers,
     wish: Wish,
@@ -67,6 +71,7 @@ impl Quorum {
             members,
             settings,
             ballots: HashMap::new(),
+            asking: HashMap::new(),
             last_id: NOBODY,
             timers: Timers::default(),
             wish: Wish::new(Moment::now()),
@@ -141,6 +146,12 @@ impl Quorum {
         }
         self.last_id += 1;
         let own_id = self.last_id;
+        match action {
+            Action::Vote { .. } => drop(self.asking.insert(id, own_id)),
+            // A caller that has gone: nothing more may be asked for behind the release.
+            Action::Release | Action::Keep => self.withdraw(id),
+            _ => {}
+        }
         let mut ballot = Ballot::new(id, request, action, now, self.members.len());
         let question = ballot.question();
         for (node, member) in self.members.iter_mut().enumerate() {
@@ -171,6 +182,14 @@ impl Quorum {
         self.settle(now, own_id, false);
     }
 
+    /// Whatever comes of it, nobody wants it any more.
+    fn withdraw(&mut self, id: Id) {
+        if let Some(own_id) = self.asking.remove(&id) {
+            self.ballots.remove(&own_id);
+            self.timers.set(own_id, None);
+        }
+    }
+
     /// Ends a ballot that is decided. `over`: its time is up.
     fn settle(&mut self, now: Moment, own_id: Id, over: bool) {
         let Some(ballot) = self.ballots.get_mut(&own_id) else {
@@ -195,7 +214,10 @@ impl Quorum {
             return;
         };
         let failed = match ballot.action {
-            Action::Vote { .. } | Action::Confirm { .. } => !matches!(reply, Reply::Held { .. }),
+            Action::Vote { .. } | Action::Confirm { .. } => {
+                self.asking.remove(&ballot.id);
+                !matches!(reply, Reply::Held { .. })
+            }
             Action::Mend => reply == Reply::NotMine,
             _ => false,
         };
@@ -245,7 +267,7 @@ impl Quorum {
     }
 
     fn answer(&mut self, now: Moment, node: usize, own_id: Id, request: Request, reply: Reply) {
-        if reply == Reply::Refused(Refusal::Unloaded) {
+        if reply == Reply::Refused(Refusal::Unloaded) && self.is_wanted(own_id, &request) {
             self.members[node].outbox.push((own_id, request));
             return;
         }
@@ -258,6 +280,17 @@ impl Quorum {
         {
             ballot.answer(node, reply);
             self.settle(now, own_id, false);
+        }
+    }
+
+    /// Whether a request that met a server without its script is put to it again. What takes a lock must not come
+    /// behind the release: nobody would give that back.
+    fn is_wanted(&self, own_id: Id, request: &Request) -> bool {
+        match request.action {
+            Action::Release | Action::Keep => true,
+            // The next renewal brings the script along.
+            Action::Mend => false,
+            _ => self.ballots.contains_key(&own_id),
         }
     }
 
