@@ -33,6 +33,9 @@ use wish::Wish;
 /// Of requests whose answer nobody waits for.
 const NOBODY: Id = 0;
 
+/// Locks of which a few nodes have told, and not yet enough. Only hints: who misses one looks by itself, later.
+const MOST_CHANGES: usize = 10_000;
+
 /// How a quorum is asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuorumSettings {
@@ -141,7 +144,7 @@ impl Quorum {
             Action::Renew => Action::Mend,
             action => action,
         };
-        if let Action::Vote { .. } = action {
+        if let Action::Vote { .. } | Action::Mend | Action::Keep = action {
             self.settings.longest_ttl = self.settings.longest_ttl.max(request.ttl);
         }
         self.last_id += 1;
@@ -311,6 +314,7 @@ impl Quorum {
         let count = |is: fn(&Member) -> bool| self.members.iter().filter(|member| is(member)).count();
         let (up, in_trouble) = (count(Member::is_up), count(Member::is_in_trouble));
         if self.connected || up < self.needed {
+            self.begins_at = None;
             return;
         }
         let begins_at = *self.begins_at.get_or_insert(now.after(self.settings.node_timeout));
@@ -348,6 +352,9 @@ impl Quorum {
         let enough = self.members.len() - self.needed + 1;
         let mut changed = Vec::new();
         for name in names {
+            if self.changes.len() >= MOST_CHANGES {
+                self.changes.clear();
+            }
             let told = self.changes.entry(Arc::clone(&name)).or_default();
             *told |= 1 << node;
             if told.count_ones() as usize >= enough {

@@ -128,3 +128,40 @@ fn a_release_that_met_no_script_is_always_sent_again() {
     script.unloads(2, &slow);
     assert_eq!(actions(&script.hears(2)), [Action::Release]);
 }
+
+#[test]
+fn a_restarted_node_waits_for_the_longest_ttl_of_renewals_too() {
+    let mut script = Script::connected();
+    script.puts(Action::Renew, 60 * SECOND);
+    script.breaks(0);
+    script.connects(0, 10 * SECOND);
+    script.hears(0);
+    script.puts(ACQUIRE, SECOND);
+    assert_eq!(actions(&script.hears(0)), [], "it may have forgotten a lock of a minute");
+    assert_eq!(script.hears(1).len(), 2);
+}
+
+/// An alarm of the past would keep the engine busy with nothing.
+#[test]
+fn a_quorum_that_was_about_to_begin_and_is_gone_sets_no_alarm() {
+    let mut script = Script::apart();
+    script.connects(0, Duration::MAX);
+    script.connects(1, Duration::MAX);
+    script.quorum.begin(script.now);
+    assert!(script.quorum.due().is_some_and(|due| due > script.now));
+    script.breaks(1);
+    script.now = script.now.after(SECOND);
+    script.quorum.begin(script.now);
+    assert_eq!(script.quorum.due(), None);
+    assert!(script.quorum.news.is_empty());
+}
+
+#[test]
+fn changes_that_too_few_have_told_of_are_not_kept_for_ever() {
+    let mut script = Script::connected();
+    for number in 0..3 * MOST_CHANGES {
+        script.quorum.changed(0, Some(vec![format!("lock:{number}").into()]));
+    }
+    assert!(script.quorum.changes.len() <= MOST_CHANGES);
+    assert!(script.quorum.news.iter().all(|news| !matches!(news, News::Changed(_))));
+}
