@@ -267,3 +267,23 @@ fn what_a_failed_attempt_got_is_given_back_although_its_manager_goes_at_once() {
         }
     }
 }
+
+#[test]
+fn locks_are_listed_while_a_minority_is_down() {
+    let mut quorum = Quorum::durable(3);
+    let locks = quorum.manager();
+    let _guard = locks.lock("a").acquire_blocking().unwrap();
+    for node in 0..3 {
+        quorum.servers[node].kill();
+        assert_eq!(locks.list_blocking("*").unwrap(), ["a"], "without node {node}");
+        quorum.servers[node].restart();
+        eventually("it votes again", || {
+            let _probe = locks.lock("probe").acquire_blocking().unwrap();
+            quorum.servers[node].keys().contains(&"lock:probe".to_owned())
+        });
+        eventually("nothing else is left", || quorum.copies("lock:probe") == 0);
+    }
+    quorum.servers[0].kill();
+    quorum.servers[1].kill();
+    assert!(locks.list_blocking("*").is_err(), "one of three does not know");
+}

@@ -228,8 +228,19 @@ impl Quorum {
             self.give_back(now, &ballot.request);
         }
         let Ballot { id, request, sent, .. } = ballot;
-        let reply = next_page(reply, request.action, self.members.len());
+        let reply = next_page(self.passed_over(reply, request.action), request.action, self.members.len());
         self.news.push_back(News::Replies { sent, replies: vec![(id, request, reply)] });
+    }
+
+    /// A node that lists nothing is passed over while a quorum of others does: one of those knows each lock.
+    fn passed_over(&self, reply: Reply, action: Action) -> Reply {
+        let (Reply::Refused(Refusal::Later(_)), Action::List { cursor }) = (&reply, action) else {
+            return reply;
+        };
+        let is_other = |node: usize| u64::try_from(node).is_ok_and(|node| node != cursor >> CURSOR_BITS);
+        let others =
+            self.members.iter().enumerate().filter(|(node, member)| is_other(*node) && member.is_up());
+        if others.count() >= self.needed { Reply::Page { cursor: 0, names: Vec::new() } } else { reply }
     }
 
     /// On all nodes, also on those that did not answer: they may have heard.
