@@ -160,6 +160,23 @@ fn a_minority_that_forgets_is_repaired_and_a_majority_is_a_loss() {
 }
 
 #[test]
+fn what_is_left_of_a_stolen_lock_is_given_back() {
+    let quorum = Quorum::durable(5);
+    let locks = quorum.manager();
+    let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
+    eventually("all nodes have it", || quorum.copies("lock:k") == 5);
+    // By now it is watched; its next renewal is far away.
+    thread::sleep(SECOND / 2);
+    for node in [0, 1, 2] {
+        let _: String = quorum.servers[node].run("SET lock:k thief PX 600000");
+    }
+    eventually("lost", || !guard.is_held());
+    for node in [3, 4] {
+        eventually("given back", || quorum.servers[node].keys().is_empty());
+    }
+}
+
+#[test]
 fn a_node_that_has_forgotten_does_not_vote_until_every_lock_of_before_is_over() {
     let ttl = 3 * SECOND;
     let mut quorum = Quorum::forgetful(3);

@@ -25,7 +25,10 @@ impl Table {
                 }
                 self.acquire_reply(now, id, sent, request.action, reply);
             }
-            Some(Attempt::Held(_)) => self.renew_reply(now, id, sent, request, &reply),
+            // What it asked as a waiter may be answered behind what it got.
+            Some(Attempt::Held(held)) if held.has(&request.token) => {
+                self.renew_reply(now, id, sent, request, &reply);
+            }
             Some(Attempt::Releasing(releasing))
                 if matches!(request.action, Action::Release | Action::Keep) =>
             {
@@ -282,7 +285,10 @@ impl Table {
                     self.lost(now, id, true);
                 }
             }
-            (Action::Renew | Action::Watch, Reply::NotMine | Reply::Nobodys) => self.lost(now, id, false),
+            // A few nodes of a quorum may still have it.
+            (Action::Renew | Action::Watch, Reply::NotMine | Reply::Nobodys) => {
+                self.lost(now, id, self.abilities.votes);
+            }
             (Action::Renew, Reply::Refused(Refusal::Unloaded)) => self.renew(now, id),
             (Action::Renew, Reply::Refused(_)) => {
                 held.retry(now);
