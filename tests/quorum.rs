@@ -174,6 +174,23 @@ fn a_minority_that_forgets_is_repaired_and_a_majority_is_a_loss() {
 }
 
 #[test]
+fn what_is_left_of_a_stolen_lock_is_given_back() {
+    let quorum = Quorum::durable(5);
+    let locks = quorum.manager();
+    let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
+    eventually("all nodes have it", || quorum.copies("lock:k") == 5);
+    // By now it is watched; its next renewal is far away.
+    thread::sleep(SECOND / 2);
+    for node in [0, 1, 2] {
+        let _: String = quorum.servers[node].run("SET lock:k thief PX 600000");
+    }
+    eventually("lost", || !guard.is_held());
+    for node in [3, 4] {
+        eventually("given back", || quorum.servers[node].keys().is_empty());
+    }
+}
+
+#[test]
 fn a_node_that_has_forgotten_does_not_vote_until_every_lock_of_before_is_over() {
     let ttl = 3 * SECOND;
     let mut quorum = Quorum::forgetful(3);
@@ -281,4 +298,44 @@ fn locks_can_be_looked_at_listed_and_taken_away() {
     locks.force_release_blocking("a").unwrap();
     eventually("it is lost", || !guard.is_held());
     drop(quorum.manager().lock("a").wait(LIMIT).acquire_blocking().unwrap());
+}
+
+#[test]
+fn what_a_failed_attempt_got_is_given_back_although_its_manager_goes_at_once() {
+    let quorum = Quorum::durable(5);
+    for node in [0, 1, 2] {
+        let _: String = quorum.servers[node].run("SET lock:k foreign PX 600000");
+    }
+    for round in 0..40 {
+        let locks = quorum.manager();
+        let error = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap_err();
+        assert!(error.is_busy(), "{error:?}");
+        if round % 2 == 0 {
+            locks.shutdown_blocking(LIMIT).unwrap();
+        }
+        drop(locks);
+        for node in [3, 4] {
+            eventually("given back", || quorum.servers[node].keys().is_empty());
+        }
+    }
+}
+
+#[test]
+fn locks_are_listed_while_a_minority_is_down() {
+    let mut quorum = Quorum::durable(3);
+    let locks = quorum.manager();
+    let _guard = locks.lock("a").acquire_blocking().unwrap();
+    for node in 0..3 {
+        quorum.servers[node].kill();
+        assert_eq!(locks.list_blocking("*").unwrap(), ["a"], "without node {node}");
+        quorum.servers[node].restart();
+        eventually("it votes again", || {
+            let _probe = locks.lock("probe").acquire_blocking().unwrap();
+            quorum.servers[node].keys().contains(&"lock:probe".to_owned())
+        });
+        eventually("nothing else is left", || quorum.copies("lock:probe") == 0);
+    }
+    quorum.servers[0].kill();
+    quorum.servers[1].kill();
+    assert!(locks.list_blocking("*").is_err(), "one of three does not know");
 }

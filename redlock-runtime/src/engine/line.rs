@@ -32,19 +32,19 @@ impl Line {
         }
     }
 
-    /// True when nothing that nobody waits for is on its way.
-    pub(super) fn is_idle(&self) -> bool {
-        match self {
-            Self::One(_) => true,
-            Self::Quorum(quorum) => quorum.is_idle(),
-        }
-    }
-
     /// Sends `requests`, in this order. `now` was read before.
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
         match self {
             Self::One(link) => link.send(cx, now, requests),
             Self::Quorum(quorum) => quorum.send(cx, now, requests),
+        }
+    }
+
+    /// False while a quorum still gives back what nobody waits for. On one node the table waits for each release.
+    pub(super) fn is_idle(&self) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Quorum(quorum) => quorum.is_idle(),
         }
     }
 

@@ -219,7 +219,8 @@ impl Driver {
 
     fn answer_shutdowns(&mut self, now: Moment) {
         let left = self.table.busy_with();
-        for (_, caller) in self.shutting_down.extract_if(.., |(until, _)| left == 0 || *until <= now) {
+        let is_over = left == 0 && self.line.is_idle();
+        for (_, caller) in self.shutting_down.extract_if(.., |(until, _)| is_over || *until <= now) {
             let _ = caller.send(if left == 0 { Ok(()) } else { Err(left) });
         }
     }

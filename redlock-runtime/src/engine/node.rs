@@ -337,13 +337,20 @@ async fn raise(connection: &mut MultiplexedConnection, clock: &str) -> Option<u6
 /// has just started, and forgets.
 async fn memory_of(connection: &mut MultiplexedConnection) -> (Duration, bool) {
     let info = redis::cmd("INFO").arg("server").query_async::<String>(connection).await.unwrap_or_default();
-    let up_for = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:")?.trim().parse().ok());
     let mut config = redis::cmd("CONFIG");
     config.arg("GET").arg("append*");
     let settings = config.query_async::<Vec<(String, String)>>(connection).await.unwrap_or_default();
     let is = |name: &str, wanted: &str| settings.iter().any(|(key, value)| key == name && value == wanted);
     let durable = is("appendonly", "yes") && is("appendfsync", "always");
-    (Duration::from_secs(up_for.unwrap_or(0)), durable)
+    (up_for(&info), durable)
+}
+
+/// At least this long. The server subtracts two times of which each was cut to whole seconds: what it says may be almost
+/// a second too much.
+fn up_for(info: &str) -> Duration {
+    let says =
+        info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:")?.trim().parse::<u64>().ok());
+    Duration::from_secs(says.unwrap_or(0).saturating_sub(1))
 }
 
 /// Asks to be told of what others do to the keys that we name, and of nothing else.
@@ -361,4 +368,17 @@ fn evicts(memory: &str) -> Option<&str> {
     let value = |name: &str| memory.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let policy = value("maxmemory_policy:")?;
     (value("maxmemory:")? != "0" && policy != "noeviction").then_some(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_says_one_second_may_have_been_up_for_a_moment() {
+        let info = |seconds| format!("# Server\r\nuptime_in_seconds:{seconds}\r\nuptime_in_days:0\r\n");
+        let up_for = |seconds| up_for(&info(seconds)).as_secs();
+        assert_eq!([up_for(0), up_for(1), up_for(2), up_for(3600)], [0, 0, 1, 3599]);
+        assert_eq!(super::up_for("# Server\r\n"), Duration::ZERO);
+    }
 }

@@ -294,7 +294,10 @@ impl Table {
                     self.lost(now, id, true);
                 }
             }
-            (Action::Renew | Action::Watch, Reply::NotMine | Reply::Nobodys) => self.lost(now, id, false),
+            // A few nodes of a quorum may still have it.
+            (Action::Renew | Action::Watch, Reply::NotMine | Reply::Nobodys) => {
+                self.lost(now, id, self.abilities.votes);
+            }
             (Action::Renew, Reply::Refused(Refusal::Unloaded)) => self.renew(now, id),
             (Action::Renew, Reply::Refused(refusal)) => {
                 if let Refusal::Never(reason) = refusal {

@@ -398,10 +398,10 @@ impl Table {
             return;
         };
         report::lost(held.lease.key());
+        held.lease.end();
         if release {
             self.drop_held(now, id, &held, None);
         } else {
-            held.lease.end();
             self.timers.set(id, None);
             self.leave(now, &held.name, id);
         }

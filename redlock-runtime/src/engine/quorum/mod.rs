@@ -9,6 +9,8 @@
 
 mod ballot;
 mod member;
+#[cfg(test)]
+mod scenarios;
 mod wish;
 
 use std::collections::VecDeque;
@@ -41,6 +43,8 @@ pub(super) struct Quorum {
     needed: usize,
     settings: EngineSettings,
     ballots: HashMap<Id, Ballot>,
+    /// In which ballot an attempt asks for its lock.
+    asking: HashMap<Id, Id>,
     last_id: Id,
     timers: Timers,
     wish: Wish,
@@ -60,6 +64,7 @@ impl Quorum {
             members,
             settings,
             ballots: HashMap::new(),
+            asking: HashMap::new(),
             last_id: NOBODY,
             timers: Timers::default(),
             wish: Wish::new(Moment::now()),
@@ -124,11 +129,17 @@ impl Quorum {
             Action::Renew => Action::Mend,
             action => action,
         };
-        if let Action::Vote { .. } = action {
+        if let Action::Vote { .. } | Action::Mend | Action::Keep = action {
             self.settings.longest_ttl = self.settings.longest_ttl.max(request.ttl);
         }
         self.last_id += 1;
         let own_id = self.last_id;
+        match action {
+            Action::Vote { .. } => drop(self.asking.insert(id, own_id)),
+            // A caller that has gone: nothing more may be asked for behind the release.
+            Action::Release | Action::Keep => self.withdraw(id),
+            _ => {}
+        }
         let mut ballot = Ballot::new(id, request, action, now, self.members.len());
         let question = ballot.question();
         for (node, member) in self.members.iter_mut().enumerate() {
@@ -157,6 +168,14 @@ impl Quorum {
         self.timers.set(own_id, Some(now.after(patience)));
         self.ballots.insert(own_id, ballot);
         self.settle(now, own_id, false);
+    }
+
+    /// Whatever comes of it, nobody wants it any more.
+    fn withdraw(&mut self, id: Id) {
+        if let Some(own_id) = self.asking.remove(&id) {
+            self.ballots.remove(&own_id);
+            self.timers.set(own_id, None);
+        }
     }
 
     /// Ends a ballot that is decided. `over`: its time is up.
@@ -192,7 +211,10 @@ impl Quorum {
             return;
         };
         let failed = match ballot.action {
-            Action::Vote { .. } | Action::Confirm { .. } => !matches!(reply, Reply::Held { .. }),
+            Action::Vote { .. } | Action::Confirm { .. } => {
+                self.asking.remove(&ballot.id);
+                !matches!(reply, Reply::Held { .. })
+            }
             Action::Mend => reply == Reply::NotMine,
             _ => false,
         };
@@ -201,7 +223,8 @@ impl Quorum {
         }
         let Ballot { id, request, sent, .. } = ballot;
         if is_new {
-            let reply = next_page(reply, request.action, self.members.len());
+            let reply =
+                next_page(self.passed_over(reply, request.action), request.action, self.members.len());
             self.tell(sent, id, request, reply);
         }
     }
@@ -210,6 +233,17 @@ impl Quorum {
         if id != NOBODY {
             self.news.push_back(News::Replies { sent, replies: vec![(id, request, reply)] });
         }
+    }
+
+    /// A node that lists nothing is passed over while a quorum of others does: one of those knows each lock.
+    fn passed_over(&self, reply: Reply, action: Action) -> Reply {
+        let (Reply::Refused(Refusal::Later(_)), Action::List { cursor }) = (&reply, action) else {
+            return reply;
+        };
+        let is_other = |node: usize| u64::try_from(node).is_ok_and(|node| node != cursor >> CURSOR_BITS);
+        let others =
+            self.members.iter().enumerate().filter(|(node, member)| is_other(*node) && member.is_up());
+        if others.count() >= self.needed { Reply::Page { cursor: 0, names: Vec::new() } } else { reply }
     }
 
     /// On all nodes, also on those that did not answer: they may have heard.
@@ -299,6 +333,7 @@ impl Quorum {
         let count = |is: fn(&Member) -> bool| self.members.iter().filter(|member| is(member)).count();
         let (up, in_trouble) = (count(Member::is_up), count(Member::is_in_trouble));
         if self.connected || up < self.needed {
+            self.begins_at = None;
             return;
         }
         let begins_at = *self.begins_at.get_or_insert(now.after(self.settings.node_timeout));
@@ -339,6 +374,9 @@ impl Quorum {
         }
         let mut changed = Vec::new();
         for name in names {
+            if self.changes.len() >= MOST_CHANGES {
+                self.changes.clear();
+            }
             let told = self.changes.entry(Arc::clone(&name)).or_default();
             *told |= 1 << node;
             if told.count_ones() as usize >= enough {

@@ -29,9 +29,9 @@ impl Wish {
         }
     }
 
-    /// Above all that is known.
+    /// Above all that is known, and not ahead of the time: a node that forgets begins again at its own time.
     pub(super) fn next(&mut self, now: Moment) -> u64 {
-        let wish = self.estimate(now).saturating_add(1);
+        let wish = self.estimate(now).max(self.highest.saturating_add(1));
         *self = Self { highest: wish, at: now };
         wish
     }
@@ -53,6 +53,15 @@ mod tests {
         assert_eq!([wish.next(now), wish.next(now)], [1001, 1002]);
         wish.learn(now, 500);
         assert_eq!(wish.next(now), 1003);
-        assert_eq!(wish.next(now.after(Duration::from_micros(50))), 1054);
+        assert_eq!(wish.next(now.after(Duration::from_micros(50))), 1053);
+    }
+
+    #[test]
+    fn many_wishes_do_not_run_ahead_of_the_time() {
+        let start = Moment::now();
+        let mut wish = Wish::new(start);
+        wish.learn(start, 1_000_000);
+        let last = (1..=1000).map(|tick| wish.next(start.after(Duration::from_micros(10 * tick)))).last();
+        assert_eq!(last, Some(1_010_000));
     }
 }
