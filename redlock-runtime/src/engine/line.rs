@@ -16,11 +16,13 @@ pub(super) enum Line {
 impl Line {
     /// To one node, or to several.
     pub(super) fn new(nodes: Vec<Node>, settings: QuorumSettings) -> Self {
-        let mut links: Vec<Link> =
-            nodes.into_iter().map(|node| Link::new(node, settings.io_timeout)).collect();
-        match links.pop() {
-            Some(link) if links.is_empty() => Self::One(link),
-            last => Self::Quorum(Quorum::new(links.into_iter().chain(last).collect(), settings)),
+        let link = |node| Link::new(node, settings.io_timeout);
+        match <[Node; 1]>::try_from(nodes) {
+            Ok([node]) => Self::One(link(node)),
+            Err(nodes) => Self::Quorum(Quorum::new(
+                nodes.into_iter().map(|node| link(node.into_one_of_several())).collect(),
+                settings,
+            )),
         }
     }
 

@@ -36,6 +36,16 @@ pub(crate) enum Node {
     Memory(MemoryNode),
 }
 
+impl Node {
+    /// In a quorum nobody waits in a node's queue.
+    pub(super) fn into_one_of_several(self) -> Self {
+        match self {
+            Self::Redis(node) => Self::Redis(Box::new(node.without_queues())),
+            memory @ Self::Memory(_) => memory,
+        }
+    }
+}
+
 struct Connection {
     kind: Kind,
     pushes: UnboundedReceiver<Pushed>,

@@ -34,6 +34,8 @@ pub(crate) struct RedisNode {
     inbox: Arc<str>,
     foreign_clients: bool,
     allow_eviction: bool,
+    /// Locks have queues of waiters there.
+    queues: bool,
 }
 
 impl RedisNode {
@@ -49,10 +51,15 @@ impl RedisNode {
         let info = info.set_tcp_settings(tcp).set_redis_settings(redis);
         let (clock, inbox) = (format!("{prefix}{CLOCK}").into(), format!("{prefix}%inbox:{instance}").into());
         let (foreign_clients, allow_eviction) = (*foreign_clients, *allow_eviction);
-        Self { info, clock, inbox, foreign_clients, allow_eviction }
+        Self { info, clock, inbox, foreign_clients, allow_eviction, queues: true }
     }
 
-    /// Connects, and subscribes to the inbox on the same connection, so that both live and die together. What is
+    /// As one of several.
+    pub(super) fn without_queues(self) -> Self {
+        Self { queues: false, ..self }
+    }
+
+    /// Connects, and subscribes to the inbox, if there are queues, on the same connection, so that both live and die together. What is
     /// pushed goes to `pushes`, the end of the connection too, even when nothing is in flight.
     pub(super) async fn connect(
         self,
@@ -79,8 +86,9 @@ impl RedisNode {
         match connection {
             Ok(mut connection) => match tokio::time::timeout(timeout, self.prepare(&mut connection)).await {
                 Ok(prepared) => {
-                    let Self { inbox, clock, foreign_clients, .. } = self;
-                    Ok(RedisConnection::new(connection, inbox, clock, foreign_clients, prepared?))
+                    let Self { inbox, clock, foreign_clients, queues, .. } = self;
+                    let names = (inbox, clock);
+                    Ok(RedisConnection::new(connection, names, foreign_clients, queues, prepared?))
                 }
                 Err(_) => Err(self.no_answer(timeout)),
             },
@@ -122,7 +130,7 @@ impl RedisNode {
             );
             return Err(Disconnected { reason: reason.into(), turned_away: true });
         }
-        let hands_off = listens(connection, &self.inbox).await;
+        let hands_off = self.queues && listens(connection, &self.inbox).await;
         Ok(Abilities { hands_off, watches, votes: false })
     }
 
