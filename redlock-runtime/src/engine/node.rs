@@ -201,13 +201,19 @@ async fn raise(connection: &mut MultiplexedConnection, clock: &str) -> Option<u6
 /// has just started, and forgets.
 async fn memory_of(connection: &mut MultiplexedConnection) -> (Duration, bool) {
     let info = redis::cmd("INFO").arg("server").query_async::<String>(connection).await.unwrap_or_default();
-    let up_for = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:")?.trim().parse().ok());
     let mut config = redis::cmd("CONFIG");
     config.arg("GET").arg("append*");
     let settings = config.query_async::<Vec<(String, String)>>(connection).await.unwrap_or_default();
     let is = |name: &str, wanted: &str| settings.iter().any(|(key, value)| key == name && value == wanted);
     let durable = is("appendonly", "yes") && is("appendfsync", "always");
-    (Duration::from_secs(up_for.unwrap_or(0)), durable)
+    (up_for(&info), durable)
+}
+
+/// At least so long. The server subtracts two times that were cut to whole seconds: what it says may be one too many.
+fn up_for(info: &str) -> Duration {
+    let said =
+        info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:")?.trim().parse::<u64>().ok());
+    Duration::from_secs(said.unwrap_or(0).saturating_sub(1))
 }
 
 /// Asks to be told of what others do to the keys that we name, and of nothing else.
@@ -238,4 +244,17 @@ fn evicts(memory: &str) -> Option<&str> {
     let value = |name: &str| memory.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let policy = value("maxmemory_policy:")?;
     (value("maxmemory:")? != "0" && policy != "noeviction").then_some(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_has_been_up_for_a_second_less_than_it_says() {
+        let says =
+            |seconds: &str| up_for(&format!("redis_version:7.0.15\r\nuptime_in_seconds:{seconds}\r\n"));
+        assert_eq!([says("0"), says("1"), says("9")], [0, 0, 8].map(Duration::from_secs));
+        assert_eq!(up_for("it does not say"), Duration::ZERO);
+    }
 }
