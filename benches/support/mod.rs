@@ -9,6 +9,7 @@
 )]
 
 pub mod bare;
+pub mod bare_quorum;
 pub mod delay;
 pub mod figures;
 pub mod wake;

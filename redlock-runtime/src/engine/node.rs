@@ -122,8 +122,8 @@ impl RedisNode {
         opening.map_err(|attempt| self.not_opened(attempt, timeout))
     }
 
-    /// Connects, and subscribes to the inbox on the same connection, so that both live and die together. What is
-    /// pushed goes to `pushes`, the end of the connection too, even when nothing is in flight.
+    /// Connects, and subscribes to the inbox, if there are queues, on the same connection, so that both live and die
+    /// together. What is pushed goes to `pushes`, the end of the connection too, even when nothing is in flight.
     async fn connect_there(
         self,
         timeout: Duration,
@@ -151,8 +151,9 @@ impl RedisNode {
         match connection {
             Ok(mut connection) => match tokio::time::timeout(timeout, self.prepare(&mut connection)).await {
                 Ok(prepared) => {
-                    let Self { inbox, clock, foreign_clients, .. } = self;
-                    Ok(RedisConnection::new(connection, inbox, clock, foreign_clients, prepared?))
+                    let Self { inbox, clock, foreign_clients, one_of_several, .. } = self;
+                    let names = (inbox, clock);
+                    Ok(RedisConnection::new(connection, names, foreign_clients, !one_of_several, prepared?))
                 }
                 Err(_) => Err(self.no_answer(timeout)),
             },
@@ -212,7 +213,8 @@ impl RedisNode {
                 Err(_) => {}
             }
         }
-        let listens = connection.subscribe(&*self.inbox).await.is_ok();
+        // In a quorum nobody waits in a node's queue.
+        let listens = !self.one_of_several && connection.subscribe(&*self.inbox).await.is_ok();
         let unused = format!("{}{QUEUE}", self.clock);
         match try_commands(connection, &unused, &self.inbox).await {
             Allowed::Enough { hands_off } => {

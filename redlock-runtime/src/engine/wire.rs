@@ -49,6 +49,8 @@ pub(super) struct RedisConnection {
     /// The clock has been raised to the server's time since the connection was opened.
     raised: bool,
     foreign_clients: bool,
+    /// Locks have queues of waiters there.
+    queues: bool,
     abilities: Abilities,
     /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
     unloaded: [bool; Script::COUNT],
@@ -57,13 +59,13 @@ pub(super) struct RedisConnection {
 impl RedisConnection {
     pub(super) fn new(
         connection: MultiplexedConnection,
-        inbox: Arc<str>,
-        clock: Arc<str>,
+        (inbox, clock): (Arc<str>, Arc<str>),
         foreign_clients: bool,
+        queues: bool,
         (abilities, standing): (Abilities, Standing),
     ) -> Self {
         let (raised, unloaded) = (standing.clock > 0, [true; Script::COUNT]);
-        Self { connection, inbox, clock, standing, raised, foreign_clients, abilities, unloaded }
+        Self { connection, inbox, clock, standing, raised, foreign_clients, queues, abilities, unloaded }
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -113,13 +115,20 @@ impl RedisConnection {
 
     /// The server has forgotten a script (SCRIPT FLUSH, failover): the next request carries its source.
     pub(super) fn forget(&mut self, action: Action) {
-        if let Some(script) = Script::of(action) {
+        if let Some(script) = self.script(action) {
             self.unloaded[script.index()] = true;
         }
     }
 
+    fn script(&self, action: Action) -> Option<Script> {
+        match action {
+            Action::Release if !self.queues => Some(Script::GiveUp),
+            action => Script::of(action),
+        }
+    }
+
     fn command(&mut self, request: &Request) -> Cmd {
-        let Some(script) = Script::of(request.action) else {
+        let Some(script) = self.script(request.action) else {
             let mut command = Cmd::new();
             match request.action {
                 Action::List { cursor } => {
@@ -152,6 +161,9 @@ impl RedisConnection {
             Action::Vote { fence } => {
                 command.arg(2).arg(&*request.name).arg(&*self.clock);
                 command.arg(request.token.value()).arg(ttl).arg(fence);
+            }
+            Action::Release if !self.queues => {
+                command.arg(1).arg(&*request.name).arg(request.token.value());
             }
             Action::Confirm { fence } => {
                 command.arg(2).arg(&*request.name).arg(&*self.clock).arg(request.token.value()).arg(fence);
@@ -227,10 +239,11 @@ enum Script {
     Vote,
     Confirm,
     Mend,
+    GiveUp,
 }
 
 impl Script {
-    const COUNT: usize = 8;
+    const COUNT: usize = 9;
 
     /// In the order of [`Script::index`].
     const ALL: [Self; Self::COUNT] = [
@@ -242,6 +255,7 @@ impl Script {
         Self::Vote,
         Self::Confirm,
         Self::Mend,
+        Self::GiveUp,
     ];
 
     fn of(action: Action) -> Option<Self> {
@@ -268,6 +282,7 @@ impl Script {
             Self::Vote => 5,
             Self::Confirm => 6,
             Self::Mend => 7,
+            Self::GiveUp => 8,
         }
     }
 
@@ -284,6 +299,7 @@ impl Script {
             Self::Vote => parts!("vote"),
             Self::Confirm => parts!("confirm"),
             Self::Mend => parts!("mend"),
+            Self::GiveUp => parts!("give_up"),
         }
     }
 

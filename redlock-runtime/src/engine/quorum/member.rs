@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::super::Id;
-use super::super::link::Link;
+use super::super::link::{Link, News};
 use super::super::protocol::{Action, Request, Standing};
+use super::bell::Bell;
 use crate::clock::Moment;
 
 /// Releases that are remembered for a node that cannot be reached. Beyond that, its keys expire.
@@ -17,6 +19,8 @@ pub(super) struct Member {
     /// What is to be sent to it, in this order.
     pub(super) outbox: Vec<(Id, Request)>,
     state: State,
+    /// What the link wakes; as a waker, too.
+    bell: Option<(Arc<Bell>, Waker)>,
     /// Releases that it has not heard, and when its key has expired anyway.
     owed: VecDeque<(Moment, Request)>,
 }
@@ -45,7 +49,44 @@ impl Member {
             tried: false,
             since: None,
         };
-        Self { link, outbox: Vec::new(), state, owed: VecDeque::new() }
+        Self { link, outbox: Vec::new(), state, bell: None, owed: VecDeque::new() }
+    }
+
+    fn bell(&mut self, engine: &Waker) -> &(Arc<Bell>, Waker) {
+        // Another task, or none yet: what is under way wakes the wrong one, and is looked at once more.
+        if self.bell.as_ref().is_some_and(|(bell, _)| !bell.is_of(engine)) {
+            self.bell = None;
+        }
+        self.bell.get_or_insert_with(|| {
+            let bell = Bell::new(engine);
+            let waker = Arc::clone(&bell).into();
+            (bell, waker)
+        })
+    }
+
+    /// What the line has to tell, if it may have something.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
+        let is_due = self.link.due().is_some_and(|due| due <= now);
+        let (bell, waker) = self.bell(cx.waker());
+        if !bell.take() && !is_due {
+            return Poll::Pending;
+        }
+        let (bell, waker) = (Arc::clone(bell), waker.clone());
+        let news = self.link.poll(&mut Context::from_waker(&waker), now);
+        if news.is_ready() {
+            // There may be more.
+            bell.ring();
+        }
+        news
+    }
+
+    /// Sends what is to be sent, if there is room.
+    pub(super) fn flush(&mut self, cx: &mut Context<'_>, now: Moment) {
+        if !self.outbox.is_empty() && self.link.has_room() {
+            let requests = std::mem::take(&mut self.outbox);
+            let waker = self.bell(cx.waker()).1.clone();
+            self.link.send(&mut Context::from_waker(&waker), now, requests);
+        }
     }
 
     pub(super) fn is_up(&self) -> bool {

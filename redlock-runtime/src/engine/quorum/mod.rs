@@ -8,6 +8,7 @@
 //! There is no queue here: one queue for each node could hand a lock to several waiters. Waiters are woken by changes.
 
 mod ballot;
+mod bell;
 mod member;
 #[cfg(test)]
 mod scenarios;
@@ -99,7 +100,7 @@ impl Quorum {
                 self.settle(now, id, true);
             }
             for node in 0..self.members.len() {
-                while let Poll::Ready(news) = self.members[node].link.poll(cx, now) {
+                while let Poll::Ready(news) = self.members[node].poll(cx, now) {
                     self.hear(now, node, news);
                 }
             }
@@ -116,9 +117,7 @@ impl Quorum {
 
     fn flush(&mut self, cx: &mut Context<'_>, now: Moment) {
         for member in &mut self.members {
-            if !member.outbox.is_empty() && member.link.has_room() {
-                member.link.send(cx, now, std::mem::take(&mut member.outbox));
-            }
+            member.flush(cx, now);
         }
     }
 
