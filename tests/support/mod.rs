@@ -122,7 +122,8 @@ impl RedisServer {
         info.lines().find_map(|line| line.strip_prefix("process_id:"))?.trim().parse().ok()
     }
 
-    fn connect(&self) -> Option<redis::Connection> {
+    /// `None` when it does not answer.
+    pub fn connect(&self) -> Option<redis::Connection> {
         let client = redis::Client::open(self.url()).ok()?;
         client.get_connection_with_timeout(Duration::from_millis(500)).ok()
     }
