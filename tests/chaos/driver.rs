@@ -72,7 +72,8 @@ impl<G: Ground> Chaos<G> {
     }
 
     fn start_worker(&mut self) {
-        let orders = Orders { seed: self.dice.next(), keys: KEYS, ttls: self.ground.ttls() };
+        let (ttls, overrun) = (self.ground.ttls(), self.ground.overrun());
+        let orders = Orders { seed: self.dice.next(), keys: KEYS, ttls, overrun };
         self.started += 1;
         let worker = Worker::start("chaos", &self.ground.address(&mut self.dice), &orders.to_numbers());
         self.workers.push(Running { worker, number: self.started, frozen_until: None });

@@ -14,6 +14,11 @@ pub(crate) trait Ground {
     /// What its locks are held for, in milliseconds.
     fn ttls(&self) -> [u64; 4];
 
+    /// How long they are used at most by who does not care, in milliseconds.
+    fn overrun(&self) -> u64 {
+        300
+    }
+
     fn misbehave(&mut self, dice: &mut Dice, deeds: &mut Deeds);
 
     /// Ends what has lasted long enough, or everything.

@@ -24,6 +24,7 @@ pub(crate) struct Plan {
     /// One node's clock.
     pub(crate) clock: bool,
     pub(crate) ttls: [u64; 4],
+    pub(crate) overrun: u64,
 }
 
 impl Plan {
@@ -32,7 +33,16 @@ impl Plan {
         let ttls = [100, 200, 500, 1000];
         // The longest ttl, and a second: what a server was up for is told in whole ones.
         let rest = Duration::from_secs(2);
-        Self { nodes, forget: (nodes - 1) / 2, away: 400, rest, network: true, clock: true, ttls }
+        Self {
+            nodes,
+            forget: (nodes - 1) / 2,
+            away: 400,
+            rest,
+            network: true,
+            clock: true,
+            ttls,
+            overrun: 300,
+        }
     }
 
     /// Nothing, to three nodes.
@@ -208,6 +218,10 @@ impl Ground for Nodes {
 
     fn ttls(&self) -> [u64; 4] {
         self.plan.ttls
+    }
+
+    fn overrun(&self) -> u64 {
+        self.plan.overrun
     }
 
     fn misbehave(&mut self, dice: &mut Dice, deeds: &mut Deeds) {

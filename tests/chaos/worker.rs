@@ -23,17 +23,19 @@ pub(crate) struct Orders {
     pub(crate) keys: u64,
     /// In milliseconds, to choose from.
     pub(crate) ttls: [u64; 4],
+    /// The longest that who does not care about its lease stays, in milliseconds.
+    pub(crate) overrun: u64,
 }
 
 impl Orders {
-    pub(crate) fn to_numbers(self) -> [u64; 6] {
+    pub(crate) fn to_numbers(self) -> [u64; 7] {
         let [a, b, c, d] = self.ttls;
-        [self.seed, self.keys, a, b, c, d]
+        [self.seed, self.keys, a, b, c, d, self.overrun]
     }
 
     fn from_numbers(numbers: &[u64]) -> Self {
-        let &[seed, keys, a, b, c, d] = numbers else { panic!("orders are {numbers:?}") };
-        Self { seed, keys, ttls: [a, b, c, d] }
+        let &[seed, keys, a, b, c, d, overrun] = numbers else { panic!("orders are {numbers:?}") };
+        Self { seed, keys, ttls: [a, b, c, d], overrun }
     }
 }
 
@@ -60,6 +62,7 @@ pub(crate) fn work(job: &Job) {
             dice: Dice::new(orders.seed.wrapping_add(number << 32)),
             keys: orders.keys,
             ttls: orders.ttls,
+            overrun: orders.overrun,
             next: Rc::clone(&next),
         };
         tasks.spawn_local(caller.run(ended.clone()));
@@ -74,6 +77,7 @@ struct Caller {
     dice: Dice,
     keys: u64,
     ttls: [u64; 4],
+    overrun: u64,
     /// The number of the next hold in this process.
     next: Rc<Cell<u64>>,
 }
@@ -118,7 +122,7 @@ impl Caller {
     async fn overruns(&mut self) {
         let (request, place) = self.request();
         let longest = u64::try_from(place.ttl.as_millis()).unwrap() * 3 / 2;
-        let pause = Duration::from_millis(self.dice.between(0, longest.min(300)));
+        let pause = Duration::from_millis(self.dice.between(0, longest.min(self.overrun)));
         let Ok(guard) = request.renew(false).acquire().await else {
             return;
         };
