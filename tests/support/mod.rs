@@ -188,6 +188,9 @@ impl RedisServer {
     pub fn restart(&mut self) {
         self.process = spawn(self.port, self.password, self.durable, &self.directory);
         assert!(self.is_up(), "redis-server does not start again");
+        eventually("it has read what it had written", || {
+            self.connect().is_some_and(|mut client| redis::cmd("DBSIZE").query::<u64>(&mut client).is_ok())
+        });
     }
 
     /// SIGSTOP: connected, and silent.
