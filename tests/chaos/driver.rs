@@ -6,32 +6,35 @@ use std::time::{Duration, Instant};
 
 use super::checker::{History, Hold};
 use super::dice::Dice;
+use super::ground::Ground;
 use super::stranger::Stranger;
-use super::support::{LIMIT, Line, RedisServer, Worker, eventually};
+use super::support::{LIMIT, Line, Worker, eventually};
 use super::worker::{Orders, key};
 
 const WORKERS: usize = 8;
-const KEYS: u64 = 4;
-
-/// The name of our own connections, which nobody cuts.
-const OURS: &str = "driver";
+pub(crate) const KEYS: u64 = 4;
 
 /// What was done to whom, for the report.
 #[derive(Default, Debug)]
+#[allow(dead_code, reason = "read by whoever reads the report")]
 pub(crate) struct Deeds {
     pub(crate) frozen: u32,
     pub(crate) killed: u32,
     pub(crate) cut: u32,
     pub(crate) scripts_flushed: u32,
     pub(crate) paused: u32,
+    pub(crate) restarted: u32,
+    pub(crate) stopped: u32,
+    pub(crate) parted: u32,
+    pub(crate) squatted: u32,
+    pub(crate) stepped: u32,
 }
 
-pub(crate) struct Chaos<'a> {
-    server: &'a RedisServer,
-    /// Where the workers connect to.
-    url: String,
+pub(crate) struct Chaos<G> {
+    pub(crate) ground: G,
     dice: Dice,
-    client: redis::Connection,
+    /// Whether something happens to the workers themselves.
+    unkind: bool,
     workers: Vec<Running>,
     started: usize,
     pub(crate) deeds: Deeds,
@@ -45,13 +48,12 @@ struct Running {
     frozen_until: Option<Instant>,
 }
 
-impl<'a> Chaos<'a> {
-    pub(crate) fn new(server: &'a RedisServer, url: String, seed: u64) -> Self {
+impl<G: Ground> Chaos<G> {
+    pub(crate) fn new(ground: G, seed: u64) -> Self {
         let mut chaos = Self {
-            server,
-            url,
+            ground,
             dice: Dice::new(seed),
-            client: client(server),
+            unkind: true,
             workers: Vec::new(),
             started: 0,
             deeds: Deeds::default(),
@@ -63,23 +65,32 @@ impl<'a> Chaos<'a> {
         chaos
     }
 
+    /// No worker is frozen or killed.
+    pub(crate) fn kind(mut self) -> Self {
+        self.unkind = false;
+        self
+    }
+
     fn start_worker(&mut self) {
-        let orders = Orders { seed: self.dice.next(), keys: KEYS };
+        let (ttls, overrun) = (self.ground.ttls(), self.ground.overrun());
+        let orders = Orders { seed: self.dice.next(), keys: KEYS, ttls, overrun };
         self.started += 1;
-        let worker = Worker::start("chaos", &self.url, &orders.to_numbers());
+        let worker = Worker::start("chaos", &self.ground.address(&mut self.dice), &orders.to_numbers());
         self.workers.push(Running { worker, number: self.started, frozen_until: None });
     }
 
     /// Goes on until that time has passed, or `enough`, which is asked now and then; then ends in peace.
     pub(crate) fn run(&mut self, lasts: Duration, mut enough: impl FnMut(&History) -> bool) {
         let start = Instant::now();
-        let (stranger, holds) = Stranger::start(client(self.server), KEYS, self.dice.next());
+        let stranger = self.ground.client_of_another_kind();
+        let stranger = stranger.map(|client| Stranger::start(client, KEYS, self.dice.next()));
         let mut asked = start;
         while start.elapsed() < lasts {
             thread::sleep(Duration::from_millis(self.dice.between(10, 60)));
             self.thaw(false);
+            self.ground.heal(false);
             self.misbehave();
-            self.listen(&holds);
+            self.listen(stranger.as_ref().map(|(_, holds)| holds));
             if asked.elapsed() > Duration::from_millis(500) {
                 asked = Instant::now();
                 if enough(&self.history) {
@@ -87,8 +98,12 @@ impl<'a> Chaos<'a> {
                 }
             }
         }
-        stranger.end();
+        let foreign = stranger.map(|(stranger, holds)| {
+            stranger.end();
+            holds
+        });
         self.thaw(true);
+        self.ground.heal(true);
         for running in &mut self.workers {
             running.worker.dismiss();
         }
@@ -97,15 +112,16 @@ impl<'a> Chaos<'a> {
             let lines = running.worker.last_words();
             record(&mut self.history, running.number, lines);
         }
-        self.listen(&holds);
+        self.listen(foreign.as_ref());
         self.workers.clear();
+        self.history.steps = self.ground.steps().to_vec();
     }
 
     fn misbehave(&mut self) {
         let victim = self.dice.index(self.workers.len());
         match self.dice.between(0, 100) {
-            0..40 => self.freeze(victim),
-            40..48 => {
+            0..40 if self.unkind => self.freeze(victim),
+            40..48 if self.unkind => {
                 let mut running = self.workers.swap_remove(victim);
                 running.worker.kill();
                 let lines = running.worker.last_words();
@@ -113,16 +129,8 @@ impl<'a> Chaos<'a> {
                 self.deeds.killed += 1;
                 self.start_worker();
             }
-            48..72 => self.cut(),
-            72..92 => {
-                let _: () = redis::cmd("SCRIPT").arg("FLUSH").query(&mut self.client).unwrap();
-                self.deeds.scripts_flushed += 1;
-            }
-            _ => {
-                let lasts = self.dice.between(10, 200);
-                let _: () = redis::cmd("CLIENT").arg("PAUSE").arg(lasts).query(&mut self.client).unwrap();
-                self.deeds.paused += 1;
-            }
+            0..48 => {}
+            _ => self.ground.misbehave(&mut self.dice, &mut self.deeds),
         }
     }
 
@@ -148,54 +156,33 @@ impl<'a> Chaos<'a> {
         }
     }
 
-    /// Cuts one connection of a worker, whichever it is.
-    fn cut(&mut self) {
-        let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut self.client).unwrap();
-        let ours = format!(" name={OURS} ");
-        let ids: Vec<&str> = list
-            .lines()
-            .filter(|line| !line.contains(&ours))
-            .filter_map(|line| line.strip_prefix("id=")?.split(' ').next())
-            .collect();
-        if !ids.is_empty() {
-            let id = ids[self.dice.index(ids.len())];
-            let mut kill = redis::cmd("CLIENT");
-            self.deeds.cut += kill.arg("KILL").arg("ID").arg(id).query::<u32>(&mut self.client).unwrap();
-        }
-    }
-
-    fn listen(&mut self, foreign: &Receiver<Hold>) {
+    fn listen(&mut self, foreign: Option<&Receiver<Hold>>) {
         for running in &self.workers {
             record(&mut self.history, running.number, running.worker.said());
         }
-        for hold in foreign.try_iter() {
+        for hold in foreign.into_iter().flat_map(Receiver::try_iter) {
             let number = u64::try_from(self.history.holds.len()).unwrap();
             self.history.holds.insert((0, number), hold);
         }
     }
 
     /// Waiters that were killed leave a place in the queue behind, until the next one asks; then nothing is left.
-    pub(crate) fn nothing_is_left(&self) {
-        let locks = redlocked::LockManager::connect_blocking(&self.url).unwrap();
+    pub(crate) fn nothing_is_left(&mut self) {
+        let locks = redlocked::LockManager::connect_blocking(&self.ground.address(&mut self.dice)).unwrap();
+        let ttl = Duration::from_millis(self.ground.ttls()[0]);
         for number in 0..KEYS {
-            locks.lock(key(number)).wait(LIMIT).run_blocking(|_| ()).unwrap();
+            locks.lock(key(number)).ttl(ttl).wait(LIMIT).run_blocking(|_| ()).unwrap();
         }
-        eventually("no key is left but the clock", || self.server.keys().is_empty());
+        eventually("no key is left but the clock", || self.ground.keys().is_empty());
     }
-}
-
-fn client(server: &RedisServer) -> redis::Connection {
-    let mut client = server.client();
-    let _: () = redis::cmd("CLIENT").arg("SETNAME").arg(OURS).query(&mut client).unwrap();
-    client
 }
 
 fn record(history: &mut History, worker: usize, lines: Vec<Line>) {
     for Line { word, numbers } in lines {
         let name = (worker, numbers[0]);
-        if let ("entered", &[_, key, fence, entered, deadline]) = (word.as_str(), &numbers[..]) {
+        if let ("entered", &[_, key, fence, asked, entered, deadline]) = (word.as_str(), &numbers[..]) {
             let fence = Some(fence);
-            let hold = Hold { key, fence, entered, seen: entered, deadline, ..Hold::default() };
+            let hold = Hold { key, fence, asked, entered, seen: entered, deadline, ..Hold::default() };
             assert!(history.holds.insert(name, hold).is_none(), "{name:?} enters twice");
             continue;
         }

@@ -1,13 +1,16 @@
 //! Chaos: processes that take locks while they are frozen, killed, cut off and deceived; and a checker of what they
 //! did. It finds nothing with the scripts as they are, and what is wrong with each script that is broken on purpose.
 //!
-//! `CHAOS_SECONDS` makes it longer, `CHAOS_SEED` throws the same dice again.
+//! `CHAOS_SECONDS` makes it longer, `CHAOS_SEED` throws the same dice again, `CHAOS_NODES` is the size of the quorum.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
 mod checker;
 mod dice;
 mod driver;
+mod ground;
+mod nodes;
+mod quorum;
 mod stranger;
 #[path = "../support/mod.rs"]
 mod support;
@@ -20,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use checker::Verdict;
 use driver::Chaos;
+use ground::OneServer;
 use support::{Job, RedisServer, Rewriter};
 
 #[test]
@@ -48,7 +52,7 @@ fn at_most_one_is_inside_whatever_happens() {
     let server = RedisServer::start();
     let (lasts, seed) = (Duration::from_secs(setting("CHAOS_SECONDS", || 6)), seed());
     report(&format!("chaos for {lasts:?}; again with CHAOS_SEED={seed}"));
-    let mut chaos = Chaos::new(&server, server.url(), seed);
+    let mut chaos = Chaos::new(OneServer::new(&server, server.url()), seed);
     chaos.run(lasts, |_| false);
     let verdict = chaos.history.check();
     report(&format!(
@@ -70,7 +74,7 @@ fn is_found(pattern: &'static str, replacement: &'static str, what: impl Fn(&Ver
     const LIMIT: Duration = Duration::from_mins(1);
     let (server, seed, start) = (RedisServer::start(), seed(), Instant::now());
     let rewriter = Rewriter::to(server.port(), pattern, replacement);
-    let mut chaos = Chaos::new(&server, rewriter.url(), seed);
+    let mut chaos = Chaos::new(OneServer::new(&server, rewriter.url()), seed);
     chaos.run(LIMIT, |history| {
         let is_whole = rewriter.rewritten() == 0 && history.holds.len() > 50;
         is_whole || what(&history.check())

@@ -59,7 +59,7 @@ fn stay(client: &mut redis::Connection, number: u64, value: &str, pause: Duratio
     let hold = (entered < deadline).then(|| {
         thread::sleep(pause);
         let left = Some(now());
-        Hold { key: number, entered, seen: entered, deadline, left, ..Hold::default() }
+        Hold { key: number, asked, entered, seen: entered, deadline, left, ..Hold::default() }
     });
     let mut delete = redis::cmd("EVAL");
     let _: () = delete.arg(DELETE).arg(1).arg(&name).arg(value).query(client).unwrap();

@@ -9,24 +9,33 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::dice::Dice;
-use super::support::{Job, listen, now, say};
+use super::support::{Job, LIMIT, listen, now, say};
 
 const TASKS: u64 = 3;
+
+/// Shorter than some servers are stopped.
+const IO_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// What the driver tells a worker.
 #[derive(Clone, Copy)]
 pub(crate) struct Orders {
     pub(crate) seed: u64,
     pub(crate) keys: u64,
+    /// In milliseconds, to choose from.
+    pub(crate) ttls: [u64; 4],
+    /// The longest that who does not care about its lease stays, in milliseconds.
+    pub(crate) overrun: u64,
 }
 
 impl Orders {
-    pub(crate) fn to_numbers(self) -> [u64; 2] {
-        [self.seed, self.keys]
+    pub(crate) fn to_numbers(self) -> [u64; 7] {
+        let [a, b, c, d] = self.ttls;
+        [self.seed, self.keys, a, b, c, d, self.overrun]
     }
 
     fn from_numbers(numbers: &[u64]) -> Self {
-        Self { seed: numbers[0], keys: numbers[1] }
+        let &[seed, keys, a, b, c, d, overrun] = numbers else { panic!("orders are {numbers:?}") };
+        Self { seed, keys, ttls: [a, b, c, d], overrun }
     }
 }
 
@@ -42,7 +51,9 @@ pub(crate) fn work(job: &Job) {
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // Connects when it can: the server may be paused, or cut us off in the middle of it.
-    let locks = LockManager::builder(&job.url).start().unwrap();
+    let longest = Duration::from_millis(orders.ttls.into_iter().max().unwrap());
+    let builder = LockManager::builder(&job.url).longest_ttl(longest).io_timeout(IO_TIMEOUT);
+    let locks = builder.start().unwrap();
     let next = Rc::new(Cell::new(0));
     let tasks = tokio::task::LocalSet::new();
     for number in 0..TASKS {
@@ -50,17 +61,23 @@ pub(crate) fn work(job: &Job) {
             locks: locks.clone(),
             dice: Dice::new(orders.seed.wrapping_add(number << 32)),
             keys: orders.keys,
+            ttls: orders.ttls,
+            overrun: orders.overrun,
             next: Rc::clone(&next),
         };
         tasks.spawn_local(caller.run(ended.clone()));
     }
     runtime.block_on(tasks);
+    // Whatever is left is what the driver looks for.
+    let _ = locks.shutdown_blocking(LIMIT);
 }
 
 struct Caller {
     locks: LockManager,
     dice: Dice,
     keys: u64,
+    ttls: [u64; 4],
+    overrun: u64,
     /// The number of the next hold in this process.
     next: Rc<Cell<u64>>,
 }
@@ -79,7 +96,7 @@ impl Caller {
 
     fn request(&mut self) -> (LockRequest, Place) {
         let key_number = self.dice.between(0, self.keys);
-        let ttl = Duration::from_millis([100, 200, 500, 2500][self.dice.index(4)]);
+        let ttl = Duration::from_millis(self.ttls[self.dice.index(4)]);
         let wait = Duration::from_millis([0, 20, 300, 2000][self.dice.index(4)]);
         let hold = self.next.get();
         self.next.set(hold + 1);
@@ -105,7 +122,7 @@ impl Caller {
     async fn overruns(&mut self) {
         let (request, place) = self.request();
         let longest = u64::try_from(place.ttl.as_millis()).unwrap() * 3 / 2;
-        let pause = Duration::from_millis(self.dice.between(0, longest.min(300)));
+        let pause = Duration::from_millis(self.dice.between(0, longest.min(self.overrun)));
         let Ok(guard) = request.renew(false).acquire().await else {
             return;
         };
@@ -153,7 +170,9 @@ impl<'a> Visit<'a> {
     fn begin(guard: &'a LockGuard, place: Place) -> Option<Self> {
         let entered = now();
         let deadline = deadline(guard, entered)?;
-        say("entered", &[place.hold, place.key, guard.fencing_token(), entered, deadline]);
+        // A lease is shorter than the ttl, and counts from when it was asked for.
+        let asked = deadline.saturating_sub(u64::try_from(place.ttl.as_nanos()).unwrap());
+        say("entered", &[place.hold, place.key, guard.fencing_token(), asked, entered, deadline]);
         Some(Self { guard, hold: place.hold })
     }
 

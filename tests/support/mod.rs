@@ -139,7 +139,8 @@ impl RedisServer {
         info.lines().find_map(|line| line.strip_prefix("process_id:"))?.trim().parse().ok()
     }
 
-    fn connect(&self) -> Option<redis::Connection> {
+    /// `None` when it does not answer.
+    pub fn connect(&self) -> Option<redis::Connection> {
         let client = redis::Client::open(self.url()).ok()?;
         client.get_connection_with_timeout(Duration::from_millis(500)).ok()
     }
@@ -204,6 +205,9 @@ impl RedisServer {
     pub fn restart(&mut self) {
         self.process = spawn(self.port, self.password, self.durable, &self.directory);
         assert!(self.is_up(), "redis-server does not start again");
+        eventually("it has read what it had written", || {
+            self.connect().is_some_and(|mut client| redis::cmd("DBSIZE").query::<u64>(&mut client).is_ok())
+        });
     }
 
     /// SIGSTOP: connected, and silent.

@@ -1,0 +1,284 @@
+//! The nodes of a quorum: killed and started again without their data, stopped, cut off from single workers, squatted
+//! on, and with a clock that jumps.
+
+use std::time::{Duration, Instant};
+
+use super::dice::Dice;
+use super::driver::{Deeds, KEYS};
+use super::ground::{Ground, client, cut, flush_scripts};
+use super::support::{Proxy, RedisServer, now};
+use super::worker::key;
+
+/// What may go wrong.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) nodes: usize,
+    /// So many nodes at once may be down, or have forgotten what was held before.
+    pub(crate) forget: usize,
+    /// The longest that one is down, in milliseconds.
+    pub(crate) away: u64,
+    /// How long after a restart the next one may be. Until a lock from before has expired a node has no vote.
+    pub(crate) rest: Duration,
+    /// Stopped nodes, and connections that are cut or silent.
+    pub(crate) network: bool,
+    /// One node's clock.
+    pub(crate) clock: bool,
+    pub(crate) ttls: [u64; 4],
+    pub(crate) overrun: u64,
+}
+
+impl Plan {
+    /// Everything, at any minority.
+    pub(crate) fn everything(nodes: usize) -> Self {
+        let ttls = [100, 200, 500, 1000];
+        // The longest ttl, and a second: what a server was up for is told in whole ones.
+        let rest = Duration::from_secs(2);
+        Self {
+            nodes,
+            forget: (nodes - 1) / 2,
+            away: 400,
+            rest,
+            network: true,
+            clock: true,
+            ttls,
+            overrun: 300,
+        }
+    }
+
+    /// Nothing, to three nodes.
+    pub(crate) fn quiet() -> Self {
+        Self { forget: 0, network: false, clock: false, ..Self::everything(3) }
+    }
+
+    fn minority(&self) -> usize {
+        (self.nodes - 1) / 2
+    }
+}
+
+pub(crate) struct Nodes {
+    plan: Plan,
+    servers: Vec<Node>,
+    /// Between a worker and a node, the latest last.
+    ways: Vec<Way>,
+    steps: Vec<(u64, u64)>,
+}
+
+struct Node {
+    server: RedisServer,
+    /// Where workers find it.
+    port: u16,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Well,
+    Stopped(Instant),
+    Down(Instant),
+    /// Up, and some lock from before may not be over.
+    Forgetful(Instant),
+}
+
+struct Way {
+    proxy: Proxy,
+    closed_until: Option<Instant>,
+}
+
+impl Way {
+    fn open(&self) {
+        self.proxy.refuse(false);
+        self.proxy.hold_replies(false);
+    }
+}
+
+impl Nodes {
+    /// `port`: where workers find the server of that number.
+    pub(crate) fn new(plan: Plan, mut port: impl FnMut(usize, &RedisServer) -> u16) -> Self {
+        let start = |number| {
+            let server = if plan.forget > 0 { RedisServer::start() } else { RedisServer::durable() };
+            Node { port: port(number, &server), server, state: State::Well }
+        };
+        Self { plan, servers: (0..plan.nodes).map(start).collect(), ways: Vec::new(), steps: Vec::new() }
+    }
+
+    fn count(&self, is: impl Fn(State) -> bool) -> usize {
+        self.servers.iter().filter(|node| is(node.state)).count()
+    }
+
+    /// To one of those that answer.
+    fn client(&self, dice: &mut Dice) -> Option<redis::Connection> {
+        let is_up = |node: &&Node| matches!(node.state, State::Well | State::Forgetful(_));
+        let up: Vec<&Node> = self.servers.iter().filter(is_up).collect();
+        if up.is_empty() { None } else { client(&up[dice.index(up.len())].server) }
+    }
+
+    /// One, or several at the same time.
+    fn kill(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+        let back = soon(dice, 10, self.plan.away);
+        let forgetful = self.count(|state| matches!(state, State::Down(_) | State::Forgetful(_)));
+        for _ in forgetful..self.plan.forget {
+            let node = dice.index(self.servers.len());
+            if let Node { server, state: state @ State::Well, .. } = &mut self.servers[node] {
+                server.kill();
+                *state = State::Down(back);
+                deeds.restarted += 1;
+            }
+        }
+    }
+
+    fn stop(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+        if self.count(|state| matches!(state, State::Stopped(_))) >= self.plan.minority() {
+            return;
+        }
+        let longest = [300, 600, 2000][dice.index(3)];
+        let back = soon(dice, 50, longest);
+        let node = dice.index(self.servers.len());
+        if let Node { server, state: state @ State::Well, .. } = &mut self.servers[node] {
+            server.pause();
+            *state = State::Stopped(back);
+            deeds.stopped += 1;
+        }
+    }
+
+    fn part(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+        if self.ways.is_empty() {
+            return;
+        }
+        let (way, refuses, back) = (dice.index(self.ways.len()), dice.percent(50), soon(dice, 50, 1500));
+        let Way { proxy, closed_until } = &mut self.ways[way];
+        if closed_until.is_none() {
+            *closed_until = Some(back);
+            if refuses {
+                proxy.refuse(true);
+            } else {
+                proxy.hold_replies(true);
+            }
+            deeds.parted += 1;
+        }
+    }
+
+    /// Somebody has a lock on one node only.
+    fn squat(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+        let (name, lasts) = (format!("lock:{}", key(dice.between(0, KEYS))), dice.between(20, 200));
+        if let Some(mut client) = self.client(dice) {
+            let mut set = redis::cmd("SET");
+            set.arg(name).arg("squatter").arg("NX").arg("PX").arg(lasts);
+            let _: Option<String> = set.query(&mut client).unwrap();
+            deeds.squatted += 1;
+        }
+    }
+
+    /// Ahead: every lock on that node ends now, and its clock of fencing tokens may be ahead of the time. Back: every
+    /// lock lasts longer.
+    fn step(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+        const AHEAD: &str = "for _, k in ipairs(redis.call('KEYS', 'lock:k*')) do redis.call('PEXPIRE', k, 1) end \
+             local now = redis.call('TIME') local time = now[1] * 1000000 + now[2] + ARGV[1] * 1000 \
+             if time > (tonumber(redis.call('GET', 'lock:%clock')) or 0) then \
+             redis.call('SET', 'lock:%clock', string.format('%.0f', time)) end";
+        const BACK: &str = "for _, k in ipairs(redis.call('KEYS', 'lock:k*')) do \
+             redis.call('PEXPIRE', k, redis.call('PTTL', k) + ARGV[1]) end";
+        let (script, by) = (if dice.percent(70) { AHEAD } else { BACK }, dice.between(1, 500));
+        let Some(mut client) = self.client(dice) else {
+            return;
+        };
+        let from = now();
+        let _: () = redis::cmd("EVAL").arg(script).arg(0).arg(by).query(&mut client).unwrap();
+        if script == AHEAD {
+            // The keys have a millisecond left.
+            self.steps.push((from, now() + 2_000_000));
+        }
+        deeds.stepped += 1;
+    }
+}
+
+fn soon(dice: &mut Dice, from: u64, to: u64) -> Instant {
+    Instant::now() + Duration::from_millis(dice.between(from, to))
+}
+
+impl Ground for Nodes {
+    /// Some of the ways there can be closed.
+    fn address(&mut self, dice: &mut Dice) -> String {
+        const MOST_WAYS: usize = 20;
+        let mut ports: Vec<u16> = self.servers.iter().map(|node| node.port).collect();
+        if self.plan.network {
+            let first = dice.index(ports.len());
+            for at in 0..self.plan.minority() {
+                let port = &mut ports[(first + at) % self.plan.nodes];
+                let proxy = Proxy::to(*port);
+                *port = proxy.port();
+                self.ways.push(Way { proxy, closed_until: None });
+            }
+            let old = self.ways.len().saturating_sub(MOST_WAYS);
+            for way in self.ways.drain(..old) {
+                way.open();
+            }
+        }
+        ports.iter().map(|port| format!("redis://127.0.0.1:{port}/")).collect::<Vec<_>>().join(",")
+    }
+
+    fn ttls(&self) -> [u64; 4] {
+        self.plan.ttls
+    }
+
+    fn overrun(&self) -> u64 {
+        self.plan.overrun
+    }
+
+    fn misbehave(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+        match dice.between(0, 100) {
+            25..40 if self.plan.network => self.stop(dice, deeds),
+            40..65 if self.plan.network => self.part(dice, deeds),
+            0..65 => self.kill(dice, deeds),
+            65..75 => {
+                if let Some(mut client) = self.client(dice) {
+                    deeds.cut += cut(&mut client, dice);
+                }
+            }
+            75..85 => {
+                if let Some(mut client) = self.client(dice) {
+                    flush_scripts(&mut client);
+                    deeds.scripts_flushed += 1;
+                }
+            }
+            85..95 => self.squat(dice, deeds),
+            95.. if self.plan.clock => self.step(dice, deeds),
+            _ => {}
+        }
+    }
+
+    fn heal(&mut self, all: bool) {
+        let is_over = |until: Instant| all || until <= Instant::now();
+        for way in &mut self.ways {
+            if way.closed_until.take_if(|until| is_over(*until)).is_some() {
+                way.open();
+            }
+        }
+        for Node { server, state, .. } in &mut self.servers {
+            match *state {
+                State::Stopped(until) if is_over(until) => {
+                    server.resume();
+                    *state = State::Well;
+                }
+                State::Down(until) if is_over(until) => {
+                    server.restart();
+                    *state = State::Forgetful(Instant::now() + self.plan.rest);
+                }
+                State::Forgetful(until) if is_over(until) => *state = State::Well,
+                _ => {}
+            }
+        }
+    }
+
+    /// One that takes a lock on one node only would have no lock.
+    fn client_of_another_kind(&self) -> Option<redis::Connection> {
+        None
+    }
+
+    fn steps(&self) -> &[(u64, u64)] {
+        &self.steps
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.servers.iter().flat_map(|node| node.server.keys()).collect()
+    }
+}

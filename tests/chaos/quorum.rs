@@ -1,0 +1,171 @@
+//! The same over a quorum: what Redlock promises as long as a minority of the nodes is unwell. And each mistake that a
+//! client of a quorum can make, made on the wire.
+
+use std::time::{Duration, Instant};
+
+use super::checker::Verdict;
+use super::driver::Chaos;
+use super::ground::Ground;
+use super::nodes::{Nodes, Plan};
+use super::support::{RedisServer, Rewriter};
+use super::{report, seed, setting};
+
+fn direct(_: usize, server: &RedisServer) -> u16 {
+    server.port()
+}
+
+fn summary(verdict: &Verdict, chaos: &Chaos<Nodes>) {
+    report(&format!(
+        "{} violations, {} excused by a clock; {} holds, {:?} over the time; {} writes, {} refused; {:?}",
+        verdict.violations.len(),
+        verdict.excused,
+        verdict.holds,
+        chaos.history.entered_over_time(4),
+        verdict.writes,
+        verdict.refused,
+        chaos.deeds
+    ));
+}
+
+/// Nothing is found in a run of that plan.
+fn is_clean(plan: Plan, lasts: Duration, port: impl FnMut(usize, &RedisServer) -> u16) {
+    let seed = seed();
+    report(&format!("chaos over {} nodes for {lasts:?}; again with CHAOS_SEED={seed}", plan.nodes));
+    let mut chaos = Chaos::new(Nodes::new(plan, port), seed);
+    chaos.run(lasts, |_| false);
+    let verdict = chaos.history.check();
+    summary(&verdict, &chaos);
+    assert!(verdict.violations.is_empty(), "CHAOS_SEED={seed}: {:#?}", verdict.violations);
+    assert!(verdict.holds > 50 && verdict.writes > 50, "it tests nothing: {verdict:?}");
+    // Longer than all nodes at once can be unwell.
+    let over_time = chaos.history.entered_over_time((lasts.as_secs() / 5).max(2));
+    assert!(over_time.iter().all(|holds| *holds > 3), "CHAOS_SEED={seed}: it stood still: {over_time:?}");
+    chaos.nothing_is_left();
+}
+
+fn everything(clock: bool) {
+    let nodes = usize::try_from(setting("CHAOS_NODES", || 3)).unwrap();
+    let lasts = Duration::from_secs(setting("CHAOS_SECONDS", || 8));
+    is_clean(Plan { clock, ..Plan::everything(nodes) }, lasts, direct);
+}
+
+#[test]
+fn at_most_one_has_the_votes_while_any_minority_is_unwell() {
+    everything(false);
+}
+
+/// A clock that jumps takes a vote away from who has it. With the others unwell that is one too many: two may be inside
+/// then, and fencing tokens have to tell them apart.
+#[test]
+fn fencing_tokens_are_in_order_although_clocks_jump() {
+    everything(true);
+}
+
+/// The checker finds `what` it looks for, with this way to each node.
+fn is_found(plan: Plan, port: impl FnMut(usize, &RedisServer) -> u16, what: impl Fn(&Verdict) -> bool) {
+    const LIMIT: Duration = Duration::from_mins(1);
+    let (seed, start) = (seed(), Instant::now());
+    let mut chaos = Chaos::new(Nodes::new(plan, port), seed);
+    chaos.run(LIMIT, |history| what(&history.check()));
+    let verdict = chaos.history.check();
+    summary(&verdict, &chaos);
+    report(&format!(
+        "{} overlaps, {} fences, {} stale writes after {:.1?}",
+        verdict.overlaps(),
+        verdict.fences(),
+        verdict.stale_writes(),
+        start.elapsed()
+    ));
+    assert!(what(&verdict), "CHAOS_SEED={seed}: not found within {LIMIT:?}: {verdict:?}");
+}
+
+/// This in a script becomes that, on the nodes before the `end`th.
+fn rewritten(
+    (pattern, replacement): (&'static str, &'static str),
+    end: usize,
+) -> impl FnMut(usize, &RedisServer) -> u16 {
+    move |number, server| {
+        if number < end { Rewriter::to(server.port(), pattern, replacement).port() } else { server.port() }
+    }
+}
+
+/// What is somebody else's is a vote all the same.
+const GENEROUS: (&str, &str) = ("if holder ~= ARGV[1] then return", "if holder == nil     then return");
+
+#[test]
+fn a_vote_for_who_has_not_got_the_lock_is_found() {
+    is_found(Plan::quiet(), rewritten(GENEROUS, 3), |verdict| verdict.overlaps() > 0);
+}
+
+/// With one node of three that votes for everybody, the vote of one other is enough: not half of those that mean it.
+#[test]
+fn a_minority_that_is_accepted_is_found() {
+    is_found(Plan::quiet(), rewritten(GENEROUS, 1), |verdict| verdict.overlaps() > 0);
+}
+
+/// Twice as fast is more than is allowed for, a hundredth is not.
+#[test]
+fn servers_whose_clocks_run_faster_than_is_allowed_for_are_found() {
+    let faster = ("ARGV[1], 'NX', 'PX', ARGV[2]) == false", "ARGV[1],'NX','PX',ARGV[2]*.5) == false");
+    is_found(Plan::quiet(), rewritten(faster, 3), |verdict| verdict.overlaps() > 0);
+    let allowed = ("ARGV[1], 'NX', 'PX', ARGV[2]) == false", "ARGV[1],'NX','PX',ARGV[2]*.99)== false");
+    // Without the allowance: ten milliseconds of each, in which a waiter comes when its time is told.
+    let plan = Plan { ttls: [1000; 4], overrun: 1500, ..Plan::quiet() };
+    is_clean(plan, Duration::from_secs(10), rewritten(allowed, 3));
+}
+
+#[test]
+fn a_wish_for_a_fencing_token_that_is_always_granted_is_found() {
+    let granted = ("if seen < wish then return wish end", "if seen        then return wish end");
+    is_found(Plan::quiet(), rewritten(granted, 3), |verdict| verdict.fences() > 0);
+}
+
+/// Two of three nodes forget at the same time: too many for a vote at once, and not for those that wait first.
+#[test]
+fn restarted_nodes_that_vote_at_once_are_found() {
+    let plan = Plan { forget: 2, ..Plan::quiet() };
+    let old = |_: usize, server: &RedisServer| {
+        Rewriter::of_answers(server.port(), "uptime_in_seconds:0", "uptime_in_seconds:9").port()
+    };
+    let often = Plan { away: 30, rest: Duration::from_millis(100), ..plan };
+    is_found(often, old, |verdict| verdict.overlaps() > 0);
+    // So often that hardly anybody gets a lock.
+    let mut chaos = Chaos::new(Nodes::new(often, direct), seed());
+    chaos.run(Duration::from_secs(8), |_| false);
+    let verdict = chaos.history.check();
+    summary(&verdict, &chaos);
+    assert_eq!(verdict.violations, []);
+    is_clean(plan, Duration::from_secs(6), direct);
+}
+
+/// Locks of ten minutes, of which none may be left when everybody has gone.
+#[test]
+fn what_a_failed_attempt_does_not_give_back_is_found() {
+    const A_WHILE: Duration = Duration::from_secs(5);
+    let plan = Plan { ttls: [600_000; 4], ..Plan::quiet() };
+    let left = |port: &mut dyn FnMut(usize, &RedisServer) -> u16| {
+        let mut chaos = Chaos::new(Nodes::new(plan, port), seed()).kind();
+        chaos.run(Duration::from_secs(3), |_| false);
+        summary(&chaos.history.check(), &chaos);
+        let end = Instant::now();
+        while !chaos.ground.keys().is_empty() && end.elapsed() < A_WHILE {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        chaos.ground.keys().len()
+    };
+    assert_eq!(left(&mut direct), 0);
+    assert!(left(&mut keeps_what_is_young()) > 0);
+}
+
+/// Who fails gives back at once, who holds does so later: nothing is given back in its first nine milliseconds.
+fn keeps_what_is_young() -> impl FnMut(usize, &RedisServer) -> u16 {
+    let short = (
+        "redis.call('EXISTS', KEYS[2]) == 0 then\n  redis.call('DEL'",
+        "redis.call('PTTL',KEYS[1])<ARGV[2]-9 then\nredis.call('DEL'",
+    );
+    let long = ("if not leave_free() and not grant() then", "if false                            then");
+    move |_, server| {
+        let inner = Rewriter::to(server.port(), short.0, short.1);
+        Rewriter::to(inner.port(), long.0, long.1).port()
+    }
+}
