@@ -1,0 +1,121 @@
+//! A client of another kind in a process of its own, which is told what to do line by line.
+//!
+//! | we say | it answers |
+//! | --- | --- |
+//! | | `ready` |
+//! | `try KEY TTL` | `held` or `refused`, after one try |
+//! | `wait KEY TTL` | `waiting`, unless it has it at the first try; `held`, or `refused` after 20 s |
+//! | `extend TTL` | `extended` or `lost` |
+//! | `release` | `released` or `lost` |
+//! | `count KEY COUNTER ROUNDS` | `counted`: each round reads, pauses and writes the counter, under the lock |
+
+use std::env;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use super::support::{LIMIT, RedisServer};
+use super::{by_hand, install};
+
+pub(crate) struct Peer {
+    tell: Box<dyn FnMut(&str) + Send>,
+    answers: Receiver<String>,
+    process: Option<Child>,
+}
+
+/// Where a kind of client comes from.
+pub(crate) type Start = fn(&RedisServer) -> Option<Peer>;
+
+pub(crate) fn redis_py(server: &RedisServer) -> Option<Peer> {
+    python(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/redis_py.py"), server)
+}
+
+pub(crate) fn redis_py_asyncio(server: &RedisServer) -> Option<Peer> {
+    python(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/redis_py_asyncio.py"), server)
+}
+
+fn python(script: &str, server: &RedisServer) -> Option<Peer> {
+    static PYTHON: LazyLock<Result<PathBuf, String>> = LazyLock::new(install::redis_py);
+    let python = or_skip("redis-py", PYTHON.as_ref())?;
+    Some(Peer::process(Command::new(python).arg(script), server))
+}
+
+pub(crate) fn node_redlock(server: &RedisServer) -> Option<Peer> {
+    static SCRIPT: LazyLock<Result<PathBuf, String>> = LazyLock::new(install::node_redlock);
+    let script = or_skip("node-redlock", SCRIPT.as_ref())?;
+    Some(Peer::process(Command::new("node").arg(script), server))
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "as all the others")]
+pub(crate) fn hand_written(server: &RedisServer) -> Option<Peer> {
+    Some(Peer::thread(server))
+}
+
+/// What cannot be had is skipped, and said; but not where `CI` is set, because nobody reads along there.
+fn or_skip<'a>(what: &str, found: Result<&'a PathBuf, &String>) -> Option<&'a PathBuf> {
+    let why = match found {
+        Ok(found) => return Some(found),
+        Err(why) => why,
+    };
+    assert!(env::var_os("CI").is_none(), "{what} cannot be installed, and this is CI: {why}");
+    let name = thread::current().name().unwrap_or_default().to_owned();
+    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {what} cannot be installed: {why}");
+    None
+}
+
+impl Peer {
+    fn process(command: &mut Command, server: &RedisServer) -> Self {
+        let command = command.arg(server.url()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let (mut stdin, stdout) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        let (answer, answers) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = answer.send(line);
+            }
+        });
+        let tell = Box::new(move |line: &str| writeln!(stdin, "{line}").unwrap());
+        let mut peer = Self { tell, answers, process: Some(process) };
+        peer.expect("ready");
+        peer
+    }
+
+    fn thread(server: &RedisServer) -> Self {
+        let (tell, lines): (Sender<String>, _) = channel();
+        let (answer, answers) = channel();
+        let client = server.client();
+        thread::spawn(move || by_hand::obey(client, &lines, &answer));
+        let tell = Box::new(move |line: &str| tell.send(line.to_owned()).unwrap());
+        let mut peer = Self { tell, answers, process: None };
+        peer.expect("ready");
+        peer
+    }
+
+    pub(crate) fn say(&mut self, line: &str) {
+        (self.tell)(line);
+    }
+
+    #[track_caller]
+    pub(crate) fn expect(&mut self, answer: &str) {
+        let said = self.answers.recv_timeout(2 * LIMIT);
+        assert_eq!(said.as_deref(), Ok(answer), "what it answers");
+    }
+
+    #[track_caller]
+    pub(crate) fn does(&mut self, line: &str, answer: &str) {
+        self.say(line);
+        self.expect(answer);
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
