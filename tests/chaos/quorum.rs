@@ -159,13 +159,13 @@ fn what_a_failed_attempt_does_not_give_back_is_found() {
 
 /// Who fails gives back at once, who holds does so later: nothing is given back in its first nine milliseconds.
 fn keeps_what_is_young() -> impl FnMut(usize, &RedisServer) -> u16 {
-    let short = (
-        "redis.call('EXISTS', KEYS[2]) == 0 then\n  redis.call('DEL'",
-        "redis.call('PTTL',KEYS[1])<ARGV[2]-9 then\nredis.call('DEL'",
+    let all = concat!(
+        "-- Returns 1, or 0 when the lock is not this token's.\n",
+        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end"
     );
-    let long = ("if not leave_free() and not grant() then", "if false                            then");
-    move |_, server| {
-        let inner = Rewriter::to(server.port(), short.0, short.1);
-        Rewriter::to(inner.port(), long.0, long.1).port()
-    }
+    let old = concat!(
+        "if redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('PTTL', KEYS[1]) < 599991 then\n",
+        "  return redis.call('DEL', KEYS[1])\nend           "
+    );
+    move |_, server| Rewriter::to(server.port(), all, old).port()
 }
