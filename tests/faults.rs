@@ -256,7 +256,7 @@ fn a_wrong_password_and_a_bad_address_say_so() {
         ("nonsense", "redis://"),
         ("ftp://127.0.0.1/", "memory://"),
         ("redis://:secret@127.0.0.1:port/", "redis://host"),
-        ("redis+cluster://a,b", "Cluster"),
+        ("redis+cluster://a,b/3", "Cluster"),
         ("rediss://127.0.0.1/", "TLS"),
         ("redis://:secret@127.0.0.1/,redis://127.0.0.2/", "several"),
     ];

@@ -2,15 +2,19 @@
 
 use redis::IntoConnectionInfo;
 
+use super::cluster::ClusterNodes;
+use super::line::Deployment;
 use super::link::Node;
+use super::names::misfit;
 use super::node::{NodeSettings, RedisNode};
 use crate::error::LockError;
 use crate::memory::MemoryNode;
 
 /// One address, or several with commas between them.
-pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Node, LockError> {
+pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
     match split(urls).as_slice() {
-        [url] => node(url, settings),
+        [url] if scheme(url) == "redis+cluster" => cluster(url, settings),
+        [url] => node(url, settings).map(Deployment::One),
         several => Err(LockError::InvalidUrl {
             url: several.iter().map(|url| without_credentials(url)).collect::<Vec<_>>().join(",").into(),
             reason: "several servers are not supported yet".into(),
@@ -34,8 +38,7 @@ fn split(urls: &str) -> Vec<String> {
 }
 
 fn node(url: &str, settings: &NodeSettings) -> Result<Node, LockError> {
-    let refused =
-        |reason: &str| LockError::InvalidUrl { url: without_credentials(url).into(), reason: reason.into() };
+    let refused = |reason: &str| invalid(url, reason);
     if let Some(name) = url.strip_prefix("memory://") {
         return Ok(Node::Memory(MemoryNode::named(name)));
     }
@@ -46,13 +49,43 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, LockError> {
     Ok(Node::Redis(Box::new(RedisNode::new(info, settings))))
 }
 
+/// `redis+cluster://user:password@host:port,host:port`: some nodes of it, from which the others are known.
+fn cluster(url: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
+    let refused = |reason: &str| Err(invalid(url, reason));
+    if let Some(reason) = misfit(&settings.prefix) {
+        return refused(reason);
+    }
+    let rest = url.split_once("://").unwrap_or_default().1;
+    let (credentials, rest) = match rest.rsplit_once('@') {
+        Some((credentials, rest)) => (format!("{credentials}@"), rest),
+        None => (String::new(), rest),
+    };
+    let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
+    if !matches!(database, "" | "0") {
+        return refused("a Cluster has no databases");
+    }
+    let seeds = hosts.split(',').map(|host| format!("redis://{credentials}{host}/").into_connection_info());
+    match seeds.collect::<Result<Vec<_>, _>>() {
+        Ok(seeds) => Ok(Deployment::Cluster(Box::new(ClusterNodes::new(seeds, settings.clone())))),
+        Err(_) => refused("it is not like redis+cluster://host1:6379,host2:6379"),
+    }
+}
+
+fn scheme(url: &str) -> &str {
+    url.split_once("://").unwrap_or_default().0
+}
+
+fn invalid(url: &str, reason: &str) -> LockError {
+    LockError::InvalidUrl { url: without_credentials(url).into(), reason: reason.into() }
+}
+
 /// What is wrong with an address that other tools may understand.
 fn not_supported(url: &str) -> Option<&'static str> {
-    match url.split_once("://").unwrap_or_default().0 {
+    match scheme(url) {
         "redis" | "redis+unix" | "unix" | "valkey" | "valkey+unix" => None,
         "rediss" | "valkeys" => Some("TLS is not supported yet"),
-        "redis+sentinel" | "redis+cluster" => Some("Sentinel and Cluster are not supported yet"),
-        _ => Some("it starts with none of redis://, redis+unix:// and memory://"),
+        "redis+sentinel" => Some("Sentinel is not supported yet"),
+        _ => Some("it starts with none of redis://, redis+cluster://, redis+unix:// and memory://"),
     }
 }
 

@@ -16,8 +16,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::Id;
 use super::node::RedisNode;
 use super::protocol::{Abilities, Disconnected, Notice, Refusal, Reply, Request};
+use super::slots::Slots;
 use super::waiting::jittered;
-use super::wire::{Pushed, RedisConnection, Replies};
+use super::wire::{INBOX_MOVED, Pushed, RedisConnection, Replies};
 use crate::clock::Moment;
 use crate::memory::MemoryNode;
 
@@ -73,6 +74,8 @@ pub(super) enum News {
     Notice(Notice),
     /// These locks have changed, or, with `None`, any may have.
     Changed(Option<Vec<Arc<str>>>),
+    /// The locks in these slots have a way to their node again, or another node.
+    Returned(Slots),
 }
 
 pub(super) struct Link {
@@ -80,12 +83,33 @@ pub(super) struct Link {
     io_timeout: Duration,
     failures: u32,
     state: State,
+    /// What was under way when the last connection broke, in the order in which it was sent.
+    unanswered: Vec<(Id, Request)>,
 }
 
 impl Link {
     pub(super) fn new(node: Node, io_timeout: Duration) -> Self {
         let state = State::Connecting(connect(&node, io_timeout));
-        Self { node, io_timeout, failures: 0, state }
+        Self { node, io_timeout, failures: 0, state, unanswered: Vec::new() }
+    }
+
+    /// What was under way when the connection broke: whether it was done, nobody knows.
+    pub(super) fn take_unanswered(&mut self) -> Vec<(Id, Request)> {
+        std::mem::take(&mut self.unanswered)
+    }
+
+    /// Gives the connection up for one to another place, or in another manner. What was under way is unanswered.
+    pub(super) fn replace(&mut self, node: Node) {
+        self.node = node;
+        self.failures = 0;
+        self.reconnect();
+    }
+
+    fn reconnect(&mut self) {
+        let connecting = State::Connecting(connect(&self.node, self.io_timeout));
+        if let State::Up { under_way, .. } = std::mem::replace(&mut self.state, connecting) {
+            self.unanswered = under_way.into_iter().flat_map(|batch| batch.requests).collect();
+        }
     }
 
     /// True when another batch may be sent.
@@ -95,11 +119,22 @@ impl Link {
 
     /// Sends `requests` in one write. `now` was read before.
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
+        self.send_as(cx, now, requests, false);
+    }
+
+    /// `asking`: the node does not own the slots yet.
+    pub(super) fn send_as(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        requests: Vec<(Id, Request)>,
+        asking: bool,
+    ) {
         let State::Up { connection, under_way } = &mut self.state else {
             return;
         };
         let mut replies = match &mut connection.kind {
-            Kind::Redis(connection) => connection.submit(&requests),
+            Kind::Redis(connection) => connection.submit(&requests, asking),
             Kind::Memory { node, inbox } => {
                 let execute = |(_, request): &(Id, Request)| node.execute(request, inbox, Moment::now());
                 let replies = requests.iter().map(execute).collect();
@@ -154,7 +189,7 @@ impl Link {
                 State::Up { connection, under_way } => {
                     let news = ready!(poll_up(connection, under_way, cx, now, self.io_timeout));
                     if matches!(news, News::Broke(_)) {
-                        self.state = State::Connecting(connect(&self.node, self.io_timeout));
+                        self.reconnect();
                     }
                     return Poll::Ready(news);
                 }
@@ -199,6 +234,7 @@ fn poll_up(
     match ready!(connection.pushes.poll_recv(cx)) {
         Some(Pushed::Changed(names)) => Poll::Ready(News::Changed(names)),
         Some(Pushed::Notice(notice)) => Poll::Ready(News::Notice(notice)),
+        Some(Pushed::InboxMoved) => Poll::Ready(News::Broke(INBOX_MOVED.into())),
         Some(Pushed::Closed) => Poll::Ready(News::Broke("Redis closed the connection".into())),
         // A server without RESP3 pushes nothing, not even its end.
         None => Poll::Pending,

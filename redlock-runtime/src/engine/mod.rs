@@ -6,9 +6,12 @@
 //! were sent, and requests leave on one connection in that order.
 
 mod address;
+mod cluster;
 mod errands;
 mod held;
+mod line;
 mod link;
+mod names;
 mod node;
 mod protocol;
 mod queue;
@@ -16,6 +19,7 @@ mod releasing;
 mod replies;
 #[cfg(test)]
 mod scenarios;
+mod slots;
 mod table;
 mod timers;
 mod verdict;
@@ -35,7 +39,7 @@ use tokio::time::{Instant, Sleep};
 pub(crate) use address::parse;
 pub(crate) use errands::{Errand, Question};
 pub(crate) use held::Extension;
-pub(crate) use link::Node;
+pub(crate) use line::Deployment;
 pub(crate) use node::NodeSettings;
 pub(crate) use protocol::{
     Abilities, Action, CLAIM, Disconnected, Found, Mode, Notice, Place, Reply, Request, ServerTime, What,
@@ -47,7 +51,8 @@ pub(crate) use wire::Pushed;
 use crate::clock::Moment;
 use crate::report;
 use crate::token::Token;
-use link::{Link, News};
+use line::Line;
+use link::News;
 use table::Table;
 
 /// Names one attempt within its engine.
@@ -96,7 +101,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the thread; it connects by itself.
-    pub(crate) fn start(node: Node, io_timeout: Duration) -> std::io::Result<Self> {
+    pub(crate) fn start(deployment: Deployment, io_timeout: Duration) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (commands, inbox) = unbounded_channel();
         std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
@@ -106,7 +111,7 @@ impl Engine {
                     room: Vec::new(),
                     open: true,
                     table: Table::new(io_timeout),
-                    link: Link::new(node, io_timeout),
+                    line: Line::new(deployment, io_timeout),
                     connecting: Vec::new(),
                     shutting_down: Vec::new(),
                     alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -138,7 +143,7 @@ struct Driver {
     /// False once the last [`Engine`] is gone.
     open: bool,
     table: Table,
-    link: Link,
+    line: Line,
     /// Who waits for the outcome of connecting.
     connecting: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
     /// Who waits for the end, and until when.
@@ -148,7 +153,7 @@ struct Driver {
 }
 
 enum Event {
-    Link(News),
+    News(News),
     Commands(Vec<Command>),
     Alarm,
 }
@@ -159,7 +164,7 @@ impl Driver {
             let event = poll_fn(|cx| self.poll(cx)).await;
             let now = Moment::now();
             match event {
-                Event::Link(news) => self.news(now, news),
+                Event::News(news) => self.news(now, news),
                 Event::Commands(mut commands) => {
                     self.open = !commands.is_empty();
                     for command in commands.drain(..) {
@@ -183,17 +188,17 @@ impl Driver {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         let now = Moment::now();
-        if self.table.has_outbox() && self.link.has_room() {
-            self.link.send(cx, now, self.table.take_outbox());
+        if self.table.has_outbox() && self.line.has_room() {
+            self.line.send(cx, now, self.table.take_outbox());
         }
-        if let Poll::Ready(news) = self.link.poll(cx, now) {
-            return Poll::Ready(Event::Link(news));
+        if let Poll::Ready(news) = self.line.poll(cx, now) {
+            return Poll::Ready(Event::News(news));
         }
         if self.open && self.inbox.poll_recv_many(cx, &mut self.room, 256).is_ready() {
             return Poll::Ready(Event::Commands(std::mem::take(&mut self.room)));
         }
         let patience = self.shutting_down.iter().map(|(until, _)| *until).min();
-        let dues = [self.table.next_timer(), self.link.due(), patience];
+        let dues = [self.table.next_timer(), self.line.due(), patience];
         let Some(due) = dues.into_iter().flatten().min() else {
             return Poll::Pending;
         };
@@ -253,6 +258,7 @@ impl Driver {
                 self.table.disconnected(reason);
             }
             News::Changed(names) => self.table.changed(now, names.as_deref()),
+            News::Returned(slots) => self.table.returned(now, &slots),
             News::Notice(notice) => self.table.notice(now, &notice),
             News::Replies { sent, replies } => {
                 for (id, request, reply) in replies {

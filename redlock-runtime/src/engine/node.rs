@@ -6,12 +6,15 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, RedisError, Value,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo,
+    RedisError, Value,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::names::{Names, clock_in};
 use super::protocol::{Abilities, Disconnected};
-use super::wire::{CLOCK, Pushed, RAISE, RedisConnection, is_passing, read_push};
+use super::slots::Slot;
+use super::wire::{Pushed, RAISE, RedisConnection, Setup, is_passing, read_push};
 
 /// What a manager's settings say about a node.
 #[derive(Clone, Debug)]
@@ -30,26 +33,50 @@ pub(crate) struct NodeSettings {
 #[derive(Clone)]
 pub(crate) struct RedisNode {
     info: ConnectionInfo,
-    clock: Arc<str>,
+    names: Names,
     inbox: Arc<str>,
+    /// In a Cluster: a key in a slot of this node, other than the inbox's if there is one.
+    elsewhere: Option<Arc<str>>,
     foreign_clients: bool,
     allow_eviction: bool,
 }
 
 impl RedisNode {
+    /// A server of its own.
     pub(crate) fn new(info: ConnectionInfo, settings: &NodeSettings) -> Self {
         let NodeSettings { prefix, instance, foreign_clients, allow_eviction } = settings;
-        // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
-        let tcp = TcpSettings::default().set_nodelay(true);
-        let redis = info
-            .redis_settings()
-            .clone()
-            .set_protocol(ProtocolVersion::RESP3)
-            .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
-        let info = info.set_tcp_settings(tcp).set_redis_settings(redis);
-        let (clock, inbox) = (format!("{prefix}{CLOCK}").into(), format!("{prefix}%inbox:{instance}").into());
-        let (foreign_clients, allow_eviction) = (*foreign_clients, *allow_eviction);
-        Self { info, clock, inbox, foreign_clients, allow_eviction }
+        Self {
+            info: ours(info),
+            names: Names::on_a_server(prefix),
+            inbox: format!("{prefix}%inbox:{instance}").into(),
+            elsewhere: None,
+            foreign_clients: *foreign_clients,
+            allow_eviction: *allow_eviction,
+        }
+    }
+
+    /// A node of a Cluster, which has slots from `home` to `last`, if any.
+    ///
+    /// There is one inbox for all its slots: a sharded channel lives in a slot, but a script may publish to any that
+    /// lives on its node. So there is nothing to subscribe to before each wait, and nothing to count.
+    pub(super) fn in_a_cluster(
+        info: ConnectionInfo,
+        settings: &NodeSettings,
+        home: Option<(Slot, Slot)>,
+    ) -> Self {
+        let NodeSettings { prefix, instance, foreign_clients, allow_eviction } = settings;
+        let inbox = match home {
+            Some((home, _)) => format!("{prefix}%inbox:{instance}{{{}}}", home.tag()),
+            None => format!("{prefix}%inbox:{instance}"),
+        };
+        Self {
+            info: ours(info),
+            names: Names::in_a_cluster(prefix),
+            inbox: inbox.into(),
+            elsewhere: home.map(|(_, last)| clock_in(prefix, last).to_string().into()),
+            foreign_clients: *foreign_clients,
+            allow_eviction: *allow_eviction,
+        }
     }
 
     /// Connects, and subscribes to the inbox on the same connection, so that both live and die together. What is
@@ -79,9 +106,10 @@ impl RedisNode {
         match connection {
             Ok(mut connection) => match tokio::time::timeout(timeout, self.prepare(&mut connection)).await {
                 Ok(prepared) => {
-                    let (abilities, raised) = prepared?;
-                    let Self { inbox, clock, foreign_clients, .. } = self;
-                    Ok(RedisConnection::new(connection, inbox, clock, raised, foreign_clients, abilities))
+                    let (abilities, sharded, raised) = prepared?;
+                    let Self { names, inbox, foreign_clients, .. } = self;
+                    let setup = Setup { names, inbox, sharded, raised, foreign_clients, abilities };
+                    Ok(RedisConnection::new(connection, setup))
                 }
                 Err(_) => Err(self.no_answer(timeout)),
             },
@@ -90,18 +118,51 @@ impl RedisNode {
         }
     }
 
-    /// What the server can do, and whether the clock of fencing tokens is raised.
+    /// Asks one question, on a connection for it alone.
+    pub(super) async fn ask(&self, question: &redis::Cmd, timeout: Duration) -> Result<Value, Disconnected> {
+        let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let asked = async {
+            let mut connection =
+                open(self.info.clone().set_redis_settings(settings), config, timeout).await?;
+            connection.send_packed_command(question).await.map_err(Attempt::Failed)
+        };
+        match tokio::time::timeout(timeout, asked).await {
+            Ok(Ok(Value::ServerError(error))) => Err(self.failed(&error.into())),
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(Attempt::Failed(error))) => Err(self.failed(&error)),
+            Ok(Err(Attempt::TimedOut)) | Err(_) => Err(self.no_answer(timeout)),
+        }
+    }
+
+    pub(super) fn address(&self) -> &ConnectionAddr {
+        self.info.addr()
+    }
+
+    pub(super) fn host(&self) -> &str {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
+            _ => "localhost",
+        }
+    }
+
+    /// What the server can do, whether it does that through a sharded channel, and whether the clock of fencing tokens
+    /// is raised: in a Cluster there are many, and each grant does that.
     async fn prepare(
         &self,
         connection: &mut MultiplexedConnection,
-    ) -> Result<(Abilities, bool), Disconnected> {
-        let abilities = self.probe(connection).await?;
-        Ok((abilities, raise(connection, &self.clock).await))
+    ) -> Result<(Abilities, bool, bool), Disconnected> {
+        let (abilities, sharded) = self.probe(connection).await?;
+        let raised = match &self.names {
+            Names::Server { clock } => raise(connection, clock).await,
+            Names::Cluster { .. } => false,
+        };
+        Ok((abilities, sharded, raised))
     }
 
     /// Finds out what the server and its access rules allow. What they do not is done without, but for two things:
     /// a replica, which is no place for a lock, and a server that may throw locks away.
-    async fn probe(&self, connection: &mut MultiplexedConnection) -> Result<Abilities, Disconnected> {
+    async fn probe(&self, connection: &mut MultiplexedConnection) -> Result<(Abilities, bool), Disconnected> {
         let watches = tells_of_changes(connection).await;
         if let Ok(Value::Array(role)) = redis::cmd("ROLE").query_async(connection).await
             && !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
@@ -121,8 +182,13 @@ impl RedisNode {
             );
             return Err(Disconnected { reason: reason.into(), turned_away: true });
         }
-        let hands_off = listens(connection, &self.inbox).await;
-        Ok(Abilities { hands_off, watches })
+        let sharded = match &self.elsewhere {
+            Some(key) => listens_sharded(connection, &self.inbox, key).await,
+            None => false,
+        };
+        // In a Cluster, what is published without shards goes to every node: a way out for servers before 7.0.
+        let hands_off = listens(connection, &self.inbox).await || sharded;
+        Ok((Abilities { hands_off, watches }, sharded))
     }
 
     fn no_answer(&self, timeout: Duration) -> Disconnected {
@@ -140,6 +206,9 @@ impl RedisNode {
         let words = match error.code() {
             Some("NOAUTH") => "it wants a password (NOAUTH): redis://:password@host/".to_owned(),
             Some("WRONGPASS") => "user or password is wrong (WRONGPASS)".to_owned(),
+            _ if error.detail().is_some_and(|words| words.contains("cluster support disabled")) => {
+                "it is not part of a Cluster: its address starts with redis://".to_owned()
+            }
             _ => error.to_string(),
         };
         Disconnected {
@@ -147,6 +216,18 @@ impl RedisNode {
             turned_away,
         }
     }
+}
+
+/// As we connect to it.
+fn ours(info: ConnectionInfo) -> ConnectionInfo {
+    // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
+    let tcp = TcpSettings::default().set_nodelay(true);
+    let redis = info
+        .redis_settings()
+        .clone()
+        .set_protocol(ProtocolVersion::RESP3)
+        .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
+    info.set_tcp_settings(tcp).set_redis_settings(redis)
 }
 
 enum Attempt {
@@ -208,6 +289,19 @@ async fn listens(connection: &mut MultiplexedConnection, inbox: &str) -> bool {
     }
     let mut probe = redis::cmd("EVAL");
     let listeners = probe.arg(PROBE).arg(0).arg(inbox).query_async::<i64>(connection).await;
+    listeners.is_ok_and(|listeners| listeners > 0)
+}
+
+/// The same for a sharded channel, from a script with a key in another slot of the node.
+async fn listens_sharded(connection: &mut MultiplexedConnection, inbox: &str, key: &str) -> bool {
+    const PROBE: &str =
+        "redis.call('SPUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'SHARDNUMSUB', ARGV[1])[2]";
+    let mut subscribe = redis::cmd("SSUBSCRIBE");
+    if subscribe.arg(inbox).exec_async(connection).await.is_err() {
+        return false;
+    }
+    let mut probe = redis::cmd("EVAL");
+    let listeners = probe.arg(PROBE).arg(1).arg(key).arg(inbox).query_async::<i64>(connection).await;
     listeners.is_ok_and(|listeners| listeners > 0)
 }
 
