@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
-use support::{LIMIT, RedisCluster, RedisServer, eventually, unique};
+use support::{LIMIT, RedisCluster, RedisServer, eventually, owns, unique};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -149,7 +149,7 @@ fn fencing_tokens_grow_while_the_slot_moves() {
             assert!(fence > last, "{fence} after {last}");
             last = fence;
         }
-        let to = cluster.primaries().into_iter().filter(|node| !support::owns(node, slot)).nth(round % 2);
+        let to = cluster.primaries().into_iter().filter(|node| !owns(node, slot)).nth(round % 2);
         cluster.migrate(slot, to.unwrap(), || ());
     }
 }
@@ -237,7 +237,7 @@ fn slots_move_under_load_and_nobody_gets_an_error() {
         }
         // The slots in which the inboxes are.
         for slot in [0, 5461, 10_922] {
-            let from = cluster.primaries().into_iter().position(|node| support::owns(node, slot)).unwrap();
+            let from = cluster.primaries().into_iter().position(|node| owns(node, slot)).unwrap();
             cluster.migrate(slot, cluster.primaries()[(from + 1) % 3], || ());
             load.goes_on(100);
         }
@@ -248,13 +248,31 @@ fn slots_move_under_load_and_nobody_gets_an_error() {
 }
 
 #[test]
+fn a_lock_on_its_way_to_another_node_is_renewed_there() {
+    let cluster = RedisCluster::start();
+    let (locks, other) = (connect(&cluster), connect(&cluster));
+    let guard = locks.lock("k").ttl(10 * SECOND).acquire_blocking().unwrap();
+    let slot = cluster.slot_of("lock:k");
+    let to = cluster.primaries().into_iter().find(|node| !owns(node, slot)).unwrap();
+    cluster.migrate(slot, to, || {
+        guard.extend_blocking(60 * SECOND).unwrap();
+        assert!(guard.remaining() > 50 * SECOND);
+        // What needs more than the one key has to wait for the end.
+        let waiting = other.lock("k").wait(SECOND / 2).acquire_blocking().unwrap_err();
+        assert!(matches!(waiting, LockError::Unavailable { .. }), "{waiting:?}");
+    });
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    eventually("nothing is left", || cluster.keys().is_empty());
+}
+
+#[test]
 fn a_waiter_is_served_after_its_slot_has_moved() {
     let cluster = RedisCluster::start();
     let (a, b) = (connect(&cluster), connect(&cluster));
     let guard = a.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
     let waiters = [queued(&b, "k"), queued(&a, "k"), queued(&b, "k")];
     let slot = cluster.slot_of("lock:k");
-    let to = cluster.primaries().into_iter().find(|node| !support::owns(node, slot)).unwrap();
+    let to = cluster.primaries().into_iter().find(|node| !owns(node, slot)).unwrap();
     cluster.migrate(slot, to, || ());
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     let start = Instant::now();
@@ -276,7 +294,8 @@ fn a_primary_is_lost_and_its_replica_takes_over() {
     let waiter = queued(&locks, "k");
     let others: Vec<_> = (0..30).map(|number| locks.lock(number.to_string()).wait(LIMIT)).collect();
     let mut client = cluster.nodes[lost].client();
-    let _: String = redis::cmd("SET").arg("lock:k%test").arg("").query(&mut client).unwrap_or_default();
+    // The replica has what was written before this.
+    let _: String = redis::cmd("SET").arg("{lock:k}test").arg("").query(&mut client).unwrap();
     let replicas: u32 = redis::cmd("WAIT").arg(1).arg(5000).query(&mut client).unwrap();
     assert_eq!(replicas, 1);
     cluster.nodes[lost].kill();
@@ -296,6 +315,25 @@ fn a_primary_is_lost_and_its_replica_takes_over() {
     // It comes back, as a replica.
     cluster.nodes[lost].restart();
     locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap();
+}
+
+#[test]
+fn a_lock_that_its_replica_has_not_seen_is_known_to_be_lost() {
+    let mut cluster = RedisCluster::start();
+    let locks = connect(&cluster);
+    let port = cluster.owner_of("lock:k").port();
+    let primary = cluster.nodes.iter().position(|node| node.port() == port).unwrap();
+    // Stopped, and without what would still be on its way to it.
+    cluster.nodes[primary + 3].pause();
+    let _: u32 = cluster.nodes[primary].run("CLIENT KILL TYPE replica");
+    let guard = locks.lock("k").ttl(600 * SECOND).acquire_blocking().unwrap();
+    let waiter = queued(&locks, "k");
+    cluster.nodes[primary].kill();
+    cluster.nodes[primary + 3].resume();
+    // Long before its renewal, and not by a watch.
+    eventually("its holder has compared", || !guard.is_held());
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+    drop(waiter.join().unwrap());
 }
 
 #[test]
