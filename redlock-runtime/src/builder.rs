@@ -49,7 +49,8 @@ impl LockManagerBuilder {
         }
     }
 
-    /// What every key on the server starts with; `lock:` by default. It may be empty.
+    /// What every key on the server starts with; `lock:` by default. It may be empty. In a Cluster, one with a brace
+    /// must hold a whole hash tag, as `{shop}:` does; then all locks are in one slot.
     ///
     /// # Examples
     ///
