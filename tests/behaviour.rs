@@ -1,4 +1,4 @@
-//! What every backend must do: the same suite on `memory://` and on a real Redis server.
+//! What every backend must do: the same suite on `memory://`, on a real Redis server and in a real Cluster.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod support;
@@ -12,27 +12,37 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use redlocked::{LockError, LockManager, OnLost, ReleaseOutcome};
-use support::{LIMIT, RedisServer, eventually, unique};
+use support::{LIMIT, RedisCluster, RedisServer, eventually, unique};
 
 /// Where the locks of one test live.
 struct Backend {
     url: String,
     server: Option<RedisServer>,
+    /// One for all tests, each of which has a prefix of its own.
+    cluster: Option<(&'static RedisCluster, String)>,
 }
 
 impl Backend {
     fn memory() -> Self {
-        Self { url: format!("memory://{}", unique("behaviour")), server: None }
+        Self { url: format!("memory://{}", unique("behaviour")), server: None, cluster: None }
     }
 
     fn redis() -> Self {
         let server = RedisServer::start();
-        Self { url: server.url(), server: Some(server) }
+        Self { url: server.url(), server: Some(server), cluster: None }
+    }
+
+    fn cluster() -> Self {
+        let cluster = RedisCluster::of_this_process();
+        Self { url: cluster.url(), server: None, cluster: Some((cluster, unique("behaviour:"))) }
     }
 
     /// A manager of its own, as another process would have.
     fn manager(&self) -> LockManager {
-        LockManager::connect_blocking(&self.url).unwrap()
+        match &self.cluster {
+            Some((_, prefix)) => LockManager::builder(&self.url).prefix(prefix).connect_blocking().unwrap(),
+            None => LockManager::connect_blocking(&self.url).unwrap(),
+        }
     }
 
     /// Nothing may be left behind: looked at directly on a server, by trying on `memory://`.
@@ -40,12 +50,15 @@ impl Backend {
         if let Some(server) = &self.server {
             eventually("no key is left", || server.keys().is_empty());
         }
+        if let Some((cluster, prefix)) = &self.cluster {
+            eventually("no key is left", || cluster.keys_of(prefix).is_empty());
+        }
         let probe = self.manager();
         eventually("the lock is free", || probe.lock(key).acquire_blocking().is_ok());
     }
 }
 
-macro_rules! on_both_backends {
+macro_rules! on_all_backends {
     ($($test:ident)*) => {
         mod memory {
             $(#[test] fn $test() { super::$test(&super::Backend::memory()); })*
@@ -53,10 +66,13 @@ macro_rules! on_both_backends {
         mod redis {
             $(#[test] fn $test() { super::$test(&super::Backend::redis()); })*
         }
+        mod cluster {
+            $(#[test] fn $test() { super::$test(&super::Backend::cluster()); })*
+        }
     };
 }
 
-on_both_backends! {
+on_all_backends! {
     one_holder_at_a_time
     a_waiter_gets_it_after_the_release
     a_waiter_gives_up_after_its_wait_and_names_the_key
