@@ -398,7 +398,7 @@ fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
     let outcome = script.acquires(1, None);
     script.answers(JOIN, foreign(1));
     script.is_quiet();
-    script.passes(SECOND);
+    script.passes(2 * SECOND);
     script.tick();
     script.answers(AGAIN, foreign(0));
     script.answers(Action::Watch, Reply::NotMine);
