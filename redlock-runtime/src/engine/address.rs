@@ -64,6 +64,12 @@ fn cluster(url: &str, settings: &NodeSettings) -> Result<Deployment, LockError> 
     if !matches!(database, "" | "0") {
         return refused("a Cluster has no databases");
     }
+    if credentials.matches('@').count() > 1 {
+        return refused("user and password stand once, before the first host");
+    }
+    if hosts.split(',').any(str::is_empty) {
+        return refused("it is not like redis+cluster://host1:6379,host2:6379");
+    }
     let seeds = hosts.split(',').map(|host| format!("redis://{credentials}{host}/").into_connection_info());
     match seeds.collect::<Result<Vec<_>, _>>() {
         Ok(seeds) => Ok(Deployment::Cluster(Box::new(ClusterNodes::new(seeds, settings.clone())))),
@@ -116,6 +122,24 @@ mod tests {
             let error = parse(urls, &settings).map(|_| ()).map_err(|error| error.to_string());
             assert!(matches!(&error, Err(text) if !text.contains("secret")), "{error:?}");
         }
+    }
+
+    #[test]
+    fn a_cluster_has_hosts_and_one_user() {
+        let settings = |prefix: &str| NodeSettings {
+            prefix: prefix.to_owned(),
+            instance: String::new(),
+            foreign_clients: true,
+            allow_eviction: false,
+        };
+        let known = |url: &str, prefix: &str| parse(url, &settings(prefix)).is_ok();
+        for url in ["a", "a,b:7001", "user:pass@a:1,b:2/", "[::1]:7000,127.0.0.1:7001/0"] {
+            assert!(known(&format!("redis+cluster://{url}"), "lock:"), "{url}");
+        }
+        for url in ["", "/", ",a", "a,", "a:port", "a/1", "u:p@a,u:p@b"] {
+            assert!(!known(&format!("redis+cluster://{url}"), "lock:"), "{url}");
+        }
+        assert!(known("redis+cluster://a", "{shop}:") && !known("redis+cluster://a", "{shop"));
     }
 
     #[test]
