@@ -9,6 +9,7 @@ use super::Id;
 use super::protocol::{
     Abilities, Action, CLAIM, Disconnected, Mode, Notice, Place, Refusal, Reply, Request, ServerTime, What,
 };
+use super::slots::{Slot, Slots};
 use super::table::Table;
 use super::waiting::Ask;
 use crate::clock::Moment;
@@ -418,4 +419,23 @@ fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
     script.tick();
     assert_eq!(script.sent.len(), 1);
     drop(outcome);
+}
+
+#[test]
+fn a_grant_from_another_server_than_the_place_is_confirmed_first() {
+    let mut script = Script::connected();
+    let mut outcome = queued(1, &mut script);
+    let mut slots = Slots::none();
+    slots.insert(Slot::of("lock:other"));
+    script.table.returned(script.now, &slots);
+    script.send();
+    script.is_quiet();
+    slots.insert(Slot::of("lock:k"));
+    script.table.returned(script.now, &slots);
+    script.send();
+    // Its clock is not the one that told the place.
+    script.grants(1, script.server_time());
+    assert!(held(&mut outcome).is_none());
+    script.answers(AGAIN, Reply::Held { fence: 7 });
+    assert!(held(&mut outcome).is_some());
 }

@@ -248,12 +248,12 @@ impl Table {
     /// queue asks again, in case its place has been left behind.
     pub(super) fn returned(&mut self, now: Moment, slots: &Slots) {
         for id in self.ids() {
-            match self.attempts.get(&id) {
-                Some(Attempt::Waiting(waiting))
-                    if matches!(waiting.step, Step::Pause { .. } | Step::Queued)
-                        && slots.contains(Slot::of(&waiting.ask.name)) =>
-                {
-                    self.ask(now, id);
+            match self.attempts.get_mut(&id) {
+                Some(Attempt::Waiting(waiting)) if slots.contains(Slot::of(&waiting.ask.name)) => {
+                    waiting.moved();
+                    if let Step::Pause { .. } | Step::Queued = waiting.step {
+                        self.ask(now, id);
+                    }
                 }
                 Some(Attempt::Held(held)) if slots.contains(Slot::of(&held.name)) => self.renew(now, id),
                 _ => {}
