@@ -55,17 +55,18 @@ impl RedisNode {
         }
     }
 
-    /// A node of a Cluster, which has slots from `home` to `last`, if any.
+    /// A node of a Cluster. Of its slots, if it has any, the inbox lives in the first named; the other one is for a look
+    /// at whether that does.
     ///
     /// There is one inbox for all its slots: a sharded channel lives in a slot, but a script may publish to any that
     /// lives on its node. So there is nothing to subscribe to before each wait, and nothing to count.
     pub(super) fn in_a_cluster(
         info: ConnectionInfo,
         settings: &NodeSettings,
-        home: Option<(Slot, Slot)>,
+        slots: Option<(Slot, Slot)>,
     ) -> Self {
         let NodeSettings { prefix, instance, foreign_clients, allow_eviction } = settings;
-        let inbox = match home {
+        let inbox = match slots {
             Some((home, _)) => format!("{prefix}%inbox:{instance}{{{}}}", home.tag()),
             None => format!("{prefix}%inbox:{instance}"),
         };
@@ -73,7 +74,7 @@ impl RedisNode {
             info: ours(info),
             names: Names::in_a_cluster(prefix),
             inbox: inbox.into(),
-            elsewhere: home.map(|(_, last)| clock_in(prefix, last).to_string().into()),
+            elsewhere: slots.map(|(_, other)| clock_in(prefix, other).to_string().into()),
             foreign_clients: *foreign_clients,
             allow_eviction: *allow_eviction,
         }

@@ -9,6 +9,7 @@ use crate::clock::Moment;
 use crate::engine::Id;
 use crate::engine::link::News;
 use crate::engine::protocol::{Action, Redirect, Refusal, Reply, Request};
+use crate::engine::wire::INBOX_MOVED;
 use crate::report;
 
 impl Cluster {
@@ -56,6 +57,9 @@ impl Cluster {
             News::Broke(reason) => {
                 report::broke(&reason);
                 self.unanswered(now, node);
+                if *reason == *INBOX_MOVED {
+                    self.move_inbox(node);
+                }
                 self.learn_soon(now);
             }
             News::Replies { sent, replies } => {

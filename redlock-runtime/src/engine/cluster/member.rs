@@ -23,7 +23,7 @@ pub(super) enum Course {
 pub(super) struct Member {
     /// `host:port`
     pub(super) address: Arc<str>,
-    /// Its inbox lives in the first of these slots.
+    /// The slot in which its inbox lives, and another one that it has.
     pub(super) slots: Option<(Slot, Slot)>,
     pub(super) up: bool,
     /// Why the last attempt to connect failed; `None` while nobody knows, and while it is up.

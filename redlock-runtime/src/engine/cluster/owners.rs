@@ -115,7 +115,9 @@ impl Cluster {
             for slot in first.to(*last) {
                 *self.owners.get_mut(slot) = Some(node);
             }
-            slots.entry(node).and_modify(|slots| slots.1 = *last).or_insert((*first, *last));
+            // The inbox lives in the last one: a reshard that takes a part of the slots begins with the first.
+            let slots = slots.entry(node).or_insert((*last, *first));
+            *slots = (slots.0.max(*last), slots.1.min(*first));
         }
         self.replicas.clone_from(&layout.replicas);
         for node in 0..self.members.len() {
@@ -149,6 +151,20 @@ impl Cluster {
         if !inbox_stays && let Some(there) = self.nodes.node_at(&member.address, slots) {
             member.replace(slots, there);
             self.unanswered(now, node);
+        }
+    }
+
+    /// The slot of a member's inbox has moved: from now on, it lives in another one of its slots.
+    pub(super) fn move_inbox(&mut self, node: usize) {
+        let Some(Some(member)) = self.members.get_mut(node) else {
+            return;
+        };
+        let moved = member.slots.map(|(home, _)| home);
+        let others = self.owners.iter().filter(|(slot, owner)| **owner == Some(node) && Some(*slot) != moved);
+        let others: Vec<Slot> = others.map(|(slot, _)| slot).collect();
+        let slots = others.last().copied().zip(others.first().copied());
+        if let Some(there) = self.nodes.node_at(&member.address, slots) {
+            member.replace(slots, there);
         }
     }
 }
