@@ -78,6 +78,26 @@ fn keys_with_braces_of_their_own() {
     }
 }
 
+#[test]
+fn any_key_goes_straight_to_its_node() {
+    let cluster = RedisCluster::start();
+    let locks = connect(&cluster);
+    let letters = ['{', '}', '{', '}', 'a', 'b', '%', ':', 'ü'];
+    let mut dice = 1_u64;
+    for length in (1..=8).cycle().take(400) {
+        let mut key = String::new();
+        for _ in 0..length {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            key.push(letters[usize::try_from(dice >> 33).unwrap() % letters.len()]);
+        }
+        locks.lock(&key).run_blocking(|_| ()).unwrap_or_else(|error| panic!("{key}: {error}"));
+    }
+    for node in cluster.primaries() {
+        let errors: String = node.run("INFO errorstats");
+        assert!(!errors.contains("MOVED") && !errors.contains("CROSSSLOT"), "{errors}");
+    }
+}
+
 /// A waiter that is in the queue on the server when this returns.
 fn queued(locks: &LockManager, key: &str) -> thread::JoinHandle<LockGuard> {
     let waiters = || locks.inspect_blocking(key).unwrap().map_or(0, |info| info.waiters());
@@ -238,7 +258,7 @@ fn slots_move_under_load_and_nobody_gets_an_error() {
             load.goes_on(100);
         }
         // The slots in which the inboxes are.
-        for slot in [5460, 10_921, 16_383] {
+        for slot in [5460, 10_921, 5459, 10_920, 5458, 10_919, 5457, 10_918, 16_383] {
             let from = cluster.primaries().into_iter().position(|node| owns(node, slot)).unwrap();
             cluster.migrate(slot, cluster.primaries()[(from + 1) % 3], || ());
             load.goes_on(100);
