@@ -1,6 +1,7 @@
 //! One Redis node: where it is, how to get there, and what it can do.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -14,7 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::names::{Names, clock_in};
 use super::protocol::{Abilities, Disconnected};
 use super::slots::Slot;
-use super::wire::{Pushed, RAISE, RedisConnection, Setup, is_passing, read_push};
+use super::wire::{INBOX_MOVED, Pushed, RAISE, RedisConnection, Setup, is_passing, read_push};
 
 /// What a manager's settings say about a node.
 #[derive(Clone, Debug)]
@@ -87,8 +88,11 @@ impl RedisNode {
         timeout: Duration,
         pushes: UnboundedSender<Pushed>,
     ) -> Result<RedisConnection, Disconnected> {
+        let inbox_moved = Arc::new(AtomicBool::new(false));
+        let moved = Arc::clone(&inbox_moved);
         let push = move |push: PushInfo| {
             if let Some(pushed) = read_push(&push) {
+                moved.fetch_or(matches!(pushed, Pushed::InboxMoved), Ordering::SeqCst);
                 let _ = pushes.send(pushed);
             }
             Ok::<(), redis::aio::SendError>(())
@@ -108,6 +112,10 @@ impl RedisNode {
             Ok(mut connection) => match tokio::time::timeout(timeout, self.prepare(&mut connection)).await {
                 Ok(prepared) => {
                     let (abilities, sharded, raised) = prepared?;
+                    // The client has taken that push for a reply: the next one would be the one before.
+                    if inbox_moved.load(Ordering::SeqCst) {
+                        return Err(Disconnected { reason: INBOX_MOVED.into(), turned_away: false });
+                    }
                     let Self { names, inbox, foreign_clients, .. } = self;
                     let setup = Setup { names, inbox, sharded, raised, foreign_clients, abilities };
                     Ok(RedisConnection::new(connection, setup))
