@@ -22,8 +22,8 @@ impl Script {
     /// Of nodes that are never really talked to.
     fn apart() -> Self {
         let link = |_| Link::new(Node::Memory(MemoryNode::named("quorum-scenarios")), SECOND);
-        let settings =
-            QuorumSettings { node_timeout: SECOND / 10, longest_ttl: Duration::ZERO, io_timeout: SECOND };
+        let (node_timeout, longest_ttl) = (SECOND / 10, Duration::ZERO);
+        let settings = EngineSettings { io_timeout: SECOND, replicas: 0, node_timeout, longest_ttl };
         Self { quorum: Quorum::new((0..3).map(link).collect(), settings), now: Moment::now() }
     }
 
