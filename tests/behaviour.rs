@@ -1,4 +1,5 @@
-//! What every backend must do: the same suite on `memory://`, on a real Redis server, and on a quorum of three.
+//! What every backend must do: the same suite on `memory://`, on a real Redis server, on a quorum of three, and in a
+//! real Cluster.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod support;
@@ -12,38 +13,52 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use redlocked::{LockError, LockManager, OnLost, ReleaseOutcome};
-use support::{LIMIT, RedisServer, eventually, unique};
+use support::{LIMIT, RedisCluster, RedisServer, eventually, unique};
 
 /// Where the locks of one test live.
 struct Backend {
     url: String,
     servers: Vec<RedisServer>,
+    /// One for all tests, each of which has a prefix of its own.
+    cluster: Option<(&'static RedisCluster, String)>,
 }
 
 impl Backend {
     fn memory() -> Self {
-        Self { url: format!("memory://{}", unique("behaviour")), servers: Vec::new() }
+        Self { url: format!("memory://{}", unique("behaviour")), servers: Vec::new(), cluster: None }
     }
 
     fn redis() -> Self {
         let server = RedisServer::start();
-        Self { url: server.url(), servers: vec![server] }
+        Self { url: server.url(), servers: vec![server], cluster: None }
     }
 
     fn quorum() -> Self {
         let servers: Vec<_> = (0..3).map(|_| RedisServer::durable()).collect();
-        Self { url: servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(","), servers }
+        let url = servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(",");
+        Self { url, servers, cluster: None }
+    }
+
+    fn cluster() -> Self {
+        let cluster = RedisCluster::of_this_process();
+        Self { url: cluster.url(), servers: Vec::new(), cluster: Some((cluster, unique("behaviour:"))) }
     }
 
     /// A manager of its own, as another process would have.
     fn manager(&self) -> LockManager {
-        LockManager::connect_blocking(&self.url).unwrap()
+        match &self.cluster {
+            Some((_, prefix)) => LockManager::builder(&self.url).prefix(prefix).connect_blocking().unwrap(),
+            None => LockManager::connect_blocking(&self.url).unwrap(),
+        }
     }
 
     /// Nothing may be left behind: looked at directly on a server, by trying on `memory://`.
     fn assert_no_lock_left(&self, key: &str) {
         for server in &self.servers {
             eventually("no key is left", || server.keys().is_empty());
+        }
+        if let Some((cluster, prefix)) = &self.cluster {
+            eventually("no key is left", || cluster.keys_of(prefix).is_empty());
         }
         let probe = self.manager();
         eventually("the lock is free", || probe.lock(key).acquire_blocking().is_ok());
@@ -60,7 +75,7 @@ macro_rules! on {
 }
 
 mod everywhere {
-    on! { memory redis quorum: {
+    on! { memory redis quorum cluster: {
         one_holder_at_a_time
         a_waiter_gets_it_after_the_release
         dropping_a_guard_releases
@@ -90,7 +105,7 @@ mod everywhere {
 
 /// Where waiters stand in a queue that everybody can see.
 mod with_a_queue {
-    on! { memory redis: {
+    on! { memory redis cluster: {
         a_waiter_gives_up_after_its_wait_and_names_the_key
         a_full_queue_is_an_error_at_once
         locks_can_be_looked_at_and_listed

@@ -272,7 +272,9 @@ fn a_wrong_password_and_a_bad_address_say_so() {
         ("nonsense", "redis://"),
         ("ftp://127.0.0.1/", "memory://"),
         ("redis://:secret@127.0.0.1:port/", "redis://host"),
-        ("redis+cluster://a,b", "Cluster"),
+        ("redis+cluster://a,b/3", "Cluster"),
+        ("redis+cluster://a,redis://:secret@b", "quorum"),
+        ("rediss+cluster://:secret@a", "TLS"),
         #[cfg(not(feature = "tls"))]
         ("rediss://:secret@127.0.0.1/", "feature `tls`"),
         ("redis://:secret@127.0.0.1/,redis://:secret@127.0.0.1/", "twice"),

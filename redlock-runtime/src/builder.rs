@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::blocking::block_on;
-use crate::engine::{self, Engine, EngineSettings, Node, NodeSettings};
+use crate::engine::{self, Engine, EngineSettings, NodeSettings};
 use crate::error::LockError;
 use crate::manager::LockManager;
 use crate::token::{self, Token};
@@ -112,7 +112,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// What every key on the server starts with; `lock:` by default. It may be empty.
+    /// What every key on the server starts with; `lock:` by default. It may be empty. In a Cluster, one with a brace
+    /// must hold a whole hash tag, as `{shop}:` does; then all locks are in one slot.
     ///
     /// # Examples
     ///
@@ -313,8 +314,8 @@ impl LockManagerBuilder {
             one_of_several: false,
             tls: self.tls,
         };
-        let nodes = engine::parse(&self.url, &settings)?;
-        if self.replicas > 0 && !matches!(nodes.as_slice(), [Node::Redis(_)]) {
+        let deployment = engine::parse(&self.url, &settings)?;
+        if self.replicas > 0 && deployment.one_server().is_none() {
             return Err(LockError::InvalidUrl {
                 url: engine::without_credentials(&self.url).into(),
                 reason: "`replicas` is for one Redis server and its replicas".into(),
@@ -326,7 +327,7 @@ impl LockManagerBuilder {
             node_timeout: self.node_timeout.min(self.io_timeout),
             longest_ttl: self.longest_ttl,
         };
-        let engine = Engine::start(nodes, engine_settings).map_err(|error| LockError::Unavailable {
+        let engine = Engine::start(deployment, engine_settings).map_err(|error| LockError::Unavailable {
             key: None,
             reason: format!("the thread of the lock manager cannot be started: {error}").into(),
         })?;

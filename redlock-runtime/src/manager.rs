@@ -17,8 +17,8 @@ use crate::request::{Keys, LockRequest};
 
 /// The entry point: connects to Redis and hands out [`LockRequest`]s.
 ///
-/// A manager owns one background thread with one connection of its own, however many locks are held or waited
-/// for. It is cheap to clone; the thread ends when the last clone and the last guard are gone and everything
+/// A manager owns one background thread with one connection of its own (in a Cluster one to each primary), however
+/// many locks are held or waited for. It is cheap to clone; the thread ends when the last clone and the last guard are gone and everything
 /// has been released.
 ///
 /// | URL | |
@@ -27,6 +27,7 @@ use crate::request::{Keys, LockRequest};
 /// | `rediss://[user:password@]host[:port][/db]` | the same, encrypted; needs the feature `tls` |
 /// | `redis+sentinel://[user:password@]host[:port],…/name[/db]` | the primary that Sentinel calls so |
 /// | `redis+unix:///path/to/redis.sock` | the same through a unix socket |
+/// | `redis+cluster://[user:password@]host[:port],host[:port]` | a Redis Cluster; some of its nodes are enough |
 /// | `memory://[name]` | inside this process, for tests and first steps: same protocol, no server |
 ///
 /// # Examples

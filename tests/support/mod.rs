@@ -1,4 +1,4 @@
-//! Real `redis-server` processes, started on free loopback ports and killed with the test that owns them; a proxy
+//! Real `redis-server` processes, alone or as a Cluster, started on free loopback ports and killed with the test that owns them; a proxy
 //! that holds replies back, and one that rewrites requests; worker processes; and waiting for a condition with a limit.
 #![allow(
     dead_code,
@@ -18,6 +18,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+mod cluster;
 mod proxy;
 pub mod quorum;
 mod rewriter;
@@ -27,6 +28,7 @@ mod tls;
 #[cfg(unix)]
 mod worker;
 
+pub use cluster::{RedisCluster, owns};
 pub use proxy::Proxy;
 pub use rewriter::Rewriter;
 pub use sentinel::{MASTER, SentinelGroup, sentinel};

@@ -2,7 +2,10 @@
 
 use redis::IntoConnectionInfo;
 
+use super::cluster::ClusterNodes;
+use super::line::Deployment;
 use super::link::Node;
+use super::names::misfit;
 use super::node::{NodeSettings, RedisNode};
 use super::quorum::MOST_NODES;
 use super::sentinel::Sentinels;
@@ -11,21 +14,25 @@ use crate::error::LockError;
 use crate::memory::MemoryNode;
 
 /// One address, or several with commas between them.
-pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Vec<Node>, LockError> {
+pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
     let urls = split(urls);
-    let refused = |url: &str, reason: String| {
-        Err(LockError::InvalidUrl { url: without_credentials(url).into(), reason: reason.into() })
-    };
+    if let [url] = urls.as_slice()
+        && scheme(url) == "redis+cluster"
+    {
+        return cluster(url, settings);
+    }
     if urls.len() > MOST_NODES {
-        return refused("", format!("{} servers are too many; a quorum of five is plenty", urls.len()));
+        let reason = format!("{} servers are too many; a quorum of five is plenty", urls.len());
+        return Err(invalid("", &reason));
     }
     for (at, url) in urls.iter().enumerate() {
         if urls[..at].contains(url) {
-            return refused(url, "it stands there twice; a server has one vote".to_owned());
+            return Err(invalid(url, "it stands there twice; a server has one vote"));
         }
     }
     let settings = NodeSettings { one_of_several: urls.len() > 1, ..settings.clone() };
-    urls.iter().map(|url| node(url, &settings)).collect()
+    let nodes = urls.iter().map(|url| node(url, &settings)).collect::<Result<_, _>>()?;
+    Ok(Deployment::Nodes(nodes))
 }
 
 /// A part that has no scheme of its own belongs to the address before it, which lists hosts.
@@ -44,8 +51,7 @@ fn split(urls: &str) -> Vec<String> {
 }
 
 fn node(url: &str, settings: &NodeSettings) -> Result<Node, LockError> {
-    let refused =
-        |reason: &str| LockError::InvalidUrl { url: without_credentials(url).into(), reason: reason.into() };
+    let refused = |reason: &str| invalid(url, reason);
     if let Some(name) = url.strip_prefix("memory://") {
         return Ok(Node::Memory(MemoryNode::named(name)));
     }
@@ -89,15 +95,56 @@ fn tls(scheme: &str, rest: &str, settings: &NodeSettings) -> Result<Option<Tls>,
     }
 }
 
-const UNKNOWN: &str =
-    "it starts with none of redis://, rediss://, redis+unix://, redis+sentinel:// and memory://";
+const UNKNOWN: &str = "it starts with none of redis://, rediss://, redis+unix://, redis+sentinel://, redis+cluster:// and memory://";
+
+const NO_TLS: &str = "TLS is not there for a Cluster yet";
+
+/// `redis+cluster://user:password@host:port,host:port`: some nodes of it, from which the others are known.
+fn cluster(url: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
+    let refused = |reason: &str| Err(invalid(url, reason));
+    if let Some(reason) = misfit(&settings.prefix) {
+        return refused(reason);
+    }
+    if settings.tls.is_set() {
+        return refused(NO_TLS);
+    }
+    let rest = url.split_once("://").unwrap_or_default().1;
+    let (credentials, rest) = match rest.rsplit_once('@') {
+        Some((credentials, rest)) => (format!("{credentials}@"), rest),
+        None => (String::new(), rest),
+    };
+    let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
+    if !matches!(database, "" | "0") {
+        return refused("a Cluster has no databases");
+    }
+    if credentials.matches('@').count() > 1 {
+        return refused("user and password stand once, before the first host");
+    }
+    if hosts.split(',').any(str::is_empty) {
+        return refused("it is not like redis+cluster://host1:6379,host2:6379");
+    }
+    let seeds = hosts.split(',').map(|host| format!("redis://{credentials}{host}/").into_connection_info());
+    match seeds.collect::<Result<Vec<_>, _>>() {
+        Ok(seeds) => Ok(Deployment::Cluster(Box::new(ClusterNodes::new(seeds, settings.clone())))),
+        Err(_) => refused("it is not like redis+cluster://host1:6379,host2:6379"),
+    }
+}
+
+fn scheme(url: &str) -> &str {
+    url.split_once("://").unwrap_or_default().0
+}
+
+fn invalid(url: &str, reason: &str) -> LockError {
+    LockError::InvalidUrl { url: without_credentials(url).into(), reason: reason.into() }
+}
 
 /// What is wrong with an address that other tools may understand.
 fn not_supported(url: &str) -> Option<&'static str> {
-    match url.split_once("://").unwrap_or_default().0 {
+    match scheme(url) {
         "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "unix" | "valkey+unix"
         | "redis+sentinel" | "rediss+sentinel" => None,
-        "redis+cluster" => Some("Cluster is not supported yet"),
+        "redis+cluster" => Some("a Cluster is no node of a quorum"),
+        "rediss+cluster" => Some(NO_TLS),
         _ => Some(UNKNOWN),
     }
 }
@@ -119,6 +166,17 @@ pub(crate) fn without_credentials(url: &str) -> String {
 mod tests {
     use super::*;
 
+    fn settings(prefix: &str) -> NodeSettings {
+        NodeSettings {
+            prefix: prefix.to_owned(),
+            instance: String::new(),
+            foreign_clients: true,
+            allow_eviction: false,
+            one_of_several: false,
+            tls: crate::engine::TlsSettings::default(),
+        }
+    }
+
     #[test]
     fn a_password_is_never_shown() {
         assert_eq!(without_credentials("redis://u:p@ss@host:1/0"), "redis://host:1/0");
@@ -129,23 +187,30 @@ mod tests {
         );
         assert_eq!(without_credentials("redis+sentinel://h/n?sentinel_password=p@q"), "redis+sentinel://…");
         assert_eq!(without_credentials("redis://u:p?q@h/"), "redis://…");
-        let settings = NodeSettings {
-            prefix: String::new(),
-            instance: String::new(),
-            foreign_clients: true,
-            allow_eviction: false,
-            one_of_several: false,
-            tls: crate::engine::TlsSettings::default(),
-        };
         for urls in [
             "redis://u:secret@[bad",
             "redis://u:secret@a,redis://u:secret@a",
             "ftp://u:secret@h,b",
             "redis+sentinel://u:secret@h/n?x=secret",
+            "redis+cluster://u:secret@a/1",
+            "rediss+cluster://u:secret@a",
+            "redis+cluster://u:secret@a,redis://b",
         ] {
-            let error = parse(urls, &settings).map(|_| ()).map_err(|error| error.to_string());
+            let error = parse(urls, &settings("")).map(|_| ()).map_err(|error| error.to_string());
             assert!(matches!(&error, Err(text) if !text.contains("secret")), "{error:?}");
         }
+    }
+
+    #[test]
+    fn a_cluster_has_hosts_and_one_user() {
+        let known = |url: &str, prefix: &str| parse(url, &settings(prefix)).is_ok();
+        for url in ["a", "a,b:7001", "user:pass@a:1,b:2/", "[::1]:7000,127.0.0.1:7001/0"] {
+            assert!(known(&format!("redis+cluster://{url}"), "lock:"), "{url}");
+        }
+        for url in ["", "/", ",a", "a,", "a:port", "a/1", "u:p@a,u:p@b"] {
+            assert!(!known(&format!("redis+cluster://{url}"), "lock:"), "{url}");
+        }
+        assert!(known("redis+cluster://a", "{shop}:") && !known("redis+cluster://a", "{shop"));
     }
 
     #[test]

@@ -1,21 +1,48 @@
-//! Where requests go: to one node, or to the nodes of a quorum. The table does not know the difference.
+//! Where requests go: to one node, to the nodes of a quorum, or to those of a Cluster. The table does not know the
+//! difference.
 
 use std::task::{Context, Poll};
 
+use super::cluster::{Cluster, ClusterNodes};
 use super::link::{Link, News, Node};
+use super::node::RedisNode;
 use super::protocol::Request;
 use super::quorum::Quorum;
 use super::{EngineSettings, Id};
 use crate::clock::Moment;
 
+/// Where locks live.
+pub(crate) enum Deployment {
+    /// One, or those of a quorum.
+    Nodes(Vec<Node>),
+    Cluster(Box<ClusterNodes>),
+}
+
+impl Deployment {
+    /// The only Redis server, if that is where.
+    pub(crate) fn one_server(&self) -> Option<&RedisNode> {
+        match self {
+            Self::Nodes(nodes) => match nodes.as_slice() {
+                [Node::Redis(node)] => Some(node),
+                _ => None,
+            },
+            Self::Cluster(_) => None,
+        }
+    }
+}
+
 pub(super) enum Line {
     One(Link),
     Quorum(Quorum),
+    Cluster(Cluster),
 }
 
 impl Line {
-    /// To one node, or to several.
-    pub(super) fn new(nodes: Vec<Node>, settings: EngineSettings) -> Self {
+    pub(super) fn new(deployment: Deployment, settings: EngineSettings) -> Self {
+        let nodes = match deployment {
+            Deployment::Nodes(nodes) => nodes,
+            Deployment::Cluster(nodes) => return Self::Cluster(Cluster::new(*nodes, settings.io_timeout)),
+        };
         let mut links: Vec<Link> =
             nodes.into_iter().map(|node| Link::new(node, settings.io_timeout)).collect();
         match links.pop() {
@@ -29,21 +56,23 @@ impl Line {
         match self {
             Self::One(link) => link.has_room(),
             Self::Quorum(quorum) => quorum.has_room(),
+            Self::Cluster(cluster) => cluster.has_room(),
         }
     }
 
-    /// Sends `requests`, in this order. `now` was read before.
+    /// Sends `requests`, in this order for each lock. `now` was read before.
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
         match self {
             Self::One(link) => link.send(cx, now, requests),
             Self::Quorum(quorum) => quorum.send(cx, now, requests),
+            Self::Cluster(cluster) => cluster.send(cx, now, requests),
         }
     }
 
-    /// False while a quorum still gives back what nobody waits for. On one node the table waits for each release.
+    /// False while a quorum still gives back what nobody waits for. Elsewhere the table waits for each release.
     pub(super) fn is_idle(&self) -> bool {
         match self {
-            Self::One(_) => true,
+            Self::One(_) | Self::Cluster(_) => true,
             Self::Quorum(quorum) => quorum.is_idle(),
         }
     }
@@ -53,6 +82,7 @@ impl Line {
         match self {
             Self::One(link) => link.due(),
             Self::Quorum(quorum) => quorum.due(),
+            Self::Cluster(cluster) => cluster.due(),
         }
     }
 
@@ -60,6 +90,7 @@ impl Line {
         match self {
             Self::One(link) => link.poll(cx, now),
             Self::Quorum(quorum) => quorum.poll(cx, now),
+            Self::Cluster(cluster) => cluster.poll(cx, now),
         }
     }
 }

@@ -16,8 +16,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::Id;
 use super::node::RedisNode;
 use super::protocol::{Abilities, Disconnected, Notice, Refusal, Reply, Request, Standing};
+use super::slots::Slots;
 use super::waiting::jittered;
-use super::wire::{Pushed, RedisConnection, Replies};
+use super::wire::{INBOX_MOVED, Pushed, RedisConnection, Replies};
 use crate::clock::Moment;
 use crate::memory::MemoryNode;
 
@@ -80,6 +81,8 @@ pub(super) enum News {
     Notice(Notice),
     /// These locks have changed, or, with `None`, any may have.
     Changed(Option<Vec<Arc<str>>>),
+    /// The locks in these slots have a way to their node again, or another node.
+    Returned(Slots),
 }
 
 pub(super) struct Link {
@@ -95,6 +98,22 @@ impl Link {
         Self { node, io_timeout, failures: 0, state }
     }
 
+    /// Gives the connection up for one to another place, or in another manner. What was under way is unanswered.
+    pub(super) fn replace(&mut self, node: Node) -> Vec<(Id, Request)> {
+        self.node = node;
+        self.failures = 0;
+        self.reconnect()
+    }
+
+    /// What was under way, in the order in which it was sent: whether it was done, nobody knows.
+    fn reconnect(&mut self) -> Vec<(Id, Request)> {
+        let connecting = State::Connecting(connect(&self.node, self.io_timeout));
+        match std::mem::replace(&mut self.state, connecting) {
+            State::Up { under_way, .. } => under_way.into_iter().flat_map(|batch| batch.requests).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// True when another batch may be sent.
     pub(super) fn has_room(&self) -> bool {
         matches!(&self.state, State::Up { under_way, .. } if under_way.len() < WINDOW)
@@ -102,11 +121,22 @@ impl Link {
 
     /// Sends `requests` in one write. `now` was read before.
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
+        self.send_as(cx, now, requests, false);
+    }
+
+    /// `asking`: the node does not own the slots yet.
+    pub(super) fn send_as(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        requests: Vec<(Id, Request)>,
+        asking: bool,
+    ) {
         let State::Up { connection, under_way } = &mut self.state else {
             return;
         };
         let mut replies = match &mut connection.kind {
-            Kind::Redis(connection) => connection.submit(&requests),
+            Kind::Redis(connection) => connection.submit(&requests, asking),
             Kind::Memory { node, inbox } => {
                 let execute = |(_, request): &(Id, Request)| node.execute(request, inbox, Moment::now());
                 let replies = requests.iter().map(execute).collect();
@@ -161,11 +191,7 @@ impl Link {
                     let news = ready!(poll_up(connection, under_way, cx, now, self.io_timeout));
                     return Poll::Ready(match news {
                         Ok(news) => news,
-                        Err(reason) => {
-                            let unanswered = under_way.drain(..).flat_map(|batch| batch.requests).collect();
-                            self.state = State::Connecting(connect(&self.node, self.io_timeout));
-                            News::Broke { reason, unanswered }
-                        }
+                        Err(reason) => News::Broke { reason, unanswered: self.reconnect() },
                     });
                 }
             }
@@ -214,6 +240,7 @@ fn poll_up(
     match ready!(connection.pushes.poll_recv(cx)) {
         Some(Pushed::Changed(names)) => Poll::Ready(Ok(News::Changed(names))),
         Some(Pushed::Notice(notice)) => Poll::Ready(Ok(News::Notice(notice))),
+        Some(Pushed::InboxMoved) => Poll::Ready(Err(INBOX_MOVED.into())),
         Some(Pushed::Closed) => Poll::Ready(Err("Redis closed the connection".into())),
         Some(Pushed::Superseded) => {
             Poll::Ready(Err("another server is the primary now, says Sentinel".into()))

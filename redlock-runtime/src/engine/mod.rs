@@ -6,11 +6,13 @@
 //! were sent, and requests leave on one connection in that order.
 
 mod address;
+mod cluster;
 mod denied;
 mod errands;
 mod held;
 mod line;
 mod link;
+mod names;
 mod node;
 mod probe;
 mod protocol;
@@ -22,6 +24,7 @@ mod replies;
 #[cfg(test)]
 mod scenarios;
 mod sentinel;
+mod slots;
 mod table;
 mod timers;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
@@ -43,7 +46,7 @@ use tokio::time::{Instant, Sleep};
 pub(crate) use address::{parse, without_credentials};
 pub(crate) use errands::{Errand, Question};
 pub(crate) use held::Extension;
-pub(crate) use link::Node;
+pub(crate) use line::Deployment;
 pub(crate) use node::NodeSettings;
 pub(crate) use protocol::{
     Abilities, Action, CLAIM, Disconnected, Found, Mode, Notice, Place, Reply, Request, ServerTime, Standing,
@@ -127,7 +130,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the thread; it connects by itself.
-    pub(crate) fn start(nodes: Vec<Node>, settings: EngineSettings) -> std::io::Result<Self> {
+    pub(crate) fn start(deployment: Deployment, settings: EngineSettings) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (commands, inbox) = unbounded_channel();
         // Weak: the engine ends with the last manager and guard.
@@ -136,11 +139,11 @@ impl Engine {
             runtime.block_on(async {
                 let EngineSettings { io_timeout, replicas, .. } = settings;
                 let mut table = Table::new(io_timeout);
-                if let ([Node::Redis(node)], 1..) = (nodes.as_slice(), replicas) {
+                if let (Some(node), 1..) = (deployment.one_server(), replicas) {
                     let (unconfirmed, to_confirm) = unbounded_channel();
                     table.replicas = Some((replicas, unconfirmed));
                     // One batch may have to wait for the one before.
-                    let (node, limit) = (node.as_ref().clone(), io_timeout / 2);
+                    let (node, limit) = (node.clone(), io_timeout / 2);
                     let confirmer = Confirmer { node, wanted: replicas, limit, commands: own_commands };
                     tokio::spawn(confirmer.run(to_confirm));
                 }
@@ -149,7 +152,7 @@ impl Engine {
                     room: Vec::new(),
                     open: true,
                     table,
-                    line: Line::new(nodes, settings),
+                    line: Line::new(deployment, settings),
                     connecting: Vec::new(),
                     shutting_down: Vec::new(),
                     alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -300,6 +303,7 @@ impl Driver {
                 self.table.disconnected(reason);
             }
             News::Changed(names) => self.table.changed(now, names.as_deref()),
+            News::Returned(slots) => self.table.returned(now, &slots),
             News::Notice(notice) => self.table.notice(now, &notice),
             News::Replies { sent, replies } => {
                 for (id, request, reply) in replies {

@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,13 +13,15 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo,
     RedisError, Value,
 };
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use super::names::{Names, QUEUE, clock_in};
 use super::probe::{Allowed, forbids, try_commands};
 use super::protocol::{Abilities, Disconnected, Standing};
 use super::sentinel::Sentinels;
+use super::slots::Slot;
 use super::tls::{Tls, TlsSettings};
-use super::wire::{CLOCK, Pushed, QUEUE, RAISE, RedisConnection, is_passing, read_push};
+use super::wire::{INBOX_MOVED, Pushed, RAISE, RedisConnection, Setup, is_passing, read_push};
 
 /// What a manager's settings say about a node.
 #[derive(Clone)]
@@ -40,8 +43,10 @@ pub(crate) struct NodeSettings {
 #[derive(Clone)]
 pub(crate) struct RedisNode {
     info: ConnectionInfo,
-    clock: Arc<str>,
+    names: Names,
     inbox: Arc<str>,
+    /// In a Cluster: a key in a slot of this node, other than the inbox's if there is one.
+    elsewhere: Option<Arc<str>>,
     foreign_clients: bool,
     allow_eviction: bool,
     one_of_several: bool,
@@ -51,26 +56,41 @@ pub(crate) struct RedisNode {
 }
 
 impl RedisNode {
+    /// A server of its own.
     pub(crate) fn new(info: ConnectionInfo, settings: &NodeSettings) -> Self {
-        let NodeSettings { prefix, instance, foreign_clients, allow_eviction, .. } = settings;
-        // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
-        let tcp = TcpSettings::default().set_nodelay(true);
-        let redis = info
-            .redis_settings()
-            .clone()
-            .set_protocol(ProtocolVersion::RESP3)
-            .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
-        let info = info.set_tcp_settings(tcp).set_redis_settings(redis);
-        let (clock, inbox) = (format!("{prefix}{CLOCK}").into(), format!("{prefix}%inbox:{instance}").into());
-        let (foreign_clients, allow_eviction) = (*foreign_clients, *allow_eviction);
-        let one_of_several = settings.one_of_several;
+        let NodeSettings { prefix, instance, .. } = settings;
+        let inbox = format!("{prefix}%inbox:{instance}");
+        Self::named(info, settings, Names::on_a_server(prefix), inbox)
+    }
+
+    /// A node of a Cluster. Of its slots, if it has any, the inbox lives in the first named; the other one is for a look
+    /// at whether that does.
+    ///
+    /// There is one inbox for all its slots: a sharded channel lives in a slot, but a script may publish to any that
+    /// lives on its node. So there is nothing to subscribe to before each wait, and nothing to count.
+    pub(super) fn in_a_cluster(
+        info: ConnectionInfo,
+        settings: &NodeSettings,
+        slots: Option<(Slot, Slot)>,
+    ) -> Self {
+        let NodeSettings { prefix, instance, .. } = settings;
+        let inbox = match slots {
+            Some((home, _)) => format!("{prefix}%inbox:{instance}{{{}}}", home.tag()),
+            None => format!("{prefix}%inbox:{instance}"),
+        };
+        let elsewhere = slots.map(|(_, other)| clock_in(prefix, other).to_string().into());
+        Self { elsewhere, ..Self::named(info, settings, Names::in_a_cluster(prefix), inbox) }
+    }
+
+    fn named(info: ConnectionInfo, settings: &NodeSettings, names: Names, inbox: String) -> Self {
         Self {
-            info,
-            clock,
-            inbox,
-            foreign_clients,
-            allow_eviction,
-            one_of_several,
+            info: ours(info),
+            names,
+            inbox: inbox.into(),
+            elsewhere: None,
+            foreign_clients: settings.foreign_clients,
+            allow_eviction: settings.allow_eviction,
+            one_of_several: settings.one_of_several,
             tls: None,
             sentinels: None,
         }
@@ -129,9 +149,11 @@ impl RedisNode {
         timeout: Duration,
         pushes: &UnboundedSender<Pushed>,
     ) -> Result<RedisConnection, Disconnected> {
-        let inbox = pushes.clone();
+        let inbox_moved = Arc::new(AtomicBool::new(false));
+        let (inbox, moved) = (pushes.clone(), Arc::clone(&inbox_moved));
         let push = move |push: PushInfo| {
             if let Some(pushed) = read_push(&push) {
+                moved.fetch_or(matches!(pushed, Pushed::InboxMoved), Ordering::SeqCst);
                 let _ = inbox.send(pushed);
             }
             Ok::<(), redis::aio::SendError>(())
@@ -151,9 +173,15 @@ impl RedisNode {
         match connection {
             Ok(mut connection) => match tokio::time::timeout(timeout, self.prepare(&mut connection)).await {
                 Ok(prepared) => {
-                    let Self { inbox, clock, foreign_clients, one_of_several, .. } = self;
-                    let names = (inbox, clock);
-                    Ok(RedisConnection::new(connection, names, foreign_clients, !one_of_several, prepared?))
+                    let (abilities, sharded, standing) = prepared?;
+                    // The client has taken that push for a reply: the next one would be the one before.
+                    if inbox_moved.load(Ordering::SeqCst) {
+                        return Err(Disconnected { reason: INBOX_MOVED.into(), turned_away: false });
+                    }
+                    let Self { names, inbox, foreign_clients, one_of_several, .. } = self;
+                    let queues = !one_of_several;
+                    let setup = Setup { names, inbox, sharded, standing, foreign_clients, queues, abilities };
+                    Ok(RedisConnection::new(connection, setup))
                 }
                 Err(_) => Err(self.no_answer(timeout)),
             },
@@ -169,22 +197,56 @@ impl RedisNode {
         }
     }
 
-    /// What the server can do, and what it says of itself.
+    /// Asks one question, on a connection for it alone.
+    pub(super) async fn ask(&self, question: &redis::Cmd, timeout: Duration) -> Result<Value, Disconnected> {
+        let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+        // An encrypted connection lasts as long as this.
+        let (pushes, _open) = unbounded_channel();
+        let asked = async {
+            let info = self.info.clone().set_redis_settings(settings);
+            let opening = open(info, without_timeouts(), self.tls.as_ref(), &pushes, timeout);
+            let mut connection = opening.await?;
+            connection.send_packed_command(question).await.map_err(Attempt::Failed)
+        };
+        match tokio::time::timeout(timeout, asked).await {
+            Ok(Ok(Value::ServerError(error))) => Err(self.failed(&error.into())),
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(attempt)) => Err(self.not_opened(attempt, timeout)),
+            Err(_) => Err(self.no_answer(timeout)),
+        }
+    }
+
+    pub(super) fn address(&self) -> &ConnectionAddr {
+        self.info.addr()
+    }
+
+    pub(super) fn host(&self) -> &str {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
+            _ => "localhost",
+        }
+    }
+
+    /// What the server can do, whether it does that through a sharded channel, and what it says of itself. In a Cluster
+    /// there are many clocks of fencing tokens, and each grant raises its own.
     async fn prepare(
         &self,
         connection: &mut MultiplexedConnection,
-    ) -> Result<(Abilities, Standing), Disconnected> {
-        let abilities = self.probe(connection).await?;
-        let clock = raise(connection, &self.clock).await.unwrap_or(0);
+    ) -> Result<(Abilities, bool, Standing), Disconnected> {
+        let (abilities, sharded) = self.probe(connection).await?;
+        let clock = match &self.names {
+            Names::Server { clock } => raise(connection, clock).await.unwrap_or(0),
+            Names::Cluster { .. } => 0,
+        };
         // It matters only where a restart is not the end of the lock anyway.
         let (up_for, durable) =
             if self.one_of_several { memory_of(connection).await } else { (Duration::ZERO, false) };
-        Ok((abilities, Standing { clock, up_for, durable }))
+        Ok((abilities, sharded, Standing { clock, up_for, durable }))
     }
 
     /// Finds out what the server and its access rules allow. What they do not is done without, but for two things:
     /// a replica, which is no place for a lock, and a server that may throw locks away.
-    async fn probe(&self, connection: &mut MultiplexedConnection) -> Result<Abilities, Disconnected> {
+    async fn probe(&self, connection: &mut MultiplexedConnection) -> Result<(Abilities, bool), Disconnected> {
         let watches = tells_of_changes(connection).await;
         match redis::cmd("ROLE").query_async(connection).await {
             Ok(Value::Array(role)) if !is_master(&role) => {
@@ -213,12 +275,16 @@ impl RedisNode {
                 Err(_) => {}
             }
         }
+        let Names::Server { clock } = &self.names else {
+            let (hands_off, sharded) = self.listens_in_a_cluster(connection).await;
+            return Ok((Abilities { hands_off, watches, votes: false }, sharded));
+        };
         // In a quorum nobody waits in a node's queue.
         let listens = !self.one_of_several && connection.subscribe(&*self.inbox).await.is_ok();
-        let unused = format!("{}{QUEUE}", self.clock);
+        let unused = format!("{clock}{QUEUE}");
         match try_commands(connection, &unused, &self.inbox).await {
             Allowed::Enough { hands_off } => {
-                Ok(Abilities { hands_off: hands_off && listens, watches, votes: false })
+                Ok((Abilities { hands_off: hands_off && listens, watches, votes: false }, false))
             }
             Allowed::TooLittle(missing) => {
                 let reason =
@@ -226,6 +292,17 @@ impl RedisNode {
                 Err(Disconnected { reason, turned_away: true })
             }
         }
+    }
+
+    /// Whether hand-off is there, and whether through a sharded channel. What else access rules forbid shows when it is
+    /// tried: the keys of a script are in one slot, which may move.
+    async fn listens_in_a_cluster(&self, connection: &mut MultiplexedConnection) -> (bool, bool) {
+        let sharded = match &self.elsewhere {
+            Some(key) => listens_sharded(connection, &self.inbox, key).await,
+            None => false,
+        };
+        // What is published without shards goes to every node: a way out for servers before 7.0.
+        (listens(connection, &self.inbox).await || sharded, sharded)
     }
 
     /// What is checked at each connect must be allowed.
@@ -254,6 +331,9 @@ impl RedisNode {
         let words = match error.code() {
             Some("NOAUTH") => "it wants a password (NOAUTH): redis://:password@host/".to_owned(),
             Some("WRONGPASS") => "user or password is wrong (WRONGPASS)".to_owned(),
+            _ if error.detail().is_some_and(|words| words.contains("cluster support disabled")) => {
+                "it is not part of a Cluster: its address starts with redis://".to_owned()
+            }
             None if error.is_connection_dropped() && !error.is_connection_refusal() && self.tls.is_none() => {
                 format!("{error} (if it speaks TLS on this port: rediss://)")
             }
@@ -266,6 +346,18 @@ impl RedisNode {
         let reason = format!("cannot connect to Redis at {}: {words}", self.info.addr()).into();
         Disconnected { reason, turned_away }
     }
+}
+
+/// As we connect to it.
+fn ours(info: ConnectionInfo) -> ConnectionInfo {
+    // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
+    let tcp = TcpSettings::default().set_nodelay(true);
+    let redis = info
+        .redis_settings()
+        .clone()
+        .set_protocol(ProtocolVersion::RESP3)
+        .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
+    info.set_tcp_settings(tcp).set_redis_settings(redis)
 }
 
 /// Why no connection was opened.
@@ -363,6 +455,32 @@ async fn tells_of_changes(connection: &mut MultiplexedConnection) -> bool {
     let mut caching = redis::cmd("CLIENT");
     caching.arg("CACHING").arg("YES");
     tracking.exec_async(connection).await.is_ok() && caching.exec_async(connection).await.is_ok()
+}
+
+/// Subscribes to the inbox, and tries from inside a script what a grant needs: that the inbox is seen to be
+/// listened to, and that something can be published to it.
+async fn listens(connection: &mut MultiplexedConnection, inbox: &str) -> bool {
+    const PROBE: &str =
+        "redis.call('PUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]";
+    if connection.subscribe(inbox).await.is_err() {
+        return false;
+    }
+    let mut probe = redis::cmd("EVAL");
+    let listeners = probe.arg(PROBE).arg(0).arg(inbox).query_async::<i64>(connection).await;
+    listeners.is_ok_and(|listeners| listeners > 0)
+}
+
+/// The same for a sharded channel, from a script with a key in another slot of the node.
+async fn listens_sharded(connection: &mut MultiplexedConnection, inbox: &str, key: &str) -> bool {
+    const PROBE: &str =
+        "redis.call('SPUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'SHARDNUMSUB', ARGV[1])[2]";
+    let mut subscribe = redis::cmd("SSUBSCRIBE");
+    if subscribe.arg(inbox).exec_async(connection).await.is_err() {
+        return false;
+    }
+    let mut probe = redis::cmd("EVAL");
+    let listeners = probe.arg(PROBE).arg(1).arg(key).arg(inbox).query_async::<i64>(connection).await;
+    listeners.is_ok_and(|listeners| listeners > 0)
 }
 
 /// The policy by which a full server throws keys with an expiry away, if it does.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::slots::Slot;
 use crate::error::Holder;
 use crate::token::Token;
 
@@ -124,6 +125,10 @@ pub(crate) enum Refusal {
     Unloaded,
     /// Loading, failing over, busy with a script …: it passes.
     Later(Arc<str>),
+    /// There was no answer, and now there is no way to ask again: it may have been done. It passes.
+    Unanswered(Arc<str>),
+    /// Another node of a Cluster has the slot.
+    Elsewhere(Redirect),
     /// No permission, out of memory, a key of another type …: it stays until somebody acts.
     Never(Arc<str>),
 }
@@ -141,8 +146,26 @@ impl Refusal {
     pub(crate) fn words(self) -> Arc<str> {
         match self {
             Self::Unloaded => "the server has forgotten a script".into(),
-            Self::Later(words) | Self::Never(words) => words,
+            Self::Later(words) | Self::Unanswered(words) | Self::Never(words) => words,
+            Self::Elsewhere(redirect) => redirect.words(),
         }
+    }
+}
+
+/// Where a node of a Cluster sends us.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Redirect {
+    pub(super) slot: Slot,
+    /// `host:port`; without a host, it is the host that said so.
+    pub(super) to: Arc<str>,
+    /// The slot is on its way there: this request alone.
+    pub(super) once: bool,
+}
+
+impl Redirect {
+    pub(super) fn words(&self) -> Arc<str> {
+        let (slot, to) = (self.slot.index(), &self.to);
+        format!("slot {slot} is at {to}: an address that starts with redis+cluster:// finds it there").into()
     }
 }
 

@@ -97,12 +97,13 @@ impl Releasing {
             Reply::NotMine if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotMine => self.answer(Ok(ReleaseOutcome::AlreadyLost)),
             Reply::Refused(Refusal::Unloaded) => return Next::Again,
-            Reply::Refused(Refusal::Later(_)) => {
+            Reply::Refused(refusal @ (Refusal::Later(_) | Refusal::Unanswered(_))) => {
+                self.repeated |= matches!(refusal, Refusal::Unanswered(_));
                 self.again_at = Some(now.after(jittered(Duration::from_millis(20))));
                 return Next::Later;
             }
-            Reply::Refused(Refusal::Never(reason)) => {
-                let error = LockError::unavailable(&self.key, reason);
+            Reply::Refused(refusal) => {
+                let error = LockError::unavailable(&self.key, refusal.words());
                 self.answer(Err(error));
             }
             // No node answers a release like this.

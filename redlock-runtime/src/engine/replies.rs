@@ -76,12 +76,16 @@ impl Table {
                 self.schedule(id);
             }
             Reply::Refused(Refusal::Unloaded) => self.ask(now, id),
-            Reply::Refused(Refusal::Later(reason)) if !waiting.ask.one_try => {
+            Reply::Refused(Refusal::Later(reason) | Refusal::Unanswered(reason)) if !waiting.ask.one_try => {
                 waiting.refused(now, reason);
                 self.schedule(id);
             }
-            Reply::Refused(Refusal::Later(reason) | Refusal::Never(reason)) => {
+            Reply::Refused(Refusal::Unanswered(reason)) => {
                 let error = LockError::unavailable(&waiting.ask.key, reason);
+                self.fail(now, id, error);
+            }
+            Reply::Refused(refusal) => {
+                let error = LockError::unavailable(&waiting.ask.key, refusal.words());
                 waiting.unanswered = false;
                 self.fail(now, id, error);
             }

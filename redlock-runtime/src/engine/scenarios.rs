@@ -9,6 +9,7 @@ use super::Id;
 use super::protocol::{
     Abilities, Action, CLAIM, Disconnected, Mode, Notice, Place, Refusal, Reply, Request, ServerTime, What,
 };
+use super::slots::{Slot, Slots};
 use super::table::Table;
 use super::waiting::Ask;
 use crate::clock::Moment;
@@ -440,4 +441,23 @@ fn what_a_waiter_looked_at_says_nothing_of_the_lock_that_it_got_since() {
     script.send();
     script.answers(Action::Watch, Reply::NotMine);
     assert!(matches!(script.sent.as_slice(), [(1, _, Request { action: Action::Release, .. })]));
+}
+
+#[test]
+fn a_grant_from_another_server_than_the_place_is_confirmed_first() {
+    let mut script = Script::connected();
+    let mut outcome = queued(1, &mut script);
+    let mut slots = Slots::none();
+    slots.insert(Slot::of("lock:other"));
+    script.table.returned(script.now, &slots);
+    script.send();
+    script.is_quiet();
+    slots.insert(Slot::of("lock:k"));
+    script.table.returned(script.now, &slots);
+    script.send();
+    // Its clock is not the one that told the place.
+    script.grants(1, script.server_time());
+    assert!(held(&mut outcome).is_none());
+    script.answers(AGAIN, Reply::Held { fence: 7 });
+    assert!(held(&mut outcome).is_some());
 }

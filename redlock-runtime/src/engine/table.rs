@@ -17,6 +17,7 @@ use super::protocol::{Abilities, Action, Disconnected, Request};
 use super::queue::{Queues, Turn};
 use super::releasing::{self, Releasing, Response};
 use super::replicas::Unconfirmed;
+use super::slots::{Slot, Slots};
 use super::timers::Timers;
 use super::waiting::{Ask, Step, Waiting};
 use crate::clock::Moment;
@@ -246,6 +247,23 @@ impl Table {
                 }
                 Some(Attempt::Held(_)) => self.renew(now, id),
                 Some(Attempt::Releasing(_)) => self.send_release(now, id),
+                _ => {}
+            }
+        }
+    }
+
+    /// The locks in these slots may be somewhere else than before: held ones are compared at once, and everybody in a
+    /// queue asks again, in case its place has been left behind.
+    pub(super) fn returned(&mut self, now: Moment, slots: &Slots) {
+        for id in self.ids() {
+            match self.attempts.get_mut(&id) {
+                Some(Attempt::Waiting(waiting)) if slots.contains(Slot::of(&waiting.ask.name)) => {
+                    waiting.moved();
+                    if let Step::Pause { .. } | Step::Queued = waiting.step {
+                        self.ask(now, id);
+                    }
+                }
+                Some(Attempt::Held(held)) if slots.contains(Slot::of(&held.name)) => self.renew(now, id),
                 _ => {}
             }
         }

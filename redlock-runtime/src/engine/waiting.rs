@@ -261,7 +261,17 @@ impl Waiting {
         !matches!(self.step, Step::Turn | Step::Queued)
     }
 
+    /// Its queue may be on another server now, with another clock: a grant that is pushed from there has no start until
+    /// that server has answered.
+    pub(super) fn moved(&mut self) {
+        if let Some((place, _)) = &mut self.place {
+            place.at = ServerTime(u64::MAX);
+        }
+    }
+
     pub(super) fn disconnected(&mut self) {
+        // The next connection may lead to another server, after a failover.
+        self.moved();
         if self.step != Step::Turn {
             self.step = Step::Connection;
         }

@@ -2,17 +2,21 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::slice;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisWrite, ServerError, Value};
+use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, ServerError, Value};
 
 use super::Id;
 use super::denied;
+use super::names::Names;
 use super::protocol::{
-    Abilities, Action, Disconnected, Mode, Notice, Place, Refusal, Reply, Request, ServerTime, Standing, What,
+    Abilities, Action, Disconnected, Mode, Notice, Place, Redirect, Refusal, Reply, Request, ServerTime,
+    Standing, What,
 };
+use super::slots::Slot;
 use crate::error::Holder;
 use crate::token::{self, Token};
 
@@ -21,6 +25,8 @@ pub(crate) enum Pushed {
     Notice(Notice),
     /// These locks have changed, or, with `None`, any may have.
     Changed(Option<Vec<Arc<str>>>),
+    /// The inbox is at another node now.
+    InboxMoved,
     /// The connection has ended.
     Closed,
     /// Another server is the primary now.
@@ -30,59 +36,54 @@ pub(crate) enum Pushed {
 /// What comes out of a batch: one reply per request, or a connection that broke.
 pub(super) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconnected>> + Send>>;
 
-/// Behind the prefix: the clock of fencing tokens.
-pub(super) const CLOCK: &str = "%clock";
-
-/// Raises that clock.
+/// Raises the clock of fencing tokens of a server of its own.
 pub(super) const RAISE: &str = concat!(include_str!("scripts/fence.lua"), include_str!("scripts/raise.lua"));
-
-/// Behind a lock's key: its queue. A `%` from a value in a key is escaped, so no lock is called like this.
-pub(super) const QUEUE: &str = "%queue";
 
 /// An open connection, of its own: never one that the application uses too.
 pub(super) struct RedisConnection {
     connection: MultiplexedConnection,
-    inbox: Arc<str>,
-    /// The key of the server's clock of fencing tokens.
-    clock: Arc<str>,
-    standing: Standing,
-    /// The clock has been raised to the server's time since the connection was opened.
-    raised: bool,
-    foreign_clients: bool,
-    /// Locks have queues of waiters there.
-    queues: bool,
-    abilities: Abilities,
+    setup: Setup,
     /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
     unloaded: [bool; Script::COUNT],
 }
 
+/// What was settled when the connection was opened.
+pub(super) struct Setup {
+    pub(super) names: Names,
+    pub(super) inbox: Arc<str>,
+    /// It is a sharded channel, too.
+    pub(super) sharded: bool,
+    pub(super) standing: Standing,
+    pub(super) foreign_clients: bool,
+    /// Locks have queues of waiters there.
+    pub(super) queues: bool,
+    pub(super) abilities: Abilities,
+}
+
 impl RedisConnection {
-    pub(super) fn new(
-        connection: MultiplexedConnection,
-        (inbox, clock): (Arc<str>, Arc<str>),
-        foreign_clients: bool,
-        queues: bool,
-        (abilities, standing): (Abilities, Standing),
-    ) -> Self {
-        let (raised, unloaded) = (standing.clock > 0, [true; Script::COUNT]);
-        Self { connection, inbox, clock, standing, raised, foreign_clients, queues, abilities, unloaded }
+    pub(super) fn new(connection: MultiplexedConnection, setup: Setup) -> Self {
+        Self { connection, setup, unloaded: [true; Script::COUNT] }
     }
 
     pub(super) fn standing(&self) -> Standing {
-        self.standing
+        self.setup.standing
     }
 
-    /// All requests in one write. The first poll sends; dropping does not take anything back.
-    pub(super) fn submit(&mut self, requests: &[(Id, Request)]) -> Replies {
+    /// All requests in one write. The first poll sends; dropping does not take anything back. `asking`: this node does
+    /// not own their slots yet, but another one has sent us here.
+    pub(super) fn submit(&mut self, requests: &[(Id, Request)], asking: bool) -> Replies {
         let mut connection = self.connection.clone();
         if let [(_, request)] = requests
             && request.action != Action::Watch
+            && !asking
         {
             // The common case, without what a pipeline costs.
-            let (action, command) = (request.action, self.command(request));
+            let (action, command, sharded) = (request.action, self.command(request), self.setup.sharded);
             return Box::pin(async move {
                 match connection.send_packed_command(&command).await {
-                    Ok(value) => Ok(vec![read(action, value)]),
+                    Ok(value) => {
+                        in_step(slice::from_ref(&value)).map(|()| vec![read(action, value, sharded)])
+                    }
                     Err(error) => Err(broke(&error)),
                 }
             });
@@ -90,19 +91,30 @@ impl RedisConnection {
         let mut pipeline = Pipeline::with_capacity(requests.len());
         let mut asked = Vec::with_capacity(requests.len());
         for (_, request) in requests {
-            if request.action == Action::Watch {
-                pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
-                asked.push(Asked::Watch(request.token.clone()));
-            } else {
-                asked.push(Asked::One(request.action));
+            match request.action {
+                // Each is about the next command alone, so a lock that is on its way to this node is not watched.
+                action if asking => {
+                    pipeline.cmd("ASKING");
+                    asked.push(match action {
+                        Action::Watch => Asked::Watch(request.token.clone()),
+                        action => Asked::Second(action),
+                    });
+                }
+                Action::Watch => {
+                    pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
+                    asked.push(Asked::Watch(request.token.clone()));
+                }
+                action => asked.push(Asked::One(action)),
             }
             pipeline.add_command(self.command(request));
         }
+        let sharded = self.setup.sharded;
         Box::pin(async move {
             match connection.send_packed_commands(&pipeline, 0, pipeline.len()).await {
                 Ok(values) => {
+                    in_step(&values)?;
                     let mut values = values.into_iter();
-                    Ok(asked.iter().map(|asked| asked.read(&mut values)).collect())
+                    Ok(asked.iter().map(|asked| asked.read(&mut values, sharded)).collect())
                 }
                 Err(error) => Err(broke(&error)),
             }
@@ -110,7 +122,7 @@ impl RedisConnection {
     }
 
     pub(super) fn abilities(&self) -> Abilities {
-        self.abilities
+        self.setup.abilities
     }
 
     /// The server has forgotten a script (SCRIPT FLUSH, failover): the next request carries its source.
@@ -122,7 +134,7 @@ impl RedisConnection {
 
     fn script(&self, action: Action) -> Option<Script> {
         match action {
-            Action::Release if !self.queues => Some(Script::GiveUp),
+            Action::Release if !self.setup.queues => Some(Script::GiveUp),
             action => Script::of(action),
         }
     }
@@ -140,49 +152,54 @@ impl RedisConnection {
             return command;
         };
         let unloaded = &mut self.unloaded[script.index()];
+        let Setup { names, inbox, abilities, .. } = &self.setup;
         // As much as a request takes, so that nothing grows.
-        let names =
-            2 * request.name.len() + self.clock.len() + self.inbox.len() + request.token.value().len();
-        let mut command = Cmd::with_capacity(12, 160 + names);
+        let long = 2 * request.name.len() + 2 * inbox.len() + request.token.value().len();
+        let mut command = Cmd::with_capacity(12, 160 + long);
         if *unloaded {
             *unloaded = false;
-            command.arg("EVAL").arg(script.source());
+            command.arg("EVAL").arg(script.source(self.setup.sharded));
         } else {
-            command.arg("EVALSHA").arg(script.hash());
+            command.arg("EVALSHA").arg(script.hash(self.setup.sharded));
         }
         let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
         match request.action {
             Action::Inspect => {
-                command.arg(2).arg(&*request.name).write_arg_fmt(format_args!("{}{QUEUE}", request.name));
+                command.arg(2).arg(&*request.name);
+                names.write_queue(&mut command, &request.name);
             }
             Action::Renew | Action::Keep | Action::Mend | Action::Watch | Action::List { .. } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
             }
             Action::Vote { fence } => {
-                command.arg(2).arg(&*request.name).arg(&*self.clock);
+                command.arg(2).arg(&*request.name);
+                names.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(ttl).arg(fence);
             }
-            Action::Release if !self.queues => {
+            Action::Release if !self.setup.queues => {
                 command.arg(1).arg(&*request.name).arg(request.token.value());
             }
             Action::Confirm { fence } => {
-                command.arg(2).arg(&*request.name).arg(&*self.clock).arg(request.token.value()).arg(fence);
+                command.arg(2).arg(&*request.name);
+                names.write_clock(&mut command, &request.name);
+                command.arg(request.token.value()).arg(fence);
             }
             Action::Acquire(_) | Action::Release | Action::ForceRelease => {
-                command.arg(3).arg(&*request.name).write_arg_fmt(format_args!("{}{QUEUE}", request.name));
-                command.arg(&*self.clock).arg(request.token.value()).arg(ttl);
+                command.arg(3).arg(&*request.name);
+                names.write_queue(&mut command, &request.name);
+                names.write_clock(&mut command, &request.name);
+                command.arg(request.token.value()).arg(ttl);
                 let (how, inbox, at_most) = match request.action {
-                    Action::Acquire(Mode::Join { at_most }) if self.abilities.hands_off => {
-                        ("join", Some(&*self.inbox), Some(at_most))
+                    Action::Acquire(Mode::Join { at_most }) if abilities.hands_off => {
+                        ("join", Some(&**inbox), Some(at_most))
                     }
-                    Action::Acquire(Mode::Again) if self.abilities.hands_off => {
-                        ("again", Some(&*self.inbox), None)
-                    }
-                    Action::Release if self.foreign_clients => ("1", Some(&*self.inbox), None),
-                    Action::Release => ("0", Some(&*self.inbox), None),
+                    Action::Acquire(Mode::Again) if abilities.hands_off => ("again", Some(&**inbox), None),
+                    Action::Release if self.setup.foreign_clients => ("1", Some(&**inbox), None),
+                    Action::Release => ("0", Some(&**inbox), None),
                     _ => ("0", None, None),
                 };
-                if self.raised {
+                // The clock has been raised to the server's time since the connection was opened.
+                if self.setup.standing.clock > 0 {
                     command.arg(how).arg(inbox).arg(at_most);
                 } else {
                     command
@@ -197,6 +214,17 @@ impl RedisConnection {
     }
 }
 
+/// A sharded channel that has moved is unsubscribed by the server. The client takes that push for a reply, and every
+/// later reply for the one before: from then on, the connection is of no use.
+fn in_step(values: &[Value]) -> Result<(), Disconnected> {
+    if values.iter().any(|value| matches!(value, Value::Push { .. })) {
+        return Err(Disconnected { reason: INBOX_MOVED.into(), turned_away: false });
+    }
+    Ok(())
+}
+
+pub(super) const INBOX_MOVED: &str = "the inbox is at another node of the Cluster now";
+
 fn broke(error: &RedisError) -> Disconnected {
     Disconnected { reason: format!("the connection to Redis broke: {error}").into(), turned_away: false }
 }
@@ -204,18 +232,21 @@ fn broke(error: &RedisError) -> Disconnected {
 /// What a request expects to read.
 enum Asked {
     One(Action),
-    /// Two replies: to the wish to be told, and the lock's value.
+    /// Two replies, the first of which is to what prepares the second.
+    Second(Action),
+    /// The same, and the second is the lock's value.
     Watch(Token),
 }
 
 impl Asked {
     /// An answer that the server cannot give is refused, never guessed at.
-    fn read(&self, values: &mut impl Iterator<Item = Value>) -> Reply {
+    fn read(&self, values: &mut impl Iterator<Item = Value>, sharded: bool) -> Reply {
         match (self, values.next()) {
-            (Self::Watch(_), Some(Value::ServerError(error))) => {
+            (Self::Watch(_) | Self::Second(_), Some(Value::ServerError(error))) => {
                 values.next();
                 Reply::Refused(refusal(&error))
             }
+            (Self::Second(action), Some(_)) => read(*action, values.next().unwrap_or(Value::Nil), sharded),
             (Self::Watch(token), Some(_)) => match values.next() {
                 Some(Value::BulkString(value)) if value == token.value().as_bytes() => Reply::Done,
                 Some(Value::BulkString(_)) => Reply::NotMine,
@@ -223,7 +254,7 @@ impl Asked {
                 Some(Value::ServerError(error)) => Reply::Refused(refusal(&error)),
                 other => nonsense(&other.unwrap_or(Value::Nil)),
             },
-            (Self::One(action), Some(value)) => read(*action, value),
+            (Self::One(action), Some(value)) => read(*action, value, sharded),
             (_, None) => nonsense(&Value::Nil),
         }
     }
@@ -286,7 +317,14 @@ impl Script {
         }
     }
 
-    fn source(self) -> &'static str {
+    /// `sharded`: for a Cluster, where inboxes are sharded channels.
+    fn source(self, sharded: bool) -> &'static str {
+        static SHARDED: LazyLock<[String; Script::COUNT]> =
+            LazyLock::new(|| Script::ALL.map(|script| on_sharded_channels(script.plain())));
+        if sharded { &SHARDED[self.index()] } else { self.plain() }
+    }
+
+    fn plain(self) -> &'static str {
         macro_rules! parts {
             ($($name:literal)*) => { concat!($(include_str!(concat!("scripts/", $name, ".lua"))),*) };
         }
@@ -303,20 +341,33 @@ impl Script {
         }
     }
 
-    fn hash(self) -> &'static str {
-        use std::sync::LazyLock;
-        static HASHES: LazyLock<[String; Script::COUNT]> = LazyLock::new(|| {
-            Script::ALL.map(|script| redis::Script::new(script.source()).get_hash().to_owned())
+    fn hash(self, sharded: bool) -> &'static str {
+        static HASHES: LazyLock<[[String; Script::COUNT]; 2]> = LazyLock::new(|| {
+            [false, true].map(|sharded| {
+                Script::ALL.map(|script| redis::Script::new(script.source(sharded)).get_hash().to_owned())
+            })
         });
-        &HASHES[self.index()]
+        &HASHES[usize::from(sharded)][self.index()]
     }
 }
 
-fn read(action: Action, value: Value) -> Reply {
+/// The same script, for inboxes that are sharded channels.
+fn on_sharded_channels(script: &str) -> String {
+    if !script.contains("'PUBLISH'") {
+        return script.to_owned();
+    }
+    let script = script
+        .replace("redis.call('PUBSUB', 'NUMSUB', next_inbox)[2]", "listeners(next_inbox, next_token)")
+        .replace("redis.pcall('PUBLISH', ", "notify(");
+    format!("{}{script}", include_str!("scripts/sharded.lua"))
+}
+
+/// `sharded`: which of the two scripts was run.
+fn read(action: Action, value: Value, sharded: bool) -> Reply {
     match (action, value) {
         (_, Value::ServerError(error)) => Reply::Refused(match (refusal(&error), Script::of(action)) {
             (Refusal::Never(words), Some(script)) => {
-                Refusal::Never(denied::named(&words, script.source()).map_or(words, Arc::from))
+                Refusal::Never(denied::named(&words, script.source(sharded)).map_or(words, Arc::from))
             }
             (refusal, _) => refusal,
         }),
@@ -352,7 +403,7 @@ fn read_page(parts: &[Value]) -> Reply {
     match parts {
         [cursor, Value::Array(names)] => match number(cursor) {
             Some(cursor) => {
-                let names = names.iter().filter_map(text).filter(|name| !name.ends_with(CLOCK));
+                let names = names.iter().filter_map(text).filter(|name| !Names::is_clock(name));
                 Reply::Page { cursor, names: names.map(str::to_owned).collect() }
             }
             None => nonsense(cursor),
@@ -405,6 +456,8 @@ fn nonsense(value: &Value) -> Reply {
     ))
 }
 
+const IN_A_CLUSTER: &str = "this server is part of a Cluster (CROSSSLOT): its address starts with redis+cluster:// instead of redis://";
+
 fn refusal(error: &ServerError) -> Refusal {
     let words = || -> Arc<str> {
         match error.details() {
@@ -414,15 +467,29 @@ fn refusal(error: &ServerError) -> Refusal {
     };
     match error.code() {
         "NOSCRIPT" => Refusal::Unloaded,
+        code @ ("MOVED" | "ASK") => match redirect(code == "ASK", error.details().unwrap_or_default()) {
+            Some(redirect) => Refusal::Elsewhere(redirect),
+            None => Refusal::Later(words()),
+        },
         code if is_passing(code) => Refusal::Later(words()),
+        "CROSSSLOT" => Refusal::Never(IN_A_CLUSTER.into()),
         _ => Refusal::Never(words()),
     }
+}
+
+/// `slot host:port`
+fn redirect(once: bool, details: &str) -> Option<Redirect> {
+    let (slot, to) = details.split_once(' ')?;
+    Some(Redirect { slot: Slot::new(slot.parse().ok()?)?, to: to.into(), once })
 }
 
 pub(super) fn read_push(push: &PushInfo) -> Option<Pushed> {
     match (&push.kind, push.data.as_slice()) {
         (PushKind::Disconnection, _) => Some(Pushed::Closed),
-        (PushKind::Message, [_, payload]) => read_notice(text(payload)?).map(Pushed::Notice),
+        (PushKind::SUnsubscribe, _) => Some(Pushed::InboxMoved),
+        (PushKind::Message | PushKind::SMessage, [_, payload]) => {
+            read_notice(text(payload)?).map(Pushed::Notice)
+        }
         (PushKind::Invalidate, [Value::Array(keys)]) => {
             Some(Pushed::Changed(Some(keys.iter().filter_map(text).map(Arc::from).collect())))
         }
@@ -454,16 +521,22 @@ fn read_notice(text: &str) -> Option<Notice> {
 
 /// Errors of a server that is starting, failing over or busy: the same request may succeed soon.
 pub(super) fn is_passing(code: &str) -> bool {
-    matches!(
-        code,
-        "LOADING"
-            | "BUSY"
-            | "MASTERDOWN"
-            | "READONLY"
-            | "TRYAGAIN"
-            | "CLUSTERDOWN"
-            | "MOVED"
-            | "ASK"
-            | "NOREPLICAS"
-    )
+    matches!(code, "LOADING" | "BUSY" | "MASTERDOWN" | "READONLY" | "TRYAGAIN" | "CLUSTERDOWN" | "NOREPLICAS")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_a_cluster_nothing_but_a_hint_is_published_everywhere() {
+        for script in Script::ALL {
+            let source = script.source(true);
+            let script = source.strip_prefix(include_str!("scripts/sharded.lua")).unwrap_or(source);
+            assert!(!script.contains("'PUBLISH'") && !script.contains("'NUMSUB'"), "{script}");
+        }
+        for script in [Script::Acquire, Script::Release, Script::ForceRelease] {
+            assert!(script.source(true).contains("if listeners(next_inbox, next_token) > 0 then"));
+        }
+    }
 }

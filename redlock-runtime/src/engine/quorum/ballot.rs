@@ -263,7 +263,7 @@ impl Tally<'_> {
                 Answer::Said(_) => continue,
                 Answer::Awaited => "a node did not answer in time".into(),
                 Answer::Absent(refusal) => {
-                    for_good += usize::from(matches!(refusal, Refusal::Never(_)));
+                    for_good += usize::from(matches!(refusal, Refusal::Never(_) | Refusal::Elsewhere(_)));
                     refusal.clone().words()
                 }
             };

@@ -275,8 +275,8 @@ impl Quorum {
                 }
             }
             News::Changed(names) => self.changed(node, names),
-            // Nobody waits in a queue of a node.
-            News::Notice(_) => {}
+            // Nobody waits in a queue of a node, and a lock is always at the same nodes.
+            News::Notice(_) | News::Returned(_) => {}
         }
     }
 

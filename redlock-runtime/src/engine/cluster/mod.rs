@@ -1,0 +1,227 @@
+//! A Cluster: a link to each primary, and for each request the one that has its slot.
+//!
+//! Above here nobody knows of nodes. A request whose slot has moved is sent again where it is now; one whose connection
+//! broke is sent again when there is a way to its slot. That may be done twice, because every script is idempotent by
+//! its token. What cannot be delivered within the limit for answers is refused, and whoever asked tries again for as
+//! long as it waits.
+
+mod answers;
+mod lanes;
+mod member;
+mod owners;
+mod pages;
+mod topology;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use foldhash::{HashMap, HashMapExt};
+
+pub(crate) use topology::ClusterNodes;
+
+use super::Id;
+use super::link::News;
+use super::protocol::{Action, Disconnected, Refusal, Reply, Request};
+use super::slots::{BySlot, Slot};
+use crate::clock::Moment;
+use lanes::{Flight, Lane, Parked};
+use member::{Course, Member};
+use topology::Layout;
+
+/// From node to node at most, before a request pauses: they do not agree yet.
+const REDIRECTS: u32 = 4;
+
+/// Which node has which slots is asked for this often at most, jittered.
+const LEARN_AGAIN: Duration = Duration::from_millis(200);
+
+type Learning = Pin<Box<dyn Future<Output = Result<Layout, Disconnected>> + Send>>;
+
+pub(super) struct Cluster {
+    nodes: ClusterNodes,
+    /// The longest that a node may take to answer, and a request to be delivered.
+    limit: Duration,
+    /// By number; a number is never used again while something is under way to its node.
+    members: Vec<Option<Member>>,
+    owners: BySlot<Option<usize>>,
+    replicas: Vec<Arc<str>>,
+    lanes: HashMap<Slot, Lane>,
+    /// Lanes in which something waits.
+    stalled: BTreeSet<Slot>,
+    sequence: u64,
+    /// The member that is listened to first, in turn.
+    first: usize,
+    learning: Option<Learning>,
+    learn_at: Option<Moment>,
+    /// When that was asked for last.
+    asked_at: Option<Moment>,
+    /// How often.
+    turn: usize,
+    connected: bool,
+    news: VecDeque<News>,
+}
+
+impl Cluster {
+    pub(super) fn new(nodes: ClusterNodes, limit: Duration) -> Self {
+        Self {
+            nodes,
+            limit,
+            members: Vec::new(),
+            owners: BySlot::filled(&None),
+            replicas: Vec::new(),
+            lanes: HashMap::new(),
+            stalled: BTreeSet::new(),
+            sequence: 0,
+            first: 0,
+            learning: None,
+            learn_at: Some(Moment::now()),
+            asked_at: None,
+            turn: 0,
+            connected: false,
+            news: VecDeque::new(),
+        }
+    }
+
+    /// Each member has room of its own.
+    pub(super) fn has_room(&self) -> bool {
+        self.connected
+    }
+
+    pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
+        for (id, request) in requests {
+            self.sequence += 1;
+            if let Action::List { cursor } = request.action {
+                self.send_page(now, id, request, cursor);
+                continue;
+            }
+            let slot = Slot::of(&request.name);
+            let flight = Flight {
+                sequence: self.sequence,
+                slot,
+                since: now,
+                redirects: 0,
+                unanswered: false,
+                asking: false,
+            };
+            self.send_one(now, Parked { flight, id, request });
+        }
+        self.flush(cx, now);
+    }
+
+    pub(super) fn due(&self) -> Option<Moment> {
+        let links = self.members.iter().flatten().filter_map(Member::due);
+        let lanes = self.stalled.iter().filter_map(|slot| self.lanes.get(slot)?.due(self.limit));
+        links.chain(lanes).chain(self.learn_at).min()
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
+        loop {
+            let heard = self.learn(cx, now) | self.listen(cx, now);
+            self.look_at_lanes(now);
+            self.flush(cx, now);
+            if let Some(news) = self.news.pop_front() {
+                return Poll::Ready(news);
+            }
+            if !heard {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// A new request, or one that has waited: on its way, or behind what waits.
+    fn send_one(&mut self, now: Moment, parked: Parked) {
+        let slot = parked.flight.slot;
+        let lane = self.lanes.entry(slot).or_insert_with(Lane::new);
+        let owner = *self.owners.get(slot);
+        match owner.and_then(|node| Some((node, self.members.get_mut(node)?.as_mut()?))) {
+            Some((node, member)) if member.up && lane.is_free(node) => {
+                lane.sent(node, &parked.flight);
+                member.push(Course::Slot(parked.flight), parked.id, parked.request);
+            }
+            Some((_, Member { up: false, trouble: Some(trouble), .. })) => {
+                let trouble = trouble.clone();
+                self.refuse_for(now, parked, &trouble);
+                self.close_lane(slot);
+            }
+            Some(_) => self.park(parked),
+            None => {
+                lane.reason = Some(format!("no node of the Cluster has slot {}", slot.index()).into());
+                self.park(parked);
+                self.learn_soon(now);
+            }
+        }
+    }
+
+    fn park(&mut self, parked: Parked) {
+        let slot = parked.flight.slot;
+        self.stalled.insert(slot);
+        self.lanes.entry(slot).or_insert_with(Lane::new).park(parked);
+    }
+
+    fn close_lane(&mut self, slot: Slot) {
+        if let Some(lane) = self.lanes.get(&slot) {
+            if lane.is_empty() {
+                self.lanes.remove(&slot);
+                self.stalled.remove(&slot);
+            } else if !lane.is_waiting() {
+                self.stalled.remove(&slot);
+            }
+        }
+    }
+
+    /// What can go now goes; what has waited for too long is refused.
+    fn look_at_lanes(&mut self, now: Moment) {
+        for slot in self.stalled.iter().copied().collect::<Vec<_>>() {
+            let Some(lane) = self.lanes.get_mut(&slot) else {
+                continue;
+            };
+            for parked in lane.take_overdue(now, self.limit) {
+                let lane = self.lanes.get(&slot);
+                let reason = lane
+                    .and_then(|lane| lane.reason.clone())
+                    .unwrap_or_else(|| format!("the Cluster gave no answer within {:?}", self.limit).into());
+                self.refuse(now, parked, reason);
+            }
+            let member = self.owners.get(slot).and_then(|node| self.members.get(node)?.as_ref());
+            let ready = match (member, self.lanes.get_mut(&slot)) {
+                (Some(Member { up: true, .. } | Member { trouble: Some(_), .. }), Some(lane)) => {
+                    lane.take_ready(now)
+                }
+                _ => Vec::new(),
+            };
+            for parked in ready {
+                self.send_one(now, parked);
+            }
+            self.close_lane(slot);
+        }
+    }
+
+    fn flush(&mut self, cx: &mut Context<'_>, now: Moment) {
+        for member in self.members.iter_mut().flatten() {
+            member.flush(cx, now);
+        }
+    }
+
+    /// Whoever asked may try again.
+    fn refuse(&mut self, now: Moment, parked: Parked, reason: Arc<str>) {
+        let refusal =
+            if parked.flight.unanswered { Refusal::Unanswered(reason) } else { Refusal::Later(reason) };
+        self.answer(now, parked.id, parked.request, Reply::Refused(refusal));
+    }
+
+    /// There is no connection to the node.
+    fn refuse_for(&mut self, now: Moment, parked: Parked, trouble: &Disconnected) {
+        if trouble.turned_away && !parked.flight.unanswered {
+            let refusal = Refusal::Never(Arc::clone(&trouble.reason));
+            self.answer(now, parked.id, parked.request, Reply::Refused(refusal));
+        } else {
+            self.refuse(now, parked, Arc::clone(&trouble.reason));
+        }
+    }
+
+    fn answer(&mut self, now: Moment, id: Id, request: Request, reply: Reply) {
+        self.news.push_back(News::Replies { sent: now, replies: vec![(id, request, reply)] });
+    }
+}

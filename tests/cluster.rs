@@ -1,0 +1,457 @@
+//! Locks in a Redis Cluster: over its slots, while these move, and while a node is lost.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
+use support::{LIMIT, RedisCluster, RedisServer, eventually, owns, unique};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn connect(cluster: &RedisCluster) -> LockManager {
+    LockManager::connect_blocking(&cluster.url()).unwrap()
+}
+
+/// With a prefix that no other test uses.
+fn connect_as(cluster: &RedisCluster, prefix: &str) -> LockManager {
+    LockManager::builder(cluster.url()).prefix(prefix).connect_blocking().unwrap()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn many_locks_over_many_slots() {
+    let cluster = RedisCluster::of_this_process();
+    let prefix = unique("many:");
+    let (a, b) = (connect_as(cluster, &prefix), connect_as(cluster, &prefix));
+    assert!(a.capabilities_blocking().unwrap().hands_off());
+    runtime().block_on(async {
+        let guards: Vec<_> =
+            (0..500).map(|number| tokio::spawn(a.lock(number.to_string()).wait(LIMIT).acquire())).collect();
+        let mut held = Vec::new();
+        for guard in guards {
+            held.push(guard.await.unwrap().unwrap());
+        }
+        let counts = cluster
+            .primaries()
+            .iter()
+            .map(|node| node.keys().iter().filter(|key| key.starts_with(&prefix)).count())
+            .collect::<Vec<_>>();
+        assert_eq!(counts.iter().sum::<usize>(), 500);
+        assert!(counts.iter().all(|count| *count > 100), "{counts:?}");
+        for number in [0, 17, 499] {
+            assert!(b.lock(number.to_string()).acquire().await.unwrap_err().is_busy());
+        }
+        for guard in held {
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
+        }
+    });
+    assert!(cluster.keys_of(&prefix).is_empty());
+}
+
+#[test]
+fn keys_with_braces_of_their_own() {
+    let cluster = RedisCluster::of_this_process();
+    let prefix = unique("braces:");
+    let (a, b) = (connect_as(cluster, &prefix), connect_as(cluster, &prefix));
+    for key in ["a{b}c", "a{}b", "}{", "{x", "x}", "{}", "{{y}}", "}{z}", "grün:日本", "{日本}", "%"] {
+        let name = format!("{prefix}{key}");
+        let guard = a.lock(key).acquire_blocking().unwrap();
+        assert!(cluster.owner_of(&name).keys().contains(&name), "{name}");
+        assert!(b.lock(key).acquire_blocking().unwrap_err().is_busy(), "{key}");
+        let waiter = queued(&b, key);
+        for name in cluster.keys_of(&prefix) {
+            assert_eq!(cluster.slot_of(&name), cluster.slot_of(&format!("{prefix}{key}")), "{name}");
+        }
+        drop(guard);
+        drop(waiter.join().unwrap());
+        eventually("nothing is left", || cluster.keys_of(&prefix).is_empty());
+    }
+}
+
+#[test]
+fn any_key_goes_straight_to_its_node() {
+    let cluster = RedisCluster::start();
+    let locks = connect(&cluster);
+    let letters = ['{', '}', '{', '}', 'a', 'b', '%', ':', 'ü'];
+    let mut dice = 1_u64;
+    for length in (1..=8).cycle().take(400) {
+        let mut key = String::new();
+        for _ in 0..length {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            key.push(letters[usize::try_from(dice >> 33).unwrap() % letters.len()]);
+        }
+        locks.lock(&key).run_blocking(|_| ()).unwrap_or_else(|error| panic!("{key}: {error}"));
+    }
+    for node in cluster.primaries() {
+        let errors: String = node.run("INFO errorstats");
+        assert!(!errors.contains("MOVED") && !errors.contains("CROSSSLOT"), "{errors}");
+    }
+}
+
+/// A waiter that is in the queue on the server when this returns.
+fn queued(locks: &LockManager, key: &str) -> thread::JoinHandle<LockGuard> {
+    let waiters = || locks.inspect_blocking(key).unwrap().map_or(0, |info| info.waiters());
+    let before = waiters();
+    let waiter = thread::spawn({
+        let request = locks.lock(key).wait(LIMIT);
+        move || request.acquire_blocking().unwrap()
+    });
+    eventually("it is queued", || waiters() == before + 1);
+    waiter
+}
+
+#[test]
+fn a_lock_is_handed_over_as_on_one_server() {
+    let cluster = RedisCluster::start();
+    let managers = [connect(&cluster), connect(&cluster)];
+    let order = Arc::new(Mutex::new(Vec::new()));
+    runtime().block_on(async {
+        let guard = managers[0].lock("k").acquire().await.unwrap();
+        let mut waiters = Vec::new();
+        for number in 0..20_u32 {
+            let (locks, order) = (managers[number as usize % 2].clone(), Arc::clone(&order));
+            let mut call = Box::pin(async move {
+                let guard = locks.lock("k").wait(LIMIT).acquire().await.unwrap();
+                order.lock().unwrap().push((number, guard.fencing_token()));
+                guard.release().await.unwrap();
+            });
+            poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
+            eventually("it is queued", || {
+                managers[0].inspect_blocking("k").unwrap().is_some_and(|info| info.waiters() == number + 1)
+            });
+            waiters.push(tokio::spawn(call));
+        }
+        guard.release().await.unwrap();
+        for waiter in waiters {
+            waiter.await.unwrap();
+        }
+    });
+    let order = order.lock().unwrap();
+    assert!(order.iter().map(|(number, _)| *number).eq(0..20), "{order:?}");
+    assert!(order.is_sorted_by_key(|(_, fence)| *fence), "{order:?}");
+    assert!(cluster.keys().is_empty());
+
+    let commands = || cluster.nodes.iter().map(RedisServer::client_commands).sum::<u64>();
+    let before = commands();
+    thread::scope(|scope| {
+        for number in 0..20 {
+            let locks = &managers[number % 2];
+            scope.spawn(move || {
+                for _ in 0..10 {
+                    locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap();
+                }
+            });
+        }
+    });
+    let each = (commands() - before) / 100;
+    assert!((4..5).contains(&each), "{each} commands for two acquisitions");
+}
+
+#[test]
+fn fencing_tokens_grow_while_the_slot_moves() {
+    let cluster = RedisCluster::start();
+    let locks = connect(&cluster);
+    let slot = cluster.slot_of("lock:k");
+    let mut last = 0;
+    for round in 0..6 {
+        for _ in 0..5 {
+            let fence = locks.lock("k").wait(LIMIT).run_blocking(LockGuard::fencing_token).unwrap();
+            assert!(fence > last, "{fence} after {last}");
+            last = fence;
+        }
+        let to = cluster.primaries().into_iter().filter(|node| !owns(node, slot)).nth(round % 2);
+        cluster.migrate(slot, to.unwrap(), || ());
+    }
+}
+
+/// Locks of all kinds, all the time: no error within `wait`, and nobody beside anybody.
+struct Load {
+    stop: AtomicBool,
+    rounds: AtomicU32,
+}
+
+impl Load {
+    fn on(managers: &[LockManager], keys: &[&str], meanwhile: impl FnOnce(&Self)) {
+        let load = Self { stop: AtomicBool::new(false), rounds: AtomicU32::new(0) };
+        let inside: Vec<_> = keys.iter().map(|_| AtomicU32::new(0)).collect();
+        let (load, inside) = (&load, &inside);
+        thread::scope(|scope| {
+            for locks in managers {
+                for (key, inside) in keys.iter().zip(inside) {
+                    for one_try in [false, false, true] {
+                        scope.spawn(move || {
+                            while !load.stop.load(Ordering::SeqCst) {
+                                load.work(locks, key, inside, one_try);
+                            }
+                        });
+                    }
+                }
+            }
+            let stop = Stop(load);
+            meanwhile(load);
+            drop(stop);
+        });
+    }
+
+    fn work(&self, locks: &LockManager, key: &str, inside: &AtomicU32, one_try: bool) {
+        let wait = if one_try { Duration::ZERO } else { LIMIT };
+        match locks.lock(key).wait(wait).acquire_blocking() {
+            Ok(guard) => {
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "{key}: two are inside");
+                thread::sleep(Duration::from_micros(200));
+                inside.fetch_sub(1, Ordering::SeqCst);
+                drop(guard);
+                self.rounds.fetch_add(1, Ordering::SeqCst);
+            }
+            Err(error) if one_try && error.is_busy() => thread::sleep(Duration::from_millis(2)),
+            Err(error) => panic!("{key}, {}: {error}", if one_try { "one try" } else { "waits" }),
+        }
+    }
+
+    fn goes_on(&self, rounds: u32) {
+        let before = self.rounds.load(Ordering::SeqCst);
+        eventually("locks are taken", || {
+            assert!(!self.stop.load(Ordering::SeqCst));
+            self.rounds.load(Ordering::SeqCst) >= before + rounds
+        });
+    }
+}
+
+/// Also when the test fails: its threads would go on for ever.
+struct Stop<'a>(&'a Load);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn slots_move_under_load_and_nobody_gets_an_error() {
+    let cluster = RedisCluster::start();
+    // Also one try may last longer than by default: a busy machine may need that to move a slot.
+    let builder = || LockManager::builder(cluster.url()).io_timeout(LIMIT / 2);
+    let managers = [builder().connect_blocking().unwrap(), builder().connect_blocking().unwrap()];
+    let slot = cluster.slot_of("lock:{moves}a");
+    let long = managers[0].lock("{moves}long").ttl(SECOND).acquire_blocking().unwrap();
+    Load::on(&managers, &["{moves}a", "{moves}b", "stays", "{0}", "{shop}"], |load| {
+        load.goes_on(100);
+        for round in 0..9 {
+            let to = cluster.primaries()[round % 3];
+            if to.port() == cluster.owner_of("lock:{moves}a").port() {
+                continue;
+            }
+            cluster.migrate(slot, to, || {
+                // One moment in which no lock of the slot can be taken.
+                thread::sleep(Duration::from_millis(if round % 2 == 0 { 0 } else { 200 }));
+            });
+            load.goes_on(100);
+        }
+        // The slots in which the inboxes are.
+        for slot in [5460, 10_921, 5459, 10_920, 5458, 10_919, 5457, 10_918, 16_383] {
+            let from = cluster.primaries().into_iter().position(|node| owns(node, slot)).unwrap();
+            cluster.migrate(slot, cluster.primaries()[(from + 1) % 3], || ());
+            load.goes_on(100);
+        }
+    });
+    assert!(long.is_held(), "renewed all the time");
+    assert_eq!(long.release_blocking().unwrap(), ReleaseOutcome::Released);
+    eventually("nothing is left", || cluster.keys().is_empty());
+}
+
+#[test]
+fn a_lock_on_its_way_to_another_node_is_renewed_there() {
+    let cluster = RedisCluster::start();
+    let (locks, other) = (connect(&cluster), connect(&cluster));
+    let guard = locks.lock("k").ttl(10 * SECOND).acquire_blocking().unwrap();
+    let slot = cluster.slot_of("lock:k");
+    let to = cluster.primaries().into_iter().find(|node| !owns(node, slot)).unwrap();
+    cluster.migrate(slot, to, || {
+        guard.extend_blocking(60 * SECOND).unwrap();
+        assert!(guard.remaining() > 50 * SECOND);
+        // What needs more than the one key has to wait for the end.
+        let waiting = other.lock("k").wait(SECOND / 2).acquire_blocking().unwrap_err();
+        assert!(matches!(waiting, LockError::Unavailable { .. }), "{waiting:?}");
+    });
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    eventually("nothing is left", || cluster.keys().is_empty());
+}
+
+#[test]
+fn a_waiter_is_served_after_its_slot_has_moved() {
+    let cluster = RedisCluster::start();
+    let (a, b) = (connect(&cluster), connect(&cluster));
+    let guard = a.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    let waiters = [queued(&b, "k"), queued(&a, "k"), queued(&b, "k")];
+    let slot = cluster.slot_of("lock:k");
+    let to = cluster.primaries().into_iter().find(|node| !owns(node, slot)).unwrap();
+    cluster.migrate(slot, to, || ());
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    let start = Instant::now();
+    let waiters = waiters.map(|waiter| thread::spawn(move || drop(waiter.join().unwrap())));
+    for waiter in waiters {
+        waiter.join().unwrap();
+    }
+    assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
+    eventually("nothing is left", || cluster.keys().is_empty());
+}
+
+#[test]
+fn a_primary_is_lost_and_its_replica_takes_over() {
+    let mut cluster = RedisCluster::start();
+    let locks = connect(&cluster);
+    let lost =
+        cluster.nodes.iter().position(|node| node.port() == cluster.owner_of("lock:k").port()).unwrap();
+    let guard = locks.lock("k").ttl(30 * SECOND).acquire_blocking().unwrap();
+    let waiter = queued(&locks, "k");
+    let others: Vec<_> = (0..30).map(|number| locks.lock(number.to_string()).wait(LIMIT)).collect();
+    let mut client = cluster.nodes[lost].client();
+    // The replica has what was written before this.
+    let _: String = redis::cmd("SET").arg("{lock:k}test").arg("").query(&mut client).unwrap();
+    let replicas: u32 = redis::cmd("WAIT").arg(1).arg(5000).query(&mut client).unwrap();
+    assert_eq!(replicas, 1);
+    cluster.nodes[lost].kill();
+    let start = Instant::now();
+    let tried = locks.lock("k").acquire_blocking().unwrap_err();
+    assert!(!tried.is_busy() && start.elapsed() < 5 * SECOND, "{tried} after {:?}", start.elapsed());
+    assert!(matches!(tried, LockError::Unavailable { .. }), "{tried:?}");
+    for request in others {
+        request.run_blocking(|_| ()).unwrap();
+    }
+    eventually("the lock is there again", || {
+        locks.inspect_blocking("k").is_ok_and(|found| found.is_some_and(|info| info.waiters() == 1))
+    });
+    assert!(guard.is_held());
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    drop(waiter.join().unwrap());
+    // It comes back, as a replica.
+    cluster.nodes[lost].restart();
+    locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap();
+}
+
+#[test]
+fn a_lock_that_its_replica_has_not_seen_is_known_to_be_lost() {
+    let mut cluster = RedisCluster::start();
+    let locks = connect(&cluster);
+    let port = cluster.owner_of("lock:k").port();
+    let primary = cluster.nodes.iter().position(|node| node.port() == port).unwrap();
+    // Stopped, and without what would still be on its way to it.
+    cluster.nodes[primary + 3].pause();
+    let _: u32 = cluster.nodes[primary].run("CLIENT KILL TYPE replica");
+    let guard = locks.lock("k").ttl(600 * SECOND).acquire_blocking().unwrap();
+    let waiter = queued(&locks, "k");
+    cluster.nodes[primary].kill();
+    cluster.nodes[primary + 3].resume();
+    // Long before its renewal, and not by a watch.
+    eventually("its holder has compared", || !guard.is_held());
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+    drop(waiter.join().unwrap());
+}
+
+#[test]
+fn a_loss_is_noticed_at_once() {
+    let cluster = RedisCluster::of_this_process();
+    let prefix = unique("loss:");
+    let locks = connect_as(cluster, &prefix);
+    for key in ["a", "{b}", "c"] {
+        let guard = locks.lock(key).ttl(60 * SECOND).acquire_blocking().unwrap();
+        let owner = cluster.owner_of(&format!("{prefix}{key}"));
+        eventually("it is watched", || !owner.run::<String>("INFO stats").contains("tracking_total_keys:0"));
+        let _: i32 = owner.run(&format!("DEL {prefix}{key}"));
+        eventually("it is lost", || !guard.is_held());
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+    }
+}
+
+#[test]
+fn locks_of_all_nodes_are_listed_and_can_be_taken_away() {
+    let cluster = RedisCluster::of_this_process();
+    let locks = connect_as(cluster, &unique("list:"));
+    let mut guards: Vec<_> =
+        (0..50).map(|number| locks.lock(format!("stock:{number:02}")).acquire_blocking().unwrap()).collect();
+    let keys: Vec<_> = (0..50).map(|number| format!("stock:{number:02}")).collect();
+    assert_eq!(locks.list_blocking("stock:*").unwrap(), keys);
+    assert_eq!(locks.list_blocking("other:*").unwrap(), [""; 0]);
+    let other = guards.pop().unwrap();
+    let waiter = queued(&locks, "stock:49");
+    assert!(locks.force_release_blocking("stock:49").unwrap().is_some());
+    drop(waiter.join().unwrap());
+    assert_eq!(other.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+    assert!(locks.inspect_blocking("stock:49").unwrap().is_none());
+}
+
+#[test]
+fn a_waiter_that_is_dropped_leaves_nothing() {
+    let cluster = RedisCluster::of_this_process();
+    let prefix = unique("dropped:");
+    let (a, b) = (connect_as(cluster, &prefix), connect_as(cluster, &prefix));
+    runtime().block_on(async {
+        let guard = a.lock("k").acquire().await.unwrap();
+        for _ in 0..20 {
+            let mut call = Box::pin(b.lock("k").wait(LIMIT).acquire());
+            poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
+        }
+        assert!(b.lock("k").wait(SECOND / 10).acquire().await.unwrap_err().is_busy());
+        eventually("the lock alone is left", || cluster.keys_of(&prefix) == [format!("{prefix}k")]);
+        drop(guard);
+        eventually("nothing is left", || cluster.keys_of(&prefix).is_empty());
+    });
+}
+
+#[test]
+fn without_sharded_channels_a_lock_is_handed_over_all_the_same() {
+    let cluster = RedisCluster::of_this_process();
+    let prefix = unique("plain:");
+    for node in &cluster.nodes {
+        let rules = format!("on >pass ~{prefix}* &{prefix}* +@all -ssubscribe -spublish");
+        let _: String = node.run(&format!("ACL SETUSER shop {rules}"));
+    }
+    let url = cluster.url().replace("://", "://shop:pass@");
+    let connect_to = |url: &str| LockManager::builder(url).prefix(&prefix).connect_blocking().unwrap();
+    let (a, b, sharded) = (connect_to(&url), connect_to(&url), connect_to(&cluster.url()));
+    for locks in [&a, &b, &sharded] {
+        assert!(locks.capabilities_blocking().unwrap().hands_off());
+    }
+    let guard = a.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    // Both kinds together: each hears of the other, and keeps its place.
+    let order = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        let waiters = [&b, &sharded, &a, &sharded, &b];
+        for (number, locks) in waiters.into_iter().enumerate() {
+            let order = &order;
+            scope.spawn(move || {
+                locks.lock("k").wait(LIMIT).run_blocking(|_| order.lock().unwrap().push(number)).unwrap();
+            });
+            eventually("it is queued", || {
+                a.inspect_blocking("k").unwrap().is_some_and(|info| info.waiters() as usize == number + 1)
+            });
+        }
+        drop(guard);
+    });
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
+    eventually("nothing is left", || cluster.keys_of(&prefix).is_empty());
+}
+
+#[test]
+fn the_wrong_kind_of_address_is_told_apart() {
+    let cluster = RedisCluster::of_this_process();
+    let locks = LockManager::connect_blocking(&cluster.nodes[0].url()).unwrap();
+    let error = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap_err();
+    assert!(error.to_string().contains("redis+cluster://"), "{error}");
+    let server = RedisServer::start();
+    let url = server.url().replace("redis://", "redis+cluster://");
+    let error = LockManager::connect_blocking(&url).unwrap_err();
+    assert!(error.to_string().contains("redis://"), "{error}");
+    let error = LockManager::builder(cluster.url()).prefix("a{b").connect_blocking().unwrap_err();
+    assert!(error.to_string().contains("hash tag"), "{error}");
+}
