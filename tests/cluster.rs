@@ -79,6 +79,22 @@ fn keys_with_braces_of_their_own() {
 }
 
 #[test]
+fn several_keys_lie_on_several_nodes() {
+    let cluster = RedisCluster::of_this_process();
+    let prefix = unique("several:");
+    let (a, b) = (connect_as(cluster, &prefix), connect_as(cluster, &prefix));
+    let keys: Vec<String> = (0..20).map(|number| number.to_string()).collect();
+    let guard = a.lock_all(&keys).acquire_blocking().unwrap();
+    assert_eq!(cluster.keys_of(&prefix).iter().filter(|name| !name.contains('%')).count(), 20);
+    for key in &keys {
+        assert!(b.lock(key).acquire_blocking().unwrap_err().is_busy(), "{key}");
+    }
+    drop(guard);
+    drop(b.lock_all(&keys).wait(LIMIT).acquire_blocking().unwrap());
+    eventually("nothing is left", || cluster.keys_of(&prefix).is_empty());
+}
+
+#[test]
 fn any_key_goes_straight_to_its_node() {
     let cluster = RedisCluster::start();
     let locks = connect(&cluster);

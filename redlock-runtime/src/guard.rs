@@ -212,7 +212,7 @@ impl LockGuard {
     /// Of several keys it is the largest, which is newer than whoever held one of them before. Better give each resource
     /// the number of its own key, [`fencing_token_of`](Self::fencing_token_of): should a lock be stolen (its key deleted,
     /// the server replaced) while the next ones are still waited for, the largest may be newer than the thief's, the
-    /// lock's own number never is. Numbers of keys that lie on different nodes do not compare.
+    /// lock's own number never is. Numbers of keys in different slots of a Cluster do not compare.
     ///
     /// # Examples
     ///

@@ -18,8 +18,8 @@ use crate::request::{Keys, LockRequest};
 /// The entry point: connects to Redis and hands out [`LockRequest`]s.
 ///
 /// A manager owns one background thread with one connection of its own (in a Cluster one to each primary), however
-/// many locks are held or waited for. It is cheap to clone; the thread ends when the last clone and the last guard are gone and everything
-/// has been released.
+/// many locks are held or waited for. It is cheap to clone; the thread ends when the last clone and the last guard
+/// are gone and everything has been released.
 ///
 /// | URL | |
 /// | --- | --- |

@@ -1,5 +1,6 @@
-//! Real `redis-server` processes, alone or as a Cluster, started on free loopback ports and killed with the test that owns them; a proxy
-//! that holds replies back, and one that rewrites requests; worker processes; and waiting for a condition with a limit.
+//! Real `redis-server` processes, alone or as a Cluster, started on free loopback ports and killed with the test that
+//! owns them; a proxy that holds replies back, and one that rewrites requests; worker processes; and waiting for a
+//! condition with a limit.
 #![allow(
     dead_code,
     unused_imports,

@@ -461,3 +461,17 @@ fn a_grant_from_another_server_than_the_place_is_confirmed_first() {
     script.answers(AGAIN, Reply::Held { fence: 7 });
     assert!(held(&mut outcome).is_some());
 }
+
+/// After a failover the next connection leads to a server with another clock, and the queue may be there, too.
+#[test]
+fn a_grant_over_the_next_connection_is_confirmed_first() {
+    let mut script = Script::connected();
+    let mut outcome = queued(1, &mut script);
+    script.table.disconnected("cut".into());
+    script.table.connected(script.now, Abilities { hands_off: true, watches: false, votes: false });
+    script.send();
+    script.grants(1, script.server_time());
+    assert!(held(&mut outcome).is_none());
+    script.answers(AGAIN, Reply::Held { fence: 7 });
+    assert!(held(&mut outcome).is_some());
+}
