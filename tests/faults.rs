@@ -68,7 +68,7 @@ fn a_lock_without_a_time_to_live_is_waited_for_without_a_spin() {
     let error = locks.lock("k").wait(SECOND / 2).acquire_blocking().unwrap_err();
     assert!(error.to_string().contains("only when it is deleted"), "{error}");
     let asked = server.client_commands();
-    assert!((2..=30).contains(&asked), "{asked} requests in half a second");
+    assert!((1..=30).contains(&asked), "{asked} requests in half a second");
 }
 
 #[test]
@@ -124,7 +124,8 @@ fn a_theft_is_noticed_long_before_the_next_renewal() {
         eventually("it is lost", || !guard.is_held());
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost, "{theft}");
         assert_eq!(bystander.is_held(), theft != "FLUSHALL", "{theft}");
-        drop(bystander);
+        // Before the flush, which would have it looked at once more.
+        let _ = bystander.release_blocking().unwrap();
         let _: redis::Value = server.run("FLUSHALL");
         eventually("nothing is watched", || {
             server.run::<String>("INFO stats").contains("tracking_total_keys:0")
