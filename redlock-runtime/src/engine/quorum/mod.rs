@@ -368,9 +368,6 @@ impl Quorum {
             return;
         };
         let enough = self.members.len() - self.needed + 1;
-        if self.changes.len() > MOST_CHANGES {
-            self.changes.clear();
-        }
         let mut changed = Vec::new();
         for name in names {
             if self.changes.len() >= MOST_CHANGES {
