@@ -1,5 +1,5 @@
-//! What every backend must do: the same suite on `memory://`, on a real Redis server, on a quorum of three, and in a
-//! real Cluster.
+//! What every backend must do: the same suite on `memory://`, on a real Redis server, on one whose waiters pass locks on
+//! within their process, on a quorum of three, and in a real Cluster.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod support;
@@ -19,36 +19,52 @@ use support::{LIMIT, RedisCluster, RedisServer, eventually, unique};
 struct Backend {
     url: String,
     servers: Vec<RedisServer>,
+    /// So many of a process follow on each other.
+    cohort: u32,
     /// One for all tests, each of which has a prefix of its own.
     cluster: Option<(&'static RedisCluster, String)>,
 }
 
 impl Backend {
     fn memory() -> Self {
-        Self { url: format!("memory://{}", unique("behaviour")), servers: Vec::new(), cluster: None }
+        Self {
+            url: format!("memory://{}", unique("behaviour")),
+            servers: Vec::new(),
+            cohort: 0,
+            cluster: None,
+        }
     }
 
     fn redis() -> Self {
         let server = RedisServer::start();
-        Self { url: server.url(), servers: vec![server], cluster: None }
+        Self { url: server.url(), servers: vec![server], cohort: 0, cluster: None }
+    }
+
+    fn cohorts() -> Self {
+        Self { cohort: 8, ..Self::redis() }
     }
 
     fn quorum() -> Self {
         let servers: Vec<_> = (0..3).map(|_| RedisServer::durable()).collect();
         let url = servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(",");
-        Self { url, servers, cluster: None }
+        Self { url, servers, cohort: 0, cluster: None }
     }
 
     fn cluster() -> Self {
         let cluster = RedisCluster::of_this_process();
-        Self { url: cluster.url(), servers: Vec::new(), cluster: Some((cluster, unique("behaviour:"))) }
+        Self {
+            url: cluster.url(),
+            servers: Vec::new(),
+            cohort: 0,
+            cluster: Some((cluster, unique("behaviour:"))),
+        }
     }
 
     /// A manager of its own, as another process would have.
     fn manager(&self) -> LockManager {
         match &self.cluster {
             Some((_, prefix)) => LockManager::builder(&self.url).prefix(prefix).connect_blocking().unwrap(),
-            None => LockManager::connect_blocking(&self.url).unwrap(),
+            None => LockManager::builder(&self.url).cohort(self.cohort).connect_blocking().unwrap(),
         }
     }
 
@@ -75,7 +91,7 @@ macro_rules! on {
 }
 
 mod everywhere {
-    on! { memory redis quorum cluster: {
+    on! { memory redis cohorts quorum cluster: {
         one_holder_at_a_time
         a_waiter_gets_it_after_the_release
         dropping_a_guard_releases

@@ -91,9 +91,13 @@ impl MemoryNode {
         }
         let reply = match request.action {
             Action::Acquire(mode) => lock.acquire(request, mode, inbox, now, clock),
+            Action::Reserve { count } if lock.is(&request.token) => {
+                *clock = clock.saturating_add(count.into());
+                Reply::Reserved { last: *clock }
+            }
             Action::Watch if lock.is(&request.token) => Reply::Done,
             Action::Watch if lock.holder.is_none() => Reply::Nobodys,
-            Action::Watch => Reply::NotMine,
+            Action::Reserve { .. } | Action::Watch => Reply::NotMine,
             Action::Vote { fence } => lock.vote(request, fence, now, clock),
             Action::Confirm { .. } | Action::Mend if lock.holder.is_some() && !lock.is(&request.token) => {
                 Reply::NotMine

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::cohort::Followers;
 use super::protocol::{Action, CLAIM, Request};
 use super::releasing::{Releasing, Response};
 use super::waiting::{Ask, Caller};
@@ -49,6 +50,7 @@ pub(super) struct Held {
     /// When to begin to watch: most bodies are done before.
     first_look: Option<Moment>,
     extensions: Vec<Extension>,
+    pub(super) followers: Followers,
     /// Who gets it, once its replicas have it.
     pub(super) deliver_to: Option<Caller>,
 }
@@ -77,6 +79,7 @@ impl Held {
             keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
             first_look: Some(since.after(FIRST_LOOK)),
             extensions: Vec::new(),
+            followers: Followers::default(),
             deliver_to: None,
         }
     }
@@ -154,6 +157,35 @@ impl Held {
     /// Nothing is renewed before there is a connection (then it is, at once) or an [`Extension`].
     pub(super) fn suspend(&mut self) {
         self.next_renewal = None;
+    }
+
+    /// True when the next of this process may have it without a word to the server: nothing is owed to this holder, or
+    /// to one before, and there is time left for the next one to be renewed.
+    pub(super) fn may_be_passed_on(&self, now: Moment) -> bool {
+        let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
+        self.lease.remaining(now).is_some_and(|left| left > lasts / 2)
+            && self.keep_until.is_none_or(|until| until <= now)
+            && self.extensions.is_empty()
+            && self.followers.any()
+    }
+
+    /// True when this waiter may be the one: to the server it is the same holder.
+    pub(super) fn may_be_followed_by(&self, ask: &Ask) -> bool {
+        ask.renew && ask.ttl == self.ttl
+    }
+
+    /// Ends the lease and begins that of the next holder, in what is left of the time that the server gave. `None` when
+    /// there is none left, of time or of fencing tokens.
+    pub(super) fn pass_on(&mut self, now: Moment, ask: &Ask) -> Option<Arc<Lease>> {
+        let deadline = ask.capped(now, self.lease.deadline()?);
+        let fence = self.followers.next()?;
+        let lease = Arc::new(Lease::new(Arc::clone(&ask.key), fence, deadline));
+        std::mem::replace(&mut self.lease, Arc::clone(&lease)).end();
+        self.renew = ask.renew;
+        self.hold_until = ask.max_hold.map(|max_hold| now.after(max_hold));
+        self.keep_until = ask.min_hold.map(|min_hold| now.after(min_hold));
+        self.next_renewal.get_or_insert(now);
+        Some(lease)
     }
 
     /// `early`: by its guard, not because it was lost.

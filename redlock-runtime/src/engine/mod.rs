@@ -7,6 +7,7 @@
 
 mod address;
 mod cluster;
+mod cohort;
 mod denied;
 mod errands;
 mod held;
@@ -76,6 +77,8 @@ pub(crate) struct EngineSettings {
     pub(crate) node_timeout: Duration,
     /// In a quorum, the longest ttl that anybody uses with its nodes, as far as it is known.
     pub(crate) longest_ttl: Duration,
+    /// How many of this process follow on one of its own, before others have their turn.
+    pub(crate) cohort: u32,
 }
 
 /// Names one attempt within its engine.
@@ -137,8 +140,8 @@ impl Engine {
         let own_commands = commands.downgrade();
         std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
             runtime.block_on(async {
-                let EngineSettings { io_timeout, replicas, .. } = settings;
-                let mut table = Table::new(io_timeout);
+                let EngineSettings { io_timeout, replicas, cohort, .. } = settings;
+                let mut table = Table::new(io_timeout, cohort);
                 if let (Some(node), 1..) = (deployment.one_server(), replicas) {
                     let (unconfirmed, to_confirm) = unbounded_channel();
                     table.replicas = Some((replicas, unconfirmed));

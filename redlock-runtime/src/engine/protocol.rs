@@ -33,6 +33,8 @@ pub(crate) enum Action {
     Release,
     /// Release with a `min_hold` that is not over: if the lock is this token's, it expires after the ttl.
     Keep,
+    /// If the lock is this token's, so many fencing tokens are given to nobody else.
+    Reserve { count: u32 },
     /// Whose is the lock, and how many wait? It need not be ours.
     Inspect,
     /// The same, and it is the next waiter's, or free.
@@ -73,9 +75,11 @@ pub(crate) enum Reply {
     /// Vote: the lock is this token's on that node. The clock is the wish, if that was above every fencing token that
     /// the node has seen; else it is above the wish and not below those.
     Voted { clock: u64 },
+    /// Reserve: the last of the fencing tokens; all are above every one that was ever given.
+    Reserved { last: u64 },
     /// Renew, mend, watch, confirm: it still is this token's. Release: it was.
     Done,
-    /// Renew, mend, watch, confirm, release: it is not this token's.
+    /// Renew, reserve, mend, watch, confirm, release: it is not this token's. Reserve: or there are none now.
     NotMine,
     /// Watch: it is nobody's. Mend: it was.
     Nobodys,

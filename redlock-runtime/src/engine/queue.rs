@@ -56,6 +56,11 @@ impl Queues {
         self.of.get(name)?.holder
     }
 
+    /// How many are in line.
+    pub(super) fn waiting(&self, name: &Arc<str>) -> usize {
+        self.of.get(name).map_or(0, |queue| queue.waiting.len())
+    }
+
     /// The first in line, if any.
     pub(super) fn first(&self, name: &Arc<str>) -> Option<Id> {
         self.of.get(name)?.waiting.front().copied()

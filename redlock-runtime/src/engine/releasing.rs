@@ -58,6 +58,13 @@ impl Releasing {
         self
     }
 
+    /// The lock has gone on to somebody else already.
+    pub(super) fn answer_released(response: Option<Response>) {
+        if let Some(response) = response {
+            let _ = response.send(Ok(ReleaseOutcome::Released));
+        }
+    }
+
     /// The lock was lost before it could be released.
     pub(super) fn answer_lost(response: Option<Response>) {
         if let Some(response) = response {
@@ -111,6 +118,7 @@ impl Releasing {
             | Reply::Busy { .. }
             | Reply::QueueFull { .. }
             | Reply::Voted { .. }
+            | Reply::Reserved { .. }
             | Reply::Nobodys
             | Reply::Found(_)
             | Reply::Page { .. } => {}

@@ -18,6 +18,7 @@ use crate::token::{self, Token};
 impl Table {
     /// What the node answered to a request of `id` that was sent at `sent`.
     pub(super) fn reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
+        let id = self.in_row(id, request);
         match self.attempts.get_mut(&id) {
             Some(Attempt::Waiting(waiting)) if waiting.token == request.token => {
                 if request.action == Action::Watch {
@@ -91,6 +92,7 @@ impl Table {
             }
             // No node answers an acquire like this.
             Reply::Voted { .. }
+            | Reply::Reserved { .. }
             | Reply::Done
             | Reply::NotMine
             | Reply::Nobodys
@@ -246,13 +248,14 @@ impl Table {
             (Some(caller), None) => caller.send(Ok(Arc::clone(&held.lease))).is_ok(),
             _ => false,
         };
-        if self.abilities.hands_off {
+        if self.everybody_queues() {
             // The next of this process has a place of its own; from now on it makes sure of it.
             self.take_turn(now, self.queues.first(&name).map(Turn::Later));
         }
         if delivered {
             self.attempts.insert(id, Attempt::Held(held));
             self.schedule(id);
+            self.reserve(&name);
         } else {
             self.drop_held(now, id, &held, None);
         }
@@ -290,6 +293,7 @@ impl Table {
             return;
         };
         match (request.action, reply) {
+            (Action::Reserve { count }, Reply::Reserved { last }) => held.followers.reserved(*last, count),
             // Whatever an ask says that crossed the push of its own grant: a renewal comes anyway.
             (Action::Renew, Reply::Done) => {
                 if held.renewed(now, sent, request.ttl) {

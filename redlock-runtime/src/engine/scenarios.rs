@@ -41,7 +41,7 @@ impl Script {
 
     fn with(abilities: Abilities) -> Self {
         let now = Moment::now();
-        let mut table = Table::new(SECOND);
+        let mut table = Table::new(SECOND, 0);
         table.connected(now, abilities);
         Self { table, start: now, now, sent: Vec::new() }
     }

@@ -58,6 +58,8 @@ pub(super) struct Table {
     /// Why the last connection ended.
     pub(super) broke: Arc<str>,
     pub(super) io_timeout: Duration,
+    /// How many of this process follow on one of its own in a row.
+    pub(super) cohort: u32,
     /// Counts down: the ids of callers count up.
     pub(super) own_ids: Id,
     /// Questions of operators.
@@ -69,7 +71,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(io_timeout: Duration) -> Self {
+    pub(super) fn new(io_timeout: Duration, cohort: u32) -> Self {
         Self {
             attempts: HashMap::new(),
             queues: Queues::default(),
@@ -81,6 +83,7 @@ impl Table {
             queued: HashMap::new(),
             broke: "not connected to Redis yet".into(),
             io_timeout,
+            cohort,
             own_ids: Id::MAX,
             errands: HashMap::new(),
             replicas: None,
@@ -128,14 +131,19 @@ impl Table {
             return;
         }
         let name = Arc::clone(&ask.name);
+        if let Some(waiters) = self.too_many_wait_here(&ask) {
+            ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
+            return;
+        }
         // One try asks at once and stands in no line.
-        let asks = ask.one_try || self.queues.join(&name, id) || self.abilities.hands_off;
+        let asks = ask.one_try || self.queues.join(&name, id) || self.everybody_queues();
         let waiting = Waiting::new(ask, token);
         self.attempts.insert(id, Attempt::Waiting(waiting));
         if asks {
             self.ask(now, id);
         } else {
             self.schedule(id);
+            self.reserve(&name);
         }
     }
 
@@ -168,7 +176,10 @@ impl Table {
     /// The guard is done with the lock.
     pub(super) fn release(&mut self, now: Moment, id: Id, response: Option<Response>) {
         match self.attempts.remove(&id) {
-            Some(Attempt::Held(held)) => self.drop_held(now, id, &held, response),
+            Some(Attempt::Held(held)) => match self.pass_on(now, id, held) {
+                Some(held) => self.drop_held(now, id, &held, response),
+                None => Releasing::answer_released(response),
+            },
             other => {
                 // Lost before: the attempt is gone, or its remains are being released already.
                 if let Some(other) = other {
@@ -241,7 +252,7 @@ impl Table {
             match self.attempts.get(&id) {
                 Some(Attempt::Waiting(waiting))
                     if waiting.step == Step::Connection
-                        || (abilities.hands_off && waiting.step == Step::Turn) =>
+                        || (self.everybody_queues() && waiting.step == Step::Turn) =>
                 {
                     self.ask(now, id);
                 }
@@ -436,6 +447,7 @@ impl Table {
         let (Some(Turn::Now(id) | Turn::Later(id)), Some(turn)) = (turn, turn) else {
             return;
         };
+        let in_cohorts = self.abilities.hands_off && !self.everybody_queues();
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return;
         };
@@ -443,8 +455,10 @@ impl Table {
             // Its answer may be from before the release.
             (Step::Asking { .. }, _) => waiting.ask_again = true,
             (Step::Pause { .. }, _) if waiting.is_queued() => {}
-            (Step::Queued, _) | (_, Turn::Later(_)) => waiting.keep_asking(now),
-            (_, Turn::Now(_)) => {
+            (Step::Queued, _) => waiting.keep_asking(now),
+            // In cohorts the queue on the server sees to the others.
+            (_, Turn::Later(_)) if !in_cohorts => waiting.keep_asking(now),
+            (_, Turn::Now(_) | Turn::Later(_)) => {
                 self.ask(now, id);
                 return;
             }

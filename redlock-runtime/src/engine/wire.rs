@@ -184,6 +184,11 @@ impl RedisConnection {
                 names.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(fence);
             }
+            Action::Reserve { count } => {
+                command.arg(2).arg(&*request.name);
+                names.write_clock(&mut command, &request.name);
+                command.arg(request.token.value()).arg(count);
+            }
             Action::Acquire(_) | Action::Release | Action::ForceRelease => {
                 command.arg(3).arg(&*request.name);
                 names.write_queue(&mut command, &request.name);
@@ -271,10 +276,11 @@ enum Script {
     Confirm,
     Mend,
     GiveUp,
+    Reserve,
 }
 
 impl Script {
-    const COUNT: usize = 9;
+    const COUNT: usize = 10;
 
     /// In the order of [`Script::index`].
     const ALL: [Self; Self::COUNT] = [
@@ -287,6 +293,7 @@ impl Script {
         Self::Confirm,
         Self::Mend,
         Self::GiveUp,
+        Self::Reserve,
     ];
 
     fn of(action: Action) -> Option<Self> {
@@ -299,6 +306,7 @@ impl Script {
             Action::Vote { .. } => Some(Self::Vote),
             Action::Confirm { .. } => Some(Self::Confirm),
             Action::Mend => Some(Self::Mend),
+            Action::Reserve { .. } => Some(Self::Reserve),
             Action::Watch | Action::List { .. } => None,
         }
     }
@@ -314,6 +322,7 @@ impl Script {
             Self::Confirm => 6,
             Self::Mend => 7,
             Self::GiveUp => 8,
+            Self::Reserve => 9,
         }
     }
 
@@ -338,6 +347,7 @@ impl Script {
             Self::Confirm => parts!("confirm"),
             Self::Mend => parts!("mend"),
             Self::GiveUp => parts!("give_up"),
+            Self::Reserve => parts!("reserve"),
         }
     }
 
@@ -376,10 +386,18 @@ fn read(action: Action, value: Value, sharded: bool) -> Reply {
             Value::Int(1),
         ) => Reply::Done,
         (
-            Action::Renew | Action::Keep | Action::Release | Action::Mend | Action::Confirm { .. },
+            Action::Renew
+            | Action::Keep
+            | Action::Release
+            | Action::Reserve { .. }
+            | Action::Mend
+            | Action::Confirm { .. },
             Value::Int(0),
         ) => Reply::NotMine,
         (Action::Mend, Value::Int(2)) => Reply::Nobodys,
+        (Action::Reserve { .. }, Value::Int(last)) if last > 0 => {
+            Reply::Reserved { last: last.unsigned_abs() }
+        }
         (Action::Vote { .. }, Value::Int(clock)) if clock > 0 => Reply::Voted { clock: clock.unsigned_abs() },
         (Action::Acquire(_), Value::Int(fence)) if fence > 0 => Reply::Held { fence: fence.unsigned_abs() },
         (Action::Acquire(_) | Action::Vote { .. }, Value::Array(parts)) => read_busy(&parts),

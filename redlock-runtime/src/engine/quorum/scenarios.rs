@@ -27,6 +27,7 @@ impl Script {
             longest_ttl: Duration::ZERO,
             io_timeout: SECOND,
             replicas: 0,
+            cohort: 0,
         };
         Self { quorum: Quorum::new((0..3).map(link).collect(), settings), now: Moment::now() }
     }

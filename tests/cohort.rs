@@ -1,0 +1,243 @@
+//! A process that has a lock passes it on among its own callers, so often in a row; then the others have their turn.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use redlocked::{LockError, LockManager, ReleaseOutcome};
+use support::{LIMIT, Proxy, RedisServer, eventually};
+use tokio::task::JoinHandle;
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn connect(url: &str, cohort: u32) -> LockManager {
+    LockManager::builder(url).cohort(cohort).connect_blocking().unwrap()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Who was inside, in order: the number of its process, and its fencing token.
+#[derive(Clone, Default)]
+struct Book {
+    inside: Arc<AtomicBool>,
+    holds: Arc<Mutex<Vec<(usize, u64)>>>,
+}
+
+impl Book {
+    /// A caller that is in line when this returns; its body takes so long.
+    async fn caller(
+        &self,
+        process: usize,
+        locks: &LockManager,
+        ttl: Duration,
+        body: Duration,
+    ) -> JoinHandle<()> {
+        let (book, locks) = (self.clone(), locks.clone());
+        let mut call = Box::pin(async move {
+            let request = locks.lock("k").ttl(ttl).wait(LIMIT);
+            let body = async |guard: &redlocked::LockGuard| {
+                assert!(!book.inside.swap(true, Ordering::SeqCst), "two are inside");
+                book.holds.lock().unwrap().push((process, guard.fencing_token()));
+                if body.is_zero() {
+                    tokio::task::yield_now().await;
+                } else {
+                    tokio::time::sleep(body).await;
+                }
+                book.inside.store(false, Ordering::SeqCst);
+            };
+            request.run(body).await.unwrap();
+        });
+        poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
+        tokio::spawn(call)
+    }
+
+    /// All that were inside, when every fencing token was above those before.
+    fn holds(&self) -> Vec<(usize, u64)> {
+        let holds = self.holds.lock().unwrap().clone();
+        assert!(holds.is_sorted_by(|(_, one), (_, next)| one < next), "{holds:?}");
+        holds
+    }
+}
+
+#[test]
+fn a_lock_goes_on_within_its_process_without_a_word_to_the_server() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), 1000);
+    locks.lock("warm up").run_blocking(|_| ()).unwrap();
+    let book = Book::default();
+    runtime().block_on(async {
+        let _: String = server.run("CONFIG RESETSTAT");
+        let mut calls = Vec::new();
+        for _ in 0..500 {
+            calls.push(book.caller(0, &locks, TTL, Duration::ZERO).await);
+        }
+        for call in calls {
+            call.await.unwrap();
+        }
+    });
+    assert_eq!(book.holds().len(), 500);
+    let commands = server.client_commands();
+    assert!(commands < 50, "{commands} commands for 500 locks");
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn processes_take_turns() {
+    const COHORT: u32 = 10;
+    let server = RedisServer::start();
+    let managers =
+        [connect(&server.url(), COHORT), connect(&server.url(), COHORT), connect(&server.url(), 0)];
+    let book = Book::default();
+    runtime().block_on(async {
+        let first = managers[0].lock("k").acquire().await.unwrap();
+        let mut calls = Vec::new();
+        for (process, locks) in managers.iter().enumerate() {
+            for _ in 0..60 {
+                calls.push(book.caller(process, locks, TTL, Duration::from_micros(200)).await);
+            }
+        }
+        // One for each of the two, and each of the third.
+        eventually("all are in line", || server.run::<u32>("ZCARD lock:k%queue") == 61);
+        first.release().await.unwrap();
+        for call in calls {
+            call.await.unwrap();
+        }
+    });
+    let holds = book.holds();
+    assert_eq!(holds.len(), 180);
+    let rows: Vec<_> =
+        holds.chunk_by(|(one, _), (next, _)| one == next).map(|row| (row[0].0, row.len())).collect();
+    // As long as somebody else waits.
+    let (last, others) = rows.split_last().unwrap();
+    let too_long = others.iter().filter(|(process, length)| *process < 2 && *length > 1 + COHORT as usize);
+    assert_eq!(too_long.count(), 0, "{rows:?}");
+    let passed_on = rows.iter().any(|(process, length)| *process < 2 && *length > 5);
+    assert!(passed_on && last.1 > 0, "{rows:?}");
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn a_row_that_takes_longer_than_the_ttl_is_renewed_as_one() {
+    let server = RedisServer::start();
+    let (locks, other) = (connect(&server.url(), 100), connect(&server.url(), 0));
+    let (book, ttl) = (Book::default(), Duration::from_millis(400));
+    runtime().block_on(async {
+        let mut calls = Vec::new();
+        for _ in 0..30 {
+            calls.push(book.caller(0, &locks, ttl, Duration::from_millis(50)).await);
+        }
+        eventually("one is inside", || server.run::<Option<String>>("GET lock:k").is_some());
+        let value: Option<String> = server.run("GET lock:k");
+        let mut same = 0;
+        while book.holds().len() < 20 {
+            assert!(matches!(other.lock("k").try_acquire().await, Err(LockError::Busy { .. })));
+            same += u32::from(server.run::<Option<String>>("GET lock:k") == value);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(same > 20, "it is one holder, to the server: {same}");
+        for call in calls {
+            call.await.unwrap();
+        }
+    });
+    assert_eq!(book.holds().len(), 30);
+}
+
+#[test]
+fn whoever_follows_on_a_holder_that_was_robbed_hears_of_it() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), 100);
+    runtime().block_on(async {
+        let first = locks.lock("k").acquire().await.unwrap();
+        let mut second = pin!(locks.lock("k").wait(LIMIT).acquire());
+        poll_fn(|cx| Poll::Ready(second.as_mut().poll(cx).is_pending())).await;
+        let watched = || server.run::<String>("INFO stats").contains("tracking_total_keys:1");
+        eventually("the row's key is watched", watched);
+        assert_eq!(first.release().await.unwrap(), ReleaseOutcome::Released);
+        let second = second.await.unwrap();
+        let _: String = server.run("FLUSHALL");
+        let start = Instant::now();
+        second.lost().await;
+        assert!(start.elapsed() < TTL, "before its renewal");
+        assert_eq!(second.release().await.unwrap(), ReleaseOutcome::AlreadyLost);
+        locks.lock("k").try_acquire().await.unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn nobody_follows_while_there_is_no_connection() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = connect(&proxy.url(), 100);
+    runtime().block_on(async {
+        let first = locks.lock("k").acquire().await.unwrap();
+        let mut second = pin!(locks.lock("k").wait(LIMIT).acquire());
+        poll_fn(|cx| Poll::Ready(second.as_mut().poll(cx).is_pending())).await;
+        proxy.refuse(true);
+        proxy.cut();
+        eventually("it is noticed", || locks.lock("other").acquire_blocking().is_err());
+        drop(first);
+        assert!(tokio::time::timeout(Duration::from_millis(50), second.as_mut()).await.is_err());
+        proxy.refuse(false);
+        let second = second.await.unwrap();
+        assert!(server.run::<Option<String>>("GET lock:k").is_some(), "asked for by itself");
+        second.release().await.unwrap();
+    });
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn who_has_left_the_line_or_has_another_ttl_does_not_follow() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), 100);
+    runtime().block_on(async {
+        let first = locks.lock("k").ttl(TTL).acquire().await.unwrap();
+        let token = |server: &RedisServer| server.run::<Option<String>>("GET lock:k");
+        let row = token(&server);
+        let mut calls: Vec<_> = [TTL, TTL, TTL * 2]
+            .map(|ttl| Box::pin(locks.lock("k").ttl(ttl).wait(LIMIT).acquire()))
+            .into_iter()
+            .collect();
+        for call in &mut calls {
+            poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await;
+        }
+        let third = calls.pop().unwrap();
+        let second = calls.pop().unwrap();
+        drop(calls);
+        eventually("fencing tokens are reserved", || server.client_commands() >= 3);
+        first.release().await.unwrap();
+        let second = second.await.unwrap();
+        assert_eq!(token(&server), row, "the same row");
+        second.release().await.unwrap();
+        let third = third.await.unwrap();
+        assert_ne!(token(&server), row, "a ttl of its own");
+        third.release().await.unwrap();
+    });
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn a_full_line_is_an_error_at_once() {
+    let server = RedisServer::start();
+    let locks = LockManager::builder(server.url()).cohort(8).max_waiters(2).connect_blocking().unwrap();
+    runtime().block_on(async {
+        let held = locks.lock("k").acquire().await.unwrap();
+        let mut waiters: Vec<_> = (0..2).map(|_| Box::pin(locks.lock("k").wait(LIMIT).acquire())).collect();
+        for waiter in &mut waiters {
+            poll_fn(|cx| Poll::Ready(waiter.as_mut().poll(cx).is_pending())).await;
+        }
+        let full = locks.lock("k").wait(LIMIT).acquire().await;
+        assert!(matches!(full, Err(LockError::QueueFull { waiters: 2, .. })), "{full:?}");
+        held.release().await.unwrap();
+        for waiter in waiters {
+            waiter.await.unwrap().release().await.unwrap();
+        }
+    });
+}
