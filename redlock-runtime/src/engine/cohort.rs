@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Id;
 use super::held::Held;
-use super::protocol::{Action, Request};
+use super::protocol::{Action, Reply, Request};
 use super::table::{Attempt, Table};
 use super::waiting::{Ask, Step};
 use crate::clock::Moment;
@@ -21,22 +21,21 @@ pub(super) enum Followers {
     /// Nobody has waited for it here so far.
     #[default]
     Unreserved,
-    /// Asked for; asked for once, because others wait too.
+    /// Asked for. That is done once, because other processes wait too.
     Reserving,
-    Reserved {
-        next: u64,
-        last: u64,
-    },
+    /// Those that are left.
+    Reserved { next: u64, last: u64 },
 }
 
 impl Followers {
-    pub(super) fn any(&self) -> bool {
-        matches!(self, Self::Reserved { next, last } if next <= last)
-    }
-
-    /// The server has given `count` of them, up to `last`.
-    pub(super) fn reserved(&mut self, last: u64, count: u32) {
-        *self = Self::Reserved { next: last.saturating_sub(u64::from(count)).saturating_add(1), last };
+    /// What the server says of `count` of them.
+    pub(super) fn answered(&mut self, reply: &Reply, count: u32) {
+        *self = match reply {
+            Reply::Reserved { last } => {
+                Self::Reserved { next: last.saturating_sub(u64::from(count)).saturating_add(1), last: *last }
+            }
+            _ => Self::Reserved { next: 1, last: 0 },
+        };
     }
 
     /// The fencing token of the next one, which nobody else has or will have.
@@ -92,8 +91,8 @@ impl Table {
         holder.filter(has_it).unwrap_or(id)
     }
 
-    /// Passes a lock that its holder gives up on to the next waiter of this process. Returns it when that may not be, or
-    /// when there is none.
+    /// Passes a lock that its holder gives up on to the next waiter of this process, at once or as soon as there is a
+    /// fencing token for it. Returns the lock when that may not be, or when nobody waits.
     pub(super) fn pass_on(&mut self, now: Moment, id: Id, mut held: Held) -> Option<Held> {
         if !self.connected || !held.may_be_passed_on(now) {
             return Some(held);
@@ -105,6 +104,13 @@ impl Table {
             // Who has asked the server may be given the lock by the server.
             if next.step != Step::Turn || next.must_release() || !held.may_be_followed_by(&next.ask) {
                 return Some(held);
+            }
+            // A body that is quicker than the server: the answer is on its way, and sooner here than the lock would be.
+            if let Followers::Reserving = held.followers {
+                held.give_up(now);
+                self.attempts.insert(id, Attempt::Held(held));
+                self.schedule(id);
+                return None;
             }
             let Some(lease) = held.pass_on(now, &next.ask) else {
                 return Some(held);
@@ -121,5 +127,21 @@ impl Table {
             self.remove(next_id);
         }
         Some(held)
+    }
+
+    /// What was given up goes back: there will be no answer.
+    pub(super) fn give_back(&mut self, now: Moment, id: Id) {
+        if let Some(Attempt::Held(held)) = self.attempts.remove(&id) {
+            self.drop_held(now, id, &held, None);
+        }
+    }
+
+    /// What was given up goes to whoever is next by now, or back.
+    pub(super) fn settle(&mut self, now: Moment, id: Id) {
+        if let Some(Attempt::Held(held)) = self.attempts.remove(&id)
+            && let Some(held) = self.pass_on(now, id, held)
+        {
+            self.drop_held(now, id, &held, None);
+        }
     }
 }

@@ -20,6 +20,9 @@ use crate::token::Token;
 /// A lock that is held for longer than this is watched: two more commands, for a loss that is noticed at once.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 
+/// A lock that nobody is inside is not kept for longer than this for an answer that may not come.
+const LONGEST_GIVEN_UP: Duration = Duration::from_millis(100);
+
 /// A wish for another ttl, from the guard.
 pub(crate) struct Extension {
     pub(crate) key: Arc<str>,
@@ -51,6 +54,8 @@ pub(super) struct Held {
     first_look: Option<Moment>,
     extensions: Vec<Extension>,
     pub(super) followers: Followers,
+    /// Nobody is inside: its holder has released it, and whoever follows waits for a fencing token, until then.
+    given_up: Option<Moment>,
     /// Who gets it, once its replicas have it.
     pub(super) deliver_to: Option<Caller>,
 }
@@ -80,6 +85,7 @@ impl Held {
             first_look: Some(since.after(FIRST_LOOK)),
             extensions: Vec::new(),
             followers: Followers::default(),
+            given_up: None,
             deliver_to: None,
         }
     }
@@ -90,7 +96,7 @@ impl Held {
     }
 
     pub(super) fn due(&self) -> Option<Moment> {
-        [self.next_renewal, self.first_look, self.lease.deadline()].into_iter().flatten().min()
+        [self.next_renewal, self.first_look, self.given_up, self.lease.deadline()].into_iter().flatten().min()
     }
 
     pub(super) fn extend(&mut self, extension: Extension) {
@@ -166,7 +172,6 @@ impl Held {
         self.lease.remaining(now).is_some_and(|left| left > lasts / 2)
             && self.keep_until.is_none_or(|until| until <= now)
             && self.extensions.is_empty()
-            && self.followers.any()
     }
 
     /// True when this waiter may be the one: to the server it is the same holder.
@@ -174,18 +179,39 @@ impl Held {
         ask.renew && ask.ttl == self.ttl
     }
 
+    /// Ends the lease, and keeps the time that the server gave for whoever is next, a while.
+    pub(super) fn give_up(&mut self, now: Moment) {
+        if let Some(deadline) = self.lease.deadline() {
+            self.replace_lease(Lease::new(Arc::clone(self.lease.key()), self.lease.fence(), deadline));
+            self.hold_until = None;
+            self.given_up = Some(now.after(LONGEST_GIVEN_UP));
+        }
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up.is_some()
+    }
+
+    pub(super) fn is_given_up_for_good(&self, now: Moment) -> bool {
+        self.given_up.is_some_and(|until| until <= now)
+    }
+
     /// Ends the lease and begins that of the next holder, in what is left of the time that the server gave. `None` when
     /// there is none left, of time or of fencing tokens.
     pub(super) fn pass_on(&mut self, now: Moment, ask: &Ask) -> Option<Arc<Lease>> {
         let deadline = ask.capped(now, self.lease.deadline()?);
         let fence = self.followers.next()?;
-        let lease = Arc::new(Lease::new(Arc::clone(&ask.key), fence, deadline));
-        std::mem::replace(&mut self.lease, Arc::clone(&lease)).end();
+        self.replace_lease(Lease::new(Arc::clone(&ask.key), fence, deadline));
         self.renew = ask.renew;
         self.hold_until = ask.max_hold.map(|max_hold| now.after(max_hold));
         self.keep_until = ask.min_hold.map(|min_hold| now.after(min_hold));
+        self.given_up = None;
         self.next_renewal.get_or_insert(now);
-        Some(lease)
+        Some(Arc::clone(&self.lease))
+    }
+
+    fn replace_lease(&mut self, lease: Lease) {
+        std::mem::replace(&mut self.lease, Arc::new(lease)).end();
     }
 
     /// `early`: by its guard, not because it was lost.

@@ -293,7 +293,12 @@ impl Table {
             return;
         };
         match (request.action, reply) {
-            (Action::Reserve { count }, Reply::Reserved { last }) => held.followers.reserved(*last, count),
+            (Action::Reserve { count }, reply) => {
+                held.followers.answered(reply, count);
+                if held.is_given_up() {
+                    self.settle(now, id);
+                }
+            }
             // Whatever an ask says that crossed the push of its own grant: a renewal comes anyway.
             (Action::Renew, Reply::Done) => {
                 if held.renewed(now, sent, request.ttl) {

@@ -1,5 +1,7 @@
 //! The table driven by hand: every request, answer, push and tick in a chosen order, without a node or a clock.
 
+mod cohort;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -178,6 +178,7 @@ impl Table {
         match self.attempts.remove(&id) {
             Some(Attempt::Held(held)) => match self.pass_on(now, id, held) {
                 Some(held) => self.drop_held(now, id, &held, response),
+                // To the server it still is held, whoever is next.
                 None => Releasing::answer_released(response),
             },
             other => {
@@ -221,6 +222,8 @@ impl Table {
                 Some(Attempt::Held(held)) => {
                     if held.lease.remaining(now).is_none() {
                         self.lost(now, id, true);
+                    } else if held.is_given_up_for_good(now) {
+                        self.give_back(now, id);
                     } else if held.takes_first_look(now) {
                         self.watch(id);
                         self.schedule(id);
@@ -426,7 +429,9 @@ impl Table {
         let Some(Attempt::Held(held)) = self.attempts.remove(&id) else {
             return;
         };
-        report::lost(held.lease.key());
+        if !held.is_given_up() {
+            report::lost(held.lease.key());
+        }
         held.lease.end();
         if release {
             self.drop_held(now, id, &held, None);
