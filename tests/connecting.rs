@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use delay::DelayProxy;
 use redlocked::{LockManager, ReleaseOutcome};
-use support::{LIMIT, RedisServer, eventually};
+use support::{LIMIT, RedisServer, Rewriter, eventually};
 
 /// A round trip is twice this. Longer than around the world, because the proxy accepts a connection without one.
 const ONE_WAY: Duration = Duration::from_millis(125);
@@ -38,6 +38,46 @@ fn a_server_on_another_continent_can_be_connected_to() {
     let abilities = nearby.capabilities_blocking().unwrap();
     assert!(abilities.hands_off() && abilities.watches());
     assert_eq!(locks.capabilities_blocking().unwrap(), abilities, "all that it has nearby");
+    works(&locks);
+    eventually("nothing is left", || server.keys().is_empty());
+}
+
+#[test]
+fn a_server_that_is_busy_is_asked_again_later() {
+    let server = RedisServer::start();
+    let _: String = server.run("CONFIG SET busy-reply-threshold 1");
+    let mut other = server.client();
+    let script = thread::spawn(move || {
+        redis::cmd("EVAL").arg("while true do end").arg(0).query::<()>(&mut other).unwrap_err()
+    });
+    let mut client = server.client();
+    eventually("it is busy", || {
+        let told = redis::cmd("GET").arg("k").query::<Option<String>>(&mut client);
+        told.is_err_and(|error| error.code() == Some("BUSY"))
+    });
+    let locks = LockManager::builder(server.url()).start().unwrap();
+    let error = locks.capabilities_blocking().unwrap_err();
+    assert!(error.to_string().contains("not ready: BUSY"), "{error}");
+    let waiter = thread::spawn({
+        let request = locks.lock("k").wait(LIMIT);
+        move || request.run_blocking(|_| ()).unwrap()
+    });
+    let _: String = redis::cmd("SCRIPT").arg("KILL").query(&mut client).unwrap();
+    script.join().unwrap();
+    waiter.join().unwrap();
+    let abilities = locks.capabilities_blocking().unwrap();
+    assert!(abilities.hands_off() && abilities.watches(), "{abilities:?}");
+}
+
+#[test]
+fn a_server_that_speaks_an_older_protocol_is_polled() {
+    let server = RedisServer::start();
+    // As Redis 5 did.
+    let older = Rewriter::to(server.port(), "HELLO", "HELLX");
+    let older = Rewriter::of_answers(older.port(), "'HELLX'", "`HELLO`");
+    let locks = LockManager::connect_blocking(&older.url()).unwrap();
+    let abilities = locks.capabilities_blocking().unwrap();
+    assert!(!abilities.hands_off() && !abilities.watches(), "{abilities:?}");
     works(&locks);
     eventually("nothing is left", || server.keys().is_empty());
 }

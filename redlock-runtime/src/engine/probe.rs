@@ -20,6 +20,9 @@ const COMMANDS: &str = include_str!("scripts/probe.lua");
 /// Without these there are no locks.
 const NEEDED: [&str; 8] = ["GET", "SET", "DEL", "EXISTS", "PEXPIRE", "PTTL", "INCR", "TIME"];
 
+/// What a server says to anything but a few commands: while it reads its data, or while a script is running.
+const NOT_YET: [&str; 2] = ["LOADING", "BUSY"];
+
 /// From inside a script, what a grant needs: that the inbox is seen to be listened to, and that something can be
 /// published to it.
 const PLAIN: &str = "redis.call('PUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]";
@@ -138,6 +141,7 @@ impl Probe {
     }
 
     pub(super) fn read(&self, answers: &Answers) -> Result<Findings, Unfit> {
+        answers.are_complete()?;
         answers.are_of_a_primary(self.role)?;
         if let Some(memory) = self.memory {
             answers.are_of_one_that_keeps_locks(memory)?;
@@ -182,6 +186,21 @@ impl Answers {
 
     fn granted(&self, question: usize) -> bool {
         matches!(self.to(question), Value::Okay)
+    }
+
+    /// A server that cannot answer yet would be taken for one that can do little, for as long as the connection lasts.
+    fn are_complete(&self) -> Result<(), Unfit> {
+        let later = self.0.iter().find_map(|answer| match answer {
+            Value::ServerError(error) if NOT_YET.contains(&error.code()) => Some(error),
+            _ => None,
+        });
+        match later {
+            Some(error) => {
+                let words = format!("is not ready: {} {}", error.code(), error.details().unwrap_or_default());
+                Err(Unfit { words, turned_away: false })
+            }
+            None => Ok(()),
+        }
     }
 
     /// The server's words, when an access rule forbids it. One that does not know a command is another matter.
