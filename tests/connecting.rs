@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use delay::DelayProxy;
 use redlocked::{LockManager, ReleaseOutcome};
-use support::{LIMIT, RedisServer, Rewriter, eventually};
+use support::{LIMIT, MASTER, RedisCluster, RedisServer, Rewriter, eventually, sentinel};
 
 /// A round trip is twice this. Longer than around the world, because the proxy accepts a connection without one.
 const ONE_WAY: Duration = Duration::from_millis(125);
@@ -40,6 +40,42 @@ fn a_server_on_another_continent_can_be_connected_to() {
     assert_eq!(locks.capabilities_blocking().unwrap(), abilities, "all that it has nearby");
     works(&locks);
     eventually("nothing is left", || server.keys().is_empty());
+}
+
+#[test]
+fn a_primary_behind_sentinels_far_away_is_found() {
+    let server = RedisServer::start();
+    let far = DelayProxy::to(server.port(), ONE_WAY);
+    let sentinels = [sentinel(far.port(), None, ""), sentinel(far.port(), None, "")];
+    let proxies = sentinels.each_ref().map(|sentinel| DelayProxy::to(sentinel.port(), ONE_WAY));
+    let hosts = proxies.each_ref().map(|proxy| format!("127.0.0.1:{}", proxy.port()));
+    let url = format!("redis+sentinel://{}/{MASTER}", hosts.join(","));
+    let locks = LockManager::connect_blocking(&url).unwrap();
+    works(&locks);
+    // One that does not answer is passed over.
+    sentinels[0].pause();
+    works(&LockManager::connect_blocking(&url).unwrap());
+    sentinels[0].resume();
+}
+
+#[test]
+fn a_cluster_far_away_can_be_connected_to() {
+    let cluster = RedisCluster::start();
+    let far: Vec<_> = cluster.nodes.iter().map(|node| DelayProxy::to(node.port(), ONE_WAY)).collect();
+    for (node, far) in cluster.nodes.iter().zip(&far) {
+        let _: String = node.run(&format!("CONFIG SET cluster-announce-port {}", far.port()));
+    }
+    eventually("each knows where the others are", || {
+        cluster.nodes.iter().all(|node| {
+            let nodes: String = node.run("CLUSTER NODES");
+            far.iter().all(|far| nodes.contains(&format!(":{}@", far.port())))
+        })
+    });
+    let url = format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", far[1].port(), far[4].port());
+    let locks = LockManager::connect_blocking(&url).unwrap();
+    assert!(locks.capabilities_blocking().unwrap().hands_off());
+    works(&locks);
+    eventually("nothing is left", || cluster.keys().is_empty());
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod cluster;
 mod denied;
 mod errands;
 mod held;
+mod in_turn;
 mod line;
 mod link;
 mod names;

@@ -202,21 +202,18 @@ impl RedisNode {
         }
     }
 
-    /// Asks one question, on a connection for it alone.
+    /// Asks one question, on a connection for it alone: each of the two within the limit.
     pub(super) async fn ask(&self, question: &redis::Cmd, timeout: Duration) -> Result<Value, Disconnected> {
         let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
         // An encrypted connection lasts as long as this.
         let (pushes, _open) = unbounded_channel();
-        let asked = async {
-            let info = self.info.clone().set_redis_settings(settings);
-            let opening = open(info, without_timeouts(), self.tls.as_ref(), &pushes, timeout);
-            let mut connection = opening.await?;
-            connection.send_packed_command(question).await.map_err(Attempt::Failed)
-        };
-        match tokio::time::timeout(timeout, asked).await {
+        let info = self.info.clone().set_redis_settings(settings);
+        let opening = open(info, without_timeouts(), self.tls.as_ref(), &pushes, timeout);
+        let mut connection = opening.await.map_err(|attempt| self.not_opened(attempt, timeout))?;
+        match tokio::time::timeout(timeout, connection.send_packed_command(question)).await {
             Ok(Ok(Value::ServerError(error))) => Err(self.failed(&error.into())),
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(attempt)) => Err(self.not_opened(attempt, timeout)),
+            Ok(Err(error)) => Err(self.failed(&error)),
             Err(_) => Err(self.no_answer(timeout)),
         }
     }

@@ -4,14 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ConnectionAddr, ConnectionInfo, Value};
-use tokio::task::JoinSet;
 
+use crate::engine::in_turn;
 use crate::engine::node::{NodeSettings, RedisNode};
 use crate::engine::protocol::Disconnected;
 use crate::engine::slots::Slot;
-
-/// While a node does not answer, the next one is asked, too.
-const STAGGER: Duration = Duration::from_millis(100);
 
 /// How to reach a Cluster: some of its nodes, and what holds for all.
 #[derive(Clone)]
@@ -55,37 +52,17 @@ impl ClusterNodes {
     ) -> impl Future<Output = Result<Layout, Disconnected>> + Send + use<> {
         let known = known.iter().filter_map(|address| self.node_at(address, None));
         let seeds = self.seeds.iter().map(|info| RedisNode::in_a_cluster(info.clone(), &self.settings, None));
-        let mut nodes: Vec<RedisNode> = known.chain(seeds).collect();
-        nodes.reverse();
+        let nodes: Vec<RedisNode> = known.chain(seeds).collect();
         async move {
-            let mut asked = JoinSet::new();
-            let mut trouble: Option<Disconnected> = None;
-            loop {
-                if let Some(node) = nodes.pop() {
-                    asked.spawn(async move { ask(&node, timeout).await });
-                }
-                let outcome = match nodes.len() {
-                    0 => asked.join_next().await,
-                    _ => match tokio::time::timeout(STAGGER, asked.join_next()).await {
-                        Ok(outcome) => outcome,
-                        Err(_) => continue,
-                    },
-                };
-                match outcome {
-                    Some(Ok(Ok(layout))) => return Ok(layout),
-                    // One that turned us away says more than one that is away.
-                    Some(Ok(Err(other))) if !trouble.as_ref().is_some_and(|known| known.turned_away) => {
-                        trouble = Some(other);
-                    }
-                    Some(_) => {}
-                    None => {
-                        return Err(trouble.unwrap_or_else(|| Disconnected {
-                            reason: "no node of the Cluster is known".into(),
-                            turned_away: false,
-                        }));
-                    }
-                }
-            }
+            let questions = nodes.into_iter().map(|node| async move { ask(&node, timeout).await });
+            in_turn::first(questions).await.map_err(|troubles| {
+                // One that turned us away says more than one that is away.
+                let said = troubles.iter().position(|trouble| trouble.turned_away);
+                troubles.into_iter().nth(said.unwrap_or(0)).unwrap_or_else(|| Disconnected {
+                    reason: "no node of the Cluster is known".into(),
+                    turned_away: false,
+                })
+            })
         }
     }
 }
