@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use delay::DelayProxy;
 use redlocked::{LockManager, ReleaseOutcome};
+use support::quorum::Quorum;
 use support::{LIMIT, MASTER, RedisCluster, RedisServer, Rewriter, eventually, sentinel};
 
 /// A round trip is twice this. Longer than around the world, because the proxy accepts a connection without one.
@@ -76,6 +77,16 @@ fn a_cluster_far_away_can_be_connected_to() {
     assert!(locks.capabilities_blocking().unwrap().hands_off());
     works(&locks);
     eventually("nothing is left", || cluster.keys().is_empty());
+}
+
+#[test]
+fn a_quorum_far_away_is_one() {
+    let quorum = Quorum::durable(3);
+    let far = quorum.servers.iter().map(|server| DelayProxy::to(server.port(), ONE_WAY)).collect::<Vec<_>>();
+    let builder = LockManager::builder(far[0].url()).node(far[1].url()).node(far[2].url());
+    let locks = builder.connect_blocking().unwrap();
+    works(&locks);
+    quorum.assert_nothing_left();
 }
 
 #[test]

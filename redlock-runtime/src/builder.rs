@@ -82,7 +82,8 @@ impl LockManagerBuilder {
     }
 
     /// With several servers, how long an answer is waited for that the others do not make superfluous; 200 ms by
-    /// default, and never more than a quarter of the ttl. More than a round trip to the farthest of them.
+    /// default. Where a quorum of them is farther away than that, it is twice the round trip to these, as measured at
+    /// connect; and it is never more than a quarter of the ttl.
     ///
     /// # Examples
     ///

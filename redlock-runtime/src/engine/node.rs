@@ -22,6 +22,7 @@ use super::sentinel::Sentinels;
 use super::slots::Slot;
 use super::tls::{Tls, TlsSettings};
 use super::wire::{INBOX_MOVED, Pushed, RedisConnection, Setup, is_passing, read_push};
+use crate::clock::Moment;
 
 /// What a manager's settings say about a node.
 #[derive(Clone)]
@@ -178,6 +179,7 @@ impl RedisNode {
             one_of_several: self.one_of_several,
             pushes: speaks_resp3,
         });
+        let asked_at = Moment::now();
         let answers = match tokio::time::timeout(timeout, probe.ask(&mut connection)).await {
             Ok(answers) => answers.map_err(|error| self.failed(&error))?,
             Err(_) => return Err(self.no_answer(timeout)),
@@ -187,7 +189,7 @@ impl RedisNode {
             return Err(Disconnected { reason: INBOX_MOVED.into(), turned_away: false });
         }
         let Findings { abilities, sharded, standing } =
-            probe.read(&answers).map_err(|unfit| self.unfit(&unfit))?;
+            probe.read(&answers, Moment::now().since(asked_at)).map_err(|unfit| self.unfit(&unfit))?;
         let Self { names, inbox, foreign_clients, one_of_several, .. } = self;
         let queues = !one_of_several;
         let setup = Setup { names, inbox, sharded, standing, foreign_clients, queues, abilities };

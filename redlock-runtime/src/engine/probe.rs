@@ -140,7 +140,8 @@ impl Probe {
         connection.send_packed_commands(&self.pipeline, 0, self.pipeline.len()).await.map(Answers)
     }
 
-    pub(super) fn read(&self, answers: &Answers) -> Result<Findings, Unfit> {
+    /// `round_trip`: how long the answers took.
+    pub(super) fn read(&self, answers: &Answers, round_trip: Duration) -> Result<Findings, Unfit> {
         answers.are_complete()?;
         answers.are_of_a_primary(self.role)?;
         if let Some(memory) = self.memory {
@@ -168,7 +169,7 @@ impl Probe {
         Ok(Findings {
             abilities: Abilities { hands_off, watches, votes: false },
             sharded,
-            standing: Standing { clock, up_for, durable },
+            standing: Standing { clock, up_for, durable, round_trip },
         })
     }
 }
