@@ -80,6 +80,19 @@ fn a_cluster_far_away_can_be_connected_to() {
 }
 
 #[test]
+fn replicas_of_a_primary_far_away_confirm() {
+    let (primary, replica) = (RedisServer::start(), RedisServer::start());
+    let _: String = primary.run("CONFIG SET repl-diskless-sync-delay 0");
+    let _: String = replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    eventually("it replicates", || {
+        replica.run::<String>("INFO replication").contains("master_link_status:up")
+    });
+    let far = DelayProxy::to(primary.port(), ONE_WAY);
+    let locks = LockManager::builder(far.url()).replicas(1).connect_blocking().unwrap();
+    works(&locks);
+}
+
+#[test]
 fn a_quorum_far_away_is_one() {
     let quorum = Quorum::durable(3);
     let far = quorum.servers.iter().map(|server| DelayProxy::to(server.port(), ONE_WAY)).collect::<Vec<_>>();
