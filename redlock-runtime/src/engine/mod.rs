@@ -15,6 +15,7 @@ mod line;
 mod link;
 mod names;
 mod node;
+mod opening;
 mod probe;
 mod protocol;
 mod queue;

@@ -1,21 +1,16 @@
-//! One Redis node: where it is, how to get there, and what it can do.
+//! One Redis node: where it is, and how to get there; and why not, in words.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo,
-    RedisError, Value,
-};
+use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, RedisError, Value};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::names::{Names, clock_in};
+use super::opening::{Attempt, open, speaks_no_resp3, without_timeouts};
 use super::probe::{Findings, Probe, Subject, Unfit};
 use super::protocol::Disconnected;
 use super::sentinel::Sentinels;
@@ -278,49 +273,4 @@ fn ours(info: ConnectionInfo) -> ConnectionInfo {
         .set_protocol(ProtocolVersion::RESP3)
         .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
     info.set_tcp_settings(tcp).set_redis_settings(redis)
-}
-
-/// Why no connection was opened.
-pub(super) enum Attempt {
-    TimedOut,
-    Failed(RedisError),
-    /// In words; waiting does not help.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "for what is wrong with a certificate"))]
-    Refused(String),
-}
-
-/// Timeouts are the engine's: redis' own would need its timer for each request.
-pub(super) fn without_timeouts() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
-}
-
-pub(super) async fn open(
-    info: ConnectionInfo,
-    config: AsyncConnectionConfig,
-    tls: Option<&Tls>,
-    pushes: &UnboundedSender<Pushed>,
-    timeout: Duration,
-) -> Result<MultiplexedConnection, Attempt> {
-    let opening = async {
-        if let Some(tls) = tls {
-            return tls.open(&info, config, pushes.clone()).await;
-        }
-        let client = Client::open(info).map_err(Attempt::Failed)?;
-        client.get_multiplexed_async_connection_with_config(&config).await.map_err(Attempt::Failed)
-    };
-    tokio::time::timeout(timeout, opening).await.unwrap_or(Err(Attempt::TimedOut))
-}
-
-/// Does `work` as long as somebody listens to `pushes`, which is as long as the connection is in use.
-pub(super) async fn until_closed(pushes: &UnboundedSender<Pushed>, work: impl Future<Output = ()>) {
-    let (mut work, mut closed) = (pin!(work), pin!(pushes.closed()));
-    poll_fn(|cx| match closed.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(()),
-        Poll::Pending => work.as_mut().poll(cx),
-    })
-    .await;
-}
-
-fn speaks_no_resp3(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::RESP3NotSupported)
 }

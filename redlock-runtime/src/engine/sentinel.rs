@@ -9,7 +9,7 @@ use redis::{ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::in_turn;
-use super::node::{Attempt, open, until_closed, without_timeouts};
+use super::opening::{Attempt, open, until_closed, without_timeouts};
 use super::protocol::Disconnected;
 use super::tls::Tls;
 use super::waiting::jittered;
