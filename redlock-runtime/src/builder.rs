@@ -204,8 +204,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The certificate authorities that may vouch for a `rediss://` server, in PEM form, instead of those that the
-    /// system trusts. Needs the feature `tls`.
+    /// The certificate authorities that may vouch for the servers of an address that starts with `rediss`, in PEM form,
+    /// instead of those that the system trusts. Needs the feature `tls`.
     ///
     /// # Examples
     ///
@@ -224,7 +224,7 @@ impl LockManagerBuilder {
     }
 
     /// Our own certificate (with those between it and its authority, if there are any) and its private key, both in
-    /// PEM form, for a `rediss://` server that wants one (`tls-auth-clients yes`). Neither is ever shown. Needs the
+    /// PEM form, for an encrypted server that wants one (`tls-auth-clients yes`). Neither is ever shown. Needs the
     /// feature `tls`.
     ///
     /// # Examples

@@ -92,9 +92,9 @@ impl RedisNode {
         }
     }
 
-    /// The same, through encrypted connections.
-    pub(super) fn encrypted(self, tls: Tls) -> Self {
-        Self { tls: Some(tls), ..self }
+    /// The same, through connections that are encrypted, if they are to be.
+    pub(super) fn encrypted(self, tls: Option<Tls>) -> Self {
+        Self { tls, ..self }
     }
 
     /// The same, wherever these say that it is.
@@ -108,7 +108,7 @@ impl RedisNode {
         timeout: Duration,
         pushes: UnboundedSender<Pushed>,
     ) -> Result<RedisConnection, Disconnected> {
-        let Some(sentinels) = self.sentinels.take() else {
+        let Some(sentinels) = self.sentinels.clone() else {
             return self.connect_there(timeout, &pushes).await;
         };
         let found = sentinels.find(timeout).await?;
@@ -244,17 +244,31 @@ impl RedisNode {
             None => matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig),
         };
         let words = match error.code() {
-            Some("NOAUTH") => "it wants a password (NOAUTH): redis://:password@host/".to_owned(),
+            Some("NOAUTH") => {
+                format!("it wants a password (NOAUTH): {}://:password@host/", self.scheme(self.tls.is_some()))
+            }
             Some("WRONGPASS") => "user or password is wrong (WRONGPASS)".to_owned(),
             _ if error.detail().is_some_and(|words| words.contains("cluster support disabled")) => {
-                "it is not part of a Cluster: its address starts with redis://".to_owned()
+                let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
+                format!("it is not part of a Cluster: its address starts with {scheme}://")
             }
             None if error.is_connection_dropped() && !error.is_connection_refusal() && self.tls.is_none() => {
-                format!("{error} (if it speaks TLS on this port: rediss://)")
+                format!("{error} (if it speaks TLS on this port: {}://)", self.scheme(true))
             }
             _ => error.to_string(),
         };
         self.cannot_connect(&words, turned_away)
+    }
+
+    /// What an address like this one starts with.
+    fn scheme(&self, encrypted: bool) -> String {
+        let how = if encrypted { "rediss" } else { "redis" };
+        let what = match (&self.names, &self.sentinels) {
+            (Names::Cluster { .. }, _) => "+cluster",
+            (Names::Server { .. }, Some(_)) => "+sentinel",
+            (Names::Server { .. }, None) => "",
+        };
+        format!("{how}{what}")
     }
 
     fn cannot_connect(&self, words: &str, turned_away: bool) -> Disconnected {
