@@ -65,20 +65,11 @@ pub(super) struct Probe {
     role: usize,
     memory: Option<usize>,
     server: Option<[usize; 2]>,
-    kind: Kind,
-}
-
-enum Kind {
-    /// Its commands are tried on a key of this name.
-    Server {
-        unused: String,
-        commands: [usize; 2],
-        clock: usize,
-    },
-    Cluster {
-        sharded: Option<usize>,
-        plain: Option<usize>,
-    },
+    sharded: Option<usize>,
+    plain: Option<usize>,
+    /// On a key of this name.
+    commands: Option<(String, [usize; 2])>,
+    clock: Option<usize>,
 }
 
 impl Probe {
@@ -103,37 +94,33 @@ impl Probe {
         // It matters only where a restart is not the end of the lock anyway.
         let server =
             subject.one_of_several.then(|| [ask(&["INFO", "server"]), ask(&["CONFIG", "GET", "append*"])]);
-        let kind = match names {
-            Names::Server { clock } => {
-                // In a quorum nobody waits in a node's queue.
-                if subject.pushes && !subject.one_of_several {
-                    ask(&["SUBSCRIBE", inbox]);
-                }
-                let unused = format!("{clock}{QUEUE}");
-                let hash = Script::new(COMMANDS);
-                let commands = [
-                    ask(&["EVAL", COMMANDS, "1", &unused, inbox]),
-                    ask(&["EVALSHA", hash.get_hash(), "1", &unused, inbox]),
-                ];
-                // Raises the clock of fencing tokens to the server's time. Where that fails, each grant will.
-                let clock = ask(&["EVAL", RAISE, "3", clock, clock, clock, "", "", "", "", "", "time"]);
-                Kind::Server { unused, commands, clock }
-            }
-            // What else access rules forbid shows when it is tried: the keys of a script are in one slot, which may move.
-            Names::Cluster { .. } => {
-                let sharded = elsewhere.filter(|_| subject.pushes).map(|key| {
-                    ask(&["SSUBSCRIBE", inbox]);
-                    ask(&["EVAL", SHARDED, "1", key, inbox])
-                });
-                // What is published without shards goes to every node: a way out for servers before 7.0.
-                let plain = subject.pushes.then(|| {
-                    ask(&["SUBSCRIBE", inbox]);
-                    ask(&["EVAL", PLAIN, "0", inbox])
-                });
-                Kind::Cluster { sharded, plain }
-            }
+        let sharded = elsewhere.filter(|_| subject.pushes).map(|key| {
+            ask(&["SSUBSCRIBE", inbox]);
+            ask(&["EVAL", SHARDED, "1", key, inbox])
+        });
+        // In a quorum nobody waits in a node's queue. In a Cluster, what is published without shards goes to every node:
+        // a way out for servers before 7.0.
+        let plain = (subject.pushes && !subject.one_of_several).then(|| {
+            ask(&["SUBSCRIBE", inbox]);
+            ask(&["EVAL", PLAIN, "0", inbox])
+        });
+        let (try_on, clock) = match names {
+            Names::Server { clock } => (Some(&**clock), Some(clock)),
+            // There are many clocks, and each grant raises its own.
+            Names::Cluster { .. } => (elsewhere, None),
         };
-        Self { pipeline, watching, role, memory, server, kind }
+        let commands = try_on.map(|name| {
+            let (script, unused) = (Script::new(COMMANDS), format!("{name}{QUEUE}"));
+            let both = [
+                ask(&["EVAL", COMMANDS, "1", &unused, inbox]),
+                ask(&["EVALSHA", script.get_hash(), "1", &unused, inbox]),
+            ];
+            (unused, both)
+        });
+        // Raises the clock of fencing tokens to the server's time. Where that fails, each grant will.
+        let clock =
+            clock.map(|clock| ask(&["EVAL", RAISE, "3", clock, clock, clock, "", "", "", "", "", "time"]));
+        Self { pipeline, watching, role, memory, server, sharded, plain, commands, clock }
     }
 
     pub(super) async fn ask(&self, connection: &mut MultiplexedConnection) -> Result<Answers, RedisError> {
@@ -147,20 +134,18 @@ impl Probe {
         if let Some(memory) = self.memory {
             answers.are_of_one_that_keeps_locks(memory)?;
         }
-        let (hands_off, sharded, clock) = match &self.kind {
-            Kind::Server { unused, commands, clock } => {
-                (answers.hand_off(*commands, unused)?, false, answers.read(*clock).unwrap_or(0))
-            }
-            Kind::Cluster { sharded, plain } => {
-                let listens = |question: &Option<usize>| {
-                    question
-                        .and_then(|question| answers.read::<i64>(question))
-                        .is_some_and(|number| number > 0)
-                };
-                // There are many clocks, and each grant raises its own.
-                (listens(sharded) || listens(plain), listens(sharded), 0)
-            }
+        let missing = match &self.commands {
+            Some((unused, commands)) => answers.missing(*commands, unused)?,
+            None => Vec::new(),
         };
+        let listens = |question: Option<usize>| {
+            question.and_then(|question| answers.read::<i64>(question)).is_some_and(|number| number > 0)
+        };
+        let sharded = listens(self.sharded);
+        // Where notices go through shards, this is for waiters whose lock has moved; they ask again anyway.
+        let spared = |command: &str| sharded && command == "PUBLISH";
+        let hands_off = (sharded || listens(self.plain)) && missing.iter().all(|command| spared(command));
+        let clock = self.clock.and_then(|question| answers.read(question)).unwrap_or(0);
         let watches =
             self.watching.is_some_and(|both| both.iter().all(|&question| answers.granted(question)));
         let (up_for, durable) = self.server.map_or((Duration::ZERO, false), |[info, config]| {
@@ -245,26 +230,19 @@ impl Answers {
         }
     }
 
-    /// Whether all that hand-off needs is allowed; the error names what every lock needs and is not.
-    fn hand_off(&self, commands: [usize; 2], key: &str) -> Result<bool, Unfit> {
+    /// The commands of hand-off that access rules forbid; the error names what every lock needs and is forbidden. What
+    /// could not be tried, for one because a slot of the Cluster is on its way elsewhere, shows when it is needed.
+    fn missing(&self, commands: [usize; 2], key: &str) -> Result<Vec<String>, Unfit> {
         let too_little =
             |what: &str| Unfit { words: format!("forbids what every lock needs: {what}"), turned_away: true };
         if let Some(words) = commands.iter().find_map(|&question| self.forbidden(question)) {
             return Err(too_little(&format!("{words} (a key like `{key}`)")));
         }
         let [tried, _] = commands;
-        // Not for ever, or a server of another kind: what it cannot do shows.
-        let Some(answer) = self.read::<Vec<Value>>(tried) else {
-            return Ok(false);
-        };
-        let missing: Vec<_> = answer.iter().filter_map(name).collect();
-        let needed: Vec<_> = missing.iter().copied().filter(|name| NEEDED.contains(name)).collect();
-        if needed.is_empty() {
-            let listens = matches!(answer.first(), Some(Value::Int(listeners)) if *listeners > 0);
-            Ok(listens && missing.is_empty())
-        } else {
-            Err(too_little(&needed.join(", ")))
-        }
+        let missing: Vec<String> = self.read(tried).unwrap_or_default();
+        let needed: Vec<_> =
+            NEEDED.into_iter().filter(|needed| missing.iter().any(|it| it == needed)).collect();
+        if needed.is_empty() { Ok(missing) } else { Err(too_little(&needed.join(", "))) }
     }
 
     /// How long the server has been running. Who does not say has just started.
@@ -286,13 +264,6 @@ fn must_allow(command: &str, checked: &str, or: &str) -> Unfit {
     let words =
         format!("forbids {command}, which tells whether {checked}: allow +{}{or}", command.to_lowercase());
     Unfit { words, turned_away: true }
-}
-
-fn name(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(name) => std::str::from_utf8(name).ok(),
-        _ => None,
-    }
 }
 
 /// At least this long. The server subtracts two times of which each was cut to whole seconds: what it says may be almost
