@@ -60,6 +60,23 @@ fn a_primary_behind_sentinels_far_away_is_found() {
 }
 
 #[test]
+fn locks_of_a_node_that_is_not_connected_yet_are_listed() {
+    let cluster = RedisCluster::start();
+    let slow = &cluster.nodes[0];
+    let far = DelayProxy::to(slow.port(), ONE_WAY);
+    let _: String = slow.run(&format!("CONFIG SET cluster-announce-port {}", far.port()));
+    eventually("the others know where it is", || {
+        let there = format!(":{}@", far.port());
+        cluster.nodes.iter().all(|node| node.run::<String>("CLUSTER NODES").contains(&there))
+    });
+    let locks = LockManager::connect_blocking(&cluster.url()).unwrap();
+    assert!(locks.list_blocking("*").unwrap().is_empty());
+    let _guard = locks.lock("k").acquire_blocking().unwrap();
+    let later = LockManager::connect_blocking(&cluster.url()).unwrap();
+    assert_eq!(later.list_blocking("*").unwrap(), ["k"]);
+}
+
+#[test]
 fn a_cluster_far_away_can_be_connected_to() {
     let cluster = RedisCluster::start();
     let far: Vec<_> = cluster.nodes.iter().map(|node| DelayProxy::to(node.port(), ONE_WAY)).collect();
