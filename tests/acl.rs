@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redlocked::{Capabilities, LockError, LockManager, ReleaseOutcome};
-use support::{LIMIT, RedisServer, eventually};
+use support::{LIMIT, RedisCluster, RedisServer, eventually, owns, unique};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -20,6 +20,8 @@ enum Without {
     Something,
     HandOff,
     Watching,
+    /// Locks are handed over all the same, by another way.
+    Nothing,
 }
 
 /// As in the README.
@@ -51,6 +53,19 @@ const RULES: &[(&str, Without)] = &[
     ("+client|caching", Without::Watching),
 ];
 
+/// What a Cluster needs in addition, and where it differs.
+const RULES_IN_A_CLUSTER: &[(&str, Without)] = &[
+    ("+cluster|slots", Without::Connecting),
+    ("+ssubscribe", Without::Nothing),
+    ("+spublish", Without::Nothing),
+    ("+pubsub|shardnumsub", Without::Nothing),
+    ("+subscribe", Without::Nothing),
+    ("+publish", Without::Nothing),
+];
+
+/// While a slot moves.
+const ASKING: &str = "+asking";
+
 /// A user with all rules but one, in a fresh server.
 fn user(without: Option<&str>, keys: &str, channels: &str) -> (RedisServer, String) {
     let server = RedisServer::start();
@@ -61,10 +76,10 @@ fn user(without: Option<&str>, keys: &str, channels: &str) -> (RedisServer, Stri
     (server, url)
 }
 
-/// Everything that there is, as far as this server can do it.
-fn everything(server: &RedisServer, url: &str) -> Result<Capabilities, LockError> {
-    let locks = LockManager::connect_blocking(url)?;
-    let others = LockManager::connect_blocking(url)?;
+/// Everything that there is, as far as this server, which has the key `k`, can do it.
+fn everything(server: &RedisServer, url: &str, prefix: &str) -> Result<Capabilities, LockError> {
+    let connect = || LockManager::builder(url).prefix(prefix).connect_blocking();
+    let (locks, others) = (connect()?, connect()?);
     let capabilities = locks.capabilities_blocking()?;
 
     locks.lock("k").acquire_blocking()?.release_blocking()?;
@@ -78,7 +93,8 @@ fn everything(server: &RedisServer, url: &str) -> Result<Capabilities, LockError
     assert!(locks.inspect_blocking("k")?.is_some());
     assert!(locks.inspect_blocking("other")?.is_none());
     assert_eq!(locks.list_blocking("*")?, ["k"]);
-    let waiter = thread::spawn(move || others.lock("k").wait(LIMIT).acquire_blocking());
+    let request = others.lock("k").ttl(1000 * SECOND).wait(LIMIT);
+    let waiter = thread::spawn(move || request.acquire_blocking());
     if capabilities.hands_off() {
         eventually("it waits", || locks.inspect_blocking("k").unwrap().unwrap().waiters() == 1);
     }
@@ -86,8 +102,9 @@ fn everything(server: &RedisServer, url: &str) -> Result<Capabilities, LockError
     let guard = waiter.join().unwrap()?;
 
     if capabilities.watches() {
-        eventually("it is watched", || server.run::<String>("INFO stats").contains("tracking_total_keys:1"));
-        let _: i32 = server.run("DEL lock:k");
+        let watched = || !server.run::<String>("INFO stats").contains("tracking_total_keys:0");
+        eventually("it is watched", watched);
+        let _: i32 = server.run(&format!("DEL {prefix}k"));
         eventually("the loss is told", || !guard.is_held());
         assert_eq!(guard.release_blocking()?, ReleaseOutcome::AlreadyLost);
     } else {
@@ -99,12 +116,38 @@ fn everything(server: &RedisServer, url: &str) -> Result<Capabilities, LockError
 #[test]
 fn the_smallest_rules_are_enough_for_everything() {
     let (server, url) = user(None, "~lock:*", "&lock:*");
-    let capabilities = everything(&server, &url).unwrap();
+    let capabilities = everything(&server, &url, "lock:").unwrap();
     assert!(capabilities.hands_off() && capabilities.watches());
     // Nothing was tried in vain, but to say which library this is.
     let denied: Vec<redis::Value> = server.run("ACL LOG");
     let denied = format!("{denied:?}");
     assert_eq!(denied.matches("context").count(), denied.matches("client|setinfo").count(), "{denied}");
+}
+
+/// As `without` says, and in words that name the command.
+#[track_caller]
+fn assert_without(
+    rule: &str,
+    without: Without,
+    outcome: &Result<Capabilities, LockError>,
+    connect: impl Fn() -> Result<LockManager, LockError>,
+) {
+    match (without, outcome) {
+        (Without::Connecting | Without::Something, Err(error)) => {
+            let connected = connect().is_ok();
+            assert_eq!(connected, without == Without::Something, "{rule}: {error:?}");
+            assert!(matches!(error, LockError::Unavailable { .. }), "{rule}: {error:?}");
+            let command = rule.rsplit(['+', '|']).next().unwrap();
+            let text = error.to_string();
+            let names = |name: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == name);
+            assert!(names(command) || names(&command.to_uppercase()), "{rule}: {text}");
+        }
+        (Without::HandOff, Ok(less)) => assert!(!less.hands_off() && less.watches(), "{rule}: {less:?}"),
+        (Without::Watching, Ok(less)) => assert!(less.hands_off() && !less.watches(), "{rule}: {less:?}"),
+        (Without::Nothing, Ok(all)) => assert!(all.hands_off() && all.watches(), "{rule}: {all:?}"),
+        _ => panic!("{rule}: {outcome:?}"),
+    }
+    assert!(!format!("{outcome:?}").contains("secret"));
 }
 
 #[test]
@@ -113,27 +156,8 @@ fn without_a_rule_something_is_missing_and_it_is_told_what() {
         for (rule, without) in RULES {
             scope.spawn(move || {
                 let (server, url) = user(Some(rule), "~lock:*", "&lock:*");
-                let outcome = everything(&server, &url);
-                match (without, &outcome) {
-                    (Without::Connecting | Without::Something, Err(error)) => {
-                        let connected = LockManager::connect_blocking(&url).is_ok();
-                        assert_eq!(connected, *without == Without::Something, "{rule}: {error:?}");
-                        assert!(matches!(error, LockError::Unavailable { .. }), "{rule}: {error:?}");
-                        let command = rule.trim_start_matches('+');
-                        let text = error.to_string();
-                        let names =
-                            |name: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == name);
-                        assert!(names(command) || names(&command.to_uppercase()), "{rule}: {text}");
-                    }
-                    (Without::HandOff, Ok(less)) => {
-                        assert!(!less.hands_off() && less.watches(), "{rule}: {less:?}");
-                    }
-                    (Without::Watching, Ok(less)) => {
-                        assert!(less.hands_off() && !less.watches(), "{rule}: {less:?}");
-                    }
-                    _ => panic!("{rule}: {outcome:?}"),
-                }
-                assert!(!format!("{outcome:?}").contains("secret"));
+                let outcome = everything(&server, &url, "lock:");
+                assert_without(rule, *without, &outcome, || LockManager::connect_blocking(&url));
             });
         }
     });
@@ -167,4 +191,76 @@ fn a_rule_that_is_taken_away_later_is_named_too() {
     assert!(guard.is_held(), "its ttl is not over");
     let _: String = server.run("ACL SETUSER shop +pexpire");
     guard.extend_blocking(60 * SECOND).unwrap();
+}
+
+/// The rules of a Cluster, each once.
+fn rules_in_a_cluster() -> impl Iterator<Item = (&'static str, Without)> {
+    let changed = |rule: &str| RULES_IN_A_CLUSTER.iter().any(|(other, _)| *other == rule);
+    let same = RULES.iter().filter(move |(rule, _)| !changed(rule));
+    same.chain(RULES_IN_A_CLUSTER).copied()
+}
+
+/// A user with all rules but one on each node of a Cluster, of this name and for this prefix.
+fn user_in(cluster: &RedisCluster, name: &str, without: Option<&str>) -> String {
+    let rules = rules_in_a_cluster().map(|(rule, _)| rule).chain([ASKING]);
+    let rules: Vec<_> = rules.filter(|rule| Some(*rule) != without).collect();
+    for node in &cluster.nodes {
+        let user = format!("ACL SETUSER {name} on >secret resetchannels ~{name}:* &{name}:*");
+        let _: String = node.run(&format!("{user} {}", rules.join(" ")));
+    }
+    cluster.url().replace("://", &format!("://{name}:secret@"))
+}
+
+#[test]
+fn the_smallest_rules_are_enough_for_everything_in_a_cluster() {
+    let cluster = RedisCluster::of_this_process();
+    let name = unique("all");
+    let url = user_in(cluster, &name, None);
+    let prefix = format!("{name}:");
+    let capabilities = everything(cluster.owner_of(&format!("{prefix}k")), &url, &prefix).unwrap();
+    assert!(capabilities.hands_off() && capabilities.watches());
+    // Nothing was tried in vain, but to say which library this is.
+    for node in &cluster.nodes {
+        for denied in node.run::<Vec<redis::Value>>("ACL LOG") {
+            let denied = format!("{denied:?}");
+            assert!(!denied.contains(&name) || denied.contains("client|setinfo"), "{denied}");
+        }
+    }
+}
+
+#[test]
+fn without_a_rule_something_is_missing_in_a_cluster() {
+    let cluster = RedisCluster::of_this_process();
+    thread::scope(|scope| {
+        for (rule, without) in rules_in_a_cluster() {
+            scope.spawn(move || {
+                let name = unique("less");
+                let url = user_in(cluster, &name, Some(rule));
+                let prefix = format!("{name}:");
+                let outcome = everything(cluster.owner_of(&format!("{prefix}k")), &url, &prefix);
+                let connect = || LockManager::builder(&url).prefix(&prefix).connect_blocking();
+                assert_without(rule, without, &outcome, connect);
+            });
+        }
+    });
+}
+
+#[test]
+fn without_asking_a_lock_cannot_be_renewed_on_its_way_to_another_node() {
+    let cluster = RedisCluster::of_this_process();
+    for (without, is_enough) in [(None, true), (Some(ASKING), false)] {
+        let name = unique("moves");
+        let url = user_in(cluster, &name, without);
+        let prefix = format!("{name}:");
+        let locks = LockManager::builder(url).prefix(&prefix).connect_blocking().unwrap();
+        let guard = locks.lock("k").acquire_blocking().unwrap();
+        let slot = cluster.slot_of(&format!("{prefix}k"));
+        let to = cluster.primaries().into_iter().find(|node| !owns(node, slot)).unwrap();
+        cluster.migrate(slot, to, || {
+            let renewed = guard.extend_blocking(60 * SECOND);
+            assert_eq!(renewed.is_ok(), is_enough, "{renewed:?}");
+            assert!(is_enough || renewed.unwrap_err().to_string().contains("'asking'"));
+        });
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    }
 }

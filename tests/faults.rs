@@ -275,9 +275,11 @@ fn a_wrong_password_and_a_bad_address_say_so() {
         ("redis://:secret@127.0.0.1:port/", "redis://host"),
         ("redis+cluster://a,b/3", "Cluster"),
         ("redis+cluster://a,redis://:secret@b", "quorum"),
-        ("rediss+cluster://:secret@a", "TLS"),
         #[cfg(not(feature = "tls"))]
         ("rediss://:secret@127.0.0.1/", "feature `tls`"),
+        #[cfg(not(feature = "tls"))]
+        ("rediss+cluster://:secret@a", "feature `tls`"),
+        ("rediss+cluster://a,redis://:secret@b", "quorum"),
         ("redis://:secret@127.0.0.1/,redis://:secret@127.0.0.1/", "twice"),
     ];
     for (url, why) in addresses {

@@ -19,7 +19,7 @@
 //! | milliseconds sent as seconds | redis-lock | `faults::the_key_lives_exactly_as_long_as_the_ttl` |
 //! | one slow node during a renewal loses the lock, and nobody is told | distributed-lock | [`a_slow_node_costs_no_renewal`], `quorum::a_node_that_falls_silent_is_owed_its_releases` |
 //! | whoever renews has died, and the holder believes it holds | distributed-lock, `rds_lock` 1.0.5 | `faults::a_partitioned_holder_stops_before_the_server_gives_the_lock_away`: the deadline is the holder's own |
-//! | a free lock is refused because the server is 20 ms away | distributed-lock, redsync | [`a_server_far_away_is_slow_and_nothing_else`], [`nodes_far_away_are_slow_and_nothing_else`] |
+//! | a free lock is refused because the server is 20 ms away | distributed-lock, redsync | [`a_server_far_away_is_slow_and_nothing_else`], [`nodes_far_away_are_slow_and_nothing_else`], `connecting::a_server_on_another_continent_can_be_connected_to` |
 //! | two inside, because the body is longer than the ttl | redis-lock | `behaviour::a_body_longer_than_its_ttl_keeps_the_lock` |
 //! | a stale guard frees the next holder, because both have one token | distributed-lock, distkit | `behaviour::a_late_release_never_frees_the_next_holder`, [`a_stale_guard_dropped_leaves_the_next_one_of_the_same_request_alone`] |
 //! | two tasks hold one lock through one shared handle | redisson, distkit | [`tasks_that_share_one_manager_exclude_each_other`] |

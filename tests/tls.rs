@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redlocked::{LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
-use support::{Authority, LIMIT, MASTER, RedisServer, TlsServer, eventually, sentinel, trusting};
+use support::{
+    Authority, LIMIT, MASTER, RedisServer, TlsServer, eventually, owns, sentinel, tls_cluster, trusting,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -161,6 +163,8 @@ fn settings_that_are_of_no_use_say_so() {
         (encrypted().tls_client(certificate, authority.pem("ca.key")), "`tls_client`"),
         (plain.tls_ca(authority.pem("ca.pem")), "not encrypted"),
         (LockManager::builder("rediss://a/#insecure"), "always checked"),
+        (LockManager::builder("rediss+cluster://a,b/#insecure"), "always checked"),
+        (LockManager::builder("redis+cluster://:secret@a").tls_ca(authority.pem("ca.pem")), "not encrypted"),
     ];
     for (builder, why) in unusable {
         let error = builder.start().map(drop).unwrap_err();
@@ -208,6 +212,79 @@ fn sentinels_and_their_primary_are_encrypted() {
     builder.connect_blocking().unwrap().lock("k").run_blocking(|_| ()).unwrap();
     let plain = LockManager::connect_blocking(&url("redis+sentinel")).map(drop);
     assert!(matches!(plain, Err(LockError::Unavailable { .. })), "{plain:?}");
+}
+
+#[test]
+fn all_nodes_of_a_cluster_are_encrypted() {
+    let authority = Authority::new();
+    authority.vouch_for("server", "IP:127.0.0.1");
+    authority.vouch_for("shop", "DNS:shop.example");
+    let cluster = tls_cluster(&authority, "yes");
+    let trusting = || {
+        let builder = LockManager::builder(cluster.url_of("rediss+cluster", "127.0.0.1"));
+        builder.tls_ca(authority.pem("ca.pem"))
+    };
+    refused(LockManager::builder(cluster.url_of("rediss+cluster", "127.0.0.1")), "not trusted here");
+    refused(trusting(), "it wants a certificate of ours");
+    let connect =
+        || trusting().tls_client(authority.pem("shop.pem"), authority.pem("shop.key")).connect_blocking();
+    let (locks, others) = (connect().unwrap(), connect().unwrap());
+    let capabilities = locks.capabilities_blocking().unwrap();
+    assert!(capabilities.hands_off() && capabilities.watches());
+
+    let keys: Vec<String> = (0..30).map(|number| number.to_string()).collect();
+    let guards: Vec<_> =
+        keys.iter().map(|key| locks.lock(key).ttl(60 * SECOND).acquire_blocking().unwrap()).collect();
+    for node in cluster.primaries() {
+        assert!(!node.keys().is_empty(), "locks on each node");
+        let clients: String = node.run("CLIENT LIST TYPE pubsub");
+        let there = format!("laddr=127.0.0.1:{} ", cluster.port_of(node));
+        assert!(clients.lines().count() == 2 && clients.lines().all(|it| it.contains(&there)), "{clients}");
+    }
+    let waiters: Vec<_> = keys
+        .iter()
+        .map(|key| {
+            let request = others.lock(key).wait(LIMIT);
+            thread::spawn(move || request.acquire_blocking().unwrap())
+        })
+        .collect();
+    eventually("all wait", || {
+        keys.iter().all(|key| locks.inspect_blocking(key).unwrap().is_some_and(|info| info.waiters() == 1))
+    });
+    // Where it is now is told by a node, too.
+    let slot = cluster.slot_of("lock:0");
+    let to = cluster.primaries().into_iter().find(|node| !owns(node, slot)).unwrap();
+    cluster.migrate(slot, to, || ());
+    drop(guards);
+    for waiter in waiters {
+        assert_eq!(waiter.join().unwrap().release_blocking().unwrap(), ReleaseOutcome::Released);
+    }
+    eventually("nothing is left", || cluster.keys().is_empty());
+
+    let plain = LockManager::connect_blocking(&cluster.url_of("redis+cluster", "127.0.0.1")).map(drop);
+    let text = plain.unwrap_err().to_string();
+    assert!(text.contains("rediss+cluster://"), "{text}");
+}
+
+#[test]
+fn an_address_that_a_node_announces_is_checked() {
+    let authority = Authority::new();
+    authority.vouch_for("server", "DNS:localhost");
+    let cluster = tls_cluster(&authority, "no");
+    let url = cluster.url_of("rediss+cluster", "localhost");
+    let builder = LockManager::builder(&url).tls_ca(authority.pem("ca.pem"));
+    // They call themselves 127.0.0.1.
+    refused(builder.clone(), "not valid for name");
+    for node in &cluster.nodes {
+        let _: String = node.run("CONFIG SET cluster-announce-hostname localhost");
+        let _: String = node.run("CONFIG SET cluster-preferred-endpoint-type hostname");
+    }
+    let asked = &cluster.nodes[1];
+    eventually("all are known by name", || {
+        let shards: redis::Value = asked.run("CLUSTER SLOTS");
+        format!("{shards:?}").matches("localhost").count() >= 6
+    });
+    builder.connect_blocking().unwrap().lock("k").run_blocking(|_| ()).unwrap();
 }
 
 #[test]

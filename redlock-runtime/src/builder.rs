@@ -84,7 +84,8 @@ impl LockManagerBuilder {
     }
 
     /// With several servers, how long an answer is waited for that the others do not make superfluous; 200 ms by
-    /// default, and never more than a quarter of the ttl. More than a round trip to the farthest of them.
+    /// default. Where a quorum of them is farther away than that, it is twice the round trip to these, as measured at
+    /// connect; and it is never more than a quarter of the ttl.
     ///
     /// # Examples
     ///
@@ -231,8 +232,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The certificate authorities that may vouch for a `rediss://` server, in PEM form, instead of those that the
-    /// system trusts. Needs the feature `tls`.
+    /// The certificate authorities that may vouch for the servers of an address that starts with `rediss`, in PEM form,
+    /// instead of those that the system trusts. Needs the feature `tls`.
     ///
     /// # Examples
     ///
@@ -251,7 +252,7 @@ impl LockManagerBuilder {
     }
 
     /// Our own certificate (with those between it and its authority, if there are any) and its private key, both in
-    /// PEM form, for a `rediss://` server that wants one (`tls-auth-clients yes`). Neither is ever shown. Needs the
+    /// PEM form, for an encrypted server that wants one (`tls-auth-clients yes`). Neither is ever shown. Needs the
     /// feature `tls`.
     ///
     /// # Examples

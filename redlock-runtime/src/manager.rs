@@ -30,6 +30,8 @@ use crate::request::{Keys, LockRequest};
 /// | `redis+cluster://[user:password@]host[:port],host[:port]` | a Redis Cluster; some of its nodes are enough |
 /// | `memory://[name]` | inside this process, for tests and first steps: same protocol, no server |
 ///
+/// `rediss+sentinel://` and `rediss+cluster://` are encrypted, too: every sentinel, and every node.
+///
 /// # Examples
 ///
 /// ```

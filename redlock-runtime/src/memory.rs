@@ -74,7 +74,13 @@ impl MemoryNode {
     /// What such a node can do: nobody changes a lock behind our back, and it forgets nothing.
     pub(crate) fn standing(now: Moment) -> (Abilities, Standing) {
         let abilities = Abilities { hands_off: true, watches: false, votes: false };
-        (abilities, Standing { clock: server_time(now).0, up_for: Duration::ZERO, durable: true })
+        let standing = Standing {
+            clock: server_time(now).0,
+            up_for: Duration::ZERO,
+            durable: true,
+            round_trip: Duration::ZERO,
+        };
+        (abilities, standing)
     }
 
     pub(crate) fn execute(&self, request: &Request, inbox: &Inbox, now: Moment) -> Reply {

@@ -11,13 +11,21 @@ const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
 
 pub struct RedisCluster {
-    /// The primaries at the start, then their replicas.
+    /// The primaries at the start, then their replicas. Their ports are those that the test itself uses.
     pub nodes: Vec<RedisServer>,
+    /// How they name their ports to each other and to clients.
+    port_setting: &'static str,
 }
 
 impl RedisCluster {
     pub fn start() -> Self {
-        let cluster = Self { nodes: (0..2 * PRIMARIES).map(|_| start_node()).collect() };
+        Self::of_nodes("port", Vec::new)
+    }
+
+    /// `more`: settings for each node.
+    pub fn of_nodes(port_setting: &'static str, more: impl Fn() -> Vec<String>) -> Self {
+        let nodes = (0..2 * PRIMARIES).map(|_| start_node(&more)).collect();
+        let cluster = Self { nodes, port_setting };
         let first = &cluster.nodes[0];
         let bus: Vec<String> = first.run("CONFIG GET cluster-port");
         for (number, node) in cluster.nodes.iter().enumerate() {
@@ -26,7 +34,8 @@ impl RedisCluster {
             if number < PRIMARIES {
                 let _: String = node.run(&format!("CLUSTER ADDSLOTSRANGE {from} {to}"));
             }
-            let _: String = node.run(&format!("CLUSTER MEET 127.0.0.1 {} {}", first.port(), bus[1]));
+            let _: String =
+                node.run(&format!("CLUSTER MEET 127.0.0.1 {} {}", cluster.port_of(first), bus[1]));
         }
         let all = |what: &str, line: &str| {
             eventually(what, || {
@@ -73,8 +82,18 @@ impl RedisCluster {
 
     /// Two of the nodes: the others are found.
     pub fn url(&self) -> String {
-        let [a, b] = [&self.nodes[1], &self.nodes[4]].map(RedisServer::port);
-        format!("redis+cluster://127.0.0.1:{a},127.0.0.1:{b}")
+        self.url_of("redis+cluster", "127.0.0.1")
+    }
+
+    pub fn url_of(&self, scheme: &str, host: &str) -> String {
+        let [a, b] = [&self.nodes[1], &self.nodes[4]].map(|node| self.port_of(node));
+        format!("{scheme}://{host}:{a},{host}:{b}")
+    }
+
+    /// As clients know it.
+    pub fn port_of(&self, node: &RedisServer) -> u16 {
+        let (_, port): (String, u16) = node.run(&format!("CONFIG GET {}", self.port_setting));
+        port
     }
 
     pub fn slot_of(&self, name: &str) -> u16 {
@@ -127,7 +146,7 @@ impl RedisCluster {
                 break;
             }
             let mut migrate = redis::cmd("MIGRATE");
-            migrate.arg("127.0.0.1").arg(to.port()).arg("").arg(0).arg(5000).arg("KEYS").arg(&keys);
+            migrate.arg("127.0.0.1").arg(self.port_of(to)).arg("").arg(0).arg(5000).arg("KEYS").arg(&keys);
             let _: String = migrate.query(&mut from.client()).unwrap();
         }
         meanwhile();
@@ -156,7 +175,7 @@ pub fn owns(node: &RedisServer, slot: u16) -> bool {
     })
 }
 
-fn start_node() -> RedisServer {
+fn start_node(more: impl Fn() -> Vec<String>) -> RedisServer {
     for _ in 0..50 {
         let directory = std::env::temp_dir().join(unique("redlocked-test"));
         fs::create_dir_all(&directory).unwrap();
@@ -176,7 +195,7 @@ fn start_node() -> RedisServer {
         ]);
         command.args(["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()]);
         command.args(["--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0"]);
-        command.args(["--repl-diskless-sync-delay", "0", "--dir"]).arg(&directory);
+        command.args(["--repl-diskless-sync-delay", "0", "--dir"]).arg(&directory).args(more());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().unwrap();
         let mut node = RedisServer { process, port, password: None, directory, durable: false };

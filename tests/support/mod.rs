@@ -34,7 +34,7 @@ pub use proxy::Proxy;
 pub use rewriter::Rewriter;
 pub use sentinel::{MASTER, SentinelGroup, sentinel};
 #[cfg(feature = "tls")]
-pub use tls::{Authority, TlsServer, trusting};
+pub use tls::{Authority, TlsServer, tls_cluster, trusting};
 #[cfg(unix)]
 pub use worker::{Job, Line, Worker, between, listen, now, say};
 
@@ -165,8 +165,14 @@ impl RedisServer {
     }
 
     /// A connection of the test's own, as `redis-cli` would have.
+    #[track_caller]
     pub fn client(&self) -> redis::Connection {
-        self.connect().unwrap()
+        let mut client = None;
+        eventually("it answers", || {
+            client = self.connect();
+            client.is_some()
+        });
+        client.unwrap()
     }
 
     /// One command, by a client that knows nothing of this library.

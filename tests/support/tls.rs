@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{RedisServer, unique};
+use super::{RedisCluster, RedisServer, free_port, unique};
 
 /// An authority, and what it has vouched for: `<name>.pem` and `<name>.key` in one directory.
 pub struct Authority {
@@ -100,7 +100,7 @@ impl TlsServer {
         // Another process may take the port between our look and the server's bind: then try another one.
         let mut client = plain.client();
         for _ in 0..50 {
-            let port = super::free_port();
+            let port = free_port();
             let mut set = redis::cmd("CONFIG");
             set.arg("SET").arg("tls-port").arg(port);
             if set.exec(&mut client).is_ok() {
@@ -117,6 +117,23 @@ impl TlsServer {
     pub fn url(&self, scheme: &str, host: &str) -> String {
         format!("{scheme}://{host}:{}/", self.port)
     }
+}
+
+/// Nodes that speak TLS to each other and to clients, with the certificate `server.pem`, and plainly to the test.
+pub fn tls_cluster(authority: &Authority, clients: &str) -> RedisCluster {
+    RedisCluster::of_nodes("tls-port", || {
+        let file = |name: &str| authority.path(name).display().to_string();
+        let settings = [
+            ("--tls-port", free_port().to_string()),
+            ("--tls-cluster", "yes".to_owned()),
+            ("--tls-replication", "yes".to_owned()),
+            ("--tls-auth-clients", clients.to_owned()),
+            ("--tls-cert-file", file("server.pem")),
+            ("--tls-key-file", file("server.key")),
+            ("--tls-ca-cert-file", file("ca.pem")),
+        ];
+        settings.into_iter().flat_map(|(setting, value)| [setting.to_owned(), value]).collect()
+    })
 }
 
 /// Where the system's own authorities are looked for, instead: for a process of its own.

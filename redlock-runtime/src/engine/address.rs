@@ -17,7 +17,7 @@ use crate::memory::MemoryNode;
 pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
     let urls = split(urls);
     if let [url] = urls.as_slice()
-        && scheme(url) == "redis+cluster"
+        && matches!(scheme(url), "redis+cluster" | "rediss+cluster")
     {
         return cluster(url, settings);
     }
@@ -71,10 +71,7 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, LockError> {
         _ => (None, url.to_owned()),
     };
     let info = url.into_connection_info().map_err(|_| refused("it is not like redis://host:6379/"))?;
-    let mut node = RedisNode::new(info, settings);
-    if let Some(tls) = tls {
-        node = node.encrypted(tls);
-    }
+    let mut node = RedisNode::new(info, settings).encrypted(tls);
     if let Some(sentinels) = sentinels {
         node = node.behind(sentinels);
     }
@@ -84,10 +81,10 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, LockError> {
 /// How connections are encrypted, if they are.
 fn tls(scheme: &str, rest: &str, settings: &NodeSettings) -> Result<Option<Tls>, String> {
     match scheme {
-        "rediss" | "valkeys" | "rediss+sentinel" if rest.contains('#') => {
+        "rediss" | "valkeys" | "rediss+sentinel" | "rediss+cluster" if rest.contains('#') => {
             Err("certificates are always checked: `tls_ca` names an authority of your own".to_owned())
         }
-        "rediss" | "valkeys" | "rediss+sentinel" => Tls::new(&settings.tls).map(Some),
+        "rediss" | "valkeys" | "rediss+sentinel" | "rediss+cluster" => Tls::new(&settings.tls).map(Some),
         _ if settings.tls.is_set() => {
             Err("`tls_ca` and `tls_client` are for rediss://: this address is not encrypted".to_owned())
         }
@@ -97,18 +94,14 @@ fn tls(scheme: &str, rest: &str, settings: &NodeSettings) -> Result<Option<Tls>,
 
 const UNKNOWN: &str = "it starts with none of redis://, rediss://, redis+unix://, redis+sentinel://, redis+cluster:// and memory://";
 
-const NO_TLS: &str = "TLS is not there for a Cluster yet";
-
-/// `redis+cluster://user:password@host:port,host:port`: some nodes of it, from which the others are known.
+/// `redis+cluster://user:password@host:port,host:port`, or with `rediss`: some nodes of it, from which the others are known.
 fn cluster(url: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
     let refused = |reason: &str| Err(invalid(url, reason));
     if let Some(reason) = misfit(&settings.prefix) {
         return refused(reason);
     }
-    if settings.tls.is_set() {
-        return refused(NO_TLS);
-    }
     let rest = url.split_once("://").unwrap_or_default().1;
+    let tls = tls(scheme(url), rest, settings).map_err(|reason| invalid(url, &reason))?;
     let (credentials, rest) = match rest.rsplit_once('@') {
         Some((credentials, rest)) => (format!("{credentials}@"), rest),
         None => (String::new(), rest),
@@ -125,7 +118,7 @@ fn cluster(url: &str, settings: &NodeSettings) -> Result<Deployment, LockError> 
     }
     let seeds = hosts.split(',').map(|host| format!("redis://{credentials}{host}/").into_connection_info());
     match seeds.collect::<Result<Vec<_>, _>>() {
-        Ok(seeds) => Ok(Deployment::Cluster(Box::new(ClusterNodes::new(seeds, settings.clone())))),
+        Ok(seeds) => Ok(Deployment::Cluster(Box::new(ClusterNodes::new(seeds, settings.clone(), tls)))),
         Err(_) => refused("it is not like redis+cluster://host1:6379,host2:6379"),
     }
 }
@@ -143,8 +136,7 @@ fn not_supported(url: &str) -> Option<&'static str> {
     match scheme(url) {
         "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "unix" | "valkey+unix"
         | "redis+sentinel" | "rediss+sentinel" => None,
-        "redis+cluster" => Some("a Cluster is no node of a quorum"),
-        "rediss+cluster" => Some(NO_TLS),
+        "redis+cluster" | "rediss+cluster" => Some("a Cluster is no node of a quorum"),
         _ => Some(UNKNOWN),
     }
 }
@@ -193,7 +185,7 @@ mod tests {
             "ftp://u:secret@h,b",
             "redis+sentinel://u:secret@h/n?x=secret",
             "redis+cluster://u:secret@a/1",
-            "rediss+cluster://u:secret@a",
+            "rediss+cluster://u:secret@a/1",
             "redis+cluster://u:secret@a,redis://b",
         ] {
             let error = parse(urls, &settings("")).map(|_| ()).map_err(|error| error.to_string());

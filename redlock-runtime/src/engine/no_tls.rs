@@ -4,7 +4,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ConnectionInfo};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::node::Attempt;
+use super::opening::Attempt;
 use super::wire::Pushed;
 
 #[derive(Clone, Default)]

@@ -1,27 +1,23 @@
-//! One Redis node: where it is, how to get there, and what it can do.
+//! One Redis node: where it is, and how to get there; and why not, in words.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo,
-    RedisError, Value,
-};
+use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, RedisError, Value};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::names::{Names, QUEUE, clock_in};
-use super::probe::{Allowed, forbids, try_commands};
-use super::protocol::{Abilities, Disconnected, Standing};
+use super::names::{Names, clock_in};
+use super::opening::{Attempt, open, speaks_no_resp3, without_timeouts};
+use super::probe::{Findings, Probe, Subject, Unfit};
+use super::protocol::Disconnected;
 use super::sentinel::Sentinels;
 use super::slots::Slot;
 use super::tls::{Tls, TlsSettings};
-use super::wire::{INBOX_MOVED, Pushed, RAISE, RedisConnection, Setup, is_passing, read_push};
+use super::wire::{INBOX_MOVED, Pushed, RedisConnection, Setup, is_passing, read_push};
+use crate::clock::Moment;
 
 /// What a manager's settings say about a node.
 #[derive(Clone)]
@@ -96,9 +92,9 @@ impl RedisNode {
         }
     }
 
-    /// The same, through encrypted connections.
-    pub(super) fn encrypted(self, tls: Tls) -> Self {
-        Self { tls: Some(tls), ..self }
+    /// The same, through connections that are encrypted, if they are to be.
+    pub(super) fn encrypted(self, tls: Option<Tls>) -> Self {
+        Self { tls, ..self }
     }
 
     /// The same, wherever these say that it is.
@@ -112,7 +108,7 @@ impl RedisNode {
         timeout: Duration,
         pushes: UnboundedSender<Pushed>,
     ) -> Result<RedisConnection, Disconnected> {
-        let Some(sentinels) = self.sentinels.take() else {
+        let Some(sentinels) = self.sentinels.clone() else {
             return self.connect_there(timeout, &pushes).await;
         };
         let found = sentinels.find(timeout).await?;
@@ -162,31 +158,37 @@ impl RedisNode {
         let tls = self.tls.as_ref();
         let with_pushes = config.clone().set_push_sender(push);
         let resp3 = open(self.info.clone(), with_pushes, tls, pushes, timeout).await;
-        let connection = match resp3 {
-            Err(Attempt::TimedOut) => return Err(self.no_answer(timeout)),
-            Err(Attempt::Failed(error)) if speaks_no_resp3(&error) => {
-                let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-                open(self.info.clone().set_redis_settings(settings), config, tls, pushes, timeout).await
-            }
-            other => other,
+        let speaks_resp3 = !matches!(&resp3, Err(Attempt::Failed(error)) if speaks_no_resp3(error));
+        let connection = if speaks_resp3 {
+            resp3
+        } else {
+            let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+            open(self.info.clone().set_redis_settings(settings), config, tls, pushes, timeout).await
         };
-        match connection {
-            Ok(mut connection) => match tokio::time::timeout(timeout, self.prepare(&mut connection)).await {
-                Ok(prepared) => {
-                    let (abilities, sharded, standing) = prepared?;
-                    // The client has taken that push for a reply: the next one would be the one before.
-                    if inbox_moved.load(Ordering::SeqCst) {
-                        return Err(Disconnected { reason: INBOX_MOVED.into(), turned_away: false });
-                    }
-                    let Self { names, inbox, foreign_clients, one_of_several, .. } = self;
-                    let queues = !one_of_several;
-                    let setup = Setup { names, inbox, sharded, standing, foreign_clients, queues, abilities };
-                    Ok(RedisConnection::new(connection, setup))
-                }
-                Err(_) => Err(self.no_answer(timeout)),
-            },
-            Err(attempt) => Err(self.not_opened(attempt, timeout)),
+        let mut connection = connection.map_err(|attempt| self.not_opened(attempt, timeout))?;
+        let probe = Probe::new(&Subject {
+            names: &self.names,
+            inbox: &self.inbox,
+            elsewhere: self.elsewhere.as_deref(),
+            allow_eviction: self.allow_eviction,
+            one_of_several: self.one_of_several,
+            pushes: speaks_resp3,
+        });
+        let asked_at = Moment::now();
+        let answers = match tokio::time::timeout(timeout, probe.ask(&mut connection)).await {
+            Ok(answers) => answers.map_err(|error| self.failed(&error))?,
+            Err(_) => return Err(self.no_answer(timeout)),
+        };
+        // The client has taken that push for a reply: the next one would be the one before.
+        if inbox_moved.load(Ordering::SeqCst) {
+            return Err(Disconnected { reason: INBOX_MOVED.into(), turned_away: false });
         }
+        let Findings { abilities, sharded, standing } =
+            probe.read(&answers, Moment::now().since(asked_at)).map_err(|unfit| self.unfit(&unfit))?;
+        let Self { names, inbox, foreign_clients, one_of_several, .. } = self;
+        let queues = !one_of_several;
+        let setup = Setup { names, inbox, sharded, standing, foreign_clients, queues, abilities };
+        Ok(RedisConnection::new(connection, setup))
     }
 
     fn not_opened(&self, attempt: Attempt, timeout: Duration) -> Disconnected {
@@ -197,21 +199,18 @@ impl RedisNode {
         }
     }
 
-    /// Asks one question, on a connection for it alone.
+    /// Asks one question, on a connection for it alone: each of the two within the limit.
     pub(super) async fn ask(&self, question: &redis::Cmd, timeout: Duration) -> Result<Value, Disconnected> {
         let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
         // An encrypted connection lasts as long as this.
         let (pushes, _open) = unbounded_channel();
-        let asked = async {
-            let info = self.info.clone().set_redis_settings(settings);
-            let opening = open(info, without_timeouts(), self.tls.as_ref(), &pushes, timeout);
-            let mut connection = opening.await?;
-            connection.send_packed_command(question).await.map_err(Attempt::Failed)
-        };
-        match tokio::time::timeout(timeout, asked).await {
+        let info = self.info.clone().set_redis_settings(settings);
+        let opening = open(info, without_timeouts(), self.tls.as_ref(), &pushes, timeout);
+        let mut connection = opening.await.map_err(|attempt| self.not_opened(attempt, timeout))?;
+        match tokio::time::timeout(timeout, connection.send_packed_command(question)).await {
             Ok(Ok(Value::ServerError(error))) => Err(self.failed(&error.into())),
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(attempt)) => Err(self.not_opened(attempt, timeout)),
+            Ok(Err(error)) => Err(self.failed(&error)),
             Err(_) => Err(self.no_answer(timeout)),
         }
     }
@@ -227,93 +226,9 @@ impl RedisNode {
         }
     }
 
-    /// What the server can do, whether it does that through a sharded channel, and what it says of itself. In a Cluster
-    /// there are many clocks of fencing tokens, and each grant raises its own.
-    async fn prepare(
-        &self,
-        connection: &mut MultiplexedConnection,
-    ) -> Result<(Abilities, bool, Standing), Disconnected> {
-        let (abilities, sharded) = self.probe(connection).await?;
-        let clock = match &self.names {
-            Names::Server { clock } => raise(connection, clock).await.unwrap_or(0),
-            Names::Cluster { .. } => 0,
-        };
-        // It matters only where a restart is not the end of the lock anyway.
-        let (up_for, durable) =
-            if self.one_of_several { memory_of(connection).await } else { (Duration::ZERO, false) };
-        Ok((abilities, sharded, Standing { clock, up_for, durable }))
-    }
-
-    /// Finds out what the server and its access rules allow. What they do not is done without, but for two things:
-    /// a replica, which is no place for a lock, and a server that may throw locks away.
-    async fn probe(&self, connection: &mut MultiplexedConnection) -> Result<(Abilities, bool), Disconnected> {
-        let watches = tells_of_changes(connection).await;
-        match redis::cmd("ROLE").query_async(connection).await {
-            Ok(Value::Array(role)) if !is_master(&role) => {
-                let reason =
-                    format!("Redis at {} is a replica; locks are taken on its primary", self.info.addr());
-                return Err(Disconnected { reason: reason.into(), turned_away: false });
-            }
-            Err(error) if forbids(&error) => return Err(self.must_allow("ROLE", "")),
-            _ => {}
-        }
-        if !self.allow_eviction {
-            match redis::cmd("INFO").arg("memory").query_async::<String>(connection).await {
-                Ok(memory) => {
-                    if let Some(policy) = evicts(&memory) {
-                        let reason = format!(
-                            "Redis at {} may throw locks away when it is full (maxmemory-policy {policy}): set it to \
-                             noeviction, or accept that with `allow_eviction(true)`",
-                            self.info.addr()
-                        );
-                        return Err(Disconnected { reason: reason.into(), turned_away: true });
-                    }
-                }
-                Err(error) if forbids(&error) => {
-                    return Err(self.must_allow("INFO", ", or accept any with `allow_eviction(true)`"));
-                }
-                Err(_) => {}
-            }
-        }
-        let Names::Server { clock } = &self.names else {
-            let (hands_off, sharded) = self.listens_in_a_cluster(connection).await;
-            return Ok((Abilities { hands_off, watches, votes: false }, sharded));
-        };
-        // In a quorum nobody waits in a node's queue.
-        let listens = !self.one_of_several && connection.subscribe(&*self.inbox).await.is_ok();
-        let unused = format!("{clock}{QUEUE}");
-        match try_commands(connection, &unused, &self.inbox).await {
-            Allowed::Enough { hands_off } => {
-                Ok((Abilities { hands_off: hands_off && listens, watches, votes: false }, false))
-            }
-            Allowed::TooLittle(missing) => {
-                let reason =
-                    format!("Redis at {} forbids what every lock needs: {missing}", self.info.addr()).into();
-                Err(Disconnected { reason, turned_away: true })
-            }
-        }
-    }
-
-    /// Whether hand-off is there, and whether through a sharded channel. What else access rules forbid shows when it is
-    /// tried: the keys of a script are in one slot, which may move.
-    async fn listens_in_a_cluster(&self, connection: &mut MultiplexedConnection) -> (bool, bool) {
-        let sharded = match &self.elsewhere {
-            Some(key) => listens_sharded(connection, &self.inbox, key).await,
-            None => false,
-        };
-        // What is published without shards goes to every node: a way out for servers before 7.0.
-        (listens(connection, &self.inbox).await || sharded, sharded)
-    }
-
-    /// What is checked at each connect must be allowed.
-    fn must_allow(&self, command: &str, or: &str) -> Disconnected {
-        let checked = if command == "ROLE" { "it is no replica" } else { "it throws no locks away" };
-        let reason = format!(
-            "Redis at {} forbids {command}, which tells whether {checked}: allow +{}{or}",
-            self.info.addr(),
-            command.to_lowercase()
-        );
-        Disconnected { reason: reason.into(), turned_away: true }
+    fn unfit(&self, unfit: &Unfit) -> Disconnected {
+        let reason = format!("Redis at {} {}", self.info.addr(), unfit.words);
+        Disconnected { reason: reason.into(), turned_away: unfit.turned_away }
     }
 
     fn no_answer(&self, timeout: Duration) -> Disconnected {
@@ -329,17 +244,31 @@ impl RedisNode {
             None => matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig),
         };
         let words = match error.code() {
-            Some("NOAUTH") => "it wants a password (NOAUTH): redis://:password@host/".to_owned(),
+            Some("NOAUTH") => {
+                format!("it wants a password (NOAUTH): {}://:password@host/", self.scheme(self.tls.is_some()))
+            }
             Some("WRONGPASS") => "user or password is wrong (WRONGPASS)".to_owned(),
             _ if error.detail().is_some_and(|words| words.contains("cluster support disabled")) => {
-                "it is not part of a Cluster: its address starts with redis://".to_owned()
+                let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
+                format!("it is not part of a Cluster: its address starts with {scheme}://")
             }
             None if error.is_connection_dropped() && !error.is_connection_refusal() && self.tls.is_none() => {
-                format!("{error} (if it speaks TLS on this port: rediss://)")
+                format!("{error} (if it speaks TLS on this port: {}://)", self.scheme(true))
             }
             _ => error.to_string(),
         };
         self.cannot_connect(&words, turned_away)
+    }
+
+    /// What an address like this one starts with.
+    fn scheme(&self, encrypted: bool) -> String {
+        let how = if encrypted { "rediss" } else { "redis" };
+        let what = match (&self.names, &self.sentinels) {
+            (Names::Cluster { .. }, _) => "+cluster",
+            (Names::Server { .. }, Some(_)) => "+sentinel",
+            (Names::Server { .. }, None) => "",
+        };
+        format!("{how}{what}")
     }
 
     fn cannot_connect(&self, words: &str, turned_away: bool) -> Disconnected {
@@ -358,147 +287,4 @@ fn ours(info: ConnectionInfo) -> ConnectionInfo {
         .set_protocol(ProtocolVersion::RESP3)
         .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
     info.set_tcp_settings(tcp).set_redis_settings(redis)
-}
-
-/// Why no connection was opened.
-pub(super) enum Attempt {
-    TimedOut,
-    Failed(RedisError),
-    /// In words; waiting does not help.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "for what is wrong with a certificate"))]
-    Refused(String),
-}
-
-fn is_master(role: &[Value]) -> bool {
-    matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
-}
-
-/// Timeouts are the engine's: redis' own would need its timer for each request.
-pub(super) fn without_timeouts() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
-}
-
-pub(super) async fn open(
-    info: ConnectionInfo,
-    config: AsyncConnectionConfig,
-    tls: Option<&Tls>,
-    pushes: &UnboundedSender<Pushed>,
-    timeout: Duration,
-) -> Result<MultiplexedConnection, Attempt> {
-    let opening = async {
-        if let Some(tls) = tls {
-            return tls.open(&info, config, pushes.clone()).await;
-        }
-        let client = Client::open(info).map_err(Attempt::Failed)?;
-        client.get_multiplexed_async_connection_with_config(&config).await.map_err(Attempt::Failed)
-    };
-    tokio::time::timeout(timeout, opening).await.unwrap_or(Err(Attempt::TimedOut))
-}
-
-/// Does `work` as long as somebody listens to `pushes`, which is as long as the connection is in use.
-pub(super) async fn until_closed(pushes: &UnboundedSender<Pushed>, work: impl Future<Output = ()>) {
-    let (mut work, mut closed) = (pin!(work), pin!(pushes.closed()));
-    poll_fn(|cx| match closed.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(()),
-        Poll::Pending => work.as_mut().poll(cx),
-    })
-    .await;
-}
-
-fn speaks_no_resp3(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::RESP3NotSupported)
-}
-
-/// Raises the clock of fencing tokens to the server's time. Where that fails, each grant will.
-async fn raise(connection: &mut MultiplexedConnection, clock: &str) -> Option<u64> {
-    let mut raise = redis::cmd("EVAL");
-    raise
-        .arg(RAISE)
-        .arg(3)
-        .arg(clock)
-        .arg(clock)
-        .arg(clock)
-        .arg("")
-        .arg("")
-        .arg("")
-        .arg("")
-        .arg("")
-        .arg("time");
-    raise.query_async(connection).await.ok()
-}
-
-/// How long the server has been running, and whether a restart forgets nothing that it has answered. Who does not say
-/// has just started, and forgets.
-async fn memory_of(connection: &mut MultiplexedConnection) -> (Duration, bool) {
-    let info = redis::cmd("INFO").arg("server").query_async::<String>(connection).await.unwrap_or_default();
-    let mut config = redis::cmd("CONFIG");
-    config.arg("GET").arg("append*");
-    let settings = config.query_async::<Vec<(String, String)>>(connection).await.unwrap_or_default();
-    let is = |name: &str, wanted: &str| settings.iter().any(|(key, value)| key == name && value == wanted);
-    let durable = is("appendonly", "yes") && is("appendfsync", "always");
-    (up_for(&info), durable)
-}
-
-/// At least this long. The server subtracts two times of which each was cut to whole seconds: what it says may be almost
-/// a second too much.
-fn up_for(info: &str) -> Duration {
-    let says =
-        info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:")?.trim().parse::<u64>().ok());
-    Duration::from_secs(says.unwrap_or(0).saturating_sub(1))
-}
-
-/// Asks to be told of what others do to the keys that we name, and of nothing else.
-async fn tells_of_changes(connection: &mut MultiplexedConnection) -> bool {
-    let mut tracking = redis::cmd("CLIENT");
-    tracking.arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
-    // Names the keys of whatever command is next.
-    let mut caching = redis::cmd("CLIENT");
-    caching.arg("CACHING").arg("YES");
-    tracking.exec_async(connection).await.is_ok() && caching.exec_async(connection).await.is_ok()
-}
-
-/// Subscribes to the inbox, and tries from inside a script what a grant needs: that the inbox is seen to be
-/// listened to, and that something can be published to it.
-async fn listens(connection: &mut MultiplexedConnection, inbox: &str) -> bool {
-    const PROBE: &str =
-        "redis.call('PUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]";
-    if connection.subscribe(inbox).await.is_err() {
-        return false;
-    }
-    let mut probe = redis::cmd("EVAL");
-    let listeners = probe.arg(PROBE).arg(0).arg(inbox).query_async::<i64>(connection).await;
-    listeners.is_ok_and(|listeners| listeners > 0)
-}
-
-/// The same for a sharded channel, from a script with a key in another slot of the node.
-async fn listens_sharded(connection: &mut MultiplexedConnection, inbox: &str, key: &str) -> bool {
-    const PROBE: &str =
-        "redis.call('SPUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'SHARDNUMSUB', ARGV[1])[2]";
-    let mut subscribe = redis::cmd("SSUBSCRIBE");
-    if subscribe.arg(inbox).exec_async(connection).await.is_err() {
-        return false;
-    }
-    let mut probe = redis::cmd("EVAL");
-    let listeners = probe.arg(PROBE).arg(1).arg(key).arg(inbox).query_async::<i64>(connection).await;
-    listeners.is_ok_and(|listeners| listeners > 0)
-}
-
-/// The policy by which a full server throws keys with an expiry away, if it does.
-fn evicts(memory: &str) -> Option<&str> {
-    let value = |name: &str| memory.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let policy = value("maxmemory_policy:")?;
-    (value("maxmemory:")? != "0" && policy != "noeviction").then_some(policy)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_that_says_one_second_may_have_been_up_for_a_moment() {
-        let info = |seconds| format!("# Server\r\nuptime_in_seconds:{seconds}\r\nuptime_in_days:0\r\n");
-        let up_for = |seconds| up_for(&info(seconds)).as_secs();
-        assert_eq!([up_for(0), up_for(1), up_for(2), up_for(3600)], [0, 0, 1, 3599]);
-        assert_eq!(super::up_for("# Server\r\n"), Duration::ZERO);
-    }
 }

@@ -193,6 +193,8 @@ pub(crate) struct Standing {
     pub(crate) up_for: Duration,
     /// What it has answered survives a restart.
     pub(crate) durable: bool,
+    /// How long its answers take.
+    pub(crate) round_trip: Duration,
 }
 
 /// Why there is no connection.

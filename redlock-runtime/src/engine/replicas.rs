@@ -41,7 +41,7 @@ pub(crate) enum Confirmation {
 pub(super) struct Confirmer {
     pub(super) node: RedisNode,
     pub(super) wanted: u32,
-    /// For one batch, from connecting to the answer.
+    /// For one batch, with a new connection if it needs one.
     pub(super) limit: Duration,
     pub(super) commands: WeakUnboundedSender<Command>,
 }
@@ -56,7 +56,15 @@ struct Line {
 impl Confirmer {
     pub(super) async fn run(self, mut unconfirmed: UnboundedReceiver<Unconfirmed>) {
         let (mut line, mut batch) = (None, Vec::new());
-        while unconfirmed.recv_many(&mut batch, 256).await > 0 {
+        loop {
+            // Before it is needed: with a server far away, a batch may not have the time for that. Why it cannot be had,
+            // the batch that needs it will hear.
+            if line.is_none() && unconfirmed.is_empty() {
+                line = self.connect().await.ok();
+            }
+            if unconfirmed.recv_many(&mut batch, 256).await == 0 {
+                return;
+            }
             let confirming = self.confirm(&mut line, &batch);
             let answers = match tokio::time::timeout(self.limit, confirming).await {
                 Ok(Ok(answers)) => answers,
@@ -89,12 +97,16 @@ impl Confirmer {
             return read(values);
         }
         // None yet, or it has ended since.
-        let (pushes, open) = unbounded_channel();
-        let connection =
-            self.node.clone().beside(self.limit, &pushes).await.map_err(|trouble| trouble.reason)?;
-        let line = line.insert(Line { connection, _open: open });
+        let line = line.insert(self.connect().await?);
         let values = self.send(line, batch).await;
         read(values.map_err(|error| Arc::from(format!("the connection to Redis broke: {error}")))?)
+    }
+
+    async fn connect(&self) -> Result<Line, Arc<str>> {
+        let (pushes, open) = unbounded_channel();
+        let connecting = self.node.clone().beside(self.limit, &pushes);
+        let connection = connecting.await.map_err(|trouble| trouble.reason)?;
+        Ok(Line { connection, _open: open })
     }
 
     async fn send(&self, line: &mut Line, batch: &[Unconfirmed]) -> Result<Vec<Value>, redis::RedisError> {

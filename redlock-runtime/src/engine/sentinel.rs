@@ -8,7 +8,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::node::{Attempt, open, until_closed, without_timeouts};
+use super::in_turn;
+use super::opening::{Attempt, open, until_closed, without_timeouts};
 use super::protocol::Disconnected;
 use super::tls::Tls;
 use super::waiting::jittered;
@@ -71,21 +72,23 @@ impl Sentinels {
         Ok((Self { all, name: name.into(), tls, first }, format!("redis://{user}primary/{db}")))
     }
 
-    /// Asks one after the other where the primary is.
+    /// Asks where the primary is.
     pub(super) async fn find(&self, timeout: Duration) -> Result<Found, Disconnected> {
-        let first = self.first.load(Ordering::Relaxed);
-        let mut said = Vec::with_capacity(self.all.len());
-        for index in (first..first + self.all.len()).map(|index| index % self.all.len()) {
-            // So that one that is silent leaves time for the next.
-            match self.ask(&self.all[index], timeout / 2).await {
-                Ok(found) => {
-                    self.first.store(index, Ordering::Relaxed);
-                    return Ok(found);
-                }
-                Err(silence) => said.push((self.all[index].addr().to_string(), silence)),
+        let (first, all) = (self.first.load(Ordering::Relaxed), self.all.len());
+        let questions = (first..first + all).map(|index| index % all).map(|index| {
+            let (sentinels, address) = (self.clone(), self.all[index].addr().to_string());
+            async move {
+                let found = sentinels.ask(&sentinels.all[index], timeout).await;
+                found.map(|found| (index, found)).map_err(|silence| (address, silence))
             }
+        });
+        match in_turn::first(questions).await {
+            Ok((index, found)) => {
+                self.first.store(index, Ordering::Relaxed);
+                Ok(found)
+            }
+            Err(said) => Err(self.nobody_knows(&said)),
         }
-        Err(self.nobody_knows(&said))
     }
 
     /// What was found is of no use: another one may know better.
@@ -129,18 +132,17 @@ impl Sentinels {
         .await;
     }
 
+    /// Each of the two, connecting and the answer, within the limit.
     async fn ask(&self, info: &ConnectionInfo, timeout: Duration) -> Result<Found, Silence> {
-        let asking = async {
-            let (pushes, open_while) = unbounded_channel();
-            let connection =
-                open(info.clone(), without_timeouts(), self.tls.as_ref(), &pushes, timeout).await?;
-            let mut by = Sentinel { address: info.addr().to_string(), connection, _open: open_while };
-            match by.primary(&self.name).await.map_err(Attempt::Failed)? {
-                Some((host, port)) => Ok(Found { host, port, by }),
-                None => Err(Silence::Unknown),
-            }
-        };
-        tokio::time::timeout(timeout, asking).await.unwrap_or(Err(Silence::Failed(Attempt::TimedOut)))
+        let (pushes, open_while) = unbounded_channel();
+        let connection = open(info.clone(), without_timeouts(), self.tls.as_ref(), &pushes, timeout).await?;
+        let mut by = Sentinel { address: info.addr().to_string(), connection, _open: open_while };
+        match tokio::time::timeout(timeout, by.primary(&self.name)).await {
+            Ok(Ok(Some((host, port)))) => Ok(Found { host, port, by }),
+            Ok(Ok(None)) => Err(Silence::Unknown),
+            Ok(Err(error)) => Err(Attempt::Failed(error).into()),
+            Err(_) => Err(Attempt::TimedOut.into()),
+        }
     }
 
     fn nobody_knows(&self, said: &[(String, Silence)]) -> Disconnected {

@@ -42,6 +42,7 @@ impl Cluster {
                     self.connected = true;
                     self.news.push_back(News::Connected { abilities, standing });
                 }
+                self.send_pages(now);
             }
             News::Unreachable(trouble) => {
                 if member.trouble.as_ref() != Some(&trouble) {
@@ -52,6 +53,7 @@ impl Cluster {
                 if !self.connected && all {
                     self.news.push_back(News::Unreachable(trouble));
                 }
+                self.send_pages(now);
                 self.learn_soon(now);
             }
             News::Broke { reason, unanswered } => {

@@ -50,6 +50,8 @@ pub(super) struct Cluster {
     lanes: HashMap<Slot, Lane>,
     /// Lanes in which something waits.
     stalled: BTreeSet<Slot>,
+    /// Pages of nodes to which there is no connection yet, and no reason why not.
+    pages: Vec<(Id, Request)>,
     sequence: u64,
     /// The member that is listened to first, in turn.
     first: usize,
@@ -73,6 +75,7 @@ impl Cluster {
             replicas: Vec::new(),
             lanes: HashMap::new(),
             stalled: BTreeSet::new(),
+            pages: Vec::new(),
             sequence: 0,
             first: 0,
             learning: None,
@@ -93,7 +96,7 @@ impl Cluster {
         for (id, request) in requests {
             self.sequence += 1;
             if let Action::List { cursor } = request.action {
-                self.send_page(now, id, request, cursor);
+                self.send_page(now, id, &request, cursor);
                 continue;
             }
             let slot = Slot::of(&request.name);

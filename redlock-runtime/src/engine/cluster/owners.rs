@@ -123,6 +123,7 @@ impl Cluster {
         for node in 0..self.members.len() {
             self.settle(now, node, slots.get(&node).copied());
         }
+        self.send_pages(now);
         let mut moved = Slots::none();
         for ((slot, owner), before) in self.owners.iter().zip(before) {
             let up = owner.is_some_and(|owner| self.members[owner].as_ref().is_some_and(|member| member.up));

@@ -20,19 +20,30 @@ impl Cluster {
         walk
     }
 
-    pub(super) fn send_page(&mut self, now: Moment, id: Id, mut request: Request, cursor: u64) {
+    pub(super) fn send_page(&mut self, now: Moment, id: Id, request: &Request, cursor: u64) {
         let (nth, cursor) = (cursor >> CURSOR_BITS, cursor & ((1 << CURSOR_BITS) - 1));
-        request.action = Action::List { cursor };
+        let question = Request { action: Action::List { cursor }, ..request.clone() };
         let node = usize::try_from(nth).ok().and_then(|nth| self.walk().get(nth).copied());
         match node.and_then(|node| self.members.get_mut(node)?.as_mut()) {
-            Some(member) if member.up => member.push(Course::Page { node: nth }, id, request),
+            Some(member) if member.up => member.push(Course::Page { node: nth }, id, question),
             Some(Member { trouble: Some(trouble), .. }) => {
                 let refusal = Refusal::Later(Arc::clone(&trouble.reason));
-                self.answer(now, id, request, Reply::Refused(refusal));
+                self.answer(now, id, question, Reply::Refused(refusal));
             }
-            _ => {
-                let refusal = Refusal::Later("a node of the Cluster is not connected yet".into());
-                self.answer(now, id, request, Reply::Refused(refusal));
+            // It is being connected to, which ends one way or the other.
+            Some(_) => self.pages.push((id, request.clone())),
+            None => {
+                let refusal = Refusal::Later("a node of the Cluster is not there any more".into());
+                self.answer(now, id, question, Reply::Refused(refusal));
+            }
+        }
+    }
+
+    /// Connecting to a node has ended, or a node is none any more: what waited for that goes, or is refused.
+    pub(super) fn send_pages(&mut self, now: Moment) {
+        for (id, request) in std::mem::take(&mut self.pages) {
+            if let Action::List { cursor } = request.action {
+                self.send_page(now, id, &request, cursor);
             }
         }
     }

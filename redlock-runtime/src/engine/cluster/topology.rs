@@ -4,20 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ConnectionAddr, ConnectionInfo, Value};
-use tokio::task::JoinSet;
 
+use crate::engine::in_turn;
 use crate::engine::node::{NodeSettings, RedisNode};
 use crate::engine::protocol::Disconnected;
 use crate::engine::slots::Slot;
-
-/// While a node does not answer, the next one is asked, too.
-const STAGGER: Duration = Duration::from_millis(100);
+use crate::engine::tls::Tls;
 
 /// How to reach a Cluster: some of its nodes, and what holds for all.
 #[derive(Clone)]
 pub(crate) struct ClusterNodes {
     seeds: Vec<ConnectionInfo>,
     settings: NodeSettings,
+    tls: Option<Tls>,
 }
 
 /// Which node has which slots, as one of them sees it.
@@ -29,22 +28,26 @@ pub(super) struct Layout {
 }
 
 impl ClusterNodes {
-    pub(in crate::engine) fn new(seeds: Vec<ConnectionInfo>, settings: NodeSettings) -> Self {
-        Self { seeds, settings }
+    pub(in crate::engine) fn new(
+        seeds: Vec<ConnectionInfo>,
+        settings: NodeSettings,
+        tls: Option<Tls>,
+    ) -> Self {
+        Self { seeds, settings, tls }
     }
 
-    /// The node at `host:port`, with the user, password and transport of the seeds.
+    /// The node at `host:port`, with the user and password of the seeds.
     pub(super) fn node_at(&self, address: &str, slots: Option<(Slot, Slot)>) -> Option<RedisNode> {
         let (host, port) = address.rsplit_once(':')?;
         let (host, port) = (host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?);
         let info = self.seeds.first()?.clone();
-        let there = match info.addr().clone() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        Some(RedisNode::in_a_cluster(info.set_addr(there), &self.settings, slots))
+        Some(self.node(info.set_addr(ConnectionAddr::Tcp(host, port)), slots))
+    }
+
+    /// Whoever named it, it is reached and checked as the seeds are.
+    fn node(&self, info: ConnectionInfo, slots: Option<(Slot, Slot)>) -> RedisNode {
+        let node = RedisNode::in_a_cluster(info, &self.settings, slots);
+        node.encrypted(self.tls.clone())
     }
 
     /// Asks one node after the other: those at `known` addresses, then the seeds.
@@ -54,38 +57,18 @@ impl ClusterNodes {
         timeout: Duration,
     ) -> impl Future<Output = Result<Layout, Disconnected>> + Send + use<> {
         let known = known.iter().filter_map(|address| self.node_at(address, None));
-        let seeds = self.seeds.iter().map(|info| RedisNode::in_a_cluster(info.clone(), &self.settings, None));
-        let mut nodes: Vec<RedisNode> = known.chain(seeds).collect();
-        nodes.reverse();
+        let seeds = self.seeds.iter().map(|info| self.node(info.clone(), None));
+        let nodes: Vec<RedisNode> = known.chain(seeds).collect();
         async move {
-            let mut asked = JoinSet::new();
-            let mut trouble: Option<Disconnected> = None;
-            loop {
-                if let Some(node) = nodes.pop() {
-                    asked.spawn(async move { ask(&node, timeout).await });
-                }
-                let outcome = match nodes.len() {
-                    0 => asked.join_next().await,
-                    _ => match tokio::time::timeout(STAGGER, asked.join_next()).await {
-                        Ok(outcome) => outcome,
-                        Err(_) => continue,
-                    },
-                };
-                match outcome {
-                    Some(Ok(Ok(layout))) => return Ok(layout),
-                    // One that turned us away says more than one that is away.
-                    Some(Ok(Err(other))) if !trouble.as_ref().is_some_and(|known| known.turned_away) => {
-                        trouble = Some(other);
-                    }
-                    Some(_) => {}
-                    None => {
-                        return Err(trouble.unwrap_or_else(|| Disconnected {
-                            reason: "no node of the Cluster is known".into(),
-                            turned_away: false,
-                        }));
-                    }
-                }
-            }
+            let questions = nodes.into_iter().map(|node| async move { ask(&node, timeout).await });
+            in_turn::first(questions).await.map_err(|troubles| {
+                // One that turned us away says more than one that is away.
+                let said = troubles.iter().position(|trouble| trouble.turned_away);
+                troubles.into_iter().nth(said.unwrap_or(0)).unwrap_or_else(|| Disconnected {
+                    reason: "no node of the Cluster is known".into(),
+                    turned_away: false,
+                })
+            })
         }
     }
 }

@@ -97,6 +97,14 @@ impl Member {
         matches!(self.state, State::Up { watches: true, .. })
     }
 
+    /// How long its answers take, while it is there.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        match &self.state {
+            State::Up { standing, .. } => Some(standing.round_trip),
+            State::Down { .. } => None,
+        }
+    }
+
     /// Why it cannot be asked; `None` when it can.
     pub(super) fn absence(&self) -> Option<&Arc<str>> {
         match &self.state {

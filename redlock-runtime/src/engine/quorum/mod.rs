@@ -49,6 +49,8 @@ pub(super) struct Quorum {
     last_id: Id,
     timers: Timers,
     wish: Wish,
+    /// How long the answers of the nearest quorum take.
+    round_trip: Duration,
     /// Which members have told of a change of a lock, a bit each.
     changes: HashMap<Arc<str>, u64>,
     connected: bool,
@@ -69,6 +71,7 @@ impl Quorum {
             last_id: NOBODY,
             timers: Timers::default(),
             wish: Wish::new(Moment::now()),
+            round_trip: Duration::ZERO,
             changes: HashMap::new(),
             connected: false,
             begins_at: None,
@@ -162,11 +165,25 @@ impl Quorum {
         }
         let patience = match action {
             Action::Inspect | Action::ForceRelease | Action::List { .. } => self.settings.io_timeout,
-            _ => self.settings.patience(question.ttl),
+            _ => self.patience(question.ttl),
         };
         self.timers.set(own_id, Some(now.after(patience)));
         self.ballots.insert(own_id, ballot);
         self.settle(now, own_id, false);
+    }
+
+    /// How long an answer is waited for that is not needed if the others agree: as the settings say, but long enough for
+    /// a quorum that is far away, and never a large part of the lease.
+    fn patience(&self, ttl: Duration) -> Duration {
+        let EngineSettings { node_timeout, io_timeout, .. } = self.settings;
+        node_timeout.max(2 * self.round_trip).min(io_timeout).min(ttl / 4)
+    }
+
+    /// A node that is farther away than a quorum of the others is not waited for because of that.
+    fn measure(&mut self) {
+        let mut round_trips: Vec<_> = self.members.iter().filter_map(Member::round_trip).collect();
+        round_trips.sort_unstable();
+        self.round_trip = round_trips.get(self.needed - 1).copied().unwrap_or_default();
     }
 
     /// Whatever comes of it, nobody wants it any more.
@@ -192,7 +209,8 @@ impl Quorum {
                 for node in ballot.confirm(fence) {
                     self.members[node].outbox.push((own_id, ballot.question()));
                 }
-                self.timers.set(own_id, Some(now.after(self.settings.patience(ballot.request.ttl))));
+                let ttl = ballot.request.ttl;
+                self.timers.set(own_id, Some(now.after(self.patience(ttl))));
                 return;
             }
         };
@@ -260,6 +278,7 @@ impl Quorum {
             News::Connected { abilities, standing } => {
                 self.wish.learn(now, standing.clock);
                 self.members[node].up(now, standing, abilities.watches);
+                self.measure();
             }
             News::Unreachable(trouble) => {
                 self.members[node].unreachable(trouble.reason, trouble.turned_away);
@@ -383,13 +402,6 @@ impl Quorum {
         if !changed.is_empty() {
             self.news.push_back(News::Changed(Some(changed)));
         }
-    }
-}
-
-impl EngineSettings {
-    /// How long an answer is waited for that is not needed if the others agree: never a large part of the lease.
-    fn patience(&self, ttl: Duration) -> Duration {
-        self.node_timeout.min(ttl / 4)
     }
 }
 

@@ -41,8 +41,12 @@ impl Script {
     }
 
     fn connects(&mut self, node: usize, up_for: Duration) {
+        self.connects_from(node, up_for, Duration::ZERO);
+    }
+
+    fn connects_from(&mut self, node: usize, up_for: Duration, round_trip: Duration) {
         let abilities = Abilities { hands_off: true, watches: true, votes: false };
-        let standing = Standing { clock: 1000, up_for, durable: false };
+        let standing = Standing { clock: 1000, up_for, durable: false, round_trip };
         self.quorum.hear(self.now, node, News::Connected { abilities, standing });
     }
 
@@ -169,4 +173,21 @@ fn changes_that_too_few_have_told_of_are_not_kept_for_ever() {
     }
     assert!(script.quorum.changes.len() <= MOST_CHANGES);
     assert!(script.quorum.news.iter().all(|news| !matches!(news, News::Changed(_))));
+}
+
+#[test]
+fn a_quorum_is_waited_for_as_long_as_it_is_far_away() {
+    let patience = |round_trips: [Duration; 3], ttl| {
+        let mut script = Script::apart();
+        for (node, round_trip) in round_trips.into_iter().enumerate() {
+            script.connects_from(node, Duration::MAX, round_trip);
+        }
+        script.quorum.patience(ttl)
+    };
+    let (near, far) = (Duration::ZERO, SECOND / 4);
+    assert_eq!(patience([near, near, far], 10 * SECOND), SECOND / 10, "as the settings say");
+    assert_eq!(patience([far, near, far], 10 * SECOND), SECOND / 2);
+    assert_eq!(patience([far, far, SECOND], 10 * SECOND), SECOND / 2, "not for the farthest");
+    assert_eq!(patience([far, far, far], SECOND), SECOND / 4, "never a large part of the lease");
+    assert_eq!(patience([SECOND; 3], 10 * SECOND), SECOND, "the limit for any answer");
 }

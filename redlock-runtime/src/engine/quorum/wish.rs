@@ -37,7 +37,7 @@ impl Wish {
     }
 
     pub(super) fn standing(&self) -> Standing {
-        Standing { clock: self.highest, up_for: Duration::MAX, durable: true }
+        Standing { clock: self.highest, up_for: Duration::MAX, durable: true, round_trip: Duration::ZERO }
     }
 }
 

@@ -1,0 +1,59 @@
+//! Opening a connection, plain or encrypted, within a limit.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::tls::Tls;
+use super::wire::Pushed;
+
+/// Why no connection was opened.
+pub(super) enum Attempt {
+    TimedOut,
+    Failed(RedisError),
+    /// In words; waiting does not help.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "for what is wrong with a certificate"))]
+    Refused(String),
+}
+
+/// Timeouts are the engine's: redis' own would need its timer for each request.
+pub(super) fn without_timeouts() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
+}
+
+/// Opens a connection. An encrypted one ends with the receiver of `pushes`.
+pub(super) async fn open(
+    info: ConnectionInfo,
+    config: AsyncConnectionConfig,
+    tls: Option<&Tls>,
+    pushes: &UnboundedSender<Pushed>,
+    timeout: Duration,
+) -> Result<MultiplexedConnection, Attempt> {
+    let opening = async {
+        if let Some(tls) = tls {
+            return tls.open(&info, config, pushes.clone()).await;
+        }
+        let client = Client::open(info).map_err(Attempt::Failed)?;
+        client.get_multiplexed_async_connection_with_config(&config).await.map_err(Attempt::Failed)
+    };
+    tokio::time::timeout(timeout, opening).await.unwrap_or(Err(Attempt::TimedOut))
+}
+
+/// Does `work` as long as somebody listens to `pushes`, which is as long as the connection is in use.
+pub(super) async fn until_closed(pushes: &UnboundedSender<Pushed>, work: impl Future<Output = ()>) {
+    let (mut work, mut closed) = (pin!(work), pin!(pushes.closed()));
+    poll_fn(|cx| match closed.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => work.as_mut().poll(cx),
+    })
+    .await;
+}
+
+pub(super) fn speaks_no_resp3(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::RESP3NotSupported)
+}

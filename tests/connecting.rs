@@ -1,0 +1,160 @@
+//! Connecting: what it finds out, from how far away.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+#[allow(unreachable_pub, reason = "shared with the benches")]
+#[path = "../benches/support/delay.rs"]
+mod delay;
+mod support;
+
+use std::thread;
+use std::time::Duration;
+
+use delay::DelayProxy;
+use redlocked::{LockManager, ReleaseOutcome};
+use support::quorum::Quorum;
+use support::{LIMIT, MASTER, RedisCluster, RedisServer, Rewriter, eventually, sentinel};
+
+/// A round trip is twice this. Longer than around the world, because the proxy accepts a connection without one.
+const ONE_WAY: Duration = Duration::from_millis(125);
+
+/// What a lock does all day, with a second waiter behind the first.
+#[track_caller]
+fn works(locks: &LockManager) {
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    assert!(locks.lock("k").acquire_blocking().is_err());
+    let waiter = {
+        let request = locks.lock("k").wait(LIMIT);
+        thread::spawn(move || request.acquire_blocking().unwrap().release_blocking().unwrap())
+    };
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    assert_eq!(waiter.join().unwrap(), ReleaseOutcome::Released);
+}
+
+#[test]
+fn a_server_on_another_continent_can_be_connected_to() {
+    let server = RedisServer::start();
+    let far = DelayProxy::to(server.port(), ONE_WAY);
+    let locks = LockManager::connect_blocking(&far.url()).unwrap();
+    let nearby = LockManager::connect_blocking(&server.url()).unwrap();
+    let abilities = nearby.capabilities_blocking().unwrap();
+    assert!(abilities.hands_off() && abilities.watches());
+    assert_eq!(locks.capabilities_blocking().unwrap(), abilities, "all that it has nearby");
+    works(&locks);
+    eventually("nothing is left", || server.keys().is_empty());
+}
+
+#[test]
+fn a_primary_behind_sentinels_far_away_is_found() {
+    let server = RedisServer::start();
+    let far = DelayProxy::to(server.port(), ONE_WAY);
+    let sentinels = [sentinel(far.port(), None, ""), sentinel(far.port(), None, "")];
+    let proxies = sentinels.each_ref().map(|sentinel| DelayProxy::to(sentinel.port(), ONE_WAY));
+    let hosts = proxies.each_ref().map(|proxy| format!("127.0.0.1:{}", proxy.port()));
+    let url = format!("redis+sentinel://{}/{MASTER}", hosts.join(","));
+    let locks = LockManager::connect_blocking(&url).unwrap();
+    works(&locks);
+    // One that does not answer is passed over.
+    sentinels[0].pause();
+    works(&LockManager::connect_blocking(&url).unwrap());
+    sentinels[0].resume();
+}
+
+#[test]
+fn locks_of_a_node_that_is_not_connected_yet_are_listed() {
+    let cluster = RedisCluster::start();
+    let slow = &cluster.nodes[0];
+    let far = DelayProxy::to(slow.port(), ONE_WAY);
+    let _: String = slow.run(&format!("CONFIG SET cluster-announce-port {}", far.port()));
+    eventually("the others know where it is", || {
+        let there = format!(":{}@", far.port());
+        cluster.nodes.iter().all(|node| node.run::<String>("CLUSTER NODES").contains(&there))
+    });
+    let locks = LockManager::connect_blocking(&cluster.url()).unwrap();
+    assert!(locks.list_blocking("*").unwrap().is_empty());
+    let _guard = locks.lock("k").acquire_blocking().unwrap();
+    let later = LockManager::connect_blocking(&cluster.url()).unwrap();
+    assert_eq!(later.list_blocking("*").unwrap(), ["k"]);
+}
+
+#[test]
+fn a_cluster_far_away_can_be_connected_to() {
+    let cluster = RedisCluster::start();
+    let far: Vec<_> = cluster.nodes.iter().map(|node| DelayProxy::to(node.port(), ONE_WAY)).collect();
+    for (node, far) in cluster.nodes.iter().zip(&far) {
+        let _: String = node.run(&format!("CONFIG SET cluster-announce-port {}", far.port()));
+    }
+    eventually("each knows where the others are", || {
+        cluster.nodes.iter().all(|node| {
+            let nodes: String = node.run("CLUSTER NODES");
+            far.iter().all(|far| nodes.contains(&format!(":{}@", far.port())))
+        })
+    });
+    let url = format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", far[1].port(), far[4].port());
+    let locks = LockManager::connect_blocking(&url).unwrap();
+    assert!(locks.capabilities_blocking().unwrap().hands_off());
+    works(&locks);
+    eventually("nothing is left", || cluster.keys().is_empty());
+}
+
+#[test]
+fn replicas_of_a_primary_far_away_confirm() {
+    let (primary, replica) = (RedisServer::start(), RedisServer::start());
+    let _: String = primary.run("CONFIG SET repl-diskless-sync-delay 0");
+    let _: String = replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    eventually("it replicates", || {
+        replica.run::<String>("INFO replication").contains("master_link_status:up")
+    });
+    let far = DelayProxy::to(primary.port(), ONE_WAY);
+    let locks = LockManager::builder(far.url()).replicas(1).connect_blocking().unwrap();
+    works(&locks);
+}
+
+#[test]
+fn a_quorum_far_away_is_one() {
+    let quorum = Quorum::durable(3);
+    let far = quorum.servers.iter().map(|server| DelayProxy::to(server.port(), ONE_WAY)).collect::<Vec<_>>();
+    let builder = LockManager::builder(far[0].url()).node(far[1].url()).node(far[2].url());
+    let locks = builder.connect_blocking().unwrap();
+    works(&locks);
+    quorum.assert_nothing_left();
+}
+
+#[test]
+fn a_server_that_is_busy_is_asked_again_later() {
+    let server = RedisServer::start();
+    let _: String = server.run("CONFIG SET busy-reply-threshold 1");
+    let mut other = server.client();
+    let script = thread::spawn(move || {
+        redis::cmd("EVAL").arg("while true do end").arg(0).query::<()>(&mut other).unwrap_err()
+    });
+    let mut client = server.client();
+    eventually("it is busy", || {
+        let told = redis::cmd("GET").arg("k").query::<Option<String>>(&mut client);
+        told.is_err_and(|error| error.code() == Some("BUSY"))
+    });
+    let locks = LockManager::builder(server.url()).start().unwrap();
+    let error = locks.capabilities_blocking().unwrap_err();
+    assert!(error.to_string().contains("not ready: BUSY"), "{error}");
+    let waiter = thread::spawn({
+        let request = locks.lock("k").wait(LIMIT);
+        move || request.run_blocking(|_| ()).unwrap()
+    });
+    let _: String = redis::cmd("SCRIPT").arg("KILL").query(&mut client).unwrap();
+    script.join().unwrap();
+    waiter.join().unwrap();
+    let abilities = locks.capabilities_blocking().unwrap();
+    assert!(abilities.hands_off() && abilities.watches(), "{abilities:?}");
+}
+
+#[test]
+fn a_server_that_speaks_an_older_protocol_is_polled() {
+    let server = RedisServer::start();
+    // As Redis 5 did.
+    let older = Rewriter::to(server.port(), "HELLO", "HELLX");
+    let older = Rewriter::of_answers(older.port(), "'HELLX'", "`HELLO`");
+    let locks = LockManager::connect_blocking(&older.url()).unwrap();
+    let abilities = locks.capabilities_blocking().unwrap();
+    assert!(!abilities.hands_off() && !abilities.watches(), "{abilities:?}");
+    works(&locks);
+    eventually("nothing is left", || server.keys().is_empty());
+}
