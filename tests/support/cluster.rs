@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use super::{RedisServer, eventually, unique};
+use super::{RedisServer, eventually, spawn, unique};
 
 const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
@@ -117,24 +117,36 @@ impl RedisCluster {
     /// Moves a slot, with all that is in it, as operators do. `meanwhile` is called when all keys have been moved and
     /// the slot has not.
     pub fn migrate(&self, slot: u16, to: &RedisServer, meanwhile: impl FnOnce()) {
-        let from = self.primaries().into_iter().find(|node| owns(node, slot)).unwrap();
-        let ids = [from, to].map(|node| node.run::<String>("CLUSTER MYID"));
-        let _: String = to.run(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", ids[0]));
-        let _: String = from.run(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", ids[1]));
+        self.try_migrate(slot, to, meanwhile).unwrap();
+    }
+
+    /// The same, which may fail on a busy machine: a node that does not answer is replaced.
+    pub fn try_migrate(
+        &self,
+        slot: u16,
+        to: &RedisServer,
+        meanwhile: impl FnOnce(),
+    ) -> redis::RedisResult<()> {
+        let from = self.primaries().into_iter().find(|node| owns(node, slot));
+        let from = from.ok_or((redis::ErrorKind::Client, "nobody has the slot"))?;
+        let ids = [from.try_run::<String>("CLUSTER MYID")?, to.try_run("CLUSTER MYID")?];
+        let _: String = to.try_run(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", ids[0]))?;
+        let _: String = from.try_run(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", ids[1]))?;
         loop {
-            let keys: Vec<String> = from.run(&format!("CLUSTER GETKEYSINSLOT {slot} 10"));
+            let keys: Vec<String> = from.try_run(&format!("CLUSTER GETKEYSINSLOT {slot} 10"))?;
             if keys.is_empty() {
                 break;
             }
             let mut migrate = redis::cmd("MIGRATE");
             migrate.arg("127.0.0.1").arg(to.port()).arg("").arg(0).arg(5000).arg("KEYS").arg(&keys);
-            let _: String = migrate.query(&mut from.client()).unwrap();
+            let _: String = migrate.query(&mut from.client())?;
         }
         meanwhile();
         let others = self.primaries().into_iter().filter(|node| node.port() != to.port());
         for node in [to].into_iter().chain(others) {
-            let _: String = node.run(&format!("CLUSTER SETSLOT {slot} NODE {}", ids[1]));
+            let _: String = node.try_run(&format!("CLUSTER SETSLOT {slot} NODE {}", ids[1]))?;
         }
+        Ok(())
     }
 }
 
@@ -163,23 +175,9 @@ fn start_node() -> RedisServer {
         let listeners = [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).unwrap());
         let [port, bus] = listeners.each_ref().map(|listener| listener.local_addr().unwrap().port());
         drop(listeners);
-        let mut command = Command::new("redis-server");
-        command.args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ]);
-        command.args(["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()]);
-        command.args(["--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0"]);
-        command.args(["--repl-diskless-sync-delay", "0", "--dir"]).arg(&directory);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command.spawn().unwrap();
-        let mut node = RedisServer { process, port, password: None, directory, durable: false };
+        let process = spawn(port, None, false, Some(bus), &directory);
+        let mut node =
+            RedisServer { process, port, password: None, durable: false, bus: Some(bus), directory };
         if node.is_up() {
             return node;
         }

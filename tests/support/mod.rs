@@ -74,6 +74,8 @@ pub struct RedisServer {
     port: u16,
     password: Option<&'static str>,
     durable: bool,
+    /// In a Cluster, the port on which nodes talk to each other.
+    bus: Option<u16>,
     directory: PathBuf,
 }
 
@@ -113,8 +115,8 @@ impl RedisServer {
             let directory = temporary(durable).join(unique("redlocked-test"));
             fs::create_dir_all(&directory).unwrap();
             let port = free_port();
-            let process = spawn(port, password, durable, &directory);
-            let mut server = Self { process, port, password, durable, directory };
+            let process = spawn(port, password, durable, None, &directory);
+            let mut server = Self { process, port, password, durable, bus: None, directory };
             if server.is_up() {
                 return server;
             }
@@ -172,12 +174,18 @@ impl RedisServer {
     /// One command, by a client that knows nothing of this library.
     #[track_caller]
     pub fn run<T: redis::FromRedisValue>(&self, command: &str) -> T {
+        self.try_run(command).unwrap()
+    }
+
+    /// The same, which may fail.
+    pub fn try_run<T: redis::FromRedisValue>(&self, command: &str) -> redis::RedisResult<T> {
         let mut words = command.split_whitespace();
         let mut cmd = redis::cmd(words.next().unwrap());
         for word in words {
             cmd.arg(word);
         }
-        cmd.query(&mut self.client()).unwrap()
+        let client = redis::Client::open(self.url())?;
+        cmd.query(&mut client.get_connection_with_timeout(Duration::from_millis(500))?)
     }
 
     /// Every key on the server, by SCAN, but for the one clock of fencing tokens that stays.
@@ -206,7 +214,7 @@ impl RedisServer {
     }
 
     pub fn restart(&mut self) {
-        self.process = spawn(self.port, self.password, self.durable, &self.directory);
+        self.process = spawn(self.port, self.password, self.durable, self.bus, &self.directory);
         assert!(self.is_up(), "redis-server does not start again");
         eventually("it has read what it had written", || {
             self.connect().is_some_and(|mut client| redis::cmd("DBSIZE").query::<u64>(&mut client).is_ok())
@@ -242,13 +250,18 @@ fn temporary(durable: bool) -> PathBuf {
     if durable && memory.is_dir() { memory } else { std::env::temp_dir() }
 }
 
-fn spawn(port: u16, password: Option<&str>, durable: bool, directory: &PathBuf) -> Child {
+fn spawn(port: u16, password: Option<&str>, durable: bool, bus: Option<u16>, directory: &PathBuf) -> Child {
     let mut command = Command::new("redis-server");
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
     command.args(["--appendonly", if durable { "yes" } else { "no" }, "--appendfsync", "always"]);
     command.arg("--dir").arg(directory);
     if let Some(password) = password {
         command.args(["--requirepass", password]);
+    }
+    if let Some(bus) = bus {
+        command.args(["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()]);
+        command.args(["--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0"]);
+        command.args(["--repl-diskless-sync-delay", "0"]);
     }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap_or_else(|error| {
