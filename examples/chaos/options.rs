@@ -3,11 +3,12 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-pub(crate) const USAGE: &str = "usage: chaos [--minutes M] [--nodes 1|3|5] [--seed N]
+pub(crate) const USAGE: &str = "usage: chaos [--minutes M] [--nodes 1|3|5|cluster] [--seed N]
   --minutes M   how long, 1 by default; 0.5 is half a minute
   --nodes N     what the locks are on, 1 by default:
-                  1     one server
-                  3, 5  a quorum of so many servers
+                  1        one server
+                  3, 5     a quorum of so many servers
+                  cluster  a Redis Cluster of 3 primaries, each with a replica
   --seed N      throws the same dice again
 It starts its own servers with the redis-server on PATH. It ends with 1 when it has found something.";
 
@@ -15,6 +16,7 @@ It starts its own servers with the redis-server on PATH. It ends with 1 when it 
 pub(crate) enum Place {
     OneServer,
     Quorum(usize),
+    Cluster,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,6 +66,7 @@ impl Options {
         let place = match self.place {
             Place::OneServer => "1".to_owned(),
             Place::Quorum(nodes) => nodes.to_string(),
+            Place::Cluster => "cluster".to_owned(),
         };
         format!("--minutes {} --nodes {place} --seed {}", self.lasts.as_secs_f64() / 60.0, self.seed)
     }
@@ -82,6 +85,7 @@ fn place(value: &str) -> Result<Place, String> {
         "1" => Ok(Place::OneServer),
         "3" => Ok(Place::Quorum(3)),
         "5" => Ok(Place::Quorum(5)),
-        _ => Err(format!("`--nodes {value}` is not 1, 3 or 5")),
+        "cluster" => Ok(Place::Cluster),
+        _ => Err(format!("`--nodes {value}` is not 1, 3, 5 or cluster")),
     }
 }

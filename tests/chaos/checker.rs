@@ -40,8 +40,8 @@ pub(crate) type Name = (usize, u64);
 /// may be inside then, and nothing is promised but that the later has the larger fencing token if it asked later.
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
-    /// Which locks; all of them when there is none.
-    pub(crate) keys: Vec<u64>,
+    /// Which locks; `None` for all.
+    pub(crate) keys: Option<Vec<u64>>,
     pub(crate) from: u64,
     pub(crate) to: u64,
     /// Until then, whoever had a lock that was forgotten knows it.
@@ -164,7 +164,7 @@ impl Checker {
     /// Who was there at that time, as far as it was looked at and not forgotten.
     pub(crate) fn around(&self, key: u64, from: u64, to: u64) -> impl Iterator<Item = &Visitor> {
         let recent = self.keys.get(&key).into_iter().flat_map(|key| &key.recent);
-        recent.filter(move |(_, hold)| hold.asked <= to && from <= hold.end())
+        recent.filter(move |(_, hold)| hold.entered <= to && from <= hold.end())
     }
 
     /// Forgets who has long been gone.
@@ -230,8 +230,9 @@ impl Register {
 
 impl Loss {
     fn excuses(&self, violation: &Violation, first: &Hold, second: &Hold) -> bool {
-        let here = self.keys.is_empty() || self.keys.contains(&violation.key);
-        let then = first.asked <= self.to && self.from <= second.entered;
+        let here = self.keys.as_ref().is_none_or(|keys| keys.contains(&violation.key));
+        // Either had a lock that was forgotten: the second may have been granted it long before it entered.
+        let then = first.asked.min(second.asked) <= self.to && self.from <= second.entered;
         let promised = match violation.what {
             Mishap::Overlap { .. } => first.end().min(second.end()) > self.known,
             Mishap::Fence { .. } | Mishap::StaleWrite => second.asked >= first.entered,
@@ -314,7 +315,7 @@ mod tests {
     fn what_was_forgotten_excuses_two_inside_but_not_the_order_of_fencing_tokens() {
         let check = |fence, from, to, known| {
             let holds = [hold(7, 10, 90, Some(40), &[]), hold(fence, 30, 90, Some(60), &[])];
-            check_with(&holds, &[Loss { keys: vec![1], from, to, known }])
+            check_with(&holds, &[Loss { keys: Some(vec![1]), from, to, known }])
         };
         assert_eq!(check(8, 20, 21, 99).excused, 1);
         assert_eq!(check(8, 20, 21, 99).violations, []);
@@ -326,11 +327,25 @@ mod tests {
         assert_eq!((verdict.excused, verdict.fences(), verdict.violations.len()), (1, 1, 1));
     }
 
+    /// Granted, frozen, forgotten; then somebody else comes and goes, and it enters.
+    #[test]
+    fn who_had_a_lock_that_was_forgotten_may_enter_late() {
+        let holds = |second_asked| {
+            let first = Hold { asked: 40, ..hold(9, 41, 90, Some(50), &[]) };
+            [first, Hold { asked: second_asked, ..hold(7, 60, 90, Some(70), &[]) }]
+        };
+        let loss = [Loss { keys: None, from: 20, to: 21, known: 99 }];
+        assert_eq!(check_with(&holds(10), &loss).fences(), 0);
+        assert_eq!(check_with(&holds(10), &loss).excused, 1);
+        assert_eq!(check_with(&holds(30), &loss).fences(), 1);
+        assert_eq!(check_with(&holds(10), &[]).fences(), 1);
+    }
+
     #[test]
     fn what_another_lock_has_lost_excuses_nothing() {
         let holds = [hold(7, 10, 90, Some(40), &[]), hold(8, 30, 90, Some(60), &[])];
         let loss = |keys| [Loss { keys, from: 20, to: 21, known: 99 }];
-        assert_eq!(check_with(&holds, &loss(vec![2, 3])).overlaps(), 1);
-        assert_eq!(check_with(&holds, &loss(Vec::new())).overlaps(), 0);
+        assert_eq!(check_with(&holds, &loss(Some(vec![2, 3]))).overlaps(), 1);
+        assert_eq!(check_with(&holds, &loss(None)).overlaps(), 0);
     }
 }

@@ -9,8 +9,8 @@ use super::checker::{Checker, Hold, Loss, Name, Verdict};
 use super::deeds::Deeds;
 use super::support::Line;
 
-/// A violation is told this long before and after it.
-const AROUND: u64 = 1_000_000_000;
+/// A violation is told with what happened this long before and after it.
+const AROUND: u64 = 250_000_000;
 
 /// So many are told, the others counted.
 const MOST_STORIES: usize = 10;
@@ -114,7 +114,7 @@ impl History {
                 relative(hold.deadline)
             );
         }
-        for (at, deed) in deeds.between(from.saturating_sub(3 * AROUND), to) {
+        for (at, deed) in deeds.between(from.saturating_sub(10 * AROUND), to) {
             let _ = write!(text, "\n  {} {deed}", relative(*at));
         }
         for loss in self.losses.iter().filter(|loss| loss.from <= to && from <= loss.known) {

@@ -190,7 +190,7 @@ impl Nodes {
         if script == AHEAD {
             // The keys have a millisecond left. With their votes gone, two may be inside for as long as they like.
             let to = now() + 2_000_000;
-            self.losses.push(Loss { keys: Vec::new(), from, to, known: u64::MAX });
+            self.losses.push(Loss { keys: None, from, to, known: u64::MAX });
         }
         deeds.add("clocks stepped", if script == AHEAD { "ahead" } else { "back" });
     }
@@ -279,7 +279,20 @@ impl Ground for Nodes {
         &self.losses
     }
 
+    /// With what helps to find out whose they were.
     fn keys(&self) -> Vec<String> {
-        self.servers.iter().flat_map(|node| node.server.keys()).collect()
+        let mut keys = Vec::new();
+        for (number, Node { server, .. }) in self.servers.iter().enumerate() {
+            for key in server.keys() {
+                let value: Option<String> = server.run(&format!("GET {key}"));
+                let owner = value
+                    .as_deref()
+                    .and_then(|value| value.split_once('@'))
+                    .map(|(_, owner)| owner.to_owned());
+                let lasts: i64 = server.run(&format!("PTTL {key}"));
+                keys.push(format!("{key} of {owner:?} on node {number} for {lasts} ms"));
+            }
+        }
+        keys
     }
 }

@@ -50,7 +50,7 @@ impl OneServer {
         let to = now();
         // What was forgotten cannot be renewed.
         let known = to + TTLS[3] * 1_000_000;
-        self.losses.push(Loss { keys: Vec::new(), from, to, known });
+        self.losses.push(Loss { keys: None, from, to, known });
         deeds.add("flushes", "FLUSHALL");
     }
 }

@@ -8,7 +8,7 @@ use super::driver::Chaos;
 use super::ground::Ground;
 use super::nodes::{Nodes, Plan};
 use super::support::{RedisServer, Rewriter};
-use super::{nothing_is_wrong, report, seed, setting, summary};
+use super::{nothing_is_wrong, report, run, seed, setting, summary};
 
 fn direct(_: usize, server: &RedisServer) -> u16 {
     server.port()
@@ -19,7 +19,7 @@ fn is_clean(plan: Plan, lasts: Duration, port: impl FnMut(usize, &RedisServer) -
     let seed = seed();
     report(&format!("chaos over {} nodes for {lasts:?}; again with CHAOS_SEED={seed}", plan.nodes));
     let mut chaos = Chaos::new(Nodes::new(plan, port), seed);
-    chaos.run(lasts, |_| false);
+    run(&mut chaos, lasts);
     nothing_is_wrong(&mut chaos, seed);
     // Longer than all nodes at once can be unwell.
     let over_time = chaos.history.entered_over_time((lasts.as_secs() / 5).max(2));
@@ -94,7 +94,7 @@ fn servers_whose_clocks_run_faster_than_is_allowed_for_are_found() {
     let allowed = ("ARGV[1], 'NX', 'PX', ARGV[2]) == false", "ARGV[1],'NX','PX',ARGV[2]*.99)== false");
     // Without the allowance: ten milliseconds of each, in which a waiter comes when its time is told.
     let plan = Plan { ttls: [1000; 4], overrun: 1500, ..Plan::quiet() };
-    is_clean(plan, Duration::from_secs(10), rewritten(allowed, 3));
+    is_clean(plan, Duration::from_secs(7), rewritten(allowed, 3));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn restarted_nodes_that_vote_at_once_are_found() {
     is_found(often, old, |verdict| verdict.overlaps() > 0);
     // So often that hardly anybody gets a lock.
     let mut chaos = Chaos::new(Nodes::new(often, direct), seed());
-    chaos.run(Duration::from_secs(8), |_| false);
+    chaos.run(Duration::from_secs(6), |_| false);
     let verdict = chaos.history.check();
     summary(&chaos);
     assert_eq!(verdict.violations, []);
@@ -134,10 +134,10 @@ fn what_a_failed_attempt_does_not_give_back_is_found() {
         while !chaos.ground.keys().is_empty() && end.elapsed() < A_WHILE {
             std::thread::sleep(Duration::from_millis(10));
         }
-        chaos.ground.keys().len()
+        chaos.ground.keys()
     };
-    assert_eq!(left(&mut direct), 0);
-    assert!(left(&mut keeps_what_is_young()) > 0);
+    assert_eq!(left(&mut direct), [""; 0]);
+    assert!(!left(&mut keeps_what_is_young()).is_empty());
 }
 
 /// Who fails gives back at once, who holds does so later: nothing is given back in its first nine milliseconds.

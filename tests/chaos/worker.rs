@@ -123,8 +123,11 @@ impl Caller {
     /// Does not care about its lease, and writes when that may be over.
     async fn overruns(&mut self) {
         let (request, place) = self.request();
-        let longest = u64::try_from(place.ttl.as_millis()).unwrap() * 3 / 2;
-        let pause = Duration::from_millis(self.dice.between(0, longest.min(self.overrun)));
+        // A short one, that it may be over.
+        let ttl = Duration::from_millis(self.ttls[self.dice.index(2)]);
+        let longest = (u64::try_from(ttl.as_millis()).unwrap() * 3 / 2).min(self.overrun);
+        let pause = Duration::from_millis(self.dice.between(longest / 3, longest));
+        let (request, place) = (request.ttl(ttl), Place { ttl, ..place });
         let call = Call::begin(place);
         let guard = match request.renew(false).acquire().await {
             Ok(guard) => guard,
