@@ -1,11 +1,13 @@
-//! What happened under the locks, and what of it must not have happened.
+//! What must not have happened under the locks: two inside, fencing tokens out of order, a write behind a later one.
 //!
 //! A holder is inside from when it had the lock and knew it until it left, until its own deadline as it last saw
 //! it, or until it was last heard of, whichever comes first: what it does after its deadline is not the lock's
 //! fault. The resource is a register per key that remembers the largest fencing token it has seen and refuses a
 //! smaller one.
+//!
+//! Holds are looked at in the order in which they entered and then forgotten, so that a run may last for hours.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Somebody inside. Times in nanoseconds of one clock.
@@ -26,7 +28,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.left.unwrap_or(self.seen).min(self.deadline)
     }
 }
@@ -34,30 +36,43 @@ impl Hold {
 /// Who: a worker, and which of its holds.
 pub(crate) type Name = (usize, u64);
 
-#[derive(Default)]
-pub(crate) struct History {
-    pub(crate) holds: HashMap<Name, Hold>,
-    /// When the clock of one node of a quorum jumped ahead, from and to. Its locks have ended then, before their time:
-    /// two may be inside if one had it by the vote of that node, and nothing is promised but that the later has the
-    /// larger fencing token if it asked later.
-    pub(crate) steps: Vec<(u64, u64)>,
+/// Locks may have been forgotten: by a failover, a flush, or the clock of one node of a quorum that jumped ahead. Two
+/// may be inside then, and nothing is promised but that the later has the larger fencing token if it asked later.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    /// Which locks; `None` for all.
+    pub(crate) keys: Option<Vec<u64>>,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Until then, whoever had a lock that was forgotten knows it.
+    pub(crate) known: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mishap {
+    /// Both were inside.
+    Overlap { lasted: Duration },
+    /// The later grant has not the larger fencing token.
+    Fence { by: u64 },
+    /// The register took a write of the first although the second, who came later, had written.
+    StaleWrite,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Violation {
-    /// Both were inside.
-    Overlap { key: u64, first: Name, second: Name, lasted: Duration },
-    /// The later grant has not the larger fencing token.
-    Fence { key: u64, first: Name, second: Name, by: u64 },
-    /// The register took a write although somebody who came later had written.
-    StaleWrite { key: u64, writer: Name, behind: Name },
+pub(crate) struct Violation {
+    pub(crate) what: Mishap,
+    pub(crate) key: u64,
+    pub(crate) first: Name,
+    pub(crate) second: Name,
+    pub(crate) at: u64,
 }
 
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(crate) struct Verdict {
     pub(crate) violations: Vec<Violation>,
-    /// What would be one, had no clock jumped at that time.
+    /// What would be one, had nothing been forgotten at that time; and how long two were inside at most.
     pub(crate) excused: usize,
+    pub(crate) longest_excused: Duration,
     pub(crate) holds: usize,
     pub(crate) foreign: usize,
     pub(crate) writes: usize,
@@ -66,123 +81,163 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     pub(crate) fn overlaps(&self) -> usize {
-        self.count(|violation| matches!(violation, Violation::Overlap { .. }))
+        self.count(|what| matches!(what, Mishap::Overlap { .. }))
     }
 
     pub(crate) fn fences(&self) -> usize {
-        self.count(|violation| matches!(violation, Violation::Fence { .. }))
+        self.count(|what| matches!(what, Mishap::Fence { .. }))
     }
 
     pub(crate) fn stale_writes(&self) -> usize {
-        self.count(|violation| matches!(violation, Violation::StaleWrite { .. }))
+        self.count(|what| matches!(what, Mishap::StaleWrite))
     }
 
-    fn count(&self, kind: impl Fn(&Violation) -> bool) -> usize {
-        self.violations.iter().filter(|violation| kind(violation)).count()
+    fn count(&self, kind: impl Fn(Mishap) -> bool) -> usize {
+        self.violations.iter().filter(|violation| kind(violation.what)).count()
     }
 }
 
-impl History {
-    pub(crate) fn check(&self) -> Verdict {
-        let mut verdict = Verdict::default();
-        let mut keys: BTreeMap<u64, Vec<(Name, &Hold)>> = BTreeMap::new();
-        for (&name, hold) in &self.holds {
-            keys.entry(hold.key).or_default().push((name, hold));
+/// Somebody, without what he wrote.
+type Visitor = (Name, Hold);
+
+#[derive(Clone, Default)]
+pub(crate) struct Checker {
+    keys: BTreeMap<u64, Key>,
+    pub(crate) verdict: Verdict,
+}
+
+#[derive(Clone, Default)]
+struct Key {
+    /// Who stays longest of all that have entered.
+    last: Option<Visitor>,
+    /// The last with a fencing token.
+    fenced: Option<Visitor>,
+    entered: u64,
+    /// Not yet in order with those of holds that are still to come: when, whose number, who.
+    writes: BTreeMap<(u64, u64), Visitor>,
+    register: Register,
+    recent: VecDeque<Visitor>,
+}
+
+#[derive(Clone, Default)]
+struct Register {
+    largest: u64,
+    latest: Option<(u64, Visitor)>,
+}
+
+impl Checker {
+    /// All holds that entered before `until`, each once, in that order; later ones come with a later call.
+    pub(crate) fn look(&mut self, holds: Vec<(Name, Hold)>, until: u64, losses: &[Loss]) {
+        let mut found = Vec::new();
+        for (name, mut hold) in holds {
             match hold.fence {
-                Some(_) => verdict.holds += 1,
-                None => verdict.foreign += 1,
+                Some(_) => self.verdict.holds += 1,
+                None => self.verdict.foreign += 1,
+            }
+            let key = self.keys.entry(hold.key).or_default();
+            key.entered += 1;
+            let writes = std::mem::take(&mut hold.writes);
+            key.writes.extend(writes.into_iter().map(|at| ((at, key.entered), (name, hold.clone()))));
+            key.overlaps(name, &hold, &mut found);
+            key.fences(name, &hold, &mut found);
+            key.recent.push_back((name, hold));
+        }
+        for key in self.keys.values_mut() {
+            let later = key.writes.split_off(&(until, 0));
+            for ((at, number), writer) in std::mem::replace(&mut key.writes, later) {
+                self.verdict.writes += 1;
+                self.verdict.refused += usize::from(!key.register.takes(at, number, writer, &mut found));
             }
         }
-        for (key, mut holds) in keys {
-            holds.sort_by_key(|(name, hold)| (hold.entered, *name));
-            overlaps(key, &holds, &mut verdict);
-            fences(key, &holds, &mut verdict);
-            register(key, &holds, &mut verdict);
+        for (violation, first, second) in found {
+            if losses.iter().any(|loss| loss.excuses(&violation, &first, &second)) {
+                self.verdict.excused += 1;
+                if let Mishap::Overlap { lasted } = violation.what {
+                    self.verdict.longest_excused = self.verdict.longest_excused.max(lasted);
+                }
+            } else {
+                self.verdict.violations.push(violation);
+            }
         }
-        let found = std::mem::take(&mut verdict.violations);
-        let (excused, violations): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| self.excuses(it));
-        (verdict.excused, verdict.violations) = (excused.len(), violations);
-        verdict
     }
 
-    fn excuses(&self, violation: &Violation) -> bool {
-        let (first, second) = match violation {
-            Violation::Overlap { first, second, .. } => (first, second),
-            Violation::Fence { first, second, .. }
-                if self.holds[second].asked < self.holds[first].entered =>
-            {
-                (first, second)
-            }
-            Violation::StaleWrite { writer, behind, .. }
-                if self.holds[behind].asked < self.holds[writer].entered =>
-            {
-                (writer, behind)
-            }
-            _ => return false,
-        };
-        let (since, until) = (self.holds[first].asked, self.holds[second].entered);
-        self.steps.iter().any(|(from, to)| since <= *to && *from <= until)
+    /// Who was there at that time, as far as it was looked at and not forgotten.
+    pub(crate) fn around(&self, key: u64, from: u64, to: u64) -> impl Iterator<Item = &Visitor> {
+        let recent = self.keys.get(&key).into_iter().flat_map(|key| &key.recent);
+        recent.filter(move |(_, hold)| hold.entered <= to && from <= hold.end())
     }
 
-    /// How many have entered in each of so many equal parts of the time.
-    pub(crate) fn entered_over_time(&self, parts: u64) -> Vec<usize> {
-        let times = || self.holds.values().map(|hold| hold.entered);
-        let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
-        let part = (last - first) / parts + 1;
-        (0..parts).map(|at| times().filter(|time| (time - first) / part == at).count()).collect()
+    /// Forgets who has long been gone.
+    pub(crate) fn forget(&mut self) {
+        const KEPT: usize = 256;
+        for key in self.keys.values_mut() {
+            key.recent.drain(..key.recent.len().saturating_sub(KEPT));
+        }
     }
 }
 
-fn overlaps(key: u64, holds: &[(Name, &Hold)], verdict: &mut Verdict) {
-    let mut last: Option<(Name, u64)> = None;
-    for &(second, hold) in holds {
-        if let Some((first, end)) = last
-            && hold.entered < end
+type Found = (Violation, Hold, Hold);
+
+impl Key {
+    fn overlaps(&mut self, second: Name, hold: &Hold, found: &mut Vec<Found>) {
+        if let Some((first, other)) = &self.last
+            && hold.entered < other.end()
         {
-            let lasted = Duration::from_nanos(end.min(hold.end()) - hold.entered);
-            verdict.violations.push(Violation::Overlap { key, first, second, lasted });
+            let lasted = Duration::from_nanos(other.end().min(hold.end()).saturating_sub(hold.entered));
+            let what = Mishap::Overlap { lasted };
+            let violation = Violation { what, key: hold.key, first: *first, second, at: hold.entered };
+            found.push((violation, other.clone(), hold.clone()));
         }
-        if last.is_none_or(|(_, end)| hold.end() > end) {
-            last = Some((second, hold.end()));
+        if self.last.as_ref().is_none_or(|(_, other)| hold.end() > other.end()) {
+            self.last = Some((second, hold.clone()));
         }
     }
-}
 
-fn fences(key: u64, holds: &[(Name, &Hold)], verdict: &mut Verdict) {
-    let mut last: Option<(Name, u64)> = None;
-    for (second, hold) in holds {
+    fn fences(&mut self, second: Name, hold: &Hold, found: &mut Vec<Found>) {
         let Some(fence) = hold.fence else {
-            continue;
+            return;
         };
-        if let Some((first, before)) = last
-            && fence <= before
+        if let Some((first, other)) = &self.fenced
+            && let Some(by) = other.fence.and_then(|before| before.checked_sub(fence))
         {
-            let by = before - fence;
-            verdict.violations.push(Violation::Fence { key, first, second: *second, by });
+            let what = Mishap::Fence { by };
+            let violation = Violation { what, key: hold.key, first: *first, second, at: hold.entered };
+            found.push((violation, other.clone(), hold.clone()));
         }
-        last = Some((*second, fence));
+        self.fenced = Some((second, hold.clone()));
     }
 }
 
-fn register(key: u64, holds: &[(Name, &Hold)], verdict: &mut Verdict) {
-    let mut order: Vec<(u64, usize)> = Vec::new();
-    for (number, (_, hold)) in holds.iter().enumerate() {
-        order.extend(hold.writes.iter().map(|&at| (at, number)));
-    }
-    order.sort_unstable();
-    verdict.writes += order.len();
-    let (mut largest, mut latest) = (0, 0);
-    for (_, number) in order {
-        let (writer, hold) = holds[number];
+impl Register {
+    fn takes(&mut self, at: u64, number: u64, (writer, hold): Visitor, found: &mut Vec<Found>) -> bool {
         let fence = hold.fence.unwrap_or(0);
-        if fence < largest {
-            verdict.refused += 1;
-        } else if number < latest {
-            let behind = holds[latest].0;
-            verdict.violations.push(Violation::StaleWrite { key, writer, behind });
+        let taken = fence >= self.largest;
+        if taken
+            && let Some((latest, (behind, other))) = &self.latest
+            && number < *latest
+        {
+            let what = Mishap::StaleWrite;
+            let violation = Violation { what, key: hold.key, first: writer, second: *behind, at };
+            found.push((violation, hold.clone(), other.clone()));
         }
-        largest = largest.max(fence);
-        latest = latest.max(number);
+        self.largest = self.largest.max(fence);
+        if self.latest.as_ref().is_none_or(|(latest, _)| number > *latest) {
+            self.latest = Some((number, (writer, hold)));
+        }
+        taken
+    }
+}
+
+impl Loss {
+    fn excuses(&self, violation: &Violation, first: &Hold, second: &Hold) -> bool {
+        let here = self.keys.as_ref().is_none_or(|keys| keys.contains(&violation.key));
+        // Either had a lock that was forgotten: the second may have been granted it long before it entered.
+        let then = first.asked.min(second.asked) <= self.to && self.from <= second.entered;
+        let promised = match violation.what {
+            Mishap::Overlap { .. } => first.end().min(second.end()) > self.known,
+            Mishap::Fence { .. } | Mishap::StaleWrite => second.asked >= first.entered,
+        };
+        here && then && !promised
     }
 }
 
@@ -196,8 +251,23 @@ mod tests {
     }
 
     fn check(holds: &[Hold]) -> Verdict {
-        let holds = holds.iter().cloned().enumerate().map(|(number, hold)| ((number, 0), hold));
-        History { holds: holds.collect(), steps: Vec::new() }.check()
+        check_with(holds, &[])
+    }
+
+    /// At once, and one by one.
+    fn check_with(holds: &[Hold], losses: &[Loss]) -> Verdict {
+        let named = |number: usize| ((number, 0), holds[number].clone());
+        let (mut at_once, mut stepwise) = (Checker::default(), Checker::default());
+        at_once.look((0..holds.len()).map(named).collect(), u64::MAX, losses);
+        for number in 0..holds.len() {
+            let until = holds.get(number + 1).map_or(u64::MAX, |next| next.entered);
+            stepwise.look(vec![named(number)], until, losses);
+            stepwise.forget();
+        }
+        assert_eq!(at_once.verdict.writes, stepwise.verdict.writes);
+        assert_eq!(at_once.verdict.refused, stepwise.verdict.refused);
+        assert_eq!(at_once.verdict.violations.len(), stepwise.verdict.violations.len());
+        at_once.verdict
     }
 
     #[test]
@@ -242,24 +312,40 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumped_excuses_two_inside_but_not_the_order_of_fencing_tokens() {
-        let check = |fence, steps: &[(u64, u64)]| {
+    fn what_was_forgotten_excuses_two_inside_but_not_the_order_of_fencing_tokens() {
+        let check = |fence, from, to, known| {
             let holds = [hold(7, 10, 90, Some(40), &[]), hold(fence, 30, 90, Some(60), &[])];
-            let holds = holds.into_iter().enumerate().map(|(number, hold)| ((number, 0), hold));
-            History { holds: holds.collect(), steps: steps.to_vec() }.check()
+            check_with(&holds, &[Loss { keys: Some(vec![1]), from, to, known }])
         };
-        assert_eq!(check(8, &[(20, 21)]).excused, 1);
-        assert_eq!(check(8, &[(20, 21)]).violations, []);
-        assert_eq!(check(8, &[(1, 2), (70, 71)]).overlaps(), 1);
-        let verdict = check(6, &[(20, 21)]);
+        assert_eq!(check(8, 20, 21, 99).excused, 1);
+        assert_eq!(check(8, 20, 21, 99).violations, []);
+        assert_eq!(check(8, 1, 2, 99).overlaps(), 1);
+        assert_eq!(check(8, 70, 71, 99).overlaps(), 1);
+        // It was to have known by then.
+        assert_eq!(check(8, 20, 21, 39).overlaps(), 1);
+        let verdict = check(6, 20, 21, 99);
         assert_eq!((verdict.excused, verdict.fences(), verdict.violations.len()), (1, 1, 1));
     }
 
+    /// Granted, frozen, forgotten; then somebody else comes and goes, and it enters.
     #[test]
-    fn a_time_without_holds_is_seen() {
-        let at = |entered| hold(1, entered, 900, Some(entered), &[]);
-        let holds = [0, 10, 20, 90, 99].map(at).into_iter().enumerate();
-        let holds = holds.map(|(number, hold)| ((number, 0), hold)).collect();
-        assert_eq!(History { holds, steps: Vec::new() }.entered_over_time(4), [3, 0, 0, 2]);
+    fn who_had_a_lock_that_was_forgotten_may_enter_late() {
+        let holds = |second_asked| {
+            let first = Hold { asked: 40, ..hold(9, 41, 90, Some(50), &[]) };
+            [first, Hold { asked: second_asked, ..hold(7, 60, 90, Some(70), &[]) }]
+        };
+        let loss = [Loss { keys: None, from: 20, to: 21, known: 99 }];
+        assert_eq!(check_with(&holds(10), &loss).fences(), 0);
+        assert_eq!(check_with(&holds(10), &loss).excused, 1);
+        assert_eq!(check_with(&holds(30), &loss).fences(), 1);
+        assert_eq!(check_with(&holds(10), &[]).fences(), 1);
+    }
+
+    #[test]
+    fn what_another_lock_has_lost_excuses_nothing() {
+        let holds = [hold(7, 10, 90, Some(40), &[]), hold(8, 30, 90, Some(60), &[])];
+        let loss = |keys| [Loss { keys, from: 20, to: 21, known: 99 }];
+        assert_eq!(check_with(&holds, &loss(Some(vec![2, 3]))).overlaps(), 1);
+        assert_eq!(check_with(&holds, &loss(None)).overlaps(), 0);
     }
 }

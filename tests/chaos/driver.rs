@@ -4,31 +4,19 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::checker::{History, Hold};
+use redlocked::LockManager;
+
+use super::checker::Hold;
+use super::deeds::Deeds;
 use super::dice::Dice;
 use super::ground::Ground;
+use super::history::History;
 use super::stranger::Stranger;
-use super::support::{LIMIT, Line, Worker, eventually};
+use super::support::{LIMIT, Worker, now};
 use super::worker::{Orders, key};
 
 const WORKERS: usize = 8;
 pub(crate) const KEYS: u64 = 4;
-
-/// What was done to whom, for the report.
-#[derive(Default, Debug)]
-#[allow(dead_code, reason = "read by whoever reads the report")]
-pub(crate) struct Deeds {
-    pub(crate) frozen: u32,
-    pub(crate) killed: u32,
-    pub(crate) cut: u32,
-    pub(crate) scripts_flushed: u32,
-    pub(crate) paused: u32,
-    pub(crate) restarted: u32,
-    pub(crate) stopped: u32,
-    pub(crate) parted: u32,
-    pub(crate) squatted: u32,
-    pub(crate) stepped: u32,
-}
 
 pub(crate) struct Chaos<G> {
     pub(crate) ground: G,
@@ -37,6 +25,7 @@ pub(crate) struct Chaos<G> {
     unkind: bool,
     workers: Vec<Running>,
     started: usize,
+    strangers: u64,
     pub(crate) deeds: Deeds,
     pub(crate) history: History,
 }
@@ -56,6 +45,7 @@ impl<G: Ground> Chaos<G> {
             unkind: true,
             workers: Vec::new(),
             started: 0,
+            strangers: 0,
             deeds: Deeds::default(),
             history: History::default(),
         };
@@ -80,41 +70,64 @@ impl<G: Ground> Chaos<G> {
     }
 
     /// Goes on until that time has passed, or `enough`, which is asked now and then; then ends in peace.
-    pub(crate) fn run(&mut self, lasts: Duration, mut enough: impl FnMut(&History) -> bool) {
+    pub(crate) fn run(&mut self, lasts: Duration, mut enough: impl FnMut(&Self) -> bool) {
+        /// Nobody is inside for longer, and heard of later.
+        const LONG: u64 = 120_000_000_000;
         let start = Instant::now();
-        let stranger = self.ground.client_of_another_kind();
-        let stranger = stranger.map(|client| Stranger::start(client, KEYS, self.dice.next()));
+        let connect = self.ground.client_of_another_kind();
+        let stranger = connect.map(|connect| Stranger::start(connect, KEYS, self.dice.next()));
         let mut asked = start;
         while start.elapsed() < lasts {
             thread::sleep(Duration::from_millis(self.dice.between(10, 60)));
             self.thaw(false);
-            self.ground.heal(false);
+            self.ground.heal(false, &mut self.deeds);
             self.misbehave();
             self.listen(stranger.as_ref().map(|(_, holds)| holds));
             if asked.elapsed() > Duration::from_millis(500) {
                 asked = Instant::now();
-                if enough(&self.history) {
+                self.history.losses = self.ground.losses().to_vec();
+                self.history.calls.look_at_all(now());
+                self.history.settle(now().saturating_sub(LONG), &self.deeds);
+                if enough(self) {
                     break;
                 }
             }
         }
+        self.thaw(true);
+        self.ground.heal(true, &mut self.deeds);
         let foreign = stranger.map(|(stranger, holds)| {
             stranger.end();
             holds
         });
-        self.thaw(true);
-        self.ground.heal(true);
+        self.dismiss_all();
+        self.listen(foreign.as_ref());
+        self.history.losses = self.ground.losses().to_vec();
+        self.history.settle(u64::MAX, &self.deeds);
+    }
+
+    /// Lets all calls end. One that does not is late, and its worker is killed.
+    fn dismiss_all(&mut self) {
         for running in &mut self.workers {
             running.worker.dismiss();
         }
-        for running in &mut self.workers {
-            running.worker.ends();
-            let lines = running.worker.last_words();
-            record(&mut self.history, running.number, lines);
+        let start = Instant::now();
+        while !self.workers.iter_mut().all(|running| running.worker.has_ended())
+            && start.elapsed() < 2 * LIMIT
+        {
+            thread::sleep(Duration::from_millis(10));
+            self.listen(None);
+            self.history.calls.look_at_all(now());
         }
-        self.listen(foreign.as_ref());
-        self.workers.clear();
-        self.history.steps = self.ground.steps().to_vec();
+        for mut running in std::mem::take(&mut self.workers) {
+            if running.worker.has_ended() {
+                running.worker.ends();
+            } else {
+                self.deeds.add("workers that did not end", running.number);
+                running.worker.kill();
+            }
+            self.history.record(running.number, running.worker.last_words());
+            self.history.calls.is_gone(running.number);
+        }
     }
 
     fn misbehave(&mut self) {
@@ -124,9 +137,9 @@ impl<G: Ground> Chaos<G> {
             40..48 if self.unkind => {
                 let mut running = self.workers.swap_remove(victim);
                 running.worker.kill();
-                let lines = running.worker.last_words();
-                record(&mut self.history, running.number, lines);
-                self.deeds.killed += 1;
+                self.deeds.add("workers killed", running.number);
+                self.history.record(running.number, running.worker.last_words());
+                self.history.calls.is_gone(running.number);
                 self.start_worker();
             }
             0..48 => {}
@@ -141,9 +154,10 @@ impl<G: Ground> Chaos<G> {
         let lasts = Duration::from_millis(self.dice.between(50, most));
         let running = &mut self.workers[victim];
         if frozen < WORKERS / 3 && running.frozen_until.is_none() {
+            self.history.calls.stands_still(running.number, now());
             running.worker.freeze();
             running.frozen_until = Some(Instant::now() + lasts);
-            self.deeds.frozen += 1;
+            self.deeds.add("workers frozen", format!("{} for {lasts:?}", running.number));
         }
     }
 
@@ -152,46 +166,46 @@ impl<G: Ground> Chaos<G> {
             if running.frozen_until.is_some_and(|until| all || until <= Instant::now()) {
                 running.worker.thaw();
                 running.frozen_until = None;
+                self.history.calls.goes_on(running.number, now());
             }
         }
     }
 
     fn listen(&mut self, foreign: Option<&Receiver<Hold>>) {
         for running in &self.workers {
-            record(&mut self.history, running.number, running.worker.said());
+            self.history.record(running.number, running.worker.said());
         }
         for hold in foreign.into_iter().flat_map(Receiver::try_iter) {
-            let number = u64::try_from(self.history.holds.len()).unwrap();
-            self.history.holds.insert((0, number), hold);
+            self.strangers += 1;
+            self.history.add((0, self.strangers), hold);
         }
     }
 
-    /// Waiters that were killed leave a place in the queue behind, until the next one asks; then nothing is left.
-    pub(crate) fn nothing_is_left(&mut self) {
-        let locks = redlocked::LockManager::connect_blocking(&self.ground.address(&mut self.dice)).unwrap();
-        let ttl = Duration::from_millis(self.ground.ttls()[0]);
+    /// What is left on the servers that should not be. A lock of somebody who was killed ends with its ttl. His place
+    /// in a queue stays until the next one asks; then nothing is left.
+    pub(crate) fn leaks(&mut self) -> Vec<String> {
+        let longest = self.ground.ttls().into_iter().max().map_or(Duration::ZERO, Duration::from_millis);
+        let mut left = self.left_after(longest, |name| !name.contains("%queue"));
+        let locks =
+            LockManager::builder(self.ground.address(&mut self.dice)).longest_ttl(longest).start().unwrap();
         for number in 0..KEYS {
-            locks.lock(key(number)).ttl(ttl).wait(LIMIT).run_blocking(|_| ()).unwrap();
+            if let Err(error) = locks.lock(key(number)).ttl(longest).wait(LIMIT).run_blocking(|_| ()) {
+                left.push(format!("{} cannot be taken: {error}", key(number)));
+            }
         }
-        eventually("no key is left but the clock", || self.ground.keys().is_empty());
+        left.extend(self.left_after(Duration::ZERO, |_| true));
+        left
     }
-}
 
-fn record(history: &mut History, worker: usize, lines: Vec<Line>) {
-    for Line { word, numbers } in lines {
-        let name = (worker, numbers[0]);
-        if let ("entered", &[_, key, fence, asked, entered, deadline]) = (word.as_str(), &numbers[..]) {
-            let fence = Some(fence);
-            let hold = Hold { key, fence, asked, entered, seen: entered, deadline, ..Hold::default() };
-            assert!(history.holds.insert(name, hold).is_none(), "{name:?} enters twice");
-            continue;
-        }
-        let hold = history.holds.get_mut(&name).unwrap_or_else(|| panic!("{name:?} has not entered"));
-        match (word.as_str(), &numbers[..]) {
-            ("seen", &[_, at, deadline]) => (hold.seen, hold.deadline) = (at, deadline),
-            ("write", &[_, at]) => hold.writes.push(at),
-            ("left", &[_, at]) => hold.left = Some(at),
-            other => panic!("a worker said {other:?}"),
+    /// Of that kind, after that time, on a busy machine.
+    fn left_after(&self, time: Duration, is_one: impl Fn(&str) -> bool) -> Vec<String> {
+        let (start, limit) = (Instant::now(), time + Duration::from_secs(2));
+        loop {
+            let left: Vec<String> = self.ground.keys().into_iter().filter(|name| is_one(name)).collect();
+            if left.is_empty() || start.elapsed() > limit {
+                return left;
+            }
+            thread::sleep(Duration::from_millis(10));
         }
     }
 }

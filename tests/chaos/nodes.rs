@@ -3,8 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::checker::Loss;
+use super::deeds::Deeds;
 use super::dice::Dice;
-use super::driver::{Deeds, KEYS};
+use super::driver::KEYS;
 use super::ground::{Ground, client, cut, flush_scripts};
 use super::support::{Proxy, RedisServer, now};
 use super::worker::key;
@@ -58,9 +60,10 @@ impl Plan {
 pub(crate) struct Nodes {
     plan: Plan,
     servers: Vec<Node>,
-    /// Between a worker and a node, the latest last.
+    /// Between some workers and a node.
     ways: Vec<Way>,
-    steps: Vec<(u64, u64)>,
+    /// When one's clock has jumped ahead.
+    losses: Vec<Loss>,
 }
 
 struct Node {
@@ -80,6 +83,7 @@ enum State {
 }
 
 struct Way {
+    node: usize,
     proxy: Proxy,
     closed_until: Option<Instant>,
 }
@@ -98,7 +102,7 @@ impl Nodes {
             let server = if plan.forget > 0 { RedisServer::start() } else { RedisServer::durable() };
             Node { port: port(number, &server), server, state: State::Well }
         };
-        Self { plan, servers: (0..plan.nodes).map(start).collect(), ways: Vec::new(), steps: Vec::new() }
+        Self { plan, servers: (0..plan.nodes).map(start).collect(), ways: Vec::new(), losses: Vec::new() }
     }
 
     fn count(&self, is: impl Fn(State) -> bool) -> usize {
@@ -121,7 +125,7 @@ impl Nodes {
             if let Node { server, state: state @ State::Well, .. } = &mut self.servers[node] {
                 server.kill();
                 *state = State::Down(back);
-                deeds.restarted += 1;
+                deeds.add("nodes killed", node);
             }
         }
     }
@@ -136,7 +140,7 @@ impl Nodes {
         if let Node { server, state: state @ State::Well, .. } = &mut self.servers[node] {
             server.pause();
             *state = State::Stopped(back);
-            deeds.stopped += 1;
+            deeds.add("nodes stopped", node);
         }
     }
 
@@ -145,7 +149,7 @@ impl Nodes {
             return;
         }
         let (way, refuses, back) = (dice.index(self.ways.len()), dice.percent(50), soon(dice, 50, 1500));
-        let Way { proxy, closed_until } = &mut self.ways[way];
+        let Way { node, proxy, closed_until } = &mut self.ways[way];
         if closed_until.is_none() {
             *closed_until = Some(back);
             if refuses {
@@ -153,7 +157,7 @@ impl Nodes {
             } else {
                 proxy.hold_replies(true);
             }
-            deeds.parted += 1;
+            deeds.add("ways closed", format!("to {node}, {}", if refuses { "refused" } else { "silent" }));
         }
     }
 
@@ -162,9 +166,9 @@ impl Nodes {
         let (name, lasts) = (format!("lock:{}", key(dice.between(0, KEYS))), dice.between(20, 200));
         if let Some(mut client) = self.client(dice) {
             let mut set = redis::cmd("SET");
-            set.arg(name).arg("squatter").arg("NX").arg("PX").arg(lasts);
+            set.arg(&name).arg("squatter").arg("NX").arg("PX").arg(lasts);
             let _: Option<String> = set.query(&mut client).unwrap();
-            deeds.squatted += 1;
+            deeds.add("locks squatted on", &name);
         }
     }
 
@@ -184,10 +188,11 @@ impl Nodes {
         let from = now();
         let _: () = redis::cmd("EVAL").arg(script).arg(0).arg(by).query(&mut client).unwrap();
         if script == AHEAD {
-            // The keys have a millisecond left.
-            self.steps.push((from, now() + 2_000_000));
+            // The keys have a millisecond left. With their votes gone, two may be inside for as long as they like.
+            let to = now() + 2_000_000;
+            self.losses.push(Loss { keys: None, from, to, known: u64::MAX });
         }
-        deeds.stepped += 1;
+        deeds.add("clocks stepped", if script == AHEAD { "ahead" } else { "back" });
     }
 }
 
@@ -196,21 +201,23 @@ fn soon(dice: &mut Dice, from: u64, to: u64) -> Instant {
 }
 
 impl Ground for Nodes {
-    /// Some of the ways there can be closed.
+    /// Some of the ways there can be closed: those to the same minority of the nodes for as long as a worker lives.
     fn address(&mut self, dice: &mut Dice) -> String {
         const MOST_WAYS: usize = 20;
         let mut ports: Vec<u16> = self.servers.iter().map(|node| node.port).collect();
         if self.plan.network {
             let first = dice.index(ports.len());
-            for at in 0..self.plan.minority() {
-                let port = &mut ports[(first + at) % self.plan.nodes];
-                let proxy = Proxy::to(*port);
-                *port = proxy.port();
-                self.ways.push(Way { proxy, closed_until: None });
-            }
-            let old = self.ways.len().saturating_sub(MOST_WAYS);
-            for way in self.ways.drain(..old) {
-                way.open();
+            for node in (first..first + self.plan.minority()).map(|node| node % self.plan.nodes) {
+                let ways: Vec<&Way> = self.ways.iter().filter(|way| way.node == node).collect();
+                let port = if ways.len() < MOST_WAYS / self.plan.nodes {
+                    let proxy = Proxy::to(ports[node]);
+                    let port = proxy.port();
+                    self.ways.push(Way { node, proxy, closed_until: None });
+                    port
+                } else {
+                    ways[dice.index(ways.len())].proxy.port()
+                };
+                ports[node] = port;
             }
         }
         ports.iter().map(|port| format!("redis://127.0.0.1:{port}/")).collect::<Vec<_>>().join(",")
@@ -231,13 +238,12 @@ impl Ground for Nodes {
             0..65 => self.kill(dice, deeds),
             65..75 => {
                 if let Some(mut client) = self.client(dice) {
-                    deeds.cut += cut(&mut client, dice);
+                    cut(&mut client, dice, deeds);
                 }
             }
             75..85 => {
                 if let Some(mut client) = self.client(dice) {
-                    flush_scripts(&mut client);
-                    deeds.scripts_flushed += 1;
+                    flush_scripts(&mut client, deeds);
                 }
             }
             85..95 => self.squat(dice, deeds),
@@ -246,7 +252,7 @@ impl Ground for Nodes {
         }
     }
 
-    fn heal(&mut self, all: bool) {
+    fn heal(&mut self, all: bool, _: &mut Deeds) {
         let is_over = |until: Instant| all || until <= Instant::now();
         for way in &mut self.ways {
             if way.closed_until.take_if(|until| is_over(*until)).is_some() {
@@ -269,16 +275,24 @@ impl Ground for Nodes {
         }
     }
 
-    /// One that takes a lock on one node only would have no lock.
-    fn client_of_another_kind(&self) -> Option<redis::Connection> {
-        None
+    fn losses(&self) -> &[Loss] {
+        &self.losses
     }
 
-    fn steps(&self) -> &[(u64, u64)] {
-        &self.steps
-    }
-
+    /// With what helps to find out whose they were.
     fn keys(&self) -> Vec<String> {
-        self.servers.iter().flat_map(|node| node.server.keys()).collect()
+        let mut keys = Vec::new();
+        for (number, Node { server, .. }) in self.servers.iter().enumerate() {
+            for key in server.keys() {
+                let value: Option<String> = server.run(&format!("GET {key}"));
+                let owner = value
+                    .as_deref()
+                    .and_then(|value| value.split_once('@'))
+                    .map(|(_, owner)| owner.to_owned());
+                let lasts: i64 = server.run(&format!("PTTL {key}"));
+                keys.push(format!("{key} of {owner:?} on node {number} for {lasts} ms"));
+            }
+        }
+        keys
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::checker::Hold;
 use super::dice::Dice;
+use super::ground::Connect;
 use super::support::now;
 use super::worker::key;
 
@@ -20,19 +21,28 @@ pub(crate) struct Stranger {
 
 impl Stranger {
     /// Comes and goes until its end, and tells what it held.
-    pub(crate) fn start(mut client: redis::Connection, keys: u64, seed: u64) -> (Self, Receiver<Hold>) {
+    pub(crate) fn start(mut connect: Connect, keys: u64, seed: u64) -> (Self, Receiver<Hold>) {
         let (tell, holds) = channel();
         let ended = Arc::new(AtomicBool::new(false));
         let end = Arc::clone(&ended);
         let thread = thread::spawn(move || {
             let mut dice = Dice::new(seed);
             let mut visit = 0_u64;
+            let mut client = None;
             while !end.load(Ordering::Relaxed) {
                 visit += 1;
                 let (number, value) = (dice.between(0, keys), format!("stranger-{visit}"));
                 let pause = Duration::from_micros(dice.between(0, 10_000));
-                if let Some(hold) = stay(&mut client, number, &value, pause) {
-                    let _ = tell.send(hold);
+                if client.is_none() {
+                    client = connect();
+                }
+                if let Some(connection) = &mut client {
+                    match stay(connection, number, &value, pause) {
+                        Ok(hold) => {
+                            let _ = hold.map(|hold| tell.send(hold));
+                        }
+                        Err(_) => client = None,
+                    }
                 }
                 thread::sleep(Duration::from_micros(dice.between(100, 3000)));
             }
@@ -47,12 +57,20 @@ impl Stranger {
 }
 
 /// One visit; `None` when the lock was somebody else's, or the answer came too late.
-fn stay(client: &mut redis::Connection, number: u64, value: &str, pause: Duration) -> Option<Hold> {
+fn stay(
+    client: &mut redis::Connection,
+    number: u64,
+    value: &str,
+    pause: Duration,
+) -> redis::RedisResult<Option<Hold>> {
     const DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end";
     let name = format!("lock:{}", key(number));
     let asked = now();
     let mut ask = redis::cmd("SET");
-    ask.arg(&name).arg(value).arg("NX").arg("PX").arg(TTL_MS).query::<Option<String>>(client).unwrap()?;
+    ask.arg(&name).arg(value).arg("NX").arg("PX").arg(TTL_MS);
+    if ask.query::<Option<String>>(client)?.is_none() {
+        return Ok(None);
+    }
     let entered = now();
     // As our own leases: from before it was asked for, and somewhat shorter than it lasts.
     let deadline = asked + TTL_MS * 990_000 - 2_000_000;
@@ -61,7 +79,8 @@ fn stay(client: &mut redis::Connection, number: u64, value: &str, pause: Duratio
         let left = Some(now());
         Hold { key: number, asked, entered, seen: entered, deadline, left, ..Hold::default() }
     });
+    // One that is not given back ends with its ttl.
     let mut delete = redis::cmd("EVAL");
-    let _: () = delete.arg(DELETE).arg(1).arg(&name).arg(value).query(client).unwrap();
-    hold
+    let _ = delete.arg(DELETE).arg(1).arg(&name).arg(value).query::<()>(client);
+    Ok(hold)
 }

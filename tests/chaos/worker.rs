@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use redlocked::{LockGuard, LockManager, LockRequest};
+use redlocked::{LockError, LockGuard, LockManager, LockRequest};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -101,7 +101,7 @@ impl Caller {
         let hold = self.next.get();
         self.next.set(hold + 1);
         let request = self.locks.lock(key(key_number)).ttl(ttl).wait(wait);
-        (request, Place { key: key_number, hold, ttl })
+        (request, Place { key: key_number, hold, ttl, wait })
     }
 
     /// Waits, enters, looks at its lease from time to time, writes, leaves. Errors are what chaos is for: what
@@ -109,7 +109,9 @@ impl Caller {
     async fn behaves(&mut self) {
         let (request, place) = self.request();
         let (steps, blocks) = (self.dice.between(0, 5), self.dice.percent(5));
-        let _ = request.run(async |guard| stay(guard, place, steps, blocks).await).await;
+        let call = Call::begin(place);
+        let outcome = request.run(async |guard| stay(guard, place, steps, blocks).await).await;
+        call.comes_back(&outcome);
     }
 
     /// The same, dropped in the middle: while it waits, or inside.
@@ -121,10 +123,15 @@ impl Caller {
     /// Does not care about its lease, and writes when that may be over.
     async fn overruns(&mut self) {
         let (request, place) = self.request();
-        let longest = u64::try_from(place.ttl.as_millis()).unwrap() * 3 / 2;
-        let pause = Duration::from_millis(self.dice.between(0, longest.min(self.overrun)));
-        let Ok(guard) = request.renew(false).acquire().await else {
-            return;
+        // A short one, that it may be over.
+        let ttl = Duration::from_millis(self.ttls[self.dice.index(2)]);
+        let longest = (u64::try_from(ttl.as_millis()).unwrap() * 3 / 2).min(self.overrun);
+        let pause = Duration::from_millis(self.dice.between(longest / 3, longest));
+        let (request, place) = (request.ttl(ttl), Place { ttl, ..place });
+        let call = Call::begin(place);
+        let guard = match request.renew(false).acquire().await {
+            Ok(guard) => guard,
+            Err(error) => return call.comes_back(&Err::<(), _>(error)),
         };
         if let Some(visit) = Visit::begin(&guard, place) {
             sleep(pause).await;
@@ -132,6 +139,7 @@ impl Caller {
             say("write", &[place.hold, now()]);
         }
         let _ = guard.release().await;
+        call.comes_back(&Ok(()));
     }
 }
 
@@ -140,6 +148,38 @@ struct Place {
     key: u64,
     hold: u64,
     ttl: Duration,
+    wait: Duration,
+}
+
+/// Says when a call is made and when it comes back: cancelled, unless it says how.
+struct Call {
+    hold: u64,
+    outcome: u64,
+}
+
+impl Call {
+    fn begin(place: Place) -> Self {
+        let wait = u64::try_from(place.wait.as_millis()).unwrap();
+        say("call", &[place.hold, place.key, wait, now()]);
+        Self { hold: place.hold, outcome: 0 }
+    }
+
+    /// The numbers are those of `calls::OUTCOMES`.
+    fn comes_back<T>(mut self, outcome: &Result<T, LockError>) {
+        self.outcome = match outcome {
+            Ok(_) => 1,
+            Err(error) if error.is_busy() => 2,
+            Err(LockError::Lost { .. }) => 3,
+            Err(LockError::Unavailable { .. }) => 4,
+            Err(_) => 5,
+        };
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        say("back", &[self.hold, self.outcome, now()]);
+    }
 }
 
 async fn stay(guard: &LockGuard, place: Place, steps: u64, blocks: bool) {

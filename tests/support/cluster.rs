@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use super::{RedisServer, eventually, unique};
+use super::{RedisServer, eventually, spawn, unique};
 
 const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
@@ -92,6 +92,10 @@ impl RedisCluster {
 
     /// As clients know it.
     pub fn port_of(&self, node: &RedisServer) -> u16 {
+        // Without asking: it may be stopped.
+        if self.port_setting == "port" {
+            return node.port();
+        }
         let (_, port): (String, u16) = node.run(&format!("CONFIG GET {}", self.port_setting));
         port
     }
@@ -136,24 +140,36 @@ impl RedisCluster {
     /// Moves a slot, with all that is in it, as operators do. `meanwhile` is called when all keys have been moved and
     /// the slot has not.
     pub fn migrate(&self, slot: u16, to: &RedisServer, meanwhile: impl FnOnce()) {
-        let from = self.primaries().into_iter().find(|node| owns(node, slot)).unwrap();
-        let ids = [from, to].map(|node| node.run::<String>("CLUSTER MYID"));
-        let _: String = to.run(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", ids[0]));
-        let _: String = from.run(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", ids[1]));
+        self.try_migrate(slot, to, meanwhile).unwrap();
+    }
+
+    /// The same, which may fail on a busy machine: a node that does not answer is replaced.
+    pub fn try_migrate(
+        &self,
+        slot: u16,
+        to: &RedisServer,
+        meanwhile: impl FnOnce(),
+    ) -> redis::RedisResult<()> {
+        let from = self.primaries().into_iter().find(|node| owns(node, slot));
+        let from = from.ok_or((redis::ErrorKind::Client, "nobody has the slot"))?;
+        let ids = [from.try_run::<String>("CLUSTER MYID")?, to.try_run("CLUSTER MYID")?];
+        let _: String = to.try_run(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", ids[0]))?;
+        let _: String = from.try_run(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", ids[1]))?;
         loop {
-            let keys: Vec<String> = from.run(&format!("CLUSTER GETKEYSINSLOT {slot} 10"));
+            let keys: Vec<String> = from.try_run(&format!("CLUSTER GETKEYSINSLOT {slot} 10"))?;
             if keys.is_empty() {
                 break;
             }
             let mut migrate = redis::cmd("MIGRATE");
             migrate.arg("127.0.0.1").arg(self.port_of(to)).arg("").arg(0).arg(5000).arg("KEYS").arg(&keys);
-            let _: String = migrate.query(&mut from.client()).unwrap();
+            let _: String = migrate.query(&mut from.client())?;
         }
         meanwhile();
         let others = self.primaries().into_iter().filter(|node| node.port() != to.port());
         for node in [to].into_iter().chain(others) {
-            let _: String = node.run(&format!("CLUSTER SETSLOT {slot} NODE {}", ids[1]));
+            let _: String = node.try_run(&format!("CLUSTER SETSLOT {slot} NODE {}", ids[1]))?;
         }
+        Ok(())
     }
 }
 
@@ -182,23 +198,18 @@ fn start_node(more: impl Fn() -> Vec<String>) -> RedisServer {
         let listeners = [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).unwrap());
         let [port, bus] = listeners.each_ref().map(|listener| listener.local_addr().unwrap().port());
         drop(listeners);
-        let mut command = Command::new("redis-server");
-        command.args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ]);
-        command.args(["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()]);
-        command.args(["--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0"]);
-        command.args(["--repl-diskless-sync-delay", "0", "--dir"]).arg(&directory).args(more());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command.spawn().unwrap();
-        let mut node = RedisServer { process, port, password: None, directory, durable: false };
+        let mut settings = vec![
+            "--cluster-enabled yes".to_owned(),
+            format!("--cluster-port {bus}"),
+            "--cluster-node-timeout 1000".to_owned(),
+            "--cluster-replica-validity-factor 0".to_owned(),
+            "--repl-diskless-sync-delay 0".to_owned(),
+        ];
+        settings = settings.iter().flat_map(|setting| setting.split(' ').map(str::to_owned)).collect();
+        settings.extend(more());
+        let process = spawn(port, None, false, &settings, &directory);
+        let mut node =
+            RedisServer { process, port, password: None, durable: false, more: settings, directory };
         if node.is_up() {
             return node;
         }

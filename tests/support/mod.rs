@@ -74,6 +74,8 @@ pub struct RedisServer {
     port: u16,
     password: Option<&'static str>,
     durable: bool,
+    /// What else it is told when it starts.
+    more: Vec<String>,
     directory: PathBuf,
 }
 
@@ -113,8 +115,8 @@ impl RedisServer {
             let directory = temporary(durable).join(unique("redlocked-test"));
             fs::create_dir_all(&directory).unwrap();
             let port = free_port();
-            let process = spawn(port, password, durable, &directory);
-            let mut server = Self { process, port, password, durable, directory };
+            let process = spawn(port, password, durable, &[], &directory);
+            let mut server = Self { process, port, password, durable, more: Vec::new(), directory };
             if server.is_up() {
                 return server;
             }
@@ -178,12 +180,18 @@ impl RedisServer {
     /// One command, by a client that knows nothing of this library.
     #[track_caller]
     pub fn run<T: redis::FromRedisValue>(&self, command: &str) -> T {
+        self.try_run(command).unwrap()
+    }
+
+    /// The same, which may fail.
+    pub fn try_run<T: redis::FromRedisValue>(&self, command: &str) -> redis::RedisResult<T> {
         let mut words = command.split_whitespace();
         let mut cmd = redis::cmd(words.next().unwrap());
         for word in words {
             cmd.arg(word);
         }
-        cmd.query(&mut self.client()).unwrap()
+        let client = redis::Client::open(self.url())?;
+        cmd.query(&mut client.get_connection_with_timeout(Duration::from_millis(500))?)
     }
 
     /// Every key on the server, by SCAN, but for the one clock of fencing tokens that stays.
@@ -212,7 +220,7 @@ impl RedisServer {
     }
 
     pub fn restart(&mut self) {
-        self.process = spawn(self.port, self.password, self.durable, &self.directory);
+        self.process = spawn(self.port, self.password, self.durable, &self.more, &self.directory);
         assert!(self.is_up(), "redis-server does not start again");
         eventually("it has read what it had written", || {
             self.connect().is_some_and(|mut client| redis::cmd("DBSIZE").query::<u64>(&mut client).is_ok())
@@ -248,7 +256,7 @@ fn temporary(durable: bool) -> PathBuf {
     if durable && memory.is_dir() { memory } else { std::env::temp_dir() }
 }
 
-fn spawn(port: u16, password: Option<&str>, durable: bool, directory: &PathBuf) -> Child {
+fn spawn(port: u16, password: Option<&str>, durable: bool, more: &[String], directory: &PathBuf) -> Child {
     let mut command = Command::new("redis-server");
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
     command.args(["--appendonly", if durable { "yes" } else { "no" }, "--appendfsync", "always"]);
@@ -256,7 +264,7 @@ fn spawn(port: u16, password: Option<&str>, durable: bool, directory: &PathBuf) 
     if let Some(password) = password {
         command.args(["--requirepass", password]);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap_or_else(|error| {
         panic!("these tests need `redis-server` on PATH ({error}); `./test` gets it and runs them")
     })

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ pub struct Proxy {
 struct Shared {
     holds_replies: AtomicBool,
     refuses: AtomicBool,
-    open: Mutex<Vec<TcpStream>>,
+    /// Those that are open belong to who pumps.
+    open: Mutex<Vec<Weak<TcpStream>>>,
 }
 
 impl Proxy {
@@ -32,12 +33,14 @@ impl Proxy {
                 let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
                     continue;
                 };
+                let (client, server) = (Arc::new(client), Arc::new(server));
                 let mut open = shared.open.lock().unwrap();
-                open.extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
-                let (to_server, to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-                thread::spawn(move || pump(client, to_server, None));
+                open.retain(|stream| stream.strong_count() > 0);
+                open.extend([&client, &server].map(Arc::downgrade));
+                let (to_server, to_client) = (Arc::clone(&server), Arc::clone(&client));
+                thread::spawn(move || pump(&client, &to_server, None));
                 let held = Arc::clone(&shared);
-                thread::spawn(move || pump(server, to_client, Some(&held)));
+                thread::spawn(move || pump(&server, &to_client, Some(&held)));
             }
         });
         proxy
@@ -58,7 +61,7 @@ impl Proxy {
 
     /// Cuts every connection; new ones are accepted.
     pub fn cut(&self) {
-        for stream in self.shared.open.lock().unwrap().drain(..) {
+        for stream in self.shared.open.lock().unwrap().drain(..).filter_map(|stream| stream.upgrade()) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -72,7 +75,7 @@ impl Proxy {
     }
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, held: Option<&Shared>) {
+fn pump(mut from: &TcpStream, mut to: &TcpStream, held: Option<&Shared>) {
     let mut buffer = [0; 16 * 1024];
     while let Ok(read) = from.read(&mut buffer) {
         while held.is_some_and(|shared| shared.holds_replies.load(Ordering::SeqCst)) {

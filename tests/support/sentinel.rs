@@ -91,7 +91,8 @@ pub fn sentinel(primary: u16, password: Option<&'static str>, more: &str) -> Red
         let mut command = Command::new("redis-server");
         command.arg(&file).arg("--sentinel").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().unwrap();
-        let mut sentinel = RedisServer { process, port, password, durable: false, directory };
+        let mut sentinel =
+            RedisServer { process, port, password, durable: false, more: Vec::new(), directory };
         if sentinel.is_up() {
             return sentinel;
         }

@@ -133,6 +133,10 @@ impl Worker {
         self.input = None;
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
+    }
+
     /// Waits for its end.
     #[track_caller]
     pub fn ends(&mut self) {

@@ -1,0 +1,99 @@
+//! Two processes: the one that was started waits for signals, and the one that it starts does the work. However the
+//! second ends, what it had started is ended by the first; and it ends itself when the first does.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::Child;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+
+/// Set for the second one.
+const KEPT: &str = "REDLOCKED_CHAOS_KEPT";
+
+/// What ending in peace may take: calls wait for locks, and servers that were stopped are waited for.
+const PEACE: Duration = Duration::from_mins(1);
+
+pub(crate) fn is_kept() -> bool {
+    std::env::var_os(KEPT).is_some()
+}
+
+/// In the second one: becomes true when the first wants an end, or is no more.
+pub(crate) fn is_to_end() -> Arc<AtomicBool> {
+    let end = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&end);
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        seen.store(true, Ordering::Relaxed);
+    });
+    end
+}
+
+/// In the first one: starts the second, and ends as it does.
+pub(crate) fn keep() -> std::io::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut command = Command::new(std::env::current_exe()?);
+        // Its own group: Ctrl-C in a terminal reaches us alone, and the group can be ended as a whole.
+        command.args(std::env::args_os().skip(1)).env(KEPT, "1").stdin(Stdio::piped()).process_group(0);
+        let mut child = tokio::process::Command::from(command).spawn()?;
+        let id = child.id().unwrap_or(0);
+        let input = child.stdin.take();
+        let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+        let [mut interrupt, mut terminate, mut hangup] = {
+            let [a, b, c] = signals;
+            [a?, b?, c?]
+        };
+        let mut told = async || {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+            }
+        };
+        let ended = tokio::select! {
+            status = child.wait() => Some(status?),
+            () = told() => None,
+        };
+        let status = if ended.is_some() {
+            ended
+        } else {
+            eprintln!("ending; once more to end at once");
+            drop(input);
+            tokio::select! {
+                status = timeout(PEACE, child.wait()) => status.ok().transpose()?,
+                () = told() => None,
+            }
+        };
+        let code = status.and_then(|status| status.code());
+        if code.is_none() {
+            sweep(&mut child, id).await;
+        }
+        Ok(match code {
+            Some(0) => ExitCode::SUCCESS,
+            Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+            None => ExitCode::from(130),
+        })
+    })
+}
+
+/// It had no time to tidy up: ends everything that it had started, and removes what that has written.
+async fn sweep(child: &mut Child, id: u32) {
+    if let Some(group) = i32::try_from(id).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait().await;
+    let ours = format!("redlocked-test-{id}-");
+    for place in [std::env::temp_dir().as_path(), Path::new("/dev/shm")] {
+        for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&ours) {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Chaos for as long as you like: processes that take the same few locks while they are frozen and killed, and while the
+//! servers are stopped, killed, cut off and flushed; and a checker of what they did.
+//!
+//! ```text
+//! cargo run --release --example chaos                                 # one server, for a minute
+//! cargo run --release --example chaos -- --minutes 30 --nodes 5       # a quorum of five
+//! cargo run --release --example chaos -- --nodes cluster --seed 42    # a Cluster; the same dice each time
+//! ```
+//!
+//! It starts its own servers, with a redis-server from PATH, on free loopback ports, and leaves nothing behind. It ends
+//! with an error when it has found something. What happens and what is checked is in `tests/chaos`, which does the same
+//! for some seconds, and shows that each mistake that is made on purpose is found. Here: [`options`], what is said
+//! meanwhile and at the end ([`program`]), and how it ends in any case ([`keeper`]).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that is a program: it may panic, and talks to its user"
+)]
+
+#[cfg(unix)]
+mod keeper;
+#[cfg(unix)]
+mod options;
+#[cfg(unix)]
+mod program;
+
+#[cfg(unix)]
+fn main() -> std::process::ExitCode {
+    program::main()
+}
+
+#[cfg(not(unix))]
+fn main() -> std::process::ExitCode {
+    eprintln!("this needs a Unix: processes are stopped and go on");
+    std::process::ExitCode::FAILURE
+}

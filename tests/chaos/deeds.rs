@@ -1,0 +1,40 @@
+//! What was done to whom: counted, and the latest of it kept, to be read beside what went wrong.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use super::support::now;
+
+/// Enough for several minutes.
+const MOST: usize = 4096;
+
+#[derive(Default)]
+pub(crate) struct Deeds {
+    counts: BTreeMap<&'static str, u32>,
+    latest: VecDeque<(u64, String)>,
+}
+
+impl Deeds {
+    pub(crate) fn add(&mut self, what: &'static str, whom: impl fmt::Display) {
+        *self.counts.entry(what).or_default() += 1;
+        if self.latest.len() == MOST {
+            self.latest.pop_front();
+        }
+        self.latest.push_back((now(), format!("{what}: {whom}")));
+    }
+
+    /// Those of that time.
+    pub(crate) fn between(&self, from: u64, to: u64) -> impl Iterator<Item = &(u64, String)> {
+        self.latest.iter().filter(move |(at, _)| (from..=to).contains(at))
+    }
+}
+
+impl fmt::Display for Deeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (what, count)) in self.counts.iter().enumerate() {
+            let comma = if number > 0 { ", " } else { "" };
+            write!(f, "{comma}{count} {what}")?;
+        }
+        Ok(())
+    }
+}
