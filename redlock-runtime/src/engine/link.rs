@@ -17,6 +17,7 @@ use super::Id;
 use super::node::RedisNode;
 use super::protocol::{Abilities, Disconnected, Notice, Refusal, Reply, Request, Standing};
 use super::slots::Slots;
+use super::voters::Voters;
 use super::waiting::jittered;
 use super::wire::{INBOX_MOVED, Pushed, RedisConnection, Replies};
 use crate::clock::Moment;
@@ -35,6 +36,16 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) enum Node {
     Redis(Box<RedisNode>),
     Memory(MemoryNode),
+}
+
+impl Node {
+    /// The nodes of the quorum that it is one of.
+    pub(super) fn voters(&self) -> Option<&Arc<Voters>> {
+        match self {
+            Self::Redis(node) => node.voters(),
+            Self::Memory(_) => None,
+        }
+    }
 }
 
 struct Connection {

@@ -32,6 +32,7 @@ mod timers;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod verdict;
+mod voters;
 mod waiting;
 mod wire;
 

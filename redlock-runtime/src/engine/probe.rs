@@ -49,6 +49,8 @@ pub(super) struct Findings {
     /// Hand-off goes through a sharded channel.
     pub(super) sharded: bool,
     pub(super) standing: Standing,
+    /// Of a node with a vote: what tells its server from any other.
+    pub(super) run_id: Option<String>,
 }
 
 /// Why a server is of no use; the words follow its name.
@@ -155,6 +157,7 @@ impl Probe {
             abilities: Abilities { hands_off, watches, votes: false },
             sharded,
             standing: Standing { clock, up_for, durable, round_trip },
+            run_id: self.server.and_then(|[info, _]| answers.run_id(info)),
         })
     }
 }
@@ -248,6 +251,11 @@ impl Answers {
     /// How long the server has been running. Who does not say has just started.
     fn up_for(&self, info: usize) -> Duration {
         up_for(&self.read::<String>(info).unwrap_or_default())
+    }
+
+    fn run_id(&self, info: usize) -> Option<String> {
+        let info: String = self.read(info)?;
+        info.lines().find_map(|line| line.strip_prefix("run_id:")).map(|id| id.trim().to_owned())
     }
 
     /// Whether a restart forgets nothing that it has answered. Who does not say forgets.
