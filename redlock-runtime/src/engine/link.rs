@@ -111,7 +111,10 @@ impl Link {
 
     /// Gives the connection up for one to another place, or in another manner. What was under way is unanswered.
     pub(super) fn replace(&mut self, node: Node) -> Vec<(Id, Request)> {
-        self.node = node;
+        self.node = match (node, &self.node) {
+            (Node::Redis(node), Node::Redis(before)) => Node::Redis(Box::new(node.after(before))),
+            (node, _) => node,
+        };
         self.failures = 0;
         self.reconnect()
     }

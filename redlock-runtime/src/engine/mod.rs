@@ -16,6 +16,7 @@ mod link;
 mod names;
 mod node;
 mod opening;
+mod previous;
 mod probe;
 mod protocol;
 mod queue;

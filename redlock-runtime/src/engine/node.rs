@@ -11,6 +11,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::names::{Names, clock_in};
 use super::opening::{Attempt, open, speaks_no_resp3, without_timeouts};
+use super::previous::Previous;
 use super::probe::{Findings, Probe, Subject, Unfit};
 use super::protocol::Disconnected;
 use super::sentinel::Sentinels;
@@ -51,6 +52,7 @@ pub(crate) struct RedisNode {
     tls: Option<Tls>,
     /// They say what the address is; without them, it is in `info`.
     sentinels: Option<Sentinels>,
+    previous: Previous,
 }
 
 impl RedisNode {
@@ -91,6 +93,7 @@ impl RedisNode {
             seat: settings.seat.clone(),
             tls: None,
             sentinels: None,
+            previous: Previous::default(),
         }
     }
 
@@ -102,6 +105,11 @@ impl RedisNode {
     /// The same, wherever these say that it is.
     pub(super) fn behind(self, sentinels: Sentinels) -> Self {
         Self { sentinels: Some(sentinels), ..self }
+    }
+
+    /// The same, and its first connection follows the last one to that.
+    pub(super) fn after(self, before: &Self) -> Self {
+        Self { previous: before.previous.clone(), ..self }
     }
 
     /// Connects to the primary, wherever it is.
@@ -175,12 +183,14 @@ impl RedisNode {
             allow_eviction: self.allow_eviction,
             one_of_several: self.seat.is_some(),
             pushes: speaks_resp3,
+            previous: self.previous.get(),
         });
         let asked_at = Moment::now();
         let answers = match tokio::time::timeout(timeout, probe.ask(&mut connection)).await {
             Ok(answers) => answers.map_err(|error| self.failed(&error))?,
             Err(_) => return Err(self.no_answer(timeout)),
         };
+        self.previous.set(probe.client(&answers));
         // The client has taken that push for a reply: the next one would be the one before.
         if inbox_moved.load(Ordering::SeqCst) {
             return Err(Disconnected { reason: INBOX_MOVED.into(), turned_away: false });

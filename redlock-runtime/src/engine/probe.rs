@@ -11,6 +11,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Script, Value};
 
 use super::names::{Names, QUEUE};
+use super::previous::Client;
 use super::protocol::{Abilities, Standing};
 use super::wire::RAISE;
 
@@ -41,6 +42,7 @@ pub(super) struct Subject<'a> {
     pub(super) one_of_several: bool,
     /// Over this connection, the server can tell something without being asked.
     pub(super) pushes: bool,
+    pub(super) previous: Option<Client>,
 }
 
 /// What came out.
@@ -63,6 +65,7 @@ pub(super) struct Unfit {
 /// The questions, and at which place each answer will be.
 pub(super) struct Probe {
     pipeline: Pipeline,
+    client: usize,
     watching: Option<[usize; 2]>,
     role: usize,
     memory: Option<usize>,
@@ -86,6 +89,11 @@ impl Probe {
             pipeline.add_command(question);
             pipeline.len() - 1
         };
+        // Before anything else.
+        if let Some(Client { id, address }) = &subject.previous {
+            ask(&["CLIENT", "KILL", "ID", id, "ADDR", address]);
+        }
+        let client = ask(&["CLIENT", "INFO"]);
         // To be told of what others do to the keys that we name, and of nothing else. The second one names those of
         // whatever comes next: that is `ROLE`, which has none.
         let watching = subject.pushes.then(|| {
@@ -122,11 +130,16 @@ impl Probe {
         // Raises the clock of fencing tokens to the server's time. Where that fails, each grant will.
         let clock =
             clock.map(|clock| ask(&["EVAL", RAISE, "3", clock, clock, clock, "", "", "", "", "", "time"]));
-        Self { pipeline, watching, role, memory, server, sharded, plain, commands, clock }
+        Self { pipeline, client, watching, role, memory, server, sharded, plain, commands, clock }
     }
 
     pub(super) async fn ask(&self, connection: &mut MultiplexedConnection) -> Result<Answers, RedisError> {
         connection.send_packed_commands(&self.pipeline, 0, self.pipeline.len()).await.map(Answers)
+    }
+
+    /// What the server calls this connection.
+    pub(super) fn client(&self, answers: &Answers) -> Option<Client> {
+        Client::read(&answers.read::<String>(self.client)?)
     }
 
     /// `round_trip`: how long the answers took.
