@@ -51,6 +51,8 @@ const RULES: &[(&str, Without)] = &[
     ("+zscore", Without::HandOff),
     ("+client|tracking", Without::Watching),
     ("+client|caching", Without::Watching),
+    ("+client|info", Without::Nothing),
+    ("+client|kill", Without::Nothing),
 ];
 
 /// What a Cluster needs in addition, and where it differs.

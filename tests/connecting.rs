@@ -12,7 +12,7 @@ use std::time::Duration;
 use delay::DelayProxy;
 use redlocked::{LockManager, ReleaseOutcome};
 use support::quorum::Quorum;
-use support::{LIMIT, MASTER, RedisCluster, RedisServer, Rewriter, eventually, sentinel};
+use support::{LIMIT, LateProxy, MASTER, RedisCluster, RedisServer, Rewriter, eventually, sentinel};
 
 /// A round trip is twice this. Longer than around the world, because the proxy accepts a connection without one.
 const ONE_WAY: Duration = Duration::from_millis(125);
@@ -157,4 +157,32 @@ fn a_server_that_speaks_an_older_protocol_is_polled() {
     assert!(!abilities.hands_off() && !abilities.watches(), "{abilities:?}");
     works(&locks);
     eventually("nothing is left", || server.keys().is_empty());
+}
+
+#[test]
+fn what_arrives_late_over_a_broken_connection_takes_no_lock() {
+    let server = RedisServer::start();
+    let proxy = LateProxy::to(server.port());
+    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    locks.lock("k").run_blocking(|_| ()).unwrap();
+    let clients = || {
+        let info: String = server.run("INFO clients");
+        let count = info.lines().find_map(|line| line.strip_prefix("connected_clients:")).unwrap();
+        count.parse::<u32>().unwrap()
+    };
+    let before = clients();
+    proxy.keep();
+    let caller = thread::spawn({
+        let request = locks.lock("k").ttl(600 * LIMIT).wait(LIMIT);
+        move || request.run_blocking(|_| ()).unwrap()
+    });
+    eventually("it is on its way", || proxy.kept() > 0);
+    proxy.cut();
+    // It is asked for again, over the next connection, and given back there.
+    caller.join().unwrap();
+    assert!(server.keys().is_empty());
+    proxy.deliver();
+    eventually("the old connection has ended", || clients() == before);
+    assert!(server.keys().is_empty(), "{:?}", server.keys());
+    locks.lock("k").run_blocking(|_| ()).unwrap();
 }

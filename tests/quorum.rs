@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlocked::{LockError, ReleaseOutcome};
+use redlocked::{LockError, LockManager, ReleaseOutcome};
 use support::quorum::Quorum;
-use support::{LIMIT, eventually};
+use support::{LIMIT, Proxy, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -338,4 +338,42 @@ fn locks_are_listed_while_a_minority_is_down() {
     quorum.servers[0].kill();
     quorum.servers[1].kill();
     assert!(locks.list_blocking("*").is_err(), "one of three does not know");
+}
+
+#[test]
+fn one_server_under_two_names_has_one_vote() {
+    let mut quorum = Quorum::durable(3);
+    let [a, b, c] = [0, 1, 2].map(|node| quorum.servers[node].port());
+    for (names, twice) in [
+        (format!("redis://127.0.0.1:{a}/,redis://127.0.0.1:{b}/,redis://localhost:{a}/"), a),
+        (format!("redis://127.0.0.1:{a}/,redis://127.0.0.1:{b}/1,redis://127.0.0.1:{b}/2"), b),
+    ] {
+        let start = Instant::now();
+        let error = LockManager::connect_blocking(&names).unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(
+            text.contains("the same server") && text.matches(&format!(":{twice}")).count() == 2,
+            "{text}"
+        );
+        // Also who would wait.
+        let locks = LockManager::builder(&names).start().unwrap();
+        let error = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap_err();
+        assert!(error.to_string().contains("the same server"), "{error}");
+        assert!(start.elapsed() < LIMIT / 2);
+    }
+
+    // A name that moves to a server that has a vote already, while the lock is in use.
+    let name = Proxy::to(c);
+    let builder =
+        LockManager::builder(quorum.servers[0].url()).node(quorum.servers[1].url()).node(name.url());
+    let locks = builder.connect_blocking().unwrap();
+    name.lead_to(b);
+    name.cut();
+    quorum.servers[0].kill();
+    eventually("it has lost its vote", || {
+        locks.lock("k").acquire_blocking().unwrap_err().to_string().contains("the same server")
+    });
+    name.lead_to(c);
+    drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
 }

@@ -340,7 +340,7 @@ impl LockManagerBuilder {
             instance: instance.value().to_owned(),
             foreign_clients: self.foreign_clients,
             allow_eviction: self.allow_eviction,
-            one_of_several: false,
+            seat: None,
             tls: self.tls,
         };
         let deployment = engine::parse(&self.url, &settings)?;

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 mod cluster;
+mod late;
 mod proxy;
 pub mod quorum;
 mod rewriter;
@@ -30,6 +31,7 @@ mod tls;
 mod worker;
 
 pub use cluster::{RedisCluster, owns};
+pub use late::LateProxy;
 pub use proxy::Proxy;
 pub use rewriter::Rewriter;
 pub use sentinel::{MASTER, SentinelGroup, sentinel};

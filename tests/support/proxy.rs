@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
@@ -16,6 +16,8 @@ pub struct Proxy {
 struct Shared {
     holds_replies: AtomicBool,
     refuses: AtomicBool,
+    /// The port of the server.
+    server: AtomicU16,
     /// Those that are open belong to who pumps.
     open: Mutex<Vec<Weak<TcpStream>>>,
 }
@@ -24,12 +26,14 @@ impl Proxy {
     pub fn to(port: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let proxy = Self { port: listener.local_addr().unwrap().port(), shared: Arc::default() };
+        proxy.lead_to(port);
         let shared = Arc::clone(&proxy.shared);
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 if shared.refuses.load(Ordering::SeqCst) {
                     continue;
                 }
+                let port = shared.server.load(Ordering::SeqCst);
                 let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
                     continue;
                 };
@@ -57,6 +61,11 @@ impl Proxy {
     /// From now on the server hears everything and the client nothing.
     pub fn hold_replies(&self, hold: bool) {
         self.shared.holds_replies.store(hold, Ordering::SeqCst);
+    }
+
+    /// New connections lead to another server.
+    pub fn lead_to(&self, port: u16) {
+        self.shared.server.store(port, Ordering::SeqCst);
     }
 
     /// Cuts every connection; new ones are accepted.

@@ -1,5 +1,7 @@
 //! Addresses: what a URL says about where the lock lives.
 
+use std::sync::Arc;
+
 use redis::IntoConnectionInfo;
 
 use super::cluster::ClusterNodes;
@@ -10,6 +12,7 @@ use super::node::{NodeSettings, RedisNode};
 use super::quorum::MOST_NODES;
 use super::sentinel::Sentinels;
 use super::tls::Tls;
+use super::voters::Seat;
 use crate::error::LockError;
 use crate::memory::MemoryNode;
 
@@ -30,8 +33,12 @@ pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, L
             return Err(invalid(url, "it stands there twice; a server has one vote"));
         }
     }
-    let settings = NodeSettings { one_of_several: urls.len() > 1, ..settings.clone() };
-    let nodes = urls.iter().map(|url| node(url, &settings)).collect::<Result<_, _>>()?;
+    let voters = (urls.len() > 1).then(Arc::default);
+    let seated = |(number, url): (usize, &String)| {
+        let seat = voters.as_ref().map(|voters| Seat::new(voters, number));
+        node(url, &NodeSettings { seat, ..settings.clone() })
+    };
+    let nodes = urls.iter().enumerate().map(seated).collect::<Result<_, _>>()?;
     Ok(Deployment::Nodes(nodes))
 }
 
@@ -164,7 +171,7 @@ mod tests {
             instance: String::new(),
             foreign_clients: true,
             allow_eviction: false,
-            one_of_several: false,
+            seat: None,
             tls: crate::engine::TlsSettings::default(),
         }
     }

@@ -43,11 +43,12 @@ impl Line {
             Deployment::Nodes(nodes) => nodes,
             Deployment::Cluster(nodes) => return Self::Cluster(Cluster::new(*nodes, settings.io_timeout)),
         };
+        let voters = nodes.iter().find_map(Node::voters).cloned().unwrap_or_default();
         let mut links: Vec<Link> =
             nodes.into_iter().map(|node| Link::new(node, settings.io_timeout)).collect();
         match links.pop() {
             Some(link) if links.is_empty() => Self::One(link),
-            last => Self::Quorum(Quorum::new(links.into_iter().chain(last).collect(), settings)),
+            last => Self::Quorum(Quorum::new(links.into_iter().chain(last).collect(), voters, settings)),
         }
     }
 

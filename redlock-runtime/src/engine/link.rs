@@ -17,6 +17,7 @@ use super::Id;
 use super::node::RedisNode;
 use super::protocol::{Abilities, Disconnected, Notice, Refusal, Reply, Request, Standing};
 use super::slots::Slots;
+use super::voters::Voters;
 use super::waiting::jittered;
 use super::wire::{INBOX_MOVED, Pushed, RedisConnection, Replies};
 use crate::clock::Moment;
@@ -35,6 +36,16 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) enum Node {
     Redis(Box<RedisNode>),
     Memory(MemoryNode),
+}
+
+impl Node {
+    /// The nodes of the quorum that it is one of.
+    pub(super) fn voters(&self) -> Option<&Arc<Voters>> {
+        match self {
+            Self::Redis(node) => node.voters(),
+            Self::Memory(_) => None,
+        }
+    }
 }
 
 struct Connection {
@@ -100,7 +111,10 @@ impl Link {
 
     /// Gives the connection up for one to another place, or in another manner. What was under way is unanswered.
     pub(super) fn replace(&mut self, node: Node) -> Vec<(Id, Request)> {
-        self.node = node;
+        self.node = match (node, &self.node) {
+            (Node::Redis(node), Node::Redis(before)) => Node::Redis(Box::new(node.after(before))),
+            (node, _) => node,
+        };
         self.failures = 0;
         self.reconnect()
     }

@@ -17,6 +17,7 @@ mod link;
 mod names;
 mod node;
 mod opening;
+mod previous;
 mod probe;
 mod protocol;
 mod queue;
@@ -33,6 +34,7 @@ mod timers;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod verdict;
+mod voters;
 mod waiting;
 mod wire;
 

@@ -11,11 +11,13 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::names::{Names, clock_in};
 use super::opening::{Attempt, open, speaks_no_resp3, without_timeouts};
+use super::previous::Previous;
 use super::probe::{Findings, Probe, Subject, Unfit};
 use super::protocol::Disconnected;
 use super::sentinel::Sentinels;
 use super::slots::Slot;
 use super::tls::{Tls, TlsSettings};
+use super::voters::{Seat, Voters};
 use super::wire::{INBOX_MOVED, Pushed, RedisConnection, Setup, is_passing, read_push};
 use crate::clock::Moment;
 
@@ -31,7 +33,7 @@ pub(crate) struct NodeSettings {
     /// A server that may evict locks is accepted.
     pub(crate) allow_eviction: bool,
     /// The node has a vote among others.
-    pub(crate) one_of_several: bool,
+    pub(crate) seat: Option<Seat>,
     pub(crate) tls: TlsSettings,
 }
 
@@ -45,10 +47,12 @@ pub(crate) struct RedisNode {
     elsewhere: Option<Arc<str>>,
     foreign_clients: bool,
     allow_eviction: bool,
-    one_of_several: bool,
+    /// It has a vote among others.
+    seat: Option<Seat>,
     tls: Option<Tls>,
     /// They say what the address is; without them, it is in `info`.
     sentinels: Option<Sentinels>,
+    previous: Previous,
 }
 
 impl RedisNode {
@@ -86,9 +90,10 @@ impl RedisNode {
             elsewhere: None,
             foreign_clients: settings.foreign_clients,
             allow_eviction: settings.allow_eviction,
-            one_of_several: settings.one_of_several,
+            seat: settings.seat.clone(),
             tls: None,
             sentinels: None,
+            previous: Previous::default(),
         }
     }
 
@@ -100,6 +105,11 @@ impl RedisNode {
     /// The same, wherever these say that it is.
     pub(super) fn behind(self, sentinels: Sentinels) -> Self {
         Self { sentinels: Some(sentinels), ..self }
+    }
+
+    /// The same, and its first connection follows the last one to that.
+    pub(super) fn after(self, before: &Self) -> Self {
+        Self { previous: before.previous.clone(), ..self }
     }
 
     /// Connects to the primary, wherever it is.
@@ -171,23 +181,33 @@ impl RedisNode {
             inbox: &self.inbox,
             elsewhere: self.elsewhere.as_deref(),
             allow_eviction: self.allow_eviction,
-            one_of_several: self.one_of_several,
+            one_of_several: self.seat.is_some(),
             pushes: speaks_resp3,
+            previous: self.previous.get(),
         });
         let asked_at = Moment::now();
         let answers = match tokio::time::timeout(timeout, probe.ask(&mut connection)).await {
             Ok(answers) => answers.map_err(|error| self.failed(&error))?,
             Err(_) => return Err(self.no_answer(timeout)),
         };
+        self.previous.set(probe.client(&answers));
         // The client has taken that push for a reply: the next one would be the one before.
         if inbox_moved.load(Ordering::SeqCst) {
             return Err(Disconnected { reason: INBOX_MOVED.into(), turned_away: false });
         }
-        let Findings { abilities, sharded, standing } =
+        let Findings { abilities, sharded, standing, run_id } =
             probe.read(&answers, Moment::now().since(asked_at)).map_err(|unfit| self.unfit(&unfit))?;
-        let Self { names, inbox, foreign_clients, one_of_several, .. } = self;
-        let queues = !one_of_several;
-        let setup = Setup { names, inbox, sharded, standing, foreign_clients, queues, abilities };
+        let vote = match (&self.seat, run_id) {
+            (Some(seat), Some(run_id)) => {
+                let refused = |reason| Disconnected { reason, turned_away: true };
+                Some(seat.take(run_id, self.info.addr().to_string()).map_err(refused)?)
+            }
+            _ => None,
+        };
+        let Self { names, inbox, foreign_clients, seat, .. } = self;
+        let queues = seat.is_none();
+        let setup =
+            Setup { names, inbox, sharded, standing, foreign_clients, queues, abilities, _vote: vote };
         Ok(RedisConnection::new(connection, setup))
     }
 
@@ -213,6 +233,11 @@ impl RedisNode {
             Ok(Err(error)) => Err(self.failed(&error)),
             Err(_) => Err(self.no_answer(timeout)),
         }
+    }
+
+    /// The nodes of the quorum that it is one of.
+    pub(super) fn voters(&self) -> Option<&Arc<Voters>> {
+        self.seat.as_ref().map(Seat::voters)
     }
 
     pub(super) fn address(&self) -> &ConnectionAddr {

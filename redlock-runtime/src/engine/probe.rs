@@ -11,6 +11,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Script, Value};
 
 use super::names::{Names, QUEUE};
+use super::previous::Client;
 use super::protocol::{Abilities, Standing};
 use super::wire::RAISE;
 
@@ -41,6 +42,7 @@ pub(super) struct Subject<'a> {
     pub(super) one_of_several: bool,
     /// Over this connection, the server can tell something without being asked.
     pub(super) pushes: bool,
+    pub(super) previous: Option<Client>,
 }
 
 /// What came out.
@@ -49,6 +51,8 @@ pub(super) struct Findings {
     /// Hand-off goes through a sharded channel.
     pub(super) sharded: bool,
     pub(super) standing: Standing,
+    /// Of a node with a vote: what tells its server from any other.
+    pub(super) run_id: Option<String>,
 }
 
 /// Why a server is of no use; the words follow its name.
@@ -61,6 +65,7 @@ pub(super) struct Unfit {
 /// The questions, and at which place each answer will be.
 pub(super) struct Probe {
     pipeline: Pipeline,
+    client: usize,
     watching: Option<[usize; 2]>,
     role: usize,
     memory: Option<usize>,
@@ -84,6 +89,11 @@ impl Probe {
             pipeline.add_command(question);
             pipeline.len() - 1
         };
+        // Before anything else.
+        if let Some(Client { id, address }) = &subject.previous {
+            ask(&["CLIENT", "KILL", "ID", id, "ADDR", address]);
+        }
+        let client = ask(&["CLIENT", "INFO"]);
         // To be told of what others do to the keys that we name, and of nothing else. The second one names those of
         // whatever comes next: that is `ROLE`, which has none.
         let watching = subject.pushes.then(|| {
@@ -120,11 +130,16 @@ impl Probe {
         // Raises the clock of fencing tokens to the server's time. Where that fails, each grant will.
         let clock =
             clock.map(|clock| ask(&["EVAL", RAISE, "3", clock, clock, clock, "", "", "", "", "", "time"]));
-        Self { pipeline, watching, role, memory, server, sharded, plain, commands, clock }
+        Self { pipeline, client, watching, role, memory, server, sharded, plain, commands, clock }
     }
 
     pub(super) async fn ask(&self, connection: &mut MultiplexedConnection) -> Result<Answers, RedisError> {
         connection.send_packed_commands(&self.pipeline, 0, self.pipeline.len()).await.map(Answers)
+    }
+
+    /// What the server calls this connection.
+    pub(super) fn client(&self, answers: &Answers) -> Option<Client> {
+        Client::read(&answers.read::<String>(self.client)?)
     }
 
     /// `round_trip`: how long the answers took.
@@ -155,6 +170,7 @@ impl Probe {
             abilities: Abilities { hands_off, watches, votes: false },
             sharded,
             standing: Standing { clock, up_for, durable, round_trip },
+            run_id: self.server.and_then(|[info, _]| answers.run_id(info)),
         })
     }
 }
@@ -248,6 +264,11 @@ impl Answers {
     /// How long the server has been running. Who does not say has just started.
     fn up_for(&self, info: usize) -> Duration {
         up_for(&self.read::<String>(info).unwrap_or_default())
+    }
+
+    fn run_id(&self, info: usize) -> Option<String> {
+        let info: String = self.read(info)?;
+        info.lines().find_map(|line| line.strip_prefix("run_id:")).map(|id| id.trim().to_owned())
     }
 
     /// Whether a restart forgets nothing that it has answered. Who does not say forgets.

@@ -17,6 +17,7 @@ use super::protocol::{
     Standing, What,
 };
 use super::slots::Slot;
+use super::voters::Vote;
 use crate::error::Holder;
 use crate::token::{self, Token};
 
@@ -42,7 +43,7 @@ pub(super) const RAISE: &str = concat!(include_str!("scripts/fence.lua"), includ
 /// An open connection, of its own: never one that the application uses too.
 pub(super) struct RedisConnection {
     connection: MultiplexedConnection,
-    setup: Setup,
+    setup: Box<Setup>,
     /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
     unloaded: [bool; Script::COUNT],
 }
@@ -58,11 +59,13 @@ pub(super) struct Setup {
     /// Locks have queues of waiters there.
     pub(super) queues: bool,
     pub(super) abilities: Abilities,
+    /// In a quorum: kept while the connection is.
+    pub(super) _vote: Option<Vote>,
 }
 
 impl RedisConnection {
     pub(super) fn new(connection: MultiplexedConnection, setup: Setup) -> Self {
-        Self { connection, setup, unloaded: [true; Script::COUNT] }
+        Self { connection, setup: Box::new(setup), unloaded: [true; Script::COUNT] }
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -152,7 +155,7 @@ impl RedisConnection {
             return command;
         };
         let unloaded = &mut self.unloaded[script.index()];
-        let Setup { names, inbox, abilities, .. } = &self.setup;
+        let Setup { names, inbox, abilities, .. } = &*self.setup;
         // As much as a request takes, so that nothing grows.
         let long = 2 * request.name.len() + 2 * inbox.len() + request.token.value().len();
         let mut command = Cmd::with_capacity(12, 160 + long);

@@ -25,8 +25,10 @@ use foldhash::{HashMap, HashMapExt};
 use super::link::{Link, News};
 use super::protocol::{Abilities, Action, Disconnected, Refusal, Reply, Request};
 use super::timers::Timers;
+use super::voters::Voters;
 use super::{EngineSettings, Id};
 use crate::clock::Moment;
+use crate::report;
 use ballot::{Ballot, Verdict};
 use member::Member;
 use wish::Wish;
@@ -40,6 +42,7 @@ const MOST_CHANGES: usize = 10_000;
 
 pub(super) struct Quorum {
     members: Vec<Member>,
+    voters: Arc<Voters>,
     /// How many of them are a quorum.
     needed: usize,
     settings: EngineSettings,
@@ -60,11 +63,12 @@ pub(super) struct Quorum {
 }
 
 impl Quorum {
-    pub(super) fn new(links: Vec<Link>, settings: EngineSettings) -> Self {
+    pub(super) fn new(links: Vec<Link>, voters: Arc<Voters>, settings: EngineSettings) -> Self {
         let members: Vec<Member> = links.into_iter().map(Member::new).collect();
         Self {
             needed: members.len() / 2 + 1,
             members,
+            voters,
             settings,
             ballots: HashMap::new(),
             asking: HashMap::new(),
@@ -281,6 +285,10 @@ impl Quorum {
                 self.measure();
             }
             News::Unreachable(trouble) => {
+                if self.members[node].absence() != Some(&trouble.reason) {
+                    report::unreachable(&trouble.reason);
+                }
+                self.voters.absent(node, &trouble.reason);
                 self.members[node].unreachable(trouble.reason, trouble.turned_away);
                 self.unreachable();
             }
@@ -350,7 +358,7 @@ impl Quorum {
     fn begin(&mut self, now: Moment) {
         let count = |is: fn(&Member) -> bool| self.members.iter().filter(|member| is(member)).count();
         let (up, in_trouble) = (count(Member::is_up), count(Member::is_in_trouble));
-        if self.connected || up < self.needed {
+        if self.connected || up < self.needed || self.voters.refused().is_some() {
             self.begins_at = None;
             return;
         }
@@ -366,6 +374,11 @@ impl Quorum {
     }
 
     fn unreachable(&mut self) {
+        if let Some(reason) = self.voters.refused().filter(|_| !self.connected) {
+            // Not what whoever wrote the addresses down wanted.
+            self.news.push_back(News::Unreachable(Disconnected { reason, turned_away: true }));
+            return;
+        }
         let troubles: Vec<&Member> = self.members.iter().filter(|member| member.is_in_trouble()).collect();
         if self.connected || troubles.len() <= self.members.len() - self.needed {
             return;

@@ -29,7 +29,7 @@ impl Script {
             replicas: 0,
             cohort: 0,
         };
-        Self { quorum: Quorum::new((0..3).map(link).collect(), settings), now: Moment::now() }
+        Self { quorum: Quorum::new((0..3).map(link).collect(), Arc::default(), settings), now: Moment::now() }
     }
 
     fn connected() -> Self {

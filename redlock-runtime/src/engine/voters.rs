@@ -1,0 +1,101 @@
+//! One server, one vote: under two names, in a list of nodes or in the DNS, it would count twice in a quorum.
+//!
+//! A server tells itself from all others by the id of its process (`run_id`). One that does not say is believed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The nodes of one quorum, while there is a connection to them.
+#[derive(Default)]
+pub(super) struct Voters(Mutex<Seats>);
+
+#[derive(Default)]
+struct Seats {
+    /// By seat: the server, and its address.
+    taken: BTreeMap<usize, (String, String)>,
+    /// Why a seat is empty: its server has another one.
+    refused: BTreeMap<usize, Arc<str>>,
+}
+
+/// The place of one address among those of the quorum.
+#[derive(Clone)]
+pub(crate) struct Seat {
+    voters: Arc<Voters>,
+    number: usize,
+}
+
+/// The right to vote, as long as the connection lasts.
+pub(super) struct Vote {
+    seat: Seat,
+}
+
+impl Voters {
+    fn seats(&self) -> MutexGuard<'_, Seats> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why there is no connection now. If that is something else, nobody knows which server it would be.
+    pub(super) fn absent(&self, number: usize, reason: &str) {
+        self.seats().refused.retain(|seat, refused| *seat != number || reason.contains(&**refused));
+    }
+
+    /// Why one of the addresses is no node of its own, if that is so.
+    pub(super) fn refused(&self) -> Option<Arc<str>> {
+        self.seats().refused.values().next().cloned()
+    }
+}
+
+impl Seat {
+    pub(super) fn new(voters: &Arc<Voters>, number: usize) -> Self {
+        Self { voters: Arc::clone(voters), number }
+    }
+
+    pub(super) fn voters(&self) -> &Arc<Voters> {
+        &self.voters
+    }
+
+    /// For the server with this id, at this address. The error names the other address.
+    pub(super) fn take(&self, server: String, address: String) -> Result<Vote, Arc<str>> {
+        let mut seats = self.voters.seats();
+        let other =
+            seats.taken.iter().find(|(number, (other, _))| **number != self.number && *other == server);
+        if let Some((_, (_, other))) = other {
+            let reason: Arc<str> =
+                format!("Redis at {address} is the same server as that at {other}: it has one vote").into();
+            seats.refused.insert(self.number, Arc::clone(&reason));
+            return Err(reason);
+        }
+        seats.refused.remove(&self.number);
+        seats.taken.insert(self.number, (server, address));
+        drop(seats);
+        Ok(Vote { seat: self.clone() })
+    }
+}
+
+impl Drop for Vote {
+    fn drop(&mut self) {
+        self.seat.voters.seats().taken.remove(&self.seat.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_goes_leaves_its_vote_to_its_other_name() {
+        let voters = Arc::default();
+        let [first, second] = [0, 1].map(|number| Seat::new(&voters, number));
+        let take = |seat: &Seat, server: &str| seat.take(server.to_owned(), format!("host-{}", seat.number));
+        let Ok(vote) = take(&first, "a") else { unreachable!() };
+        let Err(reason) = take(&second, "a") else { unreachable!() };
+        assert!(reason.contains("host-0") && reason.contains("host-1"), "{reason}");
+        assert_eq!(voters.refused(), Some(reason));
+        voters.absent(1, "cannot connect");
+        assert!(voters.refused().is_none());
+        assert!(take(&second, "a").is_err());
+        drop(vote);
+        assert!(take(&second, "a").is_ok() && voters.refused().is_none());
+        assert!(take(&first, "b").is_ok());
+    }
+}
