@@ -90,7 +90,9 @@ impl MemoryNode {
             lock.holder = None;
         }
         let reply = match request.action {
-            Action::Acquire(mode) => lock.acquire(request, mode, inbox, now, clock),
+            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => {
+                lock.acquire(request, mode, inbox, now, clock)
+            }
             Action::Watch if lock.is(&request.token) => Reply::Done,
             Action::Watch if lock.holder.is_none() => Reply::Nobodys,
             Action::Watch => Reply::NotMine,

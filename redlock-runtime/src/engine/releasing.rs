@@ -110,6 +110,7 @@ impl Releasing {
             Reply::Held { .. }
             | Reply::Busy { .. }
             | Reply::QueueFull { .. }
+            | Reply::NotAsked
             | Reply::Voted { .. }
             | Reply::Nobodys
             | Reply::Found(_)

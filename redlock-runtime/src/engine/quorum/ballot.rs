@@ -118,7 +118,9 @@ impl Ballot {
             Action::Watch => tally.watch(),
             Action::Inspect | Action::ForceRelease => tally.found(),
             Action::List { .. } => tally.first(),
-            Action::Mend | Action::Renew | Action::Keep | Action::Acquire(_) => tally.renew(),
+            Action::Mend | Action::Renew | Action::Keep | Action::Acquire(_) | Action::AcquireNext { .. } => {
+                tally.renew()
+            }
         }
     }
 
