@@ -48,7 +48,8 @@ struct Asked {
 
 struct Taken {
     guard: LockGuard,
-    ended: Pin<Box<Ended>>,
+    /// From the first wait on.
+    ended: Option<Pin<Box<Ended>>>,
 }
 
 /// With less time left than this, the next key gets one try instead of a place in a queue: there is hardly time for an
@@ -79,11 +80,11 @@ impl AcquireAll {
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
         loop {
-            let mut ends = self.taken.iter_mut().map(|taken| taken.ended.as_mut().poll(cx));
-            if let Some(Poll::Ready(key)) = ends.find(Poll::is_ready) {
-                self.start_over(key)?;
-            }
             if self.taken.len() == self.keys.len() {
+                if let Some(key) = self.lost() {
+                    self.start_over(key)?;
+                    continue;
+                }
                 let guards = self.taken.drain(..).map(|taken| taken.guard);
                 return Poll::Ready(Ok(LockGuard::all(Arc::clone(self.manager.engine()), guards)));
             }
@@ -91,22 +92,30 @@ impl AcquireAll {
                 self.ask()?;
                 continue;
             };
-            let outcome = match ready!(next.acquire.poll_one(cx)) {
-                Ok(outcome) => outcome,
+            let outcome = match next.acquire.poll_one(cx) {
+                Poll::Ready(Ok(outcome)) => outcome,
                 // Left out, and so are those behind it: they are asked for now.
-                Err(_) if next.follows => {
+                Poll::Ready(Err(_)) if next.follows => {
                     self.asked.clear();
                     continue;
                 }
-                Err(key) => Err(LockError::unavailable(&key, ENGINE_GONE)),
+                Poll::Ready(Err(key)) => Err(LockError::unavailable(&key, ENGINE_GONE)),
+                Poll::Pending => {
+                    let key = ready!(self.poll_lost(cx));
+                    self.start_over(key)?;
+                    continue;
+                }
             };
             self.asked.pop_front();
             match outcome {
                 Ok(guard) => {
-                    let ended = Box::pin(guard.ended());
-                    self.taken.push(Taken { guard, ended });
+                    self.taken.push(Taken { guard, ended: None });
                 }
                 Err(error) => {
+                    if let Some(key) = self.lost() {
+                        self.start_over(key)?;
+                        continue;
+                    }
                     self.give_up();
                     return Poll::Ready(Err(self.in_words_of_the_request(error)));
                 }
@@ -153,6 +162,23 @@ impl AcquireAll {
             }
             _ => self.patience,
         }
+    }
+
+    /// Which of those that were taken is no longer held.
+    fn lost(&self) -> Option<Arc<str>> {
+        let mut taken = self.taken.iter().zip(&self.keys);
+        taken.find(|(taken, _)| !taken.guard.is_held()).map(|(_, (key, _))| Arc::clone(key))
+    }
+
+    /// The same, as soon as that is so.
+    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<Arc<str>> {
+        for Taken { guard, ended } in &mut self.taken {
+            let ended = ended.get_or_insert_with(|| Box::pin(guard.ended()));
+            if let Poll::Ready(key) = ended.as_mut().poll(cx) {
+                return Poll::Ready(key);
+            }
+        }
+        Poll::Pending
     }
 
     /// Somebody may have been inside since: what was done under all the locks would not have been.
