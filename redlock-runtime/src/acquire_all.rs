@@ -2,7 +2,13 @@
 //!
 //! Everybody takes them in the same order, so nobody who holds the later one waits for the earlier one. Each key keeps
 //! its own queue, token, lease and hand-over; what is taken is renewed while the next one is waited for.
+//!
+//! What comes next is asked for in one call, which takes one after the other until one cannot be had. When that one is
+//! held, the next call asks for the rest. In a Cluster a call goes as far as the keys share a slot. The order is that of
+//! the keys there, too: callers that are on their way from a server to a Cluster, or of another version, must not take
+//! them in another one.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -12,12 +18,14 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::ended::Ended;
+use crate::engine::{Ask, Command, Id, LONGEST};
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::manager::LockManager;
+use crate::manager::{ENGINE_GONE, LockManager};
 use crate::nesting::Hold;
 use crate::request::{Acquire, Step};
 use crate::terms::{Patience, Terms};
+use crate::token::Token;
 
 /// An attempt at all the keys of a request.
 pub(crate) struct AcquireAll {
@@ -28,13 +36,20 @@ pub(crate) struct AcquireAll {
     patience: Patience,
     /// Of the first keys.
     taken: Vec<Taken>,
-    /// Of the next key.
-    current: Option<Acquire>,
+    /// Of the next keys, as far as they were asked for together.
+    asked: VecDeque<Asked>,
+}
+
+struct Asked {
+    acquire: Acquire,
+    /// Behind another one, without which it has no outcome.
+    follows: bool,
 }
 
 struct Taken {
     guard: LockGuard,
-    ended: Pin<Box<Ended>>,
+    /// From the first wait on.
+    ended: Option<Pin<Box<Ended>>>,
 }
 
 /// With less time left than this, the next key gets one try instead of a place in a queue: there is hardly time for an
@@ -60,36 +75,47 @@ impl AcquireAll {
             })
             .collect::<Result<_, LockError>>()?;
         let patience = terms.patience(&manager);
-        Ok(Self { manager, terms, keys, patience, taken: Vec::new(), current: None })
+        Ok(Self { manager, terms, keys, patience, taken: Vec::new(), asked: VecDeque::new() })
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
         loop {
-            let mut ends = self.taken.iter_mut().map(|taken| taken.ended.as_mut().poll(cx));
-            if let Some(Poll::Ready(key)) = ends.find(Poll::is_ready) {
-                self.start_over(key)?;
-            }
-            let Some((key, outer)) = self.keys.get(self.taken.len()) else {
+            if self.taken.len() == self.keys.len() {
+                if let Some(key) = self.lost() {
+                    self.start_over(key)?;
+                    continue;
+                }
                 let guards = self.taken.drain(..).map(|taken| taken.guard);
                 return Poll::Ready(Ok(LockGuard::all(Arc::clone(self.manager.engine()), guards)));
+            }
+            let Some(next) = self.asked.front_mut() else {
+                self.ask()?;
+                continue;
             };
-            let current = match &mut self.current {
-                Some(current) => current,
-                None => self.current.insert(Acquire {
-                    step: match outer.clone() {
-                        Some(hold) => Step::Joined { engine: Arc::clone(self.manager.engine()), hold },
-                        None => self.terms.ask(&self.manager, Arc::clone(key), self.patience_now())?,
-                    },
-                }),
+            let outcome = match next.acquire.poll_one(cx) {
+                Poll::Ready(Ok(outcome)) => outcome,
+                // Left out, and so are those behind it: they are asked for now.
+                Poll::Ready(Err(_)) if next.follows => {
+                    self.asked.clear();
+                    continue;
+                }
+                Poll::Ready(Err(key)) => Err(LockError::unavailable(&key, ENGINE_GONE)),
+                Poll::Pending => {
+                    let key = ready!(self.poll_lost(cx));
+                    self.start_over(key)?;
+                    continue;
+                }
             };
-            let outcome = ready!(Pin::new(current).poll(cx));
-            self.current = None;
+            self.asked.pop_front();
             match outcome {
                 Ok(guard) => {
-                    let ended = Box::pin(guard.ended());
-                    self.taken.push(Taken { guard, ended });
+                    self.taken.push(Taken { guard, ended: None });
                 }
                 Err(error) => {
+                    if let Some(key) = self.lost() {
+                        self.start_over(key)?;
+                        continue;
+                    }
                     self.give_up();
                     return Poll::Ready(Err(self.in_words_of_the_request(error)));
                 }
@@ -97,17 +123,62 @@ impl AcquireAll {
         }
     }
 
-    /// How long the next key is waited for.
-    fn patience_now(&self) -> Patience {
+    /// Asks for the next keys, as many as one call may.
+    fn ask(&mut self) -> Result<(), LockError> {
+        let engine = self.manager.engine();
+        let mut first: Option<Arc<str>> = None;
+        let mut asks: Vec<(Id, Ask, Token)> = Vec::new();
+        for (nth, (key, outer)) in self.keys.iter().enumerate().skip(self.taken.len()) {
+            if let Some(hold) = outer.clone() {
+                let step = Step::Joined { engine: Arc::clone(engine), hold };
+                self.asked.push_back(Asked { acquire: Acquire { step }, follows: false });
+                continue;
+            }
+            let name = self.manager.name(key);
+            let first = first.get_or_insert_with(|| Arc::clone(&name));
+            if !asks.is_empty() && (asks.len() == LONGEST || !engine.together().allows(first, &name)) {
+                break;
+            }
+            let follows = asks.last().map(|(id, ..)| *id);
+            let patience = self.patience_now(nth == 0);
+            let (step, ask) = self.terms.attempt(&self.manager, Arc::clone(key), name, patience, follows)?;
+            self.asked.push_back(Asked { acquire: Acquire { step }, follows: follows.is_some() });
+            asks.push(ask);
+        }
+        if !asks.is_empty() {
+            engine.send(Command::AcquireAll { asks });
+        }
+        Ok(())
+    }
+
+    /// How long a key is waited for.
+    fn patience_now(&self, is_first: bool) -> Patience {
         let now = Moment::now();
         match self.patience.gives_up_at {
             // One try for each key, with as much time for the answer.
             _ if self.patience.one_try => self.terms.patience(&self.manager),
-            Some(at) if !self.taken.is_empty() && at.since(now) < TOO_LATE_TO_WAIT => {
+            Some(at) if !is_first && at.since(now) < TOO_LATE_TO_WAIT => {
                 Patience { one_try: true, gives_up_at: Some(at.after(LAST_TRY)), ..self.patience }
             }
             _ => self.patience,
         }
+    }
+
+    /// Which of those that were taken is no longer held.
+    fn lost(&self) -> Option<Arc<str>> {
+        let mut taken = self.taken.iter().zip(&self.keys);
+        taken.find(|(taken, _)| !taken.guard.is_held()).map(|(_, (key, _))| Arc::clone(key))
+    }
+
+    /// The same, as soon as that is so.
+    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<Arc<str>> {
+        for Taken { guard, ended } in &mut self.taken {
+            let ended = ended.get_or_insert_with(|| Box::pin(guard.ended()));
+            if let Poll::Ready(key) = ended.as_mut().poll(cx) {
+                return Poll::Ready(key);
+            }
+        }
+        Poll::Pending
     }
 
     /// Somebody may have been inside since: what was done under all the locks would not have been.
@@ -123,7 +194,7 @@ impl AcquireAll {
 
     /// Releases what is taken, and what may be.
     fn give_up(&mut self) {
-        self.current = None;
+        self.asked.clear();
         for taken in self.taken.drain(..) {
             taken.guard.abandon();
         }

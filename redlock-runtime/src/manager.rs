@@ -207,6 +207,11 @@ impl LockManager {
     /// lost while the others are still waited for, everything is released and asked for again, as long as `wait` lasts;
     /// with one try it is [`LockError::Lost`].
     ///
+    /// Keys that are free cost one call to the server, however many they are (up to 64), and one more for each that has
+    /// to be waited for. In a Cluster a call takes keys that follow each other in that order and have a slot in common,
+    /// which a hash tag in front gives them: `{order:7}:stock`, `{order:7}:payment`. On several servers each key is asked
+    /// for by itself.
+    ///
     /// `max_hold`, and with [`renew(false)`](LockRequest::renew) the ttl, count for each lock from when it was taken:
     /// nobody waits for one longer than that, and for the body there is less by what the other locks took.
     ///
@@ -303,6 +308,11 @@ impl LockManager {
 
     pub(crate) fn prefix(&self) -> &str {
         &self.shared.prefix
+    }
+
+    /// What a key is called on the server.
+    pub(crate) fn name(&self, key: &str) -> Arc<str> {
+        [self.prefix(), key].concat().into()
     }
 
     pub(crate) fn max_waiters(&self) -> u32 {

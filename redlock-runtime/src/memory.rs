@@ -96,7 +96,9 @@ impl MemoryNode {
             lock.holder = None;
         }
         let reply = match request.action {
-            Action::Acquire(mode) => lock.acquire(request, mode, inbox, now, clock),
+            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => {
+                lock.acquire(request, mode, inbox, now, clock)
+            }
             Action::Reserve { count } if lock.is(&request.token) => {
                 *clock = clock.saturating_add(count.into());
                 Reply::Reserved { last: *clock }

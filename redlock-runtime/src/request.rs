@@ -490,15 +490,26 @@ impl Future for Acquire {
         {
             self.step = request.start()?;
         }
-        if let Step::Joined { .. } = self.step
-            && let Step::Joined { engine, hold } = std::mem::replace(&mut self.step, Step::Done)
-        {
-            return Poll::Ready(Ok(LockGuard::joined(engine, hold)));
-        }
         if let Step::All(all) = &mut self.step {
             let outcome = ready!(all.poll(cx));
             self.step = Step::Done;
             return Poll::Ready(outcome);
+        }
+        let outcome = ready!(self.poll_one(cx));
+        Poll::Ready(outcome.unwrap_or_else(|key| Err(LockError::unavailable(&key, ENGINE_GONE))))
+    }
+}
+
+impl Acquire {
+    /// The outcome for one key; or that key, when the engine will not tell any.
+    pub(crate) fn poll_one(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Result<LockGuard, LockError>, Arc<str>>> {
+        if let Step::Joined { .. } = self.step
+            && let Step::Joined { engine, hold } = std::mem::replace(&mut self.step, Step::Done)
+        {
+            return Poll::Ready(Ok(Ok(LockGuard::joined(engine, hold))));
         }
         // As with an `async` block, polling again after the end never completes; it does not panic.
         let Step::Asked { outcome, .. } = &mut self.step else {
@@ -509,9 +520,9 @@ impl Future for Acquire {
             return Poll::Pending;
         };
         Poll::Ready(match outcome {
-            Ok(Ok(lease)) => Ok(LockGuard::new(engine, id, lease)),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(LockError::unavailable(&key, ENGINE_GONE)),
+            Ok(Ok(lease)) => Ok(Ok(LockGuard::new(engine, id, lease))),
+            Ok(Err(error)) => Ok(Err(error)),
+            Err(_) => Err(key),
         })
     }
 }

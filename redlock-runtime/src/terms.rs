@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::clock::Moment;
-use crate::engine::{Ask, Command};
+use crate::engine::{Ask, Command, Id};
 use crate::error::LockError;
 use crate::key;
 use crate::lease::{MAX_TTL_MS, MIN_TTL};
@@ -85,16 +85,32 @@ impl Terms {
         key: Arc<str>,
         patience: Patience,
     ) -> Result<Step, LockError> {
+        let name = manager.name(&key);
+        let (step, (id, ask, token)) = self.attempt(manager, key, name, patience, None)?;
+        manager.engine().send(Command::Acquire { id, ask, token });
+        Ok(step)
+    }
+
+    /// An attempt that is yet to be sent off, perhaps behind another one.
+    pub(crate) fn attempt(
+        &self,
+        manager: &LockManager,
+        key: Arc<str>,
+        name: Arc<str>,
+        patience: Patience,
+        follows: Option<Id>,
+    ) -> Result<(Step, (Id, Ask, Token)), LockError> {
         let token = Token::random().map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
         let (caller, outcome) = oneshot::channel();
         let ask = Ask {
-            name: [manager.prefix(), &key].concat().into(),
+            name,
             key,
             ttl: self.ttl,
             renew: self.renew,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
             one_try: patience.one_try,
+            follows,
             max_waiters: manager.max_waiters(),
             started: patience.started,
             gives_up_at: patience.gives_up_at,
@@ -103,8 +119,7 @@ impl Terms {
         let engine = Arc::clone(manager.engine());
         let id = engine.new_id();
         let key = Arc::clone(&ask.key);
-        engine.send(Command::Acquire { id, ask, token });
-        Ok(Step::Asked { engine, id, key, outcome })
+        Ok((Step::Asked { engine, id, key, outcome }, (id, ask, token)))
     }
 }
 

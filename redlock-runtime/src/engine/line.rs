@@ -3,6 +3,7 @@
 
 use std::task::{Context, Poll};
 
+use super::chain::Together;
 use super::cluster::{Cluster, ClusterNodes};
 use super::link::{Link, News, Node};
 use super::node::RedisNode;
@@ -19,6 +20,14 @@ pub(crate) enum Deployment {
 }
 
 impl Deployment {
+    pub(super) fn together(&self) -> Together {
+        match self {
+            Self::Nodes(nodes) if nodes.len() == 1 => Together::Any,
+            Self::Nodes(_) => Together::None,
+            Self::Cluster(_) => Together::OfOneSlot,
+        }
+    }
+
     /// The only Redis server, if that is where.
     pub(crate) fn one_server(&self) -> Option<&RedisNode> {
         match self {

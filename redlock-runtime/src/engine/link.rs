@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Id;
+use super::chain;
 use super::node::RedisNode;
 use super::protocol::{Abilities, Disconnected, Notice, Refusal, Reply, Request, Standing};
 use super::slots::Slots;
@@ -152,8 +153,8 @@ impl Link {
         let mut replies = match &mut connection.kind {
             Kind::Redis(connection) => connection.submit(&requests, asking),
             Kind::Memory { node, inbox } => {
-                let execute = |(_, request): &(Id, Request)| node.execute(request, inbox, Moment::now());
-                let replies = requests.iter().map(execute).collect();
+                let execute = |request: &Request| node.execute(request, inbox, Moment::now());
+                let replies = chain::one_by_one(&requests, execute);
                 Box::pin(std::future::ready(Ok(replies)))
             }
         };

@@ -6,6 +6,7 @@
 //! were sent, and requests leave on one connection in that order.
 
 mod address;
+mod chain;
 mod cluster;
 mod cohort;
 mod denied;
@@ -49,6 +50,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 pub(crate) use address::{parse, without_credentials};
+pub(crate) use chain::{LONGEST, Together};
 pub(crate) use errands::{Errand, Question};
 pub(crate) use held::Extension;
 pub(crate) use line::Deployment;
@@ -95,6 +97,10 @@ pub(crate) enum Command {
         ask: Ask,
         token: Token,
     },
+    /// Take several, one after the other; all but the first one follow the one before.
+    AcquireAll {
+        asks: Vec<(Id, Ask, Token)>,
+    },
     /// The caller stopped waiting.
     Abandon {
         id: Id,
@@ -133,6 +139,7 @@ pub(crate) enum Command {
 pub(crate) struct Engine {
     commands: UnboundedSender<Command>,
     next_id: AtomicU64,
+    together: Together,
 }
 
 impl Engine {
@@ -140,6 +147,7 @@ impl Engine {
     pub(crate) fn start(deployment: Deployment, settings: EngineSettings) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (commands, inbox) = unbounded_channel();
+        let together = deployment.together();
         // Weak: the engine ends with the last manager and guard.
         let own_commands = commands.downgrade();
         std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
@@ -170,11 +178,16 @@ impl Engine {
                 let _ = tokio::spawn(driver.run()).await;
             });
         })?;
-        Ok(Self { commands, next_id: AtomicU64::new(1) })
+        Ok(Self { commands, next_id: AtomicU64::new(1), together })
     }
 
     pub(crate) fn new_id(&self) -> Id {
         self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Which locks may be asked for in one call.
+    pub(crate) fn together(&self) -> Together {
+        self.together
     }
 
     /// Never blocks. A command to an engine that has died is dropped, and with it the sender of the answer,
@@ -269,6 +282,7 @@ impl Driver {
     fn command(&mut self, now: Moment, command: Command) {
         match command {
             Command::Acquire { id, ask, token } => self.table.acquire(now, id, ask, token),
+            Command::AcquireAll { asks } => self.table.acquire_all(now, asks),
             Command::Abandon { id } => self.table.abandon(now, id),
             Command::Extend { id, extension } => self.table.extend(now, id, extension),
             Command::Release { id, response } => self.table.release(now, id, response),

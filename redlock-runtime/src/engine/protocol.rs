@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Id;
 use super::slots::Slot;
 use crate::error::Holder;
 use crate::token::Token;
@@ -27,6 +28,8 @@ pub(crate) enum Action {
     /// Take the lock if it is free, or if it is this token's already; then it expires after the ttl, or after
     /// the [`CLAIM`] for a waiter that asks again. Else wait in its queue, unless it is for one try.
     Acquire(Mode),
+    /// The same, if the request right before this one, of that attempt, is answered with [`Reply::Held`].
+    AcquireNext { mode: Mode, after: Id },
     /// If the lock is this token's, it expires after the ttl.
     Renew,
     /// If the lock is this token's, it is the next waiter's, or free. If not, the token leaves the queue.
@@ -72,6 +75,8 @@ pub(crate) enum Reply {
     Busy { holder: Holder, place: Option<Place> },
     /// Acquire: it is somebody else's, and so many wait for it that no more may.
     QueueFull { waiters: u32 },
+    /// Acquire next: the lock before it is not held.
+    NotAsked,
     /// Vote: the lock is this token's on that node. The clock is the wish, if that was above every fencing token that
     /// the node has seen; else it is above the wish and not below those.
     Voted { clock: u64 },

@@ -117,6 +117,7 @@ impl Releasing {
             Reply::Held { .. }
             | Reply::Busy { .. }
             | Reply::QueueFull { .. }
+            | Reply::NotAsked
             | Reply::Voted { .. }
             | Reply::Reserved { .. }
             | Reply::Nobodys

@@ -47,6 +47,11 @@ impl Table {
     }
 
     fn acquire_reply(&mut self, now: Moment, id: Id, sent: Moment, action: Action, reply: Reply) {
+        if let Action::AcquireNext { .. } = action
+            && self.ends_chain(now, id, sent, &reply)
+        {
+            return;
+        }
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return;
         };
@@ -91,7 +96,8 @@ impl Table {
                 self.fail(now, id, error);
             }
             // No node answers an acquire like this.
-            Reply::Voted { .. }
+            Reply::NotAsked
+            | Reply::Voted { .. }
             | Reply::Reserved { .. }
             | Reply::Done
             | Reply::NotMine

@@ -72,6 +72,7 @@ impl Script {
             max_hold: None,
             min_hold: None,
             one_try: wait == Some(Duration::ZERO),
+            follows: None,
             max_waiters: 10,
             started: self.now,
             gives_up_at: wait.map(|wait| self.now.after(wait.max(SECOND))),

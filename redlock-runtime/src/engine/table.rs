@@ -11,6 +11,7 @@ use foldhash::{HashMap, HashMapExt};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Id;
+use super::chain;
 use super::errands::Errand;
 use super::held::{Extension, Held};
 use super::protocol::{Abilities, Action, Disconnected, Request};
@@ -137,10 +138,13 @@ impl Table {
         }
         // One try asks at once and stands in no line.
         let asks = ask.one_try || self.queues.join(&name, id) || self.everybody_queues();
+        let follows = ask.follows.is_some();
         let waiting = Waiting::new(ask, token);
         self.attempts.insert(id, Attempt::Waiting(waiting));
         if asks {
             self.ask(now, id);
+        } else if follows {
+            self.leave_out(now, id);
         } else {
             self.schedule(id);
             self.reserve(&name);
@@ -333,12 +337,20 @@ impl Table {
             return;
         };
         if self.connected {
+            let action = match waiting.ask.follows {
+                None => Some(Action::Acquire(waiting.mode())),
+                Some(after) => chain::next(&self.outbox, waiting.mode(), after),
+            };
+            let Some(action) = action else {
+                self.leave_out(now, id);
+                return;
+            };
             if self.abilities.votes {
                 // What an earlier attempt has got is being given back: nothing of that may hit this one.
                 waiting.token = waiting.token.successor();
             }
             waiting.asking(now);
-            self.outbox.push((id, waiting.request(Action::Acquire(waiting.mode()))));
+            self.outbox.push((id, waiting.request(action)));
         } else {
             waiting.step = Step::Connection;
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::Id;
 use super::protocol::{Action, Mode, Place, Request, ServerTime};
 use super::releasing::Releasing;
 use crate::clock::Moment;
@@ -24,6 +25,8 @@ pub(crate) struct Ask {
     pub(crate) min_hold: Option<Duration>,
     /// A busy lock is an error at once.
     pub(crate) one_try: bool,
+    /// It is asked for behind this one alone, and left out when that is not held.
+    pub(crate) follows: Option<Id>,
     /// More waiters than this are an error.
     pub(crate) max_waiters: u32,
     pub(crate) started: Moment,
@@ -79,6 +82,8 @@ pub(super) struct Waiting {
     pub(super) seen: Seen,
     /// The server may have granted what we asked: a request has been sent whose answer was not "busy".
     pub(super) unanswered: bool,
+    /// How often it has been asked for.
+    pub(super) asks: u32,
     /// The lock was released here after the pending ask was sent.
     pub(super) ask_again: bool,
     /// Its place in the queue on the server, and when what told it was sent.
@@ -97,6 +102,7 @@ impl Waiting {
             step: Step::Turn,
             seen: Seen::Nothing,
             unanswered: false,
+            asks: 0,
             ask_again: false,
             place: None,
             watches: false,
@@ -131,6 +137,7 @@ impl Waiting {
     pub(super) fn asking(&mut self, now: Moment) {
         self.step = Step::Asking { sent: now };
         self.unanswered = true;
+        self.asks = self.asks.saturating_add(1);
         self.ask_again = false;
         self.watches = false;
     }

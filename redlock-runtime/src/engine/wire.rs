@@ -1,15 +1,18 @@
 //! Requests to commands, replies to answers: what goes over one open connection.
 
 use std::future::Future;
+use std::iter::repeat;
 use std::pin::Pin;
 use std::slice;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+use std::vec;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, ServerError, Value};
 
 use super::Id;
+use super::chain;
 use super::denied;
 use super::names::Names;
 use super::protocol::{
@@ -77,7 +80,7 @@ impl RedisConnection {
     pub(super) fn submit(&mut self, requests: &[(Id, Request)], asking: bool) -> Replies {
         let mut connection = self.connection.clone();
         if let [(_, request)] = requests
-            && request.action != Action::Watch
+            && !matches!(request.action, Action::Watch | Action::AcquireNext { .. })
             && !asking
         {
             // The common case, without what a pipeline costs.
@@ -93,8 +96,23 @@ impl RedisConnection {
         }
         let mut pipeline = Pipeline::with_capacity(requests.len());
         let mut asked = Vec::with_capacity(requests.len());
-        for (_, request) in requests {
+        // What asks at a node that does not own the slot yet, asks for one lock.
+        let together = if asking { 1 } else { usize::MAX };
+        for call in chain::calls(requests).flat_map(|call| call.chunks(together)) {
+            let [(_, request), next @ ..] = call else {
+                continue;
+            };
             match request.action {
+                Action::AcquireNext { .. } => {
+                    asked.extend(call.iter().map(|_| Asked::Next));
+                    continue;
+                }
+                Action::Acquire(_) if !next.is_empty() => {
+                    asked.push(Asked::All { locks: call.len() });
+                    asked.extend(next.iter().map(|_| Asked::Next));
+                    pipeline.add_command(self.acquire_all(call));
+                    continue;
+                }
                 // Each is about the next command alone, so a lock that is on its way to this node is not watched.
                 action if asking => {
                     pipeline.cmd("ASKING");
@@ -112,12 +130,16 @@ impl RedisConnection {
             pipeline.add_command(self.command(request));
         }
         let sharded = self.setup.sharded;
+        if pipeline.is_empty() {
+            return Box::pin(std::future::ready(Ok(vec![Reply::NotAsked; requests.len()])));
+        }
         Box::pin(async move {
             match connection.send_packed_commands(&pipeline, 0, pipeline.len()).await {
                 Ok(values) => {
                     in_step(&values)?;
                     let mut values = values.into_iter();
-                    Ok(asked.iter().map(|asked| asked.read(&mut values, sharded)).collect())
+                    let mut next = Vec::new().into_iter();
+                    Ok(asked.iter().map(|asked| asked.read(&mut values, &mut next, sharded)).collect())
                 }
                 Err(error) => Err(broke(&error)),
             }
@@ -154,18 +176,11 @@ impl RedisConnection {
             };
             return command;
         };
-        let unloaded = &mut self.unloaded[script.index()];
-        let Setup { names, inbox, abilities, .. } = &*self.setup;
         // As much as a request takes, so that nothing grows.
-        let long = 2 * request.name.len() + 2 * inbox.len() + request.token.value().len();
-        let mut command = Cmd::with_capacity(12, 160 + long);
-        if *unloaded {
-            *unloaded = false;
-            command.arg("EVAL").arg(script.source(self.setup.sharded));
-        } else {
-            command.arg("EVALSHA").arg(script.hash(self.setup.sharded));
-        }
-        let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
+        let long = 2 * request.name.len() + 2 * self.setup.inbox.len() + request.token.value().len();
+        let mut command = self.call(script, 12, 160 + long);
+        let Setup { names, inbox, abilities, .. } = &*self.setup;
+        let ttl = in_ms(request.ttl);
         match request.action {
             Action::Inspect => {
                 command.arg(2).arg(&*request.name);
@@ -192,7 +207,7 @@ impl RedisConnection {
                 names.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(count);
             }
-            Action::Acquire(_) | Action::Release | Action::ForceRelease => {
+            Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release | Action::ForceRelease => {
                 command.arg(3).arg(&*request.name);
                 names.write_queue(&mut command, &request.name);
                 names.write_clock(&mut command, &request.name);
@@ -222,6 +237,53 @@ impl RedisConnection {
     }
 }
 
+impl RedisConnection {
+    /// Several locks, one after the other.
+    fn acquire_all(&mut self, requests: &[(Id, Request)]) -> Cmd {
+        let long = |(_, request): &(Id, Request)| 2 * request.name.len() + request.token.value().len() + 80;
+        let long = requests.iter().map(long).sum::<usize>() + self.setup.inbox.len() + 160;
+        let mut command = self.call(Script::AcquireAll, 6 + 6 * requests.len(), long);
+        let Setup { names, inbox, abilities, standing, .. } = &*self.setup;
+        command.arg(2 * requests.len() + 1);
+        for (_, request) in requests {
+            command.arg(&*request.name);
+            names.write_queue(&mut command, &request.name);
+        }
+        for (_, request) in requests.iter().take(1) {
+            names.write_clock(&mut command, &request.name);
+        }
+        command.arg(&**inbox).arg(if standing.clock > 0 { "" } else { "time" });
+        for (_, request) in requests {
+            let (how, at_most) = match request.action {
+                Action::Acquire(mode) | Action::AcquireNext { mode, .. } if abilities.hands_off => match mode
+                {
+                    Mode::Join { at_most } => ("join", at_most),
+                    Mode::Again => ("again", 0),
+                    Mode::OneTry => ("0", 0),
+                },
+                _ => ("0", 0),
+            };
+            command.arg(request.token.value()).arg(in_ms(request.ttl)).arg(how).arg(at_most);
+        }
+        command
+    }
+
+    /// The start of a call.
+    fn call(&mut self, script: Script, words: usize, bytes: usize) -> Cmd {
+        let mut command = Cmd::with_capacity(words, bytes);
+        if std::mem::take(&mut self.unloaded[script.index()]) {
+            command.arg("EVAL").arg(script.source(self.setup.sharded));
+        } else {
+            command.arg("EVALSHA").arg(script.hash(self.setup.sharded));
+        }
+        command
+    }
+}
+
+fn in_ms(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A sharded channel that has moved is unsubscribed by the server. The client takes that push for a reply, and every
 /// later reply for the one before: from then on, the connection is of no use.
 fn in_step(values: &[Value]) -> Result<(), Disconnected> {
@@ -244,12 +306,29 @@ enum Asked {
     Second(Action),
     /// The same, and the second is the lock's value.
     Watch(Token),
+    /// One reply for this request and those that are next.
+    All {
+        locks: usize,
+    },
+    /// No reply of its own.
+    Next,
 }
 
 impl Asked {
     /// An answer that the server cannot give is refused, never guessed at.
-    fn read(&self, values: &mut impl Iterator<Item = Value>, sharded: bool) -> Reply {
-        match (self, values.next()) {
+    fn read(
+        &self,
+        values: &mut impl Iterator<Item = Value>,
+        next: &mut vec::IntoIter<Reply>,
+        sharded: bool,
+    ) -> Reply {
+        let value = if let Self::Next = self { None } else { values.next() };
+        match (self, value) {
+            (Self::Next, _) => next.next().unwrap_or(Reply::NotAsked),
+            (Self::All { locks }, Some(value)) => {
+                *next = read_all(value, *locks, sharded).into_iter();
+                next.next().unwrap_or(Reply::NotAsked)
+            }
             (Self::Watch(_) | Self::Second(_), Some(Value::ServerError(error))) => {
                 values.next();
                 Reply::Refused(refusal(&error))
@@ -280,10 +359,11 @@ enum Script {
     Mend,
     GiveUp,
     Reserve,
+    AcquireAll,
 }
 
 impl Script {
-    const COUNT: usize = 10;
+    const COUNT: usize = 11;
 
     /// In the order of [`Script::index`].
     const ALL: [Self; Self::COUNT] = [
@@ -297,11 +377,13 @@ impl Script {
         Self::Mend,
         Self::GiveUp,
         Self::Reserve,
+        Self::AcquireAll,
     ];
 
     fn of(action: Action) -> Option<Self> {
         match action {
             Action::Acquire(_) => Some(Self::Acquire),
+            Action::AcquireNext { .. } => Some(Self::AcquireAll),
             Action::Renew | Action::Keep => Some(Self::Renew),
             Action::Release => Some(Self::Release),
             Action::Inspect => Some(Self::Inspect),
@@ -326,6 +408,7 @@ impl Script {
             Self::Mend => 7,
             Self::GiveUp => 8,
             Self::Reserve => 9,
+            Self::AcquireAll => 10,
         }
     }
 
@@ -351,6 +434,12 @@ impl Script {
             Self::Mend => parts!("mend"),
             Self::GiveUp => parts!("give_up"),
             Self::Reserve => parts!("reserve"),
+            Self::AcquireAll => concat!(
+                "local function acquire(KEYS, ARGV)\n",
+                parts!("fence" "take" "grant" "acquire"),
+                "end\n",
+                parts!("acquire_all")
+            ),
         }
     }
 
@@ -370,7 +459,7 @@ fn on_sharded_channels(script: &str) -> String {
         return script.to_owned();
     }
     let script = script
-        .replace("redis.call('PUBSUB', 'NUMSUB', next_inbox)[2]", "listeners(next_inbox, next_token)")
+        .replace("redis.call('PUBSUB', 'NUMSUB', next_inbox)[2]", "listeners(next_inbox, next_token, lock)")
         .replace("redis.pcall('PUBLISH', ", "notify(");
     format!("{}{script}", include_str!("scripts/sharded.lua"))
 }
@@ -407,6 +496,18 @@ fn read(action: Action, value: Value, sharded: bool) -> Reply {
         (Action::Inspect | Action::ForceRelease, Value::Array(parts)) => read_found(&parts),
         (Action::List { .. }, Value::Array(parts)) => read_page(&parts),
         (_, other) => nonsense(&other),
+    }
+}
+
+/// One answer for each lock that the script came to; the others were not asked for.
+fn read_all(value: Value, locks: usize, sharded: bool) -> Vec<Reply> {
+    let answer = |value| read(Action::Acquire(Mode::OneTry), value, sharded);
+    match value {
+        Value::Array(values) => {
+            values.into_iter().map(answer).chain(repeat(Reply::NotAsked)).take(locks).collect()
+        }
+        Value::ServerError(error) => chain::refused(&Reply::Refused(refusal(&error)), locks),
+        other => chain::refused(&nonsense(&other), locks),
     }
 }
 
@@ -556,8 +657,8 @@ mod tests {
             let script = source.strip_prefix(include_str!("scripts/sharded.lua")).unwrap_or(source);
             assert!(!script.contains("'PUBLISH'") && !script.contains("'NUMSUB'"), "{script}");
         }
-        for script in [Script::Acquire, Script::Release, Script::ForceRelease] {
-            assert!(script.source(true).contains("if listeners(next_inbox, next_token) > 0 then"));
+        for script in [Script::Acquire, Script::Release, Script::ForceRelease, Script::AcquireAll] {
+            assert!(script.source(true).contains("if listeners(next_inbox, next_token, lock) > 0 then"));
         }
     }
 }

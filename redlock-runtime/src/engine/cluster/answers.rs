@@ -114,6 +114,10 @@ impl Cluster {
             Reply::Refused(Refusal::Later(reason)) if flight.unanswered => {
                 Reply::Refused(Refusal::Unanswered(reason))
             }
+            // It may have been done before, and what it follows is not sure any more.
+            Reply::NotAsked if flight.unanswered => {
+                Reply::Refused(Refusal::Unanswered("the connection to a node of the Cluster broke".into()))
+            }
             // It was done before, over the connection that broke.
             Reply::NotMine if flight.unanswered && request.action == Action::Release => Reply::Done,
             reply => reply,

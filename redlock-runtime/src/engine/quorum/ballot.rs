@@ -122,6 +122,7 @@ impl Ballot {
             | Action::Renew
             | Action::Keep
             | Action::Acquire(_)
+            | Action::AcquireNext { .. }
             // Never put to the vote.
             | Action::Reserve { .. } => tally.renew(),
         }

@@ -3,10 +3,10 @@
 -- use the other.
 
 -- Whoever listens somewhere else, because the lock has moved here since, is told to ask again, and waits here then.
-local function listeners(inbox, its_token)
+local function listeners(inbox, its_token, its_lock)
   local sharded, plain = redis.call('PUBSUB', 'SHARDNUMSUB', inbox)[2], redis.call('PUBSUB', 'NUMSUB', inbox)[2]
   if sharded + plain == 0 then
-    redis.pcall('PUBLISH', inbox, 'free|' .. its_token .. '|0|0|' .. KEYS[1])
+    redis.pcall('PUBLISH', inbox, 'free|' .. its_token .. '|0|0|' .. its_lock)
   end
   return sharded + plain
 end

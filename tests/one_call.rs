@@ -1,0 +1,522 @@
+//! Several keys that are asked for in one call: how many calls that takes, counted by the server; and what is left when
+//! a call breaks off, is not answered, or does not get to its end.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
+use support::{LIMIT, Proxy, RedisCluster, RedisServer, eventually, owns, unique};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn connect(server: &RedisServer) -> LockManager {
+    LockManager::connect_blocking(&server.url()).unwrap()
+}
+
+/// So that every script is known to the server.
+fn warm(locks: &LockManager) {
+    locks.lock("w").run_blocking(|_| ()).unwrap();
+    locks.lock_all(["w", "x"]).run_blocking(|_| ()).unwrap();
+}
+
+fn keys(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("key:{number:03}")).collect()
+}
+
+fn waiters(locks: &LockManager, key: &str) -> u32 {
+    locks.inspect_blocking(key).unwrap().map_or(0, |info| info.waiters())
+}
+
+/// A call that waits in the queue of `key` when this returns.
+fn queued(
+    locks: &LockManager,
+    keys: impl IntoIterator<Item = impl Into<String>>,
+    key: &str,
+) -> thread::JoinHandle<LockGuard> {
+    let request = locks.lock_all(keys).wait(LIMIT);
+    let waiter = thread::spawn(move || request.acquire_blocking().unwrap());
+    eventually("it is queued", || waiters(locks, key) == 1);
+    waiter
+}
+
+#[test]
+fn free_keys_cost_one_call() {
+    let server = RedisServer::start();
+    let (locks, probe) = (connect(&server), connect(&server));
+    warm(&locks);
+    for (count, calls) in [(1, 1), (2, 1), (8, 1), (64, 1), (65, 2), (150, 3)] {
+        let before = server.client_commands();
+        let guard = locks.lock_all(keys(count)).wait(LIMIT).acquire_blocking().unwrap();
+        assert_eq!(server.client_commands() - before, calls, "{count} keys");
+        assert!(guard.is_held());
+        assert_eq!(server.keys().len(), count);
+        for key in keys(count) {
+            assert!(probe.lock(key).acquire_blocking().unwrap_err().is_busy());
+        }
+        assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::Released));
+        assert_eq!(server.keys(), [""; 0]);
+    }
+}
+
+#[test]
+fn fencing_tokens_grow_in_the_order_of_the_keys() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let mut last = 0;
+    for _ in 0..3 {
+        let guard = locks.lock_all(["c", "a", "b"]).acquire_blocking().unwrap();
+        for key in ["a", "b", "c"] {
+            let fence = guard.fencing_token_of(key).unwrap();
+            assert!(fence > last, "{key}");
+            last = fence;
+        }
+        guard.release_blocking().unwrap();
+    }
+}
+
+#[test]
+fn a_busy_key_costs_one_call_and_nothing_behind_it_is_touched() {
+    let server = RedisServer::start();
+    let (locks, other) = (connect(&server), connect(&server));
+    warm(&locks);
+    let busy = other.lock("c").acquire_blocking().unwrap();
+    let _: i32 = server.run("SADD lock:d no-lock");
+    let before = server.client_commands();
+    let error = locks.lock_all(["a", "b", "c", "d"]).acquire_blocking().map(drop).unwrap_err();
+    assert!(matches!(&error, LockError::Busy { key, .. } if &**key == "c"), "{error:?}");
+    eventually("what was taken is released", || server.keys().len() == 2);
+    // What was left out has nothing to release: the first two have, and the busy one never had a place in a queue.
+    assert_eq!(server.client_commands() - before, 1 + 2);
+    drop(busy);
+}
+
+#[test]
+fn what_is_in_the_way_is_handed_over_and_the_rest_costs_one_more_call() {
+    let server = RedisServer::start();
+    let (locks, other) = (connect(&server), connect(&server));
+    warm(&locks);
+    warm(&other);
+    for blocked in ["a", "c", "e"] {
+        // On a machine that is busy, a claim has to be renewed meanwhile.
+        eventually("the calls are as few as they can be", || {
+            let busy = other.lock(blocked).acquire_blocking().unwrap();
+            let before = server.run::<String>("INFO commandstats");
+            let request = locks.lock_all(["a", "b", "c", "d", "e"]).wait(LIMIT);
+            let start = server.client_commands();
+            let waiter = thread::spawn(move || request.acquire_blocking().unwrap());
+            eventually("it is queued", || server.keys().contains(&format!("lock:{blocked}%queue")));
+            drop(busy);
+            let guard = waiter.join().unwrap();
+            // The release of the other one is a call, too.
+            let calls = server.client_commands() - start - 1;
+            let rest = u64::from(blocked != "e");
+            assert!(calls > rest, "{calls} {before}");
+            guard.release_blocking().unwrap();
+            assert_eq!(server.keys(), [""; 0]);
+            calls == 1 + rest
+        });
+    }
+}
+
+#[test]
+fn a_key_that_is_held_outside_costs_nothing_and_breaks_no_call() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    warm(&locks);
+    locks
+        .lock_all(["b", "d"])
+        .run_blocking(|outer| {
+            let before = server.client_commands();
+            let inner = locks.lock_all(["a", "b", "c", "d", "e"]).reentrant(true).acquire_blocking().unwrap();
+            assert_eq!(server.client_commands() - before, 1);
+            assert!(inner.keys().eq(["a", "b", "c", "d", "e"]));
+            assert_eq!(inner.fencing_token_of("d"), outer.fencing_token_of("d"));
+            inner.release_blocking().unwrap();
+            assert!(outer.is_held());
+            assert_eq!(server.keys().len(), 2);
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_script_that_the_server_has_forgotten_is_sent_again() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    warm(&locks);
+    let _: String = server.run("SCRIPT FLUSH");
+    let before = server.client_commands();
+    let guard = locks.lock_all(keys(8)).acquire_blocking().unwrap();
+    assert_eq!(server.client_commands() - before, 2, "in vain, and with its source");
+    guard.release_blocking().unwrap();
+    let before = server.client_commands();
+    drop(locks.lock_all(keys(8)).acquire_blocking().unwrap());
+    eventually("nothing is left", || server.keys().is_empty());
+    assert_eq!(server.client_commands() - before, 1 + 8);
+}
+
+#[test]
+fn an_error_in_the_middle_names_its_key_and_leaves_nothing() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    for wrong in ["lock:a", "lock:c", "lock:e", "lock:c%queue"] {
+        let _: i32 = server.run(&format!("SADD {wrong} no-lock"));
+        let busy = wrong.ends_with("%queue").then(|| server.run::<String>("SET lock:c somebody PX 60000"));
+        for wait in [Duration::ZERO, LIMIT] {
+            let request = locks.lock_all(["a", "b", "c", "d", "e"]).wait(wait);
+            let outcome = request.acquire_blocking().map(drop);
+            if busy.is_some() && wait.is_zero() {
+                assert!(outcome.unwrap_err().is_busy());
+                continue;
+            }
+            let error = outcome.unwrap_err();
+            assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+            let (text, key) = (error.to_string(), &wrong[5..6]);
+            assert!(text.contains("WRONGTYPE") && text.contains(&format!("`{key}`")), "{wrong}: {text}");
+        }
+        let left = if busy.is_some() { 2 } else { 1 };
+        eventually("what was taken is released", || server.keys().len() == left);
+        let _: String = server.run("FLUSHALL");
+    }
+    locks.lock_all(["a", "b", "c", "d", "e"]).run_blocking(|_| ()).unwrap();
+}
+
+#[test]
+fn a_key_that_the_access_rules_forbid_is_named() {
+    let server = RedisServer::start();
+    let rules = "on >secret ~lock:%* ~lock:a* ~lock:b* ~lock:d* &lock:* +@all";
+    let _: String = server.run(&format!("ACL SETUSER shop {rules}"));
+    let url = format!("redis://shop:secret@127.0.0.1:{}/", server.port());
+    let locks = LockManager::connect_blocking(&url).unwrap();
+    let error = locks.lock_all(["a", "b", "c", "d"]).wait(LIMIT).acquire_blocking().map(drop).unwrap_err();
+    assert!(error.to_string().contains("`c`") && error.to_string().contains("NOPERM"), "{error}");
+    eventually("what was taken is released", || server.keys().is_empty());
+
+    // A command that is forbidden is named as for a lock of its own.
+    let _: String = server.run("ACL SETUSER shop -incr");
+    let error = locks.lock_all(["a", "b"]).acquire_blocking().map(drop).unwrap_err();
+    assert!(error.to_string().ends_with(": INCR"), "{error}");
+    let _: String = server.run("ACL SETUSER shop +incr");
+    locks.lock_all(["a", "b"]).run_blocking(|_| ()).unwrap();
+}
+
+#[test]
+fn a_full_server_gives_none() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    warm(&locks);
+    let _: String = server.run("CONFIG SET maxmemory 1");
+    let error = locks.lock_all(["a", "b", "c"]).acquire_blocking().map(drop).unwrap_err();
+    assert!(error.to_string().contains("OOM") && error.to_string().contains("`a`"), "{error}");
+    eventually("nothing is left", || server.keys().is_empty());
+    let _: String = server.run("CONFIG SET maxmemory 0");
+    locks.lock_all(["a", "b", "c"]).run_blocking(|_| ()).unwrap();
+}
+
+#[test]
+fn a_lost_reply_is_answered_by_asking_again() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    for wait in [LIMIT, Duration::ZERO] {
+        proxy.hold_replies(true);
+        let request = locks.lock_all(["a", "b", "c"]).wait(wait);
+        let call = thread::spawn(move || request.acquire_blocking().unwrap());
+        eventually("the server has executed it", || server.keys().len() == 3);
+        proxy.cut();
+        proxy.hold_replies(false);
+        // Not busy with itself: the same tokens are granted again.
+        let guard = call.join().unwrap();
+        assert!(guard.is_held());
+        assert_eq!(server.keys().len(), 3);
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+        assert_eq!(server.keys(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_lost_reply_of_a_call_that_had_to_wait_in_the_middle() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    let other = connect(&server);
+    let busy = other.lock("b").acquire_blocking().unwrap();
+    proxy.hold_replies(true);
+    let request = locks.lock_all(["a", "b", "c"]).wait(LIMIT);
+    let call = thread::spawn(move || request.acquire_blocking().unwrap());
+    eventually("the server has executed it", || waiters(&other, "b") == 1);
+    proxy.cut();
+    // What was taken before is somebody else's when it is asked for again.
+    assert!(other.force_release_blocking("a").unwrap().is_some());
+    let thief = other.lock("a").acquire_blocking().unwrap();
+    proxy.hold_replies(false);
+    eventually("it waits for the first, and for nothing else", || {
+        waiters(&other, "a") == 1 && waiters(&other, "b") == 0
+    });
+    drop(busy);
+    let second = other.lock_all(["b", "c"]).acquire_blocking().unwrap();
+    drop(second);
+    drop(thief);
+    drop(call.join().unwrap());
+    eventually("nothing is left", || server.keys().is_empty());
+}
+
+#[test]
+fn answers_that_come_too_late_are_no_locks() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    proxy.hold_replies(true);
+    let request = locks.lock_all(["a", "b", "c"]).ttl(SECOND / 2).wait(LIMIT);
+    let call = thread::spawn(move || {
+        let guard = request.acquire_blocking().unwrap();
+        (guard.remaining(), guard)
+    });
+    eventually("the server has executed it", || server.keys().len() == 3);
+    eventually("and they have expired", || server.keys().is_empty());
+    proxy.hold_replies(false);
+    let (remaining, guard) = call.join().unwrap();
+    assert!(!remaining.is_zero(), "asked again, and held only now");
+    drop(guard);
+    eventually("nothing is left", || server.keys().is_empty());
+}
+
+#[test]
+fn a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    for _ in 0..10 {
+        proxy.hold_replies(true);
+        runtime.block_on(async {
+            let mut call = std::pin::pin!(locks.lock_all(["a", "b", "c"]).wait(LIMIT).acquire());
+            let executed = async {
+                while server.keys().len() < 3 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            tokio::select! {
+                outcome = &mut call => panic!("the reply is held back: {outcome:?}"),
+                () = executed => {}
+            }
+        });
+        // The releases follow on the same connection, also while the reply to the call is still held.
+        eventually("no key is left", || server.keys().is_empty());
+        proxy.hold_replies(false);
+        locks.lock("other").wait(LIMIT).run_blocking(|_| ()).unwrap();
+    }
+}
+
+#[test]
+fn a_holder_that_vanishes_in_the_middle_holds_nothing_for_longer_than_the_ttl() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    let other = connect(&server);
+    let busy = other.lock("c").acquire_blocking().unwrap();
+    let request = locks.lock_all(["a", "b", "c", "d"]).ttl(SECOND).wait(LIMIT);
+    let call = thread::spawn(move || request.acquire_blocking().map(drop));
+    eventually("it waits in the middle", || waiters(&other, "c") == 1);
+    // As if its process had been killed.
+    proxy.refuse(true);
+    drop(busy);
+    other.lock_all(["a", "b", "c", "d"]).wait(LIMIT).run_blocking(|_| ()).unwrap();
+    proxy.refuse(false);
+    call.join().unwrap().unwrap();
+    eventually("nothing is left", || server.keys().is_empty());
+}
+
+#[test]
+fn min_hold_keeps_each_of_them() {
+    let server = RedisServer::start();
+    let (locks, other) = (connect(&server), connect(&server));
+    let busy = other.lock("c").acquire_blocking().unwrap();
+    let error = locks.lock_all(["a", "b", "c"]).min_hold(60 * SECOND).acquire_blocking().map(drop);
+    assert!(error.unwrap_err().is_busy());
+    eventually("no body has run: nothing is kept", || server.keys() == ["lock:c"]);
+    busy.release_blocking().unwrap();
+    locks.lock_all(["a", "b", "c"]).min_hold(60 * SECOND).run_blocking(|_| ()).unwrap();
+    assert_eq!(server.keys().len(), 3);
+    for key in ["a", "b", "c"] {
+        assert!(server.run::<i64>(&format!("PTTL lock:{key}")) > 50_000);
+    }
+}
+
+/// Numbers that look random, the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+
+    /// Some of the keys, in any order.
+    fn pick(&mut self, keys: &[String]) -> Vec<usize> {
+        let mut picked: Vec<usize> = (0..keys.len()).filter(|_| self.below(2) == 0).collect();
+        for at in (1..picked.len()).rev() {
+            let other = usize::try_from(self.below(at as u64 + 1)).unwrap();
+            picked.swap(at, other);
+        }
+        if picked.is_empty() { vec![0] } else { picked }
+    }
+}
+
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        self.0();
+    }
+}
+
+/// Many callers take random keys in random order, for some seconds, and `meanwhile` is called again and again. Nobody is
+/// inside with anybody else, and nobody waits for ever, nor for a ttl, which is what a lock costs that nobody gives back.
+fn storm(managers: &[LockManager], keys: &[String], mut meanwhile: impl FnMut()) {
+    let inside: Arc<Vec<AtomicBool>> = Arc::new(keys.iter().map(|_| AtomicBool::new(false)).collect());
+    let (over, done) = (AtomicBool::new(false), AtomicU32::new(0));
+    thread::scope(|scope| {
+        for number in 0..12_usize {
+            let locks = &managers[number % managers.len()];
+            let (inside, over, done) = (&inside, &over, &done);
+            scope.spawn(move || {
+                let mut dice = Dice(number as u64);
+                while !over.load(Ordering::SeqCst) {
+                    let picked = dice.pick(keys);
+                    let wait = if dice.below(4) == 0 { Duration::from_millis(dice.below(30)) } else { LIMIT };
+                    let request = locks.lock_all(picked.iter().map(|key| &keys[*key])).wait(wait);
+                    let outcome = request.acquire_blocking();
+                    let guard = match outcome {
+                        Ok(guard) => guard,
+                        Err(error) => {
+                            // One that was lost while the connection was gone is asked for again, as long as it waits.
+                            assert!(wait < SECOND, "{error}");
+                            continue;
+                        }
+                    };
+                    for key in &picked {
+                        assert!(!inside[*key].swap(true, Ordering::SeqCst), "somebody else is inside");
+                    }
+                    thread::yield_now();
+                    for key in &picked {
+                        inside[*key].store(false, Ordering::SeqCst);
+                    }
+                    drop(guard);
+                    done.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        // However that ends, the callers do.
+        let _over = OnDrop(|| over.store(true, Ordering::SeqCst));
+        let start = Instant::now();
+        while start.elapsed() < 3 * SECOND {
+            meanwhile();
+            thread::sleep(Duration::from_millis(60));
+        }
+    });
+    assert!(done.load(Ordering::SeqCst) > 50, "{done:?}");
+}
+
+#[test]
+fn nobody_waits_for_ever_on_one_server() {
+    let server = RedisServer::start();
+    storm(&[connect(&server), connect(&server), connect(&server)], &keys(7), || ());
+    eventually("nothing is left", || server.keys().is_empty());
+}
+
+#[test]
+fn nobody_waits_for_ever_in_memory() {
+    let url = format!("memory://{}", unique("storm"));
+    let managers = [(); 3].map(|()| LockManager::connect_blocking(&url).unwrap());
+    storm(&managers, &keys(7), || ());
+    managers[0].lock_all(keys(7)).wait(LIMIT).run_blocking(|_| ()).unwrap();
+}
+
+#[test]
+fn nobody_waits_for_ever_when_connections_break() {
+    let server = RedisServer::start();
+    let proxies = [Proxy::to(server.port()), Proxy::to(server.port())];
+    let through = |proxy: &Proxy| LockManager::connect_blocking(&proxy.url()).unwrap();
+    let managers = [through(&proxies[0]), through(&proxies[1]), connect(&server)];
+    let mut turn = 0;
+    storm(&managers, &keys(7), || {
+        turn += 1;
+        let proxy = &proxies[turn % 2];
+        // Sometimes the server has done what nobody hears of.
+        proxy.hold_replies(true);
+        thread::sleep(Duration::from_millis(3));
+        proxy.cut();
+        proxy.hold_replies(false);
+    });
+    eventually("nothing is left", || server.keys().is_empty());
+}
+
+#[test]
+fn in_a_cluster_a_call_goes_as_far_as_the_slot() {
+    let cluster = RedisCluster::start();
+    let locks = LockManager::connect_blocking(&cluster.url()).unwrap();
+    let calls = || cluster.primaries().into_iter().map(RedisServer::client_commands).sum::<u64>();
+    // Each node has its own connection, and each connection sends its scripts once.
+    let tags = ["{1}", "{2}", "{3}", "{4}", "{5}", "{6}"];
+    for tag in tags {
+        locks.lock_all(["a", "b"].map(|key| format!("{tag}{key}"))).run_blocking(|_| ()).unwrap();
+    }
+    let count = |keys: &[&str], expected| {
+        let before = calls();
+        let guard = locks.lock_all(keys.iter().copied()).wait(LIMIT).acquire_blocking().unwrap();
+        assert_eq!(calls() - before, expected, "{keys:?}");
+        assert_eq!(cluster.keys().len(), keys.len());
+        guard.release_blocking().unwrap();
+        assert_eq!(cluster.keys(), [""; 0]);
+    };
+    count(&["{1}a", "{1}b", "{1}c", "{1}d"], 1);
+    count(&["{1}a", "{1}b", "{2}a", "{2}b", "{2}c", "{3}a"], 3);
+    // By their names, not by their slots: as everywhere.
+    count(&["a{1}", "b{2}", "c{1}", "d{2}"], 4);
+    count(&["a{1}", "b{1}", "c{2}", "d{1}", "e{1}"], 3);
+    for node in cluster.primaries() {
+        let errors: String = node.run("INFO errorstats");
+        assert!(!errors.contains("MOVED") && !errors.contains("CROSSSLOT"), "{errors}");
+    }
+
+    // Handed over, and the rest in one more call.
+    let other = LockManager::connect_blocking(&cluster.url()).unwrap();
+    let busy = other.lock("{1}b").acquire_blocking().unwrap();
+    let waiter = queued(&locks, ["{1}a", "{1}b", "{1}c", "{1}d"], "{1}b");
+    assert!(locks.lock("{1}a").acquire_blocking().unwrap_err().is_busy());
+    drop(locks.lock_all(["{1}c", "{1}d"]).acquire_blocking().unwrap());
+    drop(busy);
+    drop(waiter.join().unwrap());
+    eventually("nothing is left", || cluster.keys().is_empty());
+}
+
+#[test]
+fn nobody_waits_for_ever_in_a_cluster_whose_slots_move() {
+    let cluster = RedisCluster::start();
+    let managers = [(); 3].map(|()| LockManager::connect_blocking(&cluster.url()).unwrap());
+    let keys: Vec<String> = ["{1}a", "{1}b", "{1}c", "{2}a", "{2}b", "{3}a", "x{1}"].map(String::from).into();
+    let slot = cluster.slot_of("{1}");
+    let mut turn = 0;
+    storm(&managers, &keys, || {
+        turn += 1;
+        let to = &cluster.nodes[turn % 3];
+        if turn % 2 == 0 {
+            // And connections break: all that listen to an inbox.
+            let _: redis::RedisResult<i32> = redis::cmd("CLIENT")
+                .arg("KILL")
+                .arg("TYPE")
+                .arg("pubsub")
+                .query(&mut cluster.nodes[turn / 2 % 3].client());
+        } else if !owns(to, slot) {
+            cluster.migrate(slot, to, || ());
+        }
+    });
+    // What no answer came to in time may have left a place in a queue, which ends by itself; no lock.
+    eventually("no lock is left", || cluster.keys().iter().all(|key| key.ends_with("%queue")));
+    managers[0].lock_all(&keys).wait(LIMIT).run_blocking(|_| ()).unwrap();
+}
