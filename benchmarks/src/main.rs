@@ -12,8 +12,8 @@
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
-#[path = "../../benches/support/delay.rs"]
-mod delay;
+#[path = "../../benches/support/mod.rs"]
+mod bench_support;
 
 mod by_hand;
 mod contender;
@@ -24,6 +24,7 @@ mod ours;
 mod page;
 mod peers;
 mod picture;
+mod quorum;
 mod report;
 mod sheet;
 mod targets;
@@ -32,6 +33,7 @@ mod uncontended;
 
 use std::time::Instant;
 
+use bench_support::delay;
 use report::Report;
 use support::RedisServer;
 
@@ -60,6 +62,7 @@ const WORKLOADS: &[Workload] = &[
         prose: include_str!("../prose/flash_sale.md"),
         measure: flash_sale::measure,
     },
+    Workload { name: "quorum", prose: include_str!("../prose/quorum.md"), measure: quorum::measure },
 ];
 
 /// `--quick` is a look, in a few minutes; the figures to quote are those of the full run.
