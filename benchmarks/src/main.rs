@@ -25,6 +25,7 @@ mod page;
 mod peers;
 mod picture;
 mod quorum;
+mod renewals;
 mod report;
 mod sheet;
 mod targets;
@@ -63,6 +64,7 @@ const WORKLOADS: &[Workload] = &[
         measure: flash_sale::measure,
     },
     Workload { name: "quorum", prose: include_str!("../prose/quorum.md"), measure: quorum::measure },
+    Workload { name: "renewals", prose: include_str!("../prose/renewals.md"), measure: renewals::measure },
 ];
 
 /// `--quick` is a look, in a few minutes; the figures to quote are those of the full run.
@@ -106,6 +108,9 @@ impl Options {
 }
 
 fn main() {
+    if renewals::was_ordered() {
+        return;
+    }
     let options = Options::read(std::env::args().skip(1)).unwrap_or_else(|error| {
         let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
         eprintln!("{error}\noptions: --quick --write\nworkloads: {}", names.join(" "));

@@ -83,6 +83,12 @@ pub const TARGETS: &[Target] = &[
         aim: Aim::AtMost(1.0),
         unit: "KiB",
     },
+    Target {
+        name: "100,000 held, lost",
+        what: "100,000 held locks: lost while nothing happens",
+        aim: Aim::AtMost(0.0),
+        unit: "",
+    },
 ];
 
 impl Target {
