@@ -24,6 +24,7 @@ mod ours;
 mod page;
 mod peers;
 mod picture;
+mod polls;
 mod quorum;
 mod renewals;
 mod report;
@@ -65,6 +66,7 @@ const WORKLOADS: &[Workload] = &[
     },
     Workload { name: "quorum", prose: include_str!("../prose/quorum.md"), measure: quorum::measure },
     Workload { name: "renewals", prose: include_str!("../prose/renewals.md"), measure: renewals::measure },
+    Workload { name: "polls", prose: include_str!("../prose/polls.md"), measure: polls::measure },
 ];
 
 /// `--quick` is a look, in a few minutes; the figures to quote are those of the full run.
