@@ -29,6 +29,7 @@ mod quorum;
 mod renewals;
 mod report;
 mod sheet;
+mod sizes;
 mod targets;
 mod throughput;
 mod uncontended;
@@ -67,6 +68,7 @@ const WORKLOADS: &[Workload] = &[
     Workload { name: "quorum", prose: include_str!("../prose/quorum.md"), measure: quorum::measure },
     Workload { name: "renewals", prose: include_str!("../prose/renewals.md"), measure: renewals::measure },
     Workload { name: "polls", prose: include_str!("../prose/polls.md"), measure: polls::measure },
+    Workload { name: "sizes", prose: include_str!("../prose/sizes.md"), measure: sizes::measure },
 ];
 
 /// `--quick` is a look, in a few minutes; the figures to quote are those of the full run.
