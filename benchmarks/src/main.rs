@@ -18,6 +18,7 @@ mod bench_support;
 mod by_hand;
 mod contender;
 mod flash_sale;
+mod flash_sale_http;
 mod hand_off;
 mod machine;
 mod ours;
@@ -64,6 +65,11 @@ const WORKLOADS: &[Workload] = &[
         name: "flash_sale",
         prose: include_str!("../prose/flash_sale.md"),
         measure: flash_sale::measure,
+    },
+    Workload {
+        name: "flash_sale_http",
+        prose: include_str!("../prose/flash_sale_http.md"),
+        measure: flash_sale_http::measure,
     },
     Workload { name: "quorum", prose: include_str!("../prose/quorum.md"), measure: quorum::measure },
     Workload { name: "renewals", prose: include_str!("../prose/renewals.md"), measure: renewals::measure },
