@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlocked::{LockError, LockManager, ReleaseOutcome};
+use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 use support::{LIMIT, Proxy, RedisServer, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -480,6 +480,32 @@ fn a_partitioned_holder_stops_before_the_server_gives_the_lock_away() {
     }));
     assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
     assert!(inside.load(Ordering::SeqCst), "the key was still ours when the body was dropped");
+}
+
+#[test]
+fn many_held_locks_are_all_renewed_over_the_next_connection() {
+    const THREADS: usize = 8;
+    const EACH: usize = 2500;
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::builder(proxy.url()).io_timeout(SECOND / 4).connect_blocking().unwrap();
+    let ttl = Duration::from_mins(10);
+    let threads: Vec<_> = (0..THREADS)
+        .map(|thread| {
+            let locks = locks.clone();
+            thread::spawn(move || {
+                let take = |number| locks.lock(format!("{thread}:{number}")).ttl(ttl).wait(LIMIT);
+                (0..EACH).map(|number| take(number).acquire_blocking().unwrap()).collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    let guards: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    let ends: Vec<_> = guards.iter().map(|guard| Instant::now() + guard.remaining()).collect();
+    proxy.cut();
+    // To compare them all takes longer than one answer may: none of it may be taken for a server that is silent.
+    let renewed =
+        |(guard, end): (&LockGuard, &Instant)| Instant::now() + guard.remaining() > *end + SECOND / 10;
+    eventually("each has been renewed", || guards.iter().zip(&ends).all(renewed));
 }
 
 // What it costs -------------------------------------------------------------------------------------------

@@ -40,6 +40,12 @@ impl Moment {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
+    /// The last whole multiple of `step` on this clock; itself when the step is less than a nanosecond.
+    pub(crate) fn rounded_down(self, step: Duration) -> Self {
+        let past = self.0.checked_rem(nanos(step)).unwrap_or(0);
+        Self::from_nanos(self.0 - past)
+    }
+
     /// How long from `earlier` to this moment; zero when it lies in the future.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -60,5 +66,15 @@ mod tests {
         assert!(now.after(Duration::MAX) > now);
         assert_eq!(now.since(now.after(Duration::from_secs(1))), Duration::ZERO);
         assert_eq!(now.after(Duration::from_secs(1)).since(now), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn moments_of_one_step_round_to_the_same() {
+        let step = Duration::from_millis(10);
+        let start = Moment::now().rounded_down(step);
+        assert_eq!(start.rounded_down(step), start);
+        assert_eq!(start.after(Duration::from_nanos(9_999_999)).rounded_down(step), start);
+        assert_eq!(start.after(step).rounded_down(step), start.after(step));
+        assert_eq!(start.rounded_down(Duration::ZERO), start);
     }
 }

@@ -23,6 +23,14 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// A lock that nobody is inside is not kept for longer than this for an answer that may not come.
 const LONGEST_GIVEN_UP: Duration = Duration::from_millis(100);
 
+/// Renewals that come due this close together go out in one batch, which wakes the engine once. A small part of the ttl.
+const BATCH: Duration = Duration::from_millis(10);
+
+/// When to renew what lasts so long from `since`: after a third of it, or a little before.
+fn renewal_after(since: Moment, lasts: Duration) -> Moment {
+    since.after(lasts / 3).rounded_down(BATCH.min(lasts / 100))
+}
+
 /// A wish for another ttl, from the guard.
 pub(crate) struct Extension {
     pub(crate) key: Arc<str>,
@@ -65,7 +73,7 @@ impl Held {
     pub(super) fn asked(ask: &Ask, token: Token, lease: Arc<Lease>, sent: Moment) -> Self {
         let mut held = Self::handed_over(ask, token, lease, sent);
         held.claimed = true;
-        held.next_renewal = ask.renew.then(|| sent.after(ask.ttl / 3));
+        held.next_renewal = ask.renew.then(|| renewal_after(sent, ask.ttl));
         held
     }
 
@@ -79,7 +87,7 @@ impl Held {
             ttl: ask.ttl,
             renew: ask.renew,
             claimed: false,
-            next_renewal: Some(since.after(CLAIM.min(ask.ttl) / 3)),
+            next_renewal: Some(renewal_after(since, CLAIM.min(ask.ttl))),
             hold_until: ask.max_hold.map(|max_hold| since.after(max_hold)),
             keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
             first_look: Some(since.after(FIRST_LOOK)),
@@ -130,7 +138,7 @@ impl Held {
     /// A renewal is under way. Should it be swallowed without a trace, the next one follows.
     pub(super) fn renewing(&mut self, now: Moment) {
         let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
-        self.next_renewal = Some(now.after(lasts / 3));
+        self.next_renewal = Some(renewal_after(now, lasts));
     }
 
     /// The server confirmed what was sent at `sent`. False when that came too late.
@@ -143,7 +151,7 @@ impl Held {
         for answered in self.extensions.extract_if(.., |extension| extension.ttl == ttl) {
             let _ = answered.caller.send(Ok(()));
         }
-        self.next_renewal = self.wants_renewal().then(|| sent.after(self.ttl / 3));
+        self.next_renewal = self.wants_renewal().then(|| renewal_after(sent, self.ttl));
         true
     }
 
@@ -244,5 +252,28 @@ impl Drop for Held {
         for extension in self.extensions.drain(..) {
             extension.fail_lost();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renewals_of_one_batch_are_due_at_once_and_none_later_than_a_third() {
+        let start = Moment::now().rounded_down(BATCH);
+        for ttl in [Duration::from_millis(10), Duration::from_millis(500), Duration::from_secs(30)] {
+            for micros in [0, 1, 9_999, 10_000, 123_456] {
+                let since = start.after(Duration::from_micros(micros));
+                let at = renewal_after(since, ttl);
+                assert!(at <= since.after(ttl / 3), "{ttl:?}");
+                assert!(at >= since.after(ttl * 3 / 10), "{ttl:?}");
+            }
+        }
+        let ttl = Duration::from_secs(30);
+        let [first, last, next] =
+            [0, 9_999, 10_000].map(|micros| renewal_after(start.after(Duration::from_micros(micros)), ttl));
+        assert_eq!(first, last);
+        assert_ne!(first, next);
     }
 }

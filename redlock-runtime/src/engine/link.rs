@@ -28,6 +28,10 @@ use crate::memory::MemoryNode;
 /// so that a batch is never held back behind our back.
 const WINDOW: usize = 32;
 
+/// Requests in one batch at most. A hundred thousand held locks are all compared after a reconnect: in one batch, that is
+/// longer without an answer than a server may be.
+const LARGEST: usize = 1000;
+
 /// Pauses between attempts to connect: doubled each time, jittered.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -63,8 +67,17 @@ type Connecting = Pin<Box<dyn Future<Output = Result<Connection, Disconnected>> 
 
 enum State {
     Connecting(Connecting),
-    Up { connection: Connection, under_way: VecDeque<Batch> },
+    Up(Box<Up>),
     Down { until: Moment },
+}
+
+struct Up {
+    connection: Connection,
+    under_way: VecDeque<Batch>,
+    /// What was too much for one batch; with it, whether the node owns the slots yet.
+    unsent: VecDeque<(bool, Vec<(Id, Request)>)>,
+    /// When it last answered.
+    heard: Moment,
 }
 
 struct Batch {
@@ -124,14 +137,17 @@ impl Link {
     fn reconnect(&mut self) -> Vec<(Id, Request)> {
         let connecting = State::Connecting(connect(&self.node, self.io_timeout));
         match std::mem::replace(&mut self.state, connecting) {
-            State::Up { under_way, .. } => under_way.into_iter().flat_map(|batch| batch.requests).collect(),
+            State::Up(up) => {
+                let sent = up.under_way.into_iter().flat_map(|batch| batch.requests);
+                sent.chain(up.unsent.into_iter().flat_map(|(_, requests)| requests)).collect()
+            }
             _ => Vec::new(),
         }
     }
 
     /// True when another batch may be sent.
     pub(super) fn has_room(&self) -> bool {
-        matches!(&self.state, State::Up { under_way, .. } if under_way.len() < WINDOW)
+        matches!(&self.state, State::Up(up) if up.unsent.is_empty() && up.under_way.len() < WINDOW)
     }
 
     /// Sends `requests` in one write. `now` was read before.
@@ -147,26 +163,18 @@ impl Link {
         requests: Vec<(Id, Request)>,
         asking: bool,
     ) {
-        let State::Up { connection, under_way } = &mut self.state else {
+        let State::Up(up) = &mut self.state else {
             return;
         };
-        let mut replies = match &mut connection.kind {
-            Kind::Redis(connection) => connection.submit(&requests, asking),
-            Kind::Memory { node, inbox } => {
-                let execute = |request: &Request| node.execute(request, inbox, Moment::now());
-                let replies = chain::one_by_one(&requests, execute);
-                Box::pin(std::future::ready(Ok(replies)))
+        if requests.len() <= LARGEST {
+            up.unsent.push_back((asking, requests));
+        } else {
+            let mut rest = requests.into_iter();
+            while rest.len() > 0 {
+                up.unsent.push_back((asking, rest.by_ref().take(LARGEST).collect()));
             }
-        };
-        let early = match replies.as_mut().poll(cx) {
-            Poll::Ready(early) => {
-                // Nothing else will wake the engine for this one.
-                cx.waker().wake_by_ref();
-                Some(early)
-            }
-            Poll::Pending => None,
-        };
-        under_way.push_back(Batch { sent: now, requests, replies, early });
+        }
+        up.submit(cx, now);
     }
 
     /// When to look again, whatever happens: to reconnect, or because an answer is overdue.
@@ -174,7 +182,7 @@ impl Link {
         match &self.state {
             State::Connecting(_) => None,
             State::Down { until } => Some(*until),
-            State::Up { under_way, .. } => under_way.front().map(|batch| batch.sent.after(self.io_timeout)),
+            State::Up(up) => up.silent_since().map(|since| since.after(self.io_timeout)),
         }
     }
 
@@ -192,7 +200,12 @@ impl Link {
                             Kind::Redis(connection) => (connection.abilities(), connection.standing()),
                             Kind::Memory { .. } => MemoryNode::standing(now),
                         };
-                        self.state = State::Up { connection, under_way: VecDeque::new() };
+                        self.state = State::Up(Box::new(Up {
+                            connection,
+                            under_way: VecDeque::new(),
+                            unsent: VecDeque::new(),
+                            heard: now,
+                        }));
                         return Poll::Ready(News::Connected { abilities, standing });
                     }
                     Err(trouble) => {
@@ -202,8 +215,9 @@ impl Link {
                         return Poll::Ready(News::Unreachable(trouble));
                     }
                 },
-                State::Up { connection, under_way } => {
-                    let news = ready!(poll_up(connection, under_way, cx, now, self.io_timeout));
+                State::Up(up) => {
+                    up.submit(cx, now);
+                    let news = ready!(up.poll(cx, now, self.io_timeout));
                     return Poll::Ready(match news {
                         Ok(news) => news,
                         Err(reason) => News::Broke { reason, unanswered: self.reconnect() },
@@ -214,54 +228,88 @@ impl Link {
     }
 }
 
-fn poll_up(
-    connection: &mut Connection,
-    under_way: &mut VecDeque<Batch>,
-    cx: &mut Context<'_>,
-    now: Moment,
-    io_timeout: Duration,
-) -> Poll<Result<News, Arc<str>>> {
-    if let Some(batch) = under_way.front_mut() {
-        let answered = match batch.early.take() {
-            Some(early) => Poll::Ready(early),
-            None => batch.replies.as_mut().poll(cx),
-        };
-        match answered {
-            Poll::Ready(Ok(replies)) => {
-                let Some(batch) = under_way.pop_front() else {
-                    return Poll::Pending;
-                };
-                // As if unanswered: what the batch asks for is asked again where the primary is now.
-                if replies.iter().any(is_of_a_replica) {
-                    under_way.push_front(batch);
-                    return Poll::Ready(Err("Redis has become a replica (READONLY)".into()));
+impl Up {
+    /// Sends as many batches as may be under way.
+    fn submit(&mut self, cx: &mut Context<'_>, now: Moment) {
+        while self.under_way.len() < WINDOW
+            && let Some((asking, requests)) = self.unsent.pop_front()
+        {
+            let mut replies = match &mut self.connection.kind {
+                Kind::Redis(connection) => connection.submit(&requests, asking),
+                Kind::Memory { node, inbox } => {
+                    let execute = |request: &Request| node.execute(request, inbox, Moment::now());
+                    let replies = chain::one_by_one(&requests, execute);
+                    Box::pin(std::future::ready(Ok(replies)))
                 }
-                if let Kind::Redis(connection) = &mut connection.kind {
-                    forget_unloaded(connection, &batch.requests, &replies);
+            };
+            let early = match replies.as_mut().poll(cx) {
+                Poll::Ready(early) => {
+                    // Nothing else will wake the engine for this one.
+                    cx.waker().wake_by_ref();
+                    Some(early)
                 }
-                let replies = batch.requests.into_iter().zip(replies);
-                let replies = replies.map(|((id, request), reply)| (id, request, reply)).collect();
-                return Poll::Ready(Ok(News::Replies { sent: batch.sent, replies }));
-            }
-            Poll::Ready(Err(broke)) => return Poll::Ready(Err(broke.reason)),
-            Poll::Pending if now.since(batch.sent) >= io_timeout => {
-                let reason = format!("Redis did not answer within {io_timeout:?}");
-                return Poll::Ready(Err(reason.into()));
-            }
-            Poll::Pending => {}
+                Poll::Pending => None,
+            };
+            self.under_way.push_back(Batch { sent: now, requests, replies, early });
         }
     }
-    // After the replies: a push that follows a reply on the wire is read after it.
-    match ready!(connection.pushes.poll_recv(cx)) {
-        Some(Pushed::Changed(names)) => Poll::Ready(Ok(News::Changed(names))),
-        Some(Pushed::Notice(notice)) => Poll::Ready(Ok(News::Notice(notice))),
-        Some(Pushed::InboxMoved) => Poll::Ready(Err(INBOX_MOVED.into())),
-        Some(Pushed::Closed) => Poll::Ready(Err("Redis closed the connection".into())),
-        Some(Pushed::Superseded) => {
-            Poll::Ready(Err("another server is the primary now, says Sentinel".into()))
+
+    /// Since when an answer has been awaited: the batches before it took their time, too.
+    fn silent_since(&self) -> Option<Moment> {
+        self.under_way.front().map(|batch| batch.sent.max(self.heard))
+    }
+
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        io_timeout: Duration,
+    ) -> Poll<Result<News, Arc<str>>> {
+        let silent_since = self.silent_since();
+        let Self { connection, under_way, heard, .. } = self;
+        if let Some(batch) = under_way.front_mut() {
+            let answered = match batch.early.take() {
+                Some(early) => Poll::Ready(early),
+                None => batch.replies.as_mut().poll(cx),
+            };
+            match answered {
+                Poll::Ready(Ok(replies)) => {
+                    *heard = now;
+                    let Some(batch) = under_way.pop_front() else {
+                        return Poll::Pending;
+                    };
+                    // As if unanswered: what the batch asks for is asked again where the primary is now.
+                    if replies.iter().any(is_of_a_replica) {
+                        under_way.push_front(batch);
+                        return Poll::Ready(Err("Redis has become a replica (READONLY)".into()));
+                    }
+                    if let Kind::Redis(connection) = &mut connection.kind {
+                        forget_unloaded(connection, &batch.requests, &replies);
+                    }
+                    let replies = batch.requests.into_iter().zip(replies);
+                    let replies = replies.map(|((id, request), reply)| (id, request, reply)).collect();
+                    return Poll::Ready(Ok(News::Replies { sent: batch.sent, replies }));
+                }
+                Poll::Ready(Err(broke)) => return Poll::Ready(Err(broke.reason)),
+                Poll::Pending if silent_since.is_some_and(|since| now.since(since) >= io_timeout) => {
+                    let reason = format!("Redis did not answer within {io_timeout:?}");
+                    return Poll::Ready(Err(reason.into()));
+                }
+                Poll::Pending => {}
+            }
         }
-        // A server without RESP3 pushes nothing, not even its end.
-        None => Poll::Pending,
+        // After the replies: a push that follows a reply on the wire is read after it.
+        match ready!(connection.pushes.poll_recv(cx)) {
+            Some(Pushed::Changed(names)) => Poll::Ready(Ok(News::Changed(names))),
+            Some(Pushed::Notice(notice)) => Poll::Ready(Ok(News::Notice(notice))),
+            Some(Pushed::InboxMoved) => Poll::Ready(Err(INBOX_MOVED.into())),
+            Some(Pushed::Closed) => Poll::Ready(Err("Redis closed the connection".into())),
+            Some(Pushed::Superseded) => {
+                Poll::Ready(Err("another server is the primary now, says Sentinel".into()))
+            }
+            // A server without RESP3 pushes nothing, not even its end.
+            None => Poll::Pending,
+        }
     }
 }
 
@@ -291,5 +339,54 @@ fn connect(node: &Node, timeout: Duration) -> Connecting {
             let kind = Kind::Memory { node: node.clone(), inbox };
             Box::pin(std::future::ready(Ok(Connection { kind, pushes })))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::engine::protocol::Action;
+    use crate::token::Token;
+
+    #[test]
+    fn much_goes_out_in_batches_that_are_each_answered_in_order() {
+        let mut cx = Context::from_waker(Waker::noop());
+        let now = Moment::now();
+        let mut link = Link::new(Node::Memory(MemoryNode::named("link-batches")), Duration::from_secs(1));
+        assert!(matches!(link.poll(&mut cx, now), Poll::Ready(News::Connected { .. })));
+        let much = (LARGEST * (WINDOW + 2) + 1).try_into().unwrap_or(Id::MAX);
+        let request = Request {
+            action: Action::Renew,
+            name: "lock:k".into(),
+            token: Token::nobodys(),
+            ttl: Duration::from_secs(30),
+        };
+        link.send(&mut cx, now, (0..much).map(|id| (id, request.clone())).collect());
+        assert!(!link.has_room(), "the rest goes first");
+        let mut answered = Vec::new();
+        while let Poll::Ready(news) = link.poll(&mut cx, now) {
+            if let News::Replies { replies, .. } = news {
+                assert!(replies.len() <= LARGEST);
+                answered.extend(replies.into_iter().map(|(id, ..)| id));
+            }
+        }
+        assert_eq!(answered, (0..much).collect::<Vec<_>>());
+        assert!(link.has_room());
+    }
+
+    #[test]
+    fn what_has_not_been_sent_is_unanswered_too() {
+        let mut cx = Context::from_waker(Waker::noop());
+        let now = Moment::now();
+        let node = Node::Memory(MemoryNode::named("link-unsent"));
+        let mut link = Link::new(node.clone(), Duration::from_secs(1));
+        assert!(matches!(link.poll(&mut cx, now), Poll::Ready(News::Connected { .. })));
+        let (action, name, token) = (Action::Renew, Arc::from("lock:k"), Token::nobodys());
+        let request = Request { action, name, token, ttl: Duration::from_secs(30) };
+        let much = LARGEST * (WINDOW + 2);
+        link.send(&mut cx, now, vec![(1, request); much]);
+        assert_eq!(link.replace(node).len(), much);
     }
 }

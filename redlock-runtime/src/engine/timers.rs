@@ -21,6 +21,9 @@ impl Timers {
             Some(at) => self.of.insert(id, at),
             None => self.of.remove(&id),
         };
+        if old == at {
+            return;
+        }
         if let Some(old) = old {
             self.due.remove(&(old, id));
         }
@@ -57,6 +60,8 @@ mod tests {
         let mut timers = Timers::default();
         timers.set(1, at(5));
         timers.set(2, at(2));
+        timers.set(1, at(1));
+        // The same again changes nothing.
         timers.set(1, at(1));
         timers.set(3, at(3));
         timers.set(3, None);
