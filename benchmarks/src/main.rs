@@ -1,12 +1,13 @@
 //! redlocked beside the locks of others and beside the bare limits.
 //!
 //! ```text
-//! cargo run --release --manifest-path benchmarks/Cargo.toml [-- --quick]
+//! cargo run --release --manifest-path benchmarks/Cargo.toml -- [--quick] [--write] [WORKLOAD]...
 //! ```
 //!
 //! The contenders take turns in rounds, so that what else the machine does hits all of them. A ratio is the median over
 //! rounds of what the same round gave the other one. Quote the ratios; the times depend on the machine. The tables go to
-//! standard output, each figure of each round into `target/benchmarks.jsonl`.
+//! standard output, each figure of each round into `target/benchmarks.jsonl`; `--write` makes `BENCHMARKS.md` and its
+//! pictures of them.
 
 #[path = "../../tests/support/mod.rs"]
 mod support;
@@ -18,9 +19,14 @@ mod by_hand;
 mod contender;
 mod flash_sale;
 mod hand_off;
+mod machine;
 mod ours;
+mod page;
 mod peers;
+mod picture;
 mod report;
+mod sheet;
+mod targets;
 mod throughput;
 mod uncontended;
 
@@ -29,7 +35,34 @@ use std::time::Instant;
 use report::Report;
 use support::RedisServer;
 
-/// `--quick` is a look, in under two minutes; the figures to quote are those of the full run.
+struct Workload {
+    name: &'static str,
+    /// What it means, for the page: a heading and some words.
+    prose: &'static str,
+    measure: fn(&RedisServer, Extent, &mut Report),
+}
+
+/// In the order of the page.
+const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "uncontended",
+        prose: include_str!("../prose/uncontended.md"),
+        measure: uncontended::measure,
+    },
+    Workload {
+        name: "throughput",
+        prose: include_str!("../prose/throughput.md"),
+        measure: throughput::measure,
+    },
+    Workload { name: "hand_off", prose: include_str!("../prose/hand_off.md"), measure: hand_off::measure },
+    Workload {
+        name: "flash_sale",
+        prose: include_str!("../prose/flash_sale.md"),
+        measure: flash_sale::measure,
+    },
+];
+
+/// `--quick` is a look, in a few minutes; the figures to quote are those of the full run.
 #[derive(Clone, Copy)]
 pub struct Extent {
     pub quick: bool,
@@ -41,30 +74,60 @@ impl Extent {
     }
 }
 
-fn main() {
-    let extent = match std::env::args().nth(1).as_deref() {
-        None => Extent { quick: false },
-        Some("--quick") => Extent { quick: true },
-        Some(other) => {
-            eprintln!("{other} is no option; --quick is the only one");
-            std::process::exit(2);
+struct Options {
+    extent: Extent,
+    write: bool,
+    workloads: Vec<&'static Workload>,
+}
+
+impl Options {
+    fn read(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self { extent: Extent { quick: false }, write: false, workloads: Vec::new() };
+        for argument in arguments {
+            match argument.as_str() {
+                "--quick" => options.extent.quick = true,
+                "--write" => options.write = true,
+                name => match WORKLOADS.iter().find(|workload| workload.name == name) {
+                    Some(workload) => options.workloads.push(workload),
+                    None => return Err(format!("{name} is neither an option nor a workload")),
+                },
+            }
         }
-    };
+        if options.workloads.is_empty() {
+            options.workloads.extend(WORKLOADS);
+        } else if options.write {
+            return Err("--write makes the whole page, and needs all workloads".to_owned());
+        }
+        Ok(options)
+    }
+}
+
+fn main() {
+    let options = Options::read(std::env::args().skip(1)).unwrap_or_else(|error| {
+        let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+        eprintln!("{error}\noptions: --quick --write\nworkloads: {}", names.join(" "));
+        std::process::exit(2);
+    });
     allow_many_files();
     let start = Instant::now();
     let server = RedisServer::start();
-    let version: String = server.run("INFO server");
-    let version = version.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("?");
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    println!("Redis {} on loopback, {cores} cores, {}.", version.trim(), extent.of("full", "quick"));
-    let mut report = Report::create();
-    for (name, why) in contender::LEFT_OUT {
-        println!("Left out: {name}: {why}");
+    let machine = machine::describe(&server);
+    for (what, is) in &machine {
+        println!("{what}: {is}");
     }
-    uncontended::measure(&server, extent, &mut report);
-    throughput::measure(&server, extent, &mut report);
-    hand_off::measure(&server, extent, &mut report);
-    flash_sale::measure(&server, extent, &mut report);
+    let mut report = Report::create();
+    for (who, why) in contender::LEFT_OUT {
+        report.left_out(who, why);
+    }
+    for workload in &options.workloads {
+        let start = Instant::now();
+        report.begin(workload.prose);
+        (workload.measure)(&server, options.extent, &mut report);
+        println!("\n{}: {:.0} s", workload.name, start.elapsed().as_secs_f64());
+    }
+    if options.write {
+        page::write(&report, &machine, start.elapsed().as_secs_f64() / 60.0, options.extent.quick);
+    }
     println!(
         "\n{:.0} s in all; each figure is in {}.",
         start.elapsed().as_secs_f64(),

@@ -1,4 +1,4 @@
-//! Rounds, medians of ratios, tables in Markdown, and a line of JSON for each figure.
+//! Rounds, medians of ratios, and where each workload puts what it found.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::contender::Kind;
+use crate::sheet::Sheet;
+use crate::targets::Target;
 
 /// What one contender got in one workload.
+#[derive(Clone)]
 pub struct Series {
     pub name: String,
     pub kind: Kind,
@@ -18,11 +21,14 @@ pub struct Series {
     pub all: Vec<f64>,
     /// Whatever else there is to say, in further columns.
     pub more: Vec<String>,
+    /// What it paid, in further columns: less is better.
+    pub costs: Vec<(&'static str, Option<f64>)>,
 }
 
 impl Series {
     pub fn new(name: impl Into<String>, kind: Kind) -> Self {
-        Self { name: name.into(), kind, rounds: Vec::new(), all: Vec::new(), more: Vec::new() }
+        let name = name.into();
+        Self { name, kind, rounds: Vec::new(), all: Vec::new(), more: Vec::new(), costs: Vec::new() }
     }
 
     /// The middle of the times of one round.
@@ -31,16 +37,36 @@ impl Series {
         self.all.extend(times);
     }
 
+    /// A column of its own, of which less is better. It is also compared where we look for what peers do better.
+    pub fn cost(&mut self, what: &'static str, value: Option<f64>) {
+        self.costs.push((what, value));
+    }
+
     pub fn middle(&self) -> Option<f64> {
         let rounds: Vec<f64> = self.rounds.iter().flatten().copied().collect();
         (!rounds.is_empty()).then(|| percentile(&rounds, 50))
     }
 
-    fn over(&self, other: &Self) -> Option<f64> {
+    /// The median over rounds of the ratio to what the same round gave the other one.
+    pub fn over(&self, other: &Self) -> Option<f64> {
         let ratios: Vec<f64> =
             self.rounds.iter().zip(&other.rounds).filter_map(|(one, two)| Some((*one)? / (*two)?)).collect();
         (!ratios.is_empty()).then(|| percentile(&ratios, 50))
     }
+}
+
+/// The best of the peers, if any has a figure.
+pub fn best_peer(series: &[Series], more_is_better: bool) -> Option<&Series> {
+    let peers = series.iter().filter(|one| one.kind == Kind::Peer && one.middle().is_some());
+    peers.min_by(|one, two| {
+        let (one, two) = (one.middle().unwrap_or_default(), two.middle().unwrap_or_default());
+        if more_is_better { two.total_cmp(&one) } else { one.total_cmp(&two) }
+    })
+}
+
+/// By its name.
+pub fn find<'a>(series: &'a [Series], name: &str) -> Option<&'a Series> {
+    series.iter().find(|one| one.name == name)
 }
 
 /// The value below which `percent` of all lie; zero when there is none.
@@ -64,9 +90,18 @@ pub struct Table<'a> {
     pub more: &'a [&'a str],
 }
 
+/// One workload, with the tables that it has filled.
+pub struct Chapter {
+    pub prose: &'static str,
+    pub sheets: Vec<Sheet>,
+}
+
 pub struct Report {
     path: PathBuf,
     file: BufWriter<File>,
+    pub chapters: Vec<Chapter>,
+    pub measured: Vec<(&'static Target, f64)>,
+    pub left_out: Vec<(String, String)>,
 }
 
 impl Report {
@@ -75,56 +110,64 @@ impl Report {
         std::fs::create_dir_all(&target).unwrap();
         let path = target.join("benchmarks.jsonl");
         let file = BufWriter::new(File::create(&path).unwrap());
-        Self { path, file }
+        Self { path, file, chapters: Vec::new(), measured: Vec::new(), left_out: Vec::new() }
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// What is added from now on belongs to another workload, about which this is to be said.
+    pub fn begin(&mut self, prose: &'static str) {
+        self.chapters.push(Chapter { prose, sheets: Vec::new() });
+    }
+
     pub fn add(&mut self, table: &Table, series: &[Series]) {
         for one in series {
             for (round, figure) in one.rounds.iter().enumerate() {
-                let line: Value = json!({
+                self.line(&json!({
                     "workload": table.workload, "contender": one.name, "round": round,
                     "unit": table.unit, "figure": figure,
-                });
-                writeln!(self.file, "{line}").unwrap();
+                }));
+            }
+            for (what, value) in &one.costs {
+                self.line(&json!({
+                    "workload": table.workload, "contender": one.name, "unit": what, "figure": value,
+                }));
             }
         }
         self.file.flush().unwrap();
-        print(table, series);
+        let sheet = Sheet::new(table, series);
+        println!("\n{}\n\n{}", sheet.title, sheet.markdown);
+        self.chapters.last_mut().unwrap().sheets.push(sheet);
     }
-}
 
-fn print(table: &Table, series: &[Series]) {
-    let peers = series.iter().filter(|one| one.kind == Kind::Peer && one.middle().is_some());
-    let best = peers.min_by(|one, two| {
-        let (one, two) = (one.middle().unwrap_or_default(), two.middle().unwrap_or_default());
-        if table.more_is_better { two.total_cmp(&one) } else { one.total_cmp(&two) }
-    });
-    let mut head = vec![table.title.to_owned(), table.unit.to_owned()];
-    if !table.more_is_better && series.iter().any(|one| one.all.len() > one.rounds.len()) {
-        head.push("p99".to_owned());
+    /// A figure that `targets.rs` aims at. `None`: it could not be measured.
+    pub fn target(&mut self, name: &str, value: impl Into<Option<f64>>) {
+        let target = Target::named(name);
+        let Some(value) = value.into() else { return };
+        println!(
+            "\n{}: {}, aim {}: {}",
+            target.what,
+            target.in_unit(value),
+            target.aims_at(),
+            target.verdict(value)
+        );
+        self.line(&json!({ "target": name, "figure": value }));
+        self.measured.push((target, value));
     }
-    let with_p99 = head.len() == 3;
-    head.extend(table.limits.iter().map(|(_, short)| format!("/ {short}")));
-    head.extend(best.map(|best| format!("/ {}", best.name)));
-    head.extend(table.more.iter().map(|&more| more.to_owned()));
-    println!("\n| {} |\n| --- |{}", head.join(" | "), " ---: |".repeat(head.len() - 1));
-    for one in series {
-        let mut row = vec![one.name.clone(), figure(one.middle())];
-        if with_p99 {
-            row.push(figure((!one.all.is_empty()).then(|| percentile(&one.all, 99))));
+
+    /// Who does not take part, and why.
+    pub fn left_out(&mut self, who: &str, why: &str) {
+        println!("Left out: {who}: {why}");
+        let both = (who.to_owned(), why.to_owned());
+        if !self.left_out.contains(&both) {
+            self.left_out.push(both);
         }
-        for (limit, _) in table.limits {
-            let limit = series.iter().find(|other| other.name == *limit);
-            row.push(figure(limit.and_then(|limit| one.over(limit))));
-        }
-        row.extend(best.map(|best| figure(one.over(best))));
-        row.extend(one.more.iter().cloned());
-        row.resize(head.len(), "–".to_owned());
-        println!("| {} |", row.join(" | "));
+    }
+
+    fn line(&mut self, line: &Value) {
+        writeln!(self.file, "{line}").unwrap();
     }
 }
 
@@ -132,9 +175,22 @@ fn print(table: &Table, series: &[Series]) {
 pub fn figure(value: Option<f64>) -> String {
     match value {
         None => "–".to_owned(),
+        Some(value) if value >= 1000.0 => thousands(&format!("{value:.0}")),
         Some(value) if value >= 100.0 => format!("{value:.0}"),
         Some(value) if value >= 10.0 => format!("{value:.1}"),
         Some(value) if value >= 0.1 => format!("{value:.2}"),
+        Some(0.0) => "0".to_owned(),
         Some(value) => format!("{value:.4}"),
     }
+}
+
+fn thousands(digits: &str) -> String {
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::Extent;
 use crate::contender::{self, LIMIT, PING};
-use crate::report::{Report, Series, Table};
+use crate::ours;
+use crate::report::{Report, Series, Table, find};
 use crate::support::RedisServer;
 
 const IN_A_ROUND: usize = 25;
@@ -44,4 +45,6 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
     };
     let series: Vec<_> = series.into_iter().map(|(_, series)| series).collect();
     report.add(&table, &series);
+    let ratio = find(&series, ours::ASYNC).and_then(|ours| ours.over(find(&series, LIMIT)?));
+    report.target("uncontended, async", ratio);
 }

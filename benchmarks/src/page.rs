@@ -1,0 +1,105 @@
+//! `BENCHMARKS.md` and its pictures, out of the prose and of what one run has found.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use crate::picture;
+use crate::report::{Chapter, Report, figure};
+use crate::sheet::Sheet;
+use crate::targets::TARGETS;
+
+const PROSE: &str = include_str!("../prose/page.md");
+
+pub fn write(report: &Report, machine: &[(&str, String)], minutes: f64, quick: bool) {
+    let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pictures = crate_directory.join("pictures");
+    let _ = fs::remove_dir_all(&pictures);
+    fs::create_dir_all(&pictures).unwrap();
+    for sheet in report.chapters.iter().flat_map(|chapter| &chapter.sheets) {
+        fs::write(pictures.join(file_name(sheet)), picture::draw(sheet)).unwrap();
+    }
+    let extent = if quick {
+        "**These figures are of a quick look (`--quick`), in which the rounds are few and short: do not quote them.**\n\n"
+    } else {
+        ""
+    };
+    let page = PROSE
+        .replace("{{extent}}\n", extent)
+        .replace("{{machine}}\n", &list(machine, minutes))
+        .replace("{{targets}}\n", &targets(report))
+        .replace("{{losses}}\n", &losses(report))
+        .replace("{{left out}}\n", &left_out(report))
+        .replace("{{workloads}}\n", &report.chapters.iter().map(chapter).collect::<Vec<_>>().join("\n"));
+    fs::write(crate_directory.with_file_name("BENCHMARKS.md"), page).unwrap();
+}
+
+fn file_name(sheet: &Sheet) -> String {
+    let words = sheet.workload.split(|sign: char| !sign.is_ascii_alphanumeric());
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-").to_lowercase() + ".svg"
+}
+
+fn list(machine: &[(&str, String)], minutes: f64) -> String {
+    let mut text = String::from("| | |\n| --- | --- |\n");
+    for (what, is) in machine {
+        let _ = writeln!(text, "| {what} | {is} |");
+    }
+    let _ = writeln!(text, "| The run | {minutes:.0} minutes |");
+    text
+}
+
+fn targets(report: &Report) -> String {
+    let mut text = String::from("| what | aim | measured | |\n| --- | ---: | ---: | --- |\n");
+    for target in TARGETS {
+        let measured = report.measured.iter().rev().find(|(one, _)| one.name == target.name);
+        let (value, verdict) = measured
+            .map_or(("–".to_owned(), "not measured".to_owned()), |(_, value)| {
+                (target.in_unit(*value), target.verdict(*value))
+            });
+        let _ = writeln!(text, "| {} | {} | {value} | {verdict} |", target.what, target.aims_at());
+    }
+    text
+}
+
+fn losses(report: &Report) -> String {
+    let mut text = String::from(
+        "| where | what | ours | | theirs | | better by |\n| --- | --- | --- | ---: | --- | ---: | ---: |\n",
+    );
+    let sheets = report.chapters.iter().flat_map(|chapter| &chapter.sheets);
+    let mut none = true;
+    for (sheet, loss) in sheets.flat_map(|sheet| sheet.losses.iter().map(move |loss| (sheet, loss))) {
+        none = false;
+        let factor = loss.factor.map_or("we have none".to_owned(), |factor| format!("{factor:.2} ×"));
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {factor} |",
+            sheet.workload,
+            loss.what,
+            loss.ours,
+            figure(loss.our_figure),
+            loss.theirs,
+            figure(Some(loss.their_figure)),
+        );
+    }
+    if none { "Nowhere in this run.\n".to_owned() } else { text }
+}
+
+fn left_out(report: &Report) -> String {
+    report.left_out.iter().map(|(who, why)| format!("- {who}: {why}.\n")).collect()
+}
+
+fn chapter(chapter: &Chapter) -> String {
+    let mut text = chapter.prose.to_owned();
+    for sheet in &chapter.sheets {
+        let _ = write!(
+            text,
+            "\n### {}\n\n![{} ({})](benchmarks/pictures/{})\n\n{}",
+            sheet.title,
+            sheet.title,
+            sheet.unit,
+            file_name(sheet),
+            sheet.markdown,
+        );
+    }
+    text
+}

@@ -1,0 +1,129 @@
+//! A table that is filled: as Markdown, as bars for a picture, and what peers do better in it.
+
+use crate::contender::Kind;
+use crate::report::{Series, Table, best_peer, figure, find, percentile};
+
+pub struct Sheet {
+    /// The name of its picture, too.
+    pub workload: String,
+    pub title: String,
+    pub unit: String,
+    pub more_is_better: bool,
+    pub markdown: String,
+    pub bars: Vec<Bar>,
+    /// The figure of the last limit that the table compares with.
+    pub limit: Option<f64>,
+    pub losses: Vec<Loss>,
+}
+
+pub struct Bar {
+    pub name: String,
+    pub kind: Kind,
+    pub value: Option<f64>,
+}
+
+/// One figure that is better elsewhere than with us.
+pub struct Loss {
+    pub ours: String,
+    pub theirs: String,
+    pub what: String,
+    pub our_figure: Option<f64>,
+    pub their_figure: f64,
+    /// How many times better; `None` where we have no figure.
+    pub factor: Option<f64>,
+}
+
+impl Sheet {
+    pub fn new(table: &Table, series: &[Series]) -> Self {
+        let bar = |one: &Series| Bar { name: one.name.clone(), kind: one.kind, value: one.middle() };
+        let limit = table.limits.last().and_then(|(name, _)| find(series, name));
+        Self {
+            workload: table.workload.to_owned(),
+            title: table.title.to_owned(),
+            unit: table.unit.to_owned(),
+            more_is_better: table.more_is_better,
+            markdown: markdown(table, series),
+            bars: series.iter().map(bar).collect(),
+            limit: limit.and_then(Series::middle),
+            losses: losses(table, series),
+        }
+    }
+}
+
+fn p99(table: &Table, one: &Series) -> Option<f64> {
+    (!table.more_is_better && one.all.len() > one.rounds.len()).then(|| percentile(&one.all, 99))
+}
+
+fn markdown(table: &Table, series: &[Series]) -> String {
+    let best = best_peer(series, table.more_is_better);
+    let with_p99 = series.iter().any(|one| p99(table, one).is_some());
+    let mut costs: Vec<&str> = Vec::new();
+    for (what, _) in series.iter().flat_map(|one| &one.costs) {
+        if !costs.contains(what) {
+            costs.push(what);
+        }
+    }
+    let mut head = vec![String::new(), table.unit.to_owned()];
+    head.extend(with_p99.then(|| "p99".to_owned()));
+    head.extend(table.limits.iter().map(|(_, short)| format!("÷ {short}")));
+    head.extend(best.map(|best| format!("÷ {}", best.name)));
+    head.extend(costs.iter().chain(table.more).map(|&name| name.to_owned()));
+    let mut lines = vec![head.join(" | "), format!("--- |{}", " ---: |".repeat(head.len() - 1))];
+    for one in series {
+        let mut row = vec![one.name.clone(), figure(one.middle())];
+        if one.kind == Kind::Ours {
+            row[0] = format!("**{}**", one.name);
+        }
+        if with_p99 {
+            row.push(figure(p99(table, one)));
+        }
+        row.extend(
+            table
+                .limits
+                .iter()
+                .map(|(limit, _)| figure(find(series, limit).and_then(|limit| one.over(limit)))),
+        );
+        row.extend(best.map(|best| figure(one.over(best))));
+        row.extend(costs.iter().map(|what| figure(cost(one, what))));
+        row.extend(one.more.iter().cloned());
+        row.resize(head.len(), "–".to_owned());
+        lines.push(row.join(" | "));
+    }
+    lines.iter().map(|line| format!("| {}\n", line.trim_end_matches(" |").to_owned() + " |")).collect()
+}
+
+fn cost(one: &Series, what: &str) -> Option<f64> {
+    one.costs.iter().find(|(name, _)| *name == what)?.1
+}
+
+fn losses(table: &Table, series: &[Series]) -> Vec<Loss> {
+    let mut losses = Vec::new();
+    let ours = series.iter().filter(|one| one.kind == Kind::Ours && !one.name.contains("memory://"));
+    for ours in ours {
+        for theirs in series.iter().filter(|one| matches!(one.kind, Kind::Peer | Kind::Article)) {
+            // Without a figure it did not do the work, and what it paid is no comparison.
+            let Some(their_figure) = theirs.middle() else { continue };
+            let loss = |what: &str, our_figure, their_figure, factor| Loss {
+                ours: ours.name.clone(),
+                theirs: theirs.name.clone(),
+                what: what.to_owned(),
+                our_figure,
+                their_figure,
+                factor,
+            };
+            let factor = if table.more_is_better { theirs.over(ours) } else { ours.over(theirs) };
+            if factor.is_none_or(|factor| factor > 1.0) {
+                losses.push(loss(table.unit, ours.middle(), their_figure, factor));
+            }
+            let costs = ours.costs.iter().map(|&(what, value)| (what, value, cost(theirs, what)));
+            for (what, our, their) in costs.chain([("p99", p99(table, ours), p99(table, theirs))]) {
+                if let (Some(our), Some(their)) = (our, their)
+                    && their < our
+                {
+                    losses.push(loss(what, Some(our), their, Some(our / their)));
+                }
+            }
+        }
+    }
+    losses
+}
