@@ -15,9 +15,12 @@ mod support;
 #[path = "../../benches/support/delay.rs"]
 mod delay;
 
+mod articles;
 mod by_hand;
 mod contender;
+mod direct;
 mod flash_sale;
+mod foreign;
 mod hand_off;
 mod machine;
 mod ours;
@@ -29,6 +32,7 @@ mod sheet;
 mod targets;
 mod throughput;
 mod uncontended;
+mod used;
 
 use std::time::Instant;
 

@@ -85,7 +85,11 @@ fn losses(report: &Report) -> String {
 }
 
 fn left_out(report: &Report) -> String {
-    report.left_out.iter().map(|(who, why)| format!("- {who}: {why}.\n")).collect()
+    let mut text = String::new();
+    for (who, why) in &report.left_out {
+        let _ = writeln!(text, "- {who}: {why}.");
+    }
+    text
 }
 
 fn chapter(chapter: &Chapter) -> String {

@@ -1,5 +1,7 @@
 //! A table that is filled: as Markdown, as bars for a picture, and what peers do better in it.
 
+use std::fmt::Write;
+
 use crate::contender::Kind;
 use crate::report::{Series, Table, best_peer, figure, find, percentile};
 
@@ -68,7 +70,7 @@ fn markdown(table: &Table, series: &[Series]) -> String {
     head.extend(table.limits.iter().map(|(_, short)| format!("÷ {short}")));
     head.extend(best.map(|best| format!("÷ {}", best.name)));
     head.extend(costs.iter().chain(table.more).map(|&name| name.to_owned()));
-    let mut lines = vec![head.join(" | "), format!("--- |{}", " ---: |".repeat(head.len() - 1))];
+    let mut text = format!("| {} |\n| --- |{}\n", head.join(" | "), " ---: |".repeat(head.len() - 1));
     for one in series {
         let mut row = vec![one.name.clone(), figure(one.middle())];
         if one.kind == Kind::Ours {
@@ -87,9 +89,9 @@ fn markdown(table: &Table, series: &[Series]) -> String {
         row.extend(costs.iter().map(|what| figure(cost(one, what))));
         row.extend(one.more.iter().cloned());
         row.resize(head.len(), "–".to_owned());
-        lines.push(row.join(" | "));
+        let _ = writeln!(text, "| {} |", row.join(" | "));
     }
-    lines.iter().map(|line| format!("| {}\n", line.trim_end_matches(" |").to_owned() + " |")).collect()
+    text
 }
 
 fn cost(one: &Series, what: &str) -> Option<f64> {
