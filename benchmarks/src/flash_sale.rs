@@ -57,7 +57,7 @@ impl<'a> Runner<'a> {
 
 pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
     let sale = extent.of(
-        Sale { requests: 2000, at_a_time: 1000, wait: Duration::from_secs(30) },
+        Sale { requests: 2000, at_a_time: 1000, wait: Duration::from_secs(10) },
         Sale { requests: 400, at_a_time: 200, wait: Duration::from_secs(2) },
     );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -72,7 +72,7 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
         let name = foreign.name;
         field.push(Runner::new(Who::Elsewhere(foreign), name, Kind::Peer));
     }
-    for round in 0..extent.of(5, 1) {
+    for round in 0..extent.of(5, 2) {
         let round_trip = runtime.block_on(median_ping(ping));
         pace.rounds.push(Some(0.5 / round_trip));
         let turns = field.len();

@@ -25,7 +25,7 @@ use crate::report::Report;
 use crate::support::unique;
 
 /// The longest that anything may take.
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(3);
 
 pub struct Foreign {
     pub name: &'static str,

@@ -13,8 +13,8 @@ pub struct Sheet {
     pub more_is_better: bool,
     pub markdown: String,
     pub bars: Vec<Bar>,
-    /// The figure of the last limit that the table compares with.
-    pub limit: Option<f64>,
+    /// The last limit that the table compares with: its short form, and its figure.
+    pub limit: Option<(String, f64)>,
     pub losses: Vec<Loss>,
 }
 
@@ -35,10 +35,17 @@ pub struct Loss {
     pub factor: Option<f64>,
 }
 
+impl Loss {
+    /// Without end where we have no figure.
+    pub fn times_better(&self) -> f64 {
+        self.factor.unwrap_or(f64::INFINITY)
+    }
+}
+
 impl Sheet {
     pub fn new(table: &Table, series: &[Series]) -> Self {
         let bar = |one: &Series| Bar { name: one.name.clone(), kind: one.kind, value: one.middle() };
-        let limit = table.limits.last().and_then(|(name, _)| find(series, name));
+        let limit = |&(name, short): &(&str, &str)| Some((short.to_owned(), find(series, name)?.middle()?));
         Self {
             workload: table.workload.to_owned(),
             title: table.title.to_owned(),
@@ -46,7 +53,7 @@ impl Sheet {
             more_is_better: table.more_is_better,
             markdown: markdown(table, series),
             bars: series.iter().map(bar).collect(),
-            limit: limit.and_then(Series::middle),
+            limit: table.limits.last().and_then(limit),
             losses: losses(table, series),
         }
     }

@@ -42,6 +42,11 @@ pub const TARGETS: &[Target] = &[
         Aim::AtMost(1.5),
     ),
     ratio(
+        "client CPU, caller's runtime",
+        "The same ÷ the two bare commands on a connection of the caller's own runtime",
+        Aim::AtMost(1.5),
+    ),
+    ratio(
         "hand-off, 1 ms",
         "Hand-off at a round trip of 1 ms ÷ that round trip; the worst of 2, 50 and 500 waiters",
         Aim::AtMost(1.25),

@@ -45,7 +45,7 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
     let table = Table {
         workload: "uncontended",
         title: "Nobody else wants it: acquire and release",
-        unit: "p50 in us",
+        unit: "p50 in µs",
         more_is_better: false,
         limits: &[
             (PING, "PING"),
