@@ -136,3 +136,63 @@ fn losses(table: &Table, series: &[Series]) -> Vec<Loss> {
     }
     losses
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Sheet;
+    use crate::contender::Kind;
+    use crate::picture;
+    use crate::report::{Series, Table};
+
+    fn series(name: &str, kind: Kind, figure: f64, commands: f64) -> Series {
+        let mut series = Series::new(name, kind);
+        series.rounds = vec![Some(figure), Some(figure), None];
+        series.cost("commands", Some(commands));
+        series
+    }
+
+    fn sheet(more_is_better: bool) -> Sheet {
+        let nothing_done = Series::new("idle", Kind::Peer);
+        let all = [
+            series("limit", Kind::Limit, 1.0, 1.0),
+            series("ours", Kind::Ours, 20.0, 4.0),
+            series("less", Kind::Peer, 10.0, 5.0),
+            series("more", Kind::Article, 40.0, 2.0),
+            nothing_done,
+        ];
+        let limits = &[("limit", "bare")];
+        Sheet::new(
+            &Table { workload: "w", title: "a < b", unit: "u", more_is_better, limits, more: &[] },
+            &all,
+        )
+    }
+
+    #[test]
+    fn what_others_do_better_is_found_whichever_way_is_better() {
+        let losses = |more_is_better| {
+            let losses = sheet(more_is_better).losses;
+            losses.into_iter().map(|loss| (loss.theirs, loss.what, loss.factor)).collect::<Vec<_>>()
+        };
+        let loss = |theirs: &str, what: &str| (theirs.to_owned(), what.to_owned(), Some(2.0));
+        assert_eq!(losses(false), [loss("less", "u"), loss("more", "commands")]);
+        assert_eq!(losses(true), [loss("more", "u"), loss("more", "commands")]);
+    }
+
+    #[test]
+    fn a_table_has_a_column_for_each_limit_the_best_peer_and_each_cost() {
+        let lines: Vec<String> = sheet(false).markdown.lines().map(str::to_owned).collect();
+        assert_eq!(lines[0], "|  | u | ÷ bare | ÷ less | commands |");
+        assert_eq!(lines[3], "| **ours** | 20.0 | 20.0 | 2.00 | 4.00 |");
+        assert_eq!(lines[6], "| idle | – | – | – | – |");
+    }
+
+    #[test]
+    fn a_picture_is_the_same_each_time_and_escapes_what_xml_means_otherwise() {
+        let picture = picture::draw(&sheet(false));
+        assert_eq!(picture, picture::draw(&sheet(false)));
+        assert!(picture.contains("a &lt; b") && !picture.contains("a < b"));
+        assert!(picture.contains("logarithmic"), "40 is more than 20 times 1");
+        let places = ["limit<", "less<", "ours<", "more<", "idle<"].map(|name| picture.find(name).unwrap());
+        assert!(places.is_sorted(), "the limit, and then the best first: {places:?}");
+    }
+}

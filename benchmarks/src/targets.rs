@@ -121,3 +121,26 @@ impl Target {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{TARGETS, Target};
+
+    #[test]
+    fn a_verdict_says_by_how_much_it_was_missed() {
+        let verdict = |name: &str, value| Target::named(name).verdict(value);
+        assert_eq!(verdict("uncontended, async", 1.05), "holds");
+        assert_eq!(verdict("uncontended, async", 1.26), "**missed** by 20.0 %");
+        assert_eq!(verdict("throughput, 64 tasks", 0.85), "holds");
+        assert_eq!(verdict("throughput, 64 tasks", 0.68), "**missed** by 20.0 %");
+        assert_eq!(verdict("flash sale, sent away", 0.0), "holds");
+        assert_eq!(verdict("flash sale, sent away", 3.0), "**missed** by 3");
+    }
+
+    #[test]
+    fn no_two_have_the_same_name() {
+        for target in TARGETS {
+            assert_eq!(TARGETS.iter().filter(|one| one.name == target.name).count(), 1, "{}", target.name);
+        }
+    }
+}

@@ -52,7 +52,7 @@ fn once(
     files: &[(&str, &str)],
     install: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<PathBuf, String> {
-    let in_words = |error: std::io::Error| format!("benchmarks/target/peers: {error}");
+    let in_words = |error: std::io::Error| format!("could not be installed: {error}");
     let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/peers").join(name);
     let done = home.join("done");
     let up_to_date =
@@ -69,14 +69,18 @@ fn once(
     Ok(home)
 }
 
-/// What it prints, or what it complains about last.
+/// What it prints. What it complains about goes to standard error, and only that it did is said on the page: it may name
+/// directories of this machine.
 fn run(command: &mut Command) -> Result<String, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let name = Path::new(&name).file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
-    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{name}: {error}"))?;
+    let program =
+        Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|error| {
+        eprintln!("{command:?}: {error}");
+        format!("no {program} here")
+    })?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(format!("{name} {}", said.trim().lines().last().unwrap_or("fails")))
+    eprintln!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Err(format!("could not be installed: {program} failed"))
 }
