@@ -3,7 +3,7 @@
 //! Who has given it back asks again when the next one is inside, not before: else most locks would go back to whoever has
 //! just had them, in no time, and nobody else would ever be served.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -90,7 +90,8 @@ fn add(report: &mut Report, place: &Place, waiters: usize, series: &[Series]) {
     report.add(&table, series);
 }
 
-/// How many wait, and how long it goes on; what counts is what happens between a third of that and its end.
+/// How many wait, and how long it goes on. What counts is what happens after a third of that, when all wait, until shortly
+/// before its end.
 #[derive(Clone, Copy)]
 pub struct Crowd {
     pub waiters: usize,
@@ -187,7 +188,9 @@ async fn compare(
                 Who::Elsewhere(foreign) => {
                     let name = foreign.name;
                     let times = foreign.hand_overs(&place.url, &crowd);
-                    let (times, sent) = tokio::join!(times, sent_meanwhile(name, &crowd, &mut stats));
+                    let counts = AtomicBool::new(true);
+                    let (times, sent) =
+                        tokio::join!(times, sent_meanwhile(name, &crowd, &mut stats, &counts, |_| true));
                     Turn { times, sent }
                 }
             };
@@ -222,12 +225,24 @@ struct Turn {
     sent: f64,
 }
 
-/// The commands that the server gets while it counts.
-async fn sent_meanwhile(name: &str, crowd: &Crowd, stats: &mut MultiplexedConnection) -> f64 {
+/// The commands that the server gets while it counts, which begins when `all_wait` says so of those before.
+async fn sent_meanwhile(
+    name: &str,
+    crowd: &Crowd,
+    stats: &mut MultiplexedConnection,
+    counts: &AtomicBool,
+    all_wait: impl Fn(f64) -> bool,
+) -> f64 {
     let start = tokio::time::Instant::now();
     tokio::time::sleep_until(start + crowd.counts_from()).await;
-    let before = commands(stats, name).await;
+    let mut before = commands(stats, name).await;
+    while !all_wait(before) && start.elapsed() < crowd.counts_to() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        before = commands(stats, name).await;
+    }
+    counts.store(true, Ordering::SeqCst);
     tokio::time::sleep_until(start + crowd.counts_to()).await;
+    counts.store(false, Ordering::SeqCst);
     commands(stats, name).await - before
 }
 
@@ -242,23 +257,26 @@ async fn hand_overs(contender: &Contender, crowd: &Crowd, stats: &mut Multiplexe
     let key = unique("hand-off");
     let baton = Arc::new(Mutex::new(Baton::default()));
     let held = Arc::new(watch::Sender::new(0_u32));
+    let counts = Arc::new(AtomicBool::new(false));
+    let first = commands(stats, contender.name).await;
     let start = Instant::now();
-    let counts = start + crowd.counts_from()..start + crowd.counts_to();
     let mut tasks = JoinSet::new();
     for number in 0..waiters {
         let client = Arc::clone(&contender.clients[number % contender.clients.len()]);
-        let (key, baton, held, counts) = (key.clone(), Arc::clone(&baton), Arc::clone(&held), counts.clone());
+        let (key, baton, held, counts) =
+            (key.clone(), Arc::clone(&baton), Arc::clone(&held), Arc::clone(&counts));
         tasks.spawn(async move {
             let left = || lasts.checked_sub(start.elapsed()).filter(|left| !left.is_zero());
             while let Some(wait) = left() {
                 let mine = Arc::new(AtomicU32::new(0));
                 let (baton, held_now, number, counts) =
-                    (Arc::clone(&baton), Arc::clone(&held), Arc::clone(&mine), counts.clone());
+                    (Arc::clone(&baton), Arc::clone(&held), Arc::clone(&mine), Arc::clone(&counts));
                 let body = async move {
                     let now = Instant::now();
                     {
                         let mut baton = baton.lock().unwrap();
-                        if let Some(left_at) = baton.left_at.take().filter(|_| counts.contains(&now)) {
+                        let left_at = baton.left_at.take().filter(|_| counts.load(Ordering::SeqCst));
+                        if let Some(left_at) = left_at {
                             baton.times.push(millis(now - left_at));
                         }
                     }
@@ -277,7 +295,9 @@ async fn hand_overs(contender: &Contender, crowd: &Crowd, stats: &mut Multiplexe
             }
         });
     }
-    let sent = sent_meanwhile(contender.name, crowd, stats).await;
+    // Each has asked once when this is so: who has had it has given it back and asked again, but for those at the door.
+    let all_wait = |sent: f64| sent - first - 2.0 * f64::from(*held.borrow()) + 4.0 >= waiters as f64;
+    let sent = sent_meanwhile(contender.name, crowd, stats, &counts, all_wait).await;
     // Not all of them give up in time.
     let all = async { while tasks.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(Duration::from_secs(2), all).await;
