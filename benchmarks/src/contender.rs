@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{by_hand, ours, peers};
+use crate::{articles, by_hand, ours, peers};
 
 /// What runs under the lock.
 pub type Body = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -36,10 +36,14 @@ pub enum Kind {
 pub enum Part {
     /// One task, nobody waits.
     Alone,
+    /// The same, and the flash sale in one process.
+    OneProcess,
     /// Many tasks, nobody waits.
     Free,
     /// Up to 50 wait for one lock.
     Some,
+    /// Only where somebody waits: else it is one of the others.
+    Waiting,
     Everything,
 }
 
@@ -63,6 +67,9 @@ pub const LEFT_OUT: [(&str, &str); 3] = [
 ];
 
 pub const LIMIT: &str = "SET NX PX + compare-and-delete";
+/// Driven by another thread than the caller's.
+pub const LIMIT_APART: &str = "the same, its connection on a thread of its own";
+pub const LIMIT_SYNC: &str = "the same, on a connection that blocks";
 pub const PING: &str = "one PING";
 
 pub const TTL: Duration = Duration::from_secs(30);
@@ -71,6 +78,7 @@ pub const TTL: Duration = Duration::from_secs(30);
 pub async fn all(url: &str, clients: usize) -> Vec<Contender> {
     let mut all = Vec::new();
     by_hand::join(&mut all, url, clients).await;
+    articles::join(&mut all, url, clients).await;
     ours::join(&mut all, url, clients).await;
     peers::join(&mut all, url, clients).await;
     all

@@ -4,77 +4,152 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Runtime;
+
 use crate::Extent;
 use crate::by_hand::connect;
 use crate::contender::{self, Client, Kind, PING, Part};
-use crate::report::{Report, Series, Table, figure, percentile};
+use crate::direct::DIRECT;
+use crate::foreign::{self, Foreign};
+use crate::ours;
+use crate::report::{Report, Series, Table, best_peer, figure, find, percentile, whole};
 use crate::support::{RedisServer, unique};
+use crate::used::commands;
 
 const PACE: &str = "two PINGs a request, one after the other";
 
+const P99: &str = "p99 ms";
+
+/// Who takes longer than that has one day only.
+const LONG: f64 = 4.0;
+
 #[derive(Clone, Copy)]
-struct Sale {
-    requests: u32,
-    at_a_time: u32,
-    wait: Duration,
+pub struct Sale {
+    pub requests: u32,
+    pub at_a_time: u32,
+    pub wait: Duration,
 }
 
-struct Day {
-    lasted: f64,
-    waits: Vec<f64>,
-    failed: u32,
-    overlaps: u32,
+pub struct Day {
+    pub lasted: f64,
+    pub waits: Vec<f64>,
+    pub failed: u32,
+    pub overlaps: u32,
+}
+
+enum Who<'a> {
+    Here(&'a Arc<dyn Client>),
+    Elsewhere(Foreign),
+}
+
+struct Runner<'a> {
+    who: Who<'a>,
+    series: Series,
+    days: Vec<Day>,
+    commands: Vec<f64>,
+}
+
+impl<'a> Runner<'a> {
+    fn new(who: Who<'a>, name: &str, kind: Kind) -> Self {
+        Self { who, series: Series::new(name, kind), days: Vec::new(), commands: Vec::new() }
+    }
 }
 
 pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
     let sale = extent.of(
-        Sale { requests: 2000, at_a_time: 1000, wait: Duration::from_secs(30) },
-        Sale { requests: 400, at_a_time: 200, wait: Duration::from_secs(3) },
+        Sale { requests: 2000, at_a_time: 1000, wait: Duration::from_secs(10) },
+        Sale { requests: 400, at_a_time: 200, wait: Duration::from_secs(2) },
     );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let contenders = runtime.block_on(contender::all(&server.url(), 1));
     let ping = &contenders.iter().find(|one| one.name == PING).unwrap().clients[0];
     let mut pace = Series::new(PACE, Kind::Limit);
-    let mut series: Vec<_> = contenders
-        .iter()
-        .filter(|one| one.part == Part::Everything)
-        .map(|contender| (contender, Series::new(contender.name, contender.kind), Vec::new()))
-        .collect();
-    for round in 0..extent.of(3, 1) {
+    let takes_part = |part| matches!(part, Part::Everything | Part::Waiting | Part::OneProcess);
+    let here = contenders.iter().filter(|one| takes_part(one.part));
+    let mut field: Vec<Runner> =
+        here.map(|one| Runner::new(Who::Here(&one.clients[0]), one.name, one.kind)).collect();
+    for foreign in foreign::all(report) {
+        let name = foreign.name;
+        field.push(Runner::new(Who::Elsewhere(foreign), name, Kind::Peer));
+    }
+    for round in 0..extent.of(5, 2) {
         let round_trip = runtime.block_on(median_ping(ping));
-        pace.rounds.push(Some(2.0 * round_trip * f64::from(sale.requests)));
-        let turns = series.len();
+        pace.rounds.push(Some(0.5 / round_trip));
+        let turns = field.len();
         for turn in 0..turns {
-            let (contender, series, days) = &mut series[(turn + round) % turns];
-            let day = runtime.block_on(hold(server, &contender.clients[0], sale));
-            // Who sends people away has not sold faster.
-            series.rounds.push((day.failed == 0).then_some(day.lasted));
-            days.push(day);
+            let runner = &mut field[(turn + round) % turns];
+            if runner.days.iter().any(|day| day.lasted > LONG) {
+                runner.series.rounds.push(None);
+            } else {
+                runner.hold(server, &runtime, sale);
+            }
         }
     }
     let mut all = vec![pace];
-    for (_, mut series, days) in series {
-        let waits: Vec<f64> = days.iter().flat_map(|day| day.waits.iter().copied()).collect();
-        let lasted: Vec<f64> = days.iter().map(|day| day.lasted).collect();
-        series.more = vec![
-            figure(Some(percentile(&lasted, 50))),
-            figure(Some(percentile(&waits, 50))),
-            figure(Some(percentile(&waits, 99))),
-            days.iter().map(|day| day.failed).max().unwrap_or_default().to_string(),
-            days.iter().map(|day| day.overlaps).sum::<u32>().to_string(),
-        ];
-        all.push(series);
-    }
+    all.extend(field.into_iter().map(Runner::finish));
     let Sale { requests, at_a_time, wait } = sale;
     let table = Table {
         workload: "flash sale",
-        title: &format!("{requests} requests for one item, {at_a_time} at a time, wait {wait:?}"),
-        unit: "s, if all were served",
-        more_is_better: false,
-        limits: &[(PACE, "2 PINGs")],
-        more: &["s", "p50 ms", "p99 ms", "sent away", "two inside"],
+        title: &format!(
+            "{} requests for one item, {} at a time, wait {wait:?}",
+            whole(requests as usize),
+            whole(at_a_time as usize)
+        ),
+        unit: "requests/s, if all were served",
+        more_is_better: true,
+        limits: &[(PACE, "2 PINGs"), (DIRECT, "direct")],
+        more: &["sent away", "two inside", "seconds"],
     };
     report.add(&table, &all);
+    targets(report, &all);
+}
+
+fn targets(report: &mut Report, all: &[Series]) {
+    let ours = find(all, ours::ASYNC).unwrap();
+    let best = best_peer(all, true);
+    let p99 = |one: &Series| one.costs.iter().find(|(what, _)| *what == P99)?.1;
+    report.target("flash sale, best peer", best.and_then(|best| ours.over(best)));
+    report.target("flash sale, best peer's p99", best.and_then(|best| Some(p99(ours)? / p99(best)?)));
+    report.target("flash sale, sent away", ours.more.first().and_then(|failed| failed.parse::<f64>().ok()));
+    report.target("flash sale, limit", find(all, DIRECT).and_then(|direct| ours.over(direct)));
+}
+
+impl Runner<'_> {
+    fn hold(&mut self, server: &RedisServer, runtime: &Runtime, sale: Sale) {
+        let (day, sent) = runtime.block_on(async {
+            let mut stats = connect(&server.url()).await;
+            let before = commands(&mut stats, &self.series.name).await;
+            let day = match &mut self.who {
+                Who::Here(client) => hold(server, client, sale).await,
+                Who::Elsewhere(foreign) => foreign.flash_sale(&server.url(), sale).await,
+            };
+            (day, commands(&mut stats, &self.series.name).await - before)
+        });
+        // Who sends people away, or serves two at once, has not sold faster.
+        let sold = day.failed == 0 && day.overlaps == 0;
+        self.series.rounds.push(sold.then(|| f64::from(sale.requests) / day.lasted));
+        if !day.waits.is_empty() {
+            self.commands.push(sent / day.waits.len() as f64);
+        }
+        self.days.push(day);
+    }
+
+    fn finish(self) -> Series {
+        let Self { mut series, days, commands, .. } = self;
+        let waits: Vec<f64> = days.iter().flat_map(|day| day.waits.iter().copied()).collect();
+        let of = |values: &[f64], percent| (!values.is_empty()).then(|| percentile(values, percent));
+        let lasted: Vec<f64> = days.iter().map(|day| day.lasted).collect();
+        series.cost("p50 ms", of(&waits, 50));
+        series.cost(P99, of(&waits, 99));
+        series
+            .cost("commands/acquisition", (series.name != ours::MEMORY).then(|| of(&commands, 50)).flatten());
+        series.more = vec![
+            days.iter().map(|day| day.failed).max().unwrap_or_default().to_string(),
+            days.iter().map(|day| day.overlaps).max().unwrap_or_default().to_string(),
+            figure(of(&lasted, 50)),
+        ];
+        series
+    }
 }
 
 async fn median_ping(client: &Arc<dyn Client>) -> f64 {

@@ -15,10 +15,13 @@ mod support;
 #[path = "../../benches/support/mod.rs"]
 mod bench_support;
 
+mod articles;
 mod by_hand;
 mod contender;
+mod direct;
 mod flash_sale;
 mod flash_sale_http;
+mod foreign;
 mod hand_off;
 mod machine;
 mod ours;
@@ -34,6 +37,7 @@ mod sizes;
 mod targets;
 mod throughput;
 mod uncontended;
+mod used;
 
 use std::time::Instant;
 

@@ -8,6 +8,8 @@ use redlocked::LockManager;
 use crate::contender::{Body, Client, Clients, Contender, Kind, Outcome, Part, TTL, blocking};
 
 pub const ASYNC: &str = "redlocked";
+pub const MEMORY: &str = "redlocked, memory://";
+pub const SYNC: &str = "redlocked, sync";
 
 pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
     let (mut asynchronous, mut sync) = (Clients::new(), Clients::new());
@@ -20,8 +22,8 @@ pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
     let memory: Clients = (0..clients).map(|_| Arc::new(Async(memory.clone())) as Arc<dyn Client>).collect();
     let contender = |name, part, clients| Contender { name, kind: Kind::Ours, part, clients };
     all.push(contender(ASYNC, Part::Everything, asynchronous));
-    all.push(contender("redlocked, sync", Part::Alone, sync));
-    all.push(contender("redlocked, memory://", Part::Everything, memory));
+    all.push(contender(SYNC, Part::Alone, sync));
+    all.push(contender(MEMORY, Part::Everything, memory));
 }
 
 struct Async(LockManager);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::picture;
 use crate::report::{Chapter, Report, figure};
-use crate::sheet::Sheet;
+use crate::sheet::{Loss, Sheet};
 use crate::targets::TARGETS;
 
 const PROSE: &str = include_str!("../prose/page.md");
@@ -62,30 +62,36 @@ fn targets(report: &Report) -> String {
 }
 
 fn losses(report: &Report) -> String {
-    let mut text = String::from(
-        "| where | what | ours | | theirs | | better by |\n| --- | --- | --- | ---: | --- | ---: | ---: |\n",
-    );
-    let sheets = report.chapters.iter().flat_map(|chapter| &chapter.sheets);
+    let mut text = String::from("| where | what | ours | better |\n| --- | --- | --- | --- |\n");
     let mut none = true;
-    for (sheet, loss) in sheets.flat_map(|sheet| sheet.losses.iter().map(move |loss| (sheet, loss))) {
-        none = false;
-        let factor = loss.factor.map_or("we have none".to_owned(), |factor| format!("{factor:.2} ×"));
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {factor} |",
-            sheet.workload,
-            loss.what,
-            loss.ours,
-            figure(loss.our_figure),
-            loss.theirs,
-            figure(Some(loss.their_figure)),
-        );
+    for sheet in report.chapters.iter().flat_map(|chapter| &chapter.sheets) {
+        let mut losses: Vec<&Loss> = sheet.losses.iter().collect();
+        losses.sort_by(|one, two| two.times_better().total_cmp(&one.times_better()));
+        // One line for each of our figures.
+        while let Some(first) = losses.first().copied() {
+            none = false;
+            let same = |loss: &&Loss| loss.what == first.what && loss.ours == first.ours;
+            let theirs: Vec<String> = losses.iter().copied().filter(same).map(in_words).collect();
+            losses.retain(|loss| !same(loss));
+            let ours = format!("{}: {}", first.ours, figure(first.our_figure));
+            let _ =
+                writeln!(text, "| {} | {} | {ours} | {} |", sheet.workload, first.what, theirs.join("; "));
+        }
     }
     if none { "Nowhere in this run.\n".to_owned() } else { text }
 }
 
+fn in_words(loss: &Loss) -> String {
+    let factor = loss.factor.map_or("we have none".to_owned(), |factor| format!("{factor:.2} ×"));
+    format!("{}: {} ({factor})", loss.theirs, figure(Some(loss.their_figure)))
+}
+
 fn left_out(report: &Report) -> String {
-    report.left_out.iter().map(|(who, why)| format!("- {who}: {why}.\n")).collect()
+    let mut text = String::new();
+    for (who, why) in &report.left_out {
+        let _ = writeln!(text, "- {who}: {why}.");
+    }
+    text
 }
 
 fn chapter(chapter: &Chapter) -> String {

@@ -1,4 +1,4 @@
-//! One workload as horizontal bars, in SVG: ours in colour, the limit as a dashed line, for a light and a dark page.
+//! One table as horizontal bars, in SVG: ours in colour, the limit as a dashed line, for a light and a dark page.
 //!
 //! The same figures give the same bytes.
 
@@ -50,20 +50,34 @@ pub fn draw(sheet: &Sheet) -> String {
             bottom + 14.0,
         );
     }
-    for (row, bar) in sheet.bars.iter().enumerate() {
+    for (row, bar) in in_order(sheet).into_iter().enumerate() {
         draw_bar(&mut svg, &scale, bar, TOP + ROW * row as f64);
     }
-    if let Some(limit) = sheet.limit {
-        let x = scale.x(limit);
+    if let Some((name, limit)) = &sheet.limit {
+        let x = scale.x(*limit);
         let _ = writeln!(
             svg,
             "<path class=\"m\" d=\"M{x:.1} {:.0}V{bottom:.0}\"/><text class=\"a\" text-anchor=\"middle\" x=\"{x:.1}\" \
-             y=\"{:.0}\">limit</text>",
+             y=\"{:.0}\">limit: {}</text>",
             TOP - 6.0,
             TOP - 9.0,
+            escape(name),
         );
     }
     svg + "</svg>\n"
+}
+
+/// The limits, and then the best first.
+fn in_order(sheet: &Sheet) -> Vec<&Bar> {
+    let rank = |bar: &Bar| match bar.value {
+        _ if bar.kind == Kind::Limit => f64::NEG_INFINITY,
+        None => f64::INFINITY,
+        Some(value) if sheet.more_is_better => -value,
+        Some(value) => value,
+    };
+    let mut bars: Vec<&Bar> = sheet.bars.iter().collect();
+    bars.sort_by(|one, two| rank(one).total_cmp(&rank(two)));
+    bars
 }
 
 fn draw_bar(svg: &mut String, scale: &Scale, bar: &Bar, top: f64) {

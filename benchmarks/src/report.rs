@@ -184,6 +184,11 @@ pub fn figure(value: Option<f64>) -> String {
     }
 }
 
+/// A number of things.
+pub fn whole(number: usize) -> String {
+    thousands(&number.to_string())
+}
+
 fn thousands(digits: &str) -> String {
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

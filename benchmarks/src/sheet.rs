@@ -1,5 +1,7 @@
 //! A table that is filled: as Markdown, as bars for a picture, and what peers do better in it.
 
+use std::fmt::Write;
+
 use crate::contender::Kind;
 use crate::report::{Series, Table, best_peer, figure, find, percentile};
 
@@ -11,8 +13,8 @@ pub struct Sheet {
     pub more_is_better: bool,
     pub markdown: String,
     pub bars: Vec<Bar>,
-    /// The figure of the last limit that the table compares with.
-    pub limit: Option<f64>,
+    /// The last limit that the table compares with: its short form, and its figure.
+    pub limit: Option<(String, f64)>,
     pub losses: Vec<Loss>,
 }
 
@@ -33,10 +35,17 @@ pub struct Loss {
     pub factor: Option<f64>,
 }
 
+impl Loss {
+    /// Without end where we have no figure.
+    pub fn times_better(&self) -> f64 {
+        self.factor.unwrap_or(f64::INFINITY)
+    }
+}
+
 impl Sheet {
     pub fn new(table: &Table, series: &[Series]) -> Self {
         let bar = |one: &Series| Bar { name: one.name.clone(), kind: one.kind, value: one.middle() };
-        let limit = table.limits.last().and_then(|(name, _)| find(series, name));
+        let limit = |&(name, short): &(&str, &str)| Some((short.to_owned(), find(series, name)?.middle()?));
         Self {
             workload: table.workload.to_owned(),
             title: table.title.to_owned(),
@@ -44,7 +53,7 @@ impl Sheet {
             more_is_better: table.more_is_better,
             markdown: markdown(table, series),
             bars: series.iter().map(bar).collect(),
-            limit: limit.and_then(Series::middle),
+            limit: table.limits.last().and_then(limit),
             losses: losses(table, series),
         }
     }
@@ -68,7 +77,7 @@ fn markdown(table: &Table, series: &[Series]) -> String {
     head.extend(table.limits.iter().map(|(_, short)| format!("÷ {short}")));
     head.extend(best.map(|best| format!("÷ {}", best.name)));
     head.extend(costs.iter().chain(table.more).map(|&name| name.to_owned()));
-    let mut lines = vec![head.join(" | "), format!("--- |{}", " ---: |".repeat(head.len() - 1))];
+    let mut text = format!("| {} |\n| --- |{}\n", head.join(" | "), " ---: |".repeat(head.len() - 1));
     for one in series {
         let mut row = vec![one.name.clone(), figure(one.middle())];
         if one.kind == Kind::Ours {
@@ -87,9 +96,9 @@ fn markdown(table: &Table, series: &[Series]) -> String {
         row.extend(costs.iter().map(|what| figure(cost(one, what))));
         row.extend(one.more.iter().cloned());
         row.resize(head.len(), "–".to_owned());
-        lines.push(row.join(" | "));
+        let _ = writeln!(text, "| {} |", row.join(" | "));
     }
-    lines.iter().map(|line| format!("| {}\n", line.trim_end_matches(" |").to_owned() + " |")).collect()
+    text
 }
 
 fn cost(one: &Series, what: &str) -> Option<f64> {
@@ -126,4 +135,64 @@ fn losses(table: &Table, series: &[Series]) -> Vec<Loss> {
         }
     }
     losses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sheet;
+    use crate::contender::Kind;
+    use crate::picture;
+    use crate::report::{Series, Table};
+
+    fn series(name: &str, kind: Kind, figure: f64, commands: f64) -> Series {
+        let mut series = Series::new(name, kind);
+        series.rounds = vec![Some(figure), Some(figure), None];
+        series.cost("commands", Some(commands));
+        series
+    }
+
+    fn sheet(more_is_better: bool) -> Sheet {
+        let nothing_done = Series::new("idle", Kind::Peer);
+        let all = [
+            series("limit", Kind::Limit, 1.0, 1.0),
+            series("ours", Kind::Ours, 20.0, 4.0),
+            series("less", Kind::Peer, 10.0, 5.0),
+            series("more", Kind::Article, 40.0, 2.0),
+            nothing_done,
+        ];
+        let limits = &[("limit", "bare")];
+        Sheet::new(
+            &Table { workload: "w", title: "a < b", unit: "u", more_is_better, limits, more: &[] },
+            &all,
+        )
+    }
+
+    #[test]
+    fn what_others_do_better_is_found_whichever_way_is_better() {
+        let losses = |more_is_better| {
+            let losses = sheet(more_is_better).losses;
+            losses.into_iter().map(|loss| (loss.theirs, loss.what, loss.factor)).collect::<Vec<_>>()
+        };
+        let loss = |theirs: &str, what: &str| (theirs.to_owned(), what.to_owned(), Some(2.0));
+        assert_eq!(losses(false), [loss("less", "u"), loss("more", "commands")]);
+        assert_eq!(losses(true), [loss("more", "u"), loss("more", "commands")]);
+    }
+
+    #[test]
+    fn a_table_has_a_column_for_each_limit_the_best_peer_and_each_cost() {
+        let lines: Vec<String> = sheet(false).markdown.lines().map(str::to_owned).collect();
+        assert_eq!(lines[0], "|  | u | ÷ bare | ÷ less | commands |");
+        assert_eq!(lines[3], "| **ours** | 20.0 | 20.0 | 2.00 | 4.00 |");
+        assert_eq!(lines[6], "| idle | – | – | – | – |");
+    }
+
+    #[test]
+    fn a_picture_is_the_same_each_time_and_escapes_what_xml_means_otherwise() {
+        let picture = picture::draw(&sheet(false));
+        assert_eq!(picture, picture::draw(&sheet(false)));
+        assert!(picture.contains("a &lt; b") && !picture.contains("a < b"));
+        assert!(picture.contains("logarithmic"), "40 is more than 20 times 1");
+        let places = ["limit<", "less<", "ours<", "more<", "idle<"].map(|name| picture.find(name).unwrap());
+        assert!(places.is_sorted(), "the limit, and then the best first: {places:?}");
+    }
 }

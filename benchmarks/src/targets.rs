@@ -42,6 +42,11 @@ pub const TARGETS: &[Target] = &[
         Aim::AtMost(1.5),
     ),
     ratio(
+        "client CPU, caller's runtime",
+        "The same ÷ the two bare commands on a connection of the caller's own runtime",
+        Aim::AtMost(1.5),
+    ),
+    ratio(
         "hand-off, 1 ms",
         "Hand-off at a round trip of 1 ms ÷ that round trip; the worst of 2, 50 and 500 waiters",
         Aim::AtMost(1.25),
@@ -119,6 +124,29 @@ impl Target {
             true => "holds".to_owned(),
             false if aim == 0.0 => format!("**missed** by {}", self.in_unit(by)),
             false => format!("**missed** by {:.1} %", 100.0 * by / aim),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TARGETS, Target};
+
+    #[test]
+    fn a_verdict_says_by_how_much_it_was_missed() {
+        let verdict = |name: &str, value| Target::named(name).verdict(value);
+        assert_eq!(verdict("uncontended, async", 1.05), "holds");
+        assert_eq!(verdict("uncontended, async", 1.26), "**missed** by 20.0 %");
+        assert_eq!(verdict("throughput, 64 tasks", 0.85), "holds");
+        assert_eq!(verdict("throughput, 64 tasks", 0.68), "**missed** by 20.0 %");
+        assert_eq!(verdict("flash sale, sent away", 0.0), "holds");
+        assert_eq!(verdict("flash sale, sent away", 3.0), "**missed** by 3");
+    }
+
+    #[test]
+    fn no_two_have_the_same_name() {
+        for target in TARGETS {
+            assert_eq!(TARGETS.iter().filter(|one| one.name == target.name).count(), 1, "{}", target.name);
         }
     }
 }
