@@ -1,4 +1,4 @@
-//! redlocked: async, sync, and on `memory://`.
+//! redlocked: async, sync, with locks that are passed on within a process, and on `memory://`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,12 @@ use crate::contender::{Body, Client, Clients, Contender, Kind, Outcome, Part, TT
 pub const ASYNC: &str = "redlocked";
 pub const MEMORY: &str = "redlocked, memory://";
 pub const SYNC: &str = "redlocked, sync";
+pub const COHORT: &str = "redlocked, cohort of 32";
 
 pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
-    let (mut asynchronous, mut sync) = (Clients::new(), Clients::new());
+    let (mut asynchronous, mut sync, mut cohorts) = (Clients::new(), Clients::new(), Clients::new());
     for _ in 0..clients {
+        cohorts.push(Arc::new(Async(LockManager::builder(url).cohort(32).connect().await.unwrap())));
         let locks = LockManager::connect(url).await.unwrap();
         asynchronous.push(Arc::new(Async(locks.clone())));
         sync.push(Arc::new(Sync(locks)));
@@ -23,6 +25,7 @@ pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
     let contender = |name, part, clients| Contender { name, kind: Kind::Ours, part, clients };
     all.push(contender(ASYNC, Part::Everything, asynchronous));
     all.push(contender(SYNC, Part::Alone, sync));
+    all.push(contender(COHORT, Part::Waiting, cohorts));
     all.push(contender(MEMORY, Part::Everything, memory));
 }
 

@@ -17,8 +17,9 @@ use crate::used::{own_cpu, server_cpu};
 const PIPELINES: &str = "the same in pipelines, by one task";
 
 pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
-    for tasks in [1, 64, 1024] {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (tasks, threads) in [(1, Threads::One), (64, Threads::One), (64, Threads::Two), (1024, Threads::Two)]
+    {
+        let runtime = threads.runtime();
         let contenders = runtime.block_on(contender::all(&server.url(), 1));
         let takes_part = |one: &&Contender| {
             // A thread or a connection for each of a thousand tasks is another experiment.
@@ -52,18 +53,43 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
             }
         }
         let table = Table {
-            workload: &format!("throughput, {tasks} tasks"),
-            title: &format!("Nobody waits: {}", one_or_many(tasks)),
+            workload: &format!("throughput, {tasks} tasks on {}", threads.name()),
+            title: &format!("Nobody waits: {} on {}", one_or_many(tasks), threads.name()),
             unit: "locks/s",
             more_is_better: true,
             limits: &[(LIMIT_APART, "bare, own thread"), (LIMIT, "bare")],
             more: &[],
         };
         let results: Vec<Results> = field.into_iter().map(|runner| runner.results).collect();
-        let targets = targets(tasks, &results);
+        let targets = targets(tasks, threads, &results);
         report.add(&table, &results.into_iter().map(Results::finish).collect::<Vec<_>>());
         for (name, value) in targets {
             report.target(name, value);
+        }
+    }
+}
+
+/// Of the runtime of those who want locks.
+#[derive(Clone, Copy)]
+enum Threads {
+    One,
+    /// What `#[tokio::main]` starts, on a machine with two cores.
+    Two,
+}
+
+impl Threads {
+    fn runtime(self) -> Runtime {
+        let builder = match self {
+            Self::One => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+            Self::Two => tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build(),
+        };
+        builder.unwrap()
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::One => "one thread",
+            Self::Two => "two threads",
         }
     }
 }
@@ -72,17 +98,18 @@ fn one_or_many(tasks: usize) -> String {
     if tasks == 1 { "one task".to_owned() } else { format!("{} tasks, a key each", whole(tasks)) }
 }
 
-fn targets(tasks: usize, results: &[Results]) -> Vec<(&'static str, Option<f64>)> {
+fn targets(tasks: usize, threads: Threads, results: &[Results]) -> Vec<(&'static str, Option<f64>)> {
     let ratio = |limit: &str, figures: fn(&Results) -> &Series| {
         let find = |name: &str| results.iter().map(figures).find(|series| series.name == name);
         find(ours::ASYNC)?.over(find(limit)?)
     };
-    match tasks {
-        1 => vec![
+    match (tasks, threads) {
+        (1, _) => vec![
             ("client CPU", ratio(LIMIT_APART, |one| &one.cpu)),
             ("client CPU, caller's runtime", ratio(LIMIT, |one| &one.cpu)),
         ],
-        64 => vec![("throughput, 64 tasks", ratio(LIMIT, |one| &one.rate))],
+        (64, Threads::Two) => vec![("throughput, 64 tasks", ratio(LIMIT, |one| &one.rate))],
+        (64, Threads::One) => vec![("throughput, 64 tasks, one thread", ratio(LIMIT, |one| &one.rate))],
         _ => Vec::new(),
     }
 }

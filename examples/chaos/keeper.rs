@@ -1,15 +1,14 @@
 //! Two processes: the one that was started waits for signals, and the one that it starts does the work. However the
 //! second ends, what it had started is ended by the first; and it ends itself when the first does.
 
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::process::Child;
+use rustix::process::{Pid, Signal, kill_process_group, setsid};
+use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
@@ -19,12 +18,18 @@ const KEPT: &str = "REDLOCKED_CHAOS_KEPT";
 /// What ending in peace may take: calls wait for locks, and servers that were stopped are waited for.
 const PEACE: Duration = Duration::from_mins(1);
 
+/// What shells say of a program that Ctrl-C has ended.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 pub(crate) fn is_kept() -> bool {
     std::env::var_os(KEPT).is_some()
 }
 
 /// In the second one: becomes true when the first wants an end, or is no more.
 pub(crate) fn is_to_end() -> Arc<AtomicBool> {
+    // Ctrl-C in a terminal reaches the first one alone, and what is started here can be ended as a whole. A group of the
+    // same session would be hung up on with the end of the first, because some of it are stopped.
+    let _ = setsid();
     let end = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&end);
     std::thread::spawn(move || {
@@ -39,9 +44,8 @@ pub(crate) fn keep() -> std::io::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut command = Command::new(std::env::current_exe()?);
-        // Its own group: Ctrl-C in a terminal reaches us alone, and the group can be ended as a whole.
-        command.args(std::env::args_os().skip(1)).env(KEPT, "1").stdin(Stdio::piped()).process_group(0);
-        let mut child = tokio::process::Command::from(command).spawn()?;
+        command.args(std::env::args_os().skip(1)).env(KEPT, "1").stdin(Stdio::piped());
+        let mut child = command.spawn()?;
         let id = child.id().unwrap_or(0);
         let input = child.stdin.take();
         let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
@@ -75,9 +79,12 @@ pub(crate) fn keep() -> std::io::Result<ExitCode> {
             sweep(&mut child, id).await;
         }
         Ok(match code {
-            Some(0) => ExitCode::SUCCESS,
             Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
-            None => ExitCode::from(130),
+            None if ended.is_some() => {
+                eprintln!("it was killed");
+                ExitCode::FAILURE
+            }
+            None => ExitCode::from(INTERRUPTED),
         })
     })
 }

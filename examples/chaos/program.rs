@@ -121,7 +121,7 @@ fn wreak<G: Ground>(ground: G, options: &Options, end: &AtomicBool) -> ExitCode 
         ExitCode::FAILURE
     } else if end.load(Ordering::Relaxed) {
         println!("ended early");
-        ExitCode::from(130)
+        ExitCode::from(keeper::INTERRUPTED)
     } else {
         ExitCode::SUCCESS
     }

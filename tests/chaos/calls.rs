@@ -112,22 +112,34 @@ impl Calls {
         }
     }
 
+    /// Whether it has a call that seems to hang. Such a worker is not killed: that would be the end of the evidence.
+    pub(crate) fn may_hang(&self, worker: usize, now: u64) -> bool {
+        let calls = self.open.keys().filter(|(number, _)| *number == worker);
+        calls.filter_map(|name| self.lateness(*name, now)).any(|(by, _)| by > PATIENCE / 5)
+    }
+
     fn look(&mut self, name: Name, at: u64) {
-        let Some(Call { key, since, step }) = self.open.get(&name) else {
+        let Some((by, doing)) = self.lateness(name, at) else {
             return;
         };
+        self.latest = self.latest.max(by);
+        if by > PATIENCE {
+            let key = self.open[&name].key;
+            self.late.insert(name, Late { key, at, by, doing });
+        }
+    }
+
+    /// How much later than it had to it comes back, if that is now.
+    fn lateness(&self, name: Name, at: u64) -> Option<(Duration, &'static str)> {
+        let Call { since, step, .. } = self.open.get(&name)?;
         let (allowed, doing) = match step {
             Step::Waits(wait) => (*wait, "it waits"),
             Step::ComesBack => (Duration::ZERO, "it has left"),
-            Step::IsInside => return,
+            Step::IsInside => return None,
         };
         let times = self.frozen.get(&name.0).into_iter().flatten();
         let frozen = times.map(|(from, to)| between(*from.max(since), *to.min(&at))).sum();
-        let by = between(*since, at).saturating_sub(allowed).saturating_sub(frozen);
-        self.latest = self.latest.max(by);
-        if by > PATIENCE {
-            self.late.insert(name, Late { key: *key, at, by, doing });
-        }
+        Some((between(*since, at).saturating_sub(allowed).saturating_sub(frozen), doing))
     }
 }
 
@@ -167,8 +179,9 @@ mod tests {
     fn who_waits_or_leaves_for_too_long_is_late() {
         let mut calls = Calls::default();
         say(&mut calls, "call", &[7, 0, 2000, 0]);
+        assert!(!calls.may_hang(1, 2 * SECOND));
         calls.look_at_all(6 * SECOND);
-        assert!(calls.late.is_empty());
+        assert!(calls.late.is_empty() && calls.may_hang(1, 6 * SECOND) && !calls.may_hang(2, 6 * SECOND));
         calls.look_at_all(9 * SECOND);
         assert_eq!(calls.late[&(1, 7)].by, Duration::from_secs(7));
         say(&mut calls, "call", &[8, 0, 0, 0]);

@@ -134,7 +134,7 @@ impl<G: Ground> Chaos<G> {
         let victim = self.dice.index(self.workers.len());
         match self.dice.between(0, 100) {
             0..40 if self.unkind => self.freeze(victim),
-            40..48 if self.unkind => {
+            40..48 if self.unkind && !self.history.calls.may_hang(self.workers[victim].number, now()) => {
                 let mut running = self.workers.swap_remove(victim);
                 running.worker.kill();
                 self.deeds.add("workers killed", running.number);
@@ -194,6 +194,8 @@ impl<G: Ground> Chaos<G> {
             }
         }
         left.extend(self.left_after(Duration::ZERO, |_| true));
+        left.sort_unstable();
+        left.dedup();
         left
     }
 

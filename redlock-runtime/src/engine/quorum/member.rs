@@ -23,6 +23,8 @@ pub(super) struct Member {
     bell: Option<(Arc<Bell>, Waker)>,
     /// Releases that it has not heard, and when its key has expired anyway.
     owed: VecDeque<(Moment, Request)>,
+    /// Those that it was sent and has not answered.
+    paying: usize,
 }
 
 enum State {
@@ -49,7 +51,7 @@ impl Member {
             tried: false,
             since: None,
         };
-        Self { link, outbox: Vec::new(), state, bell: None, owed: VecDeque::new() }
+        Self { link, outbox: Vec::new(), state, bell: None, owed: VecDeque::new(), paying: 0 }
     }
 
     fn bell(&mut self, engine: &Waker) -> &(Arc<Bell>, Waker) {
@@ -140,8 +142,23 @@ impl Member {
     /// It is there: what it is owed goes out first.
     pub(super) fn up(&mut self, now: Moment, standing: Standing, watches: bool) {
         self.state = State::Up { since: now, standing, watches };
+        let before = self.outbox.len();
         let owed = self.owed.drain(..).filter(|(until, _)| *until > now);
         self.outbox.extend(owed.map(|(_, request)| (super::NOBODY, request)));
+        self.paying = self.outbox.len() - before;
+    }
+
+    /// It has answered a release that it was owed.
+    pub(super) fn paid(&mut self) {
+        self.paying = self.paying.saturating_sub(1);
+    }
+
+    /// Whether it is about to hear what it is owed: it may be back in a moment, but for one that cannot be reached.
+    pub(super) fn is_owed(&self) -> bool {
+        match self.state {
+            State::Up { .. } => self.paying > 0,
+            State::Down { tried, .. } => !tried && !self.owed.is_empty(),
+        }
     }
 
     /// It is gone, and these requests are without an answer.
@@ -152,6 +169,7 @@ impl Member {
         };
         self.state = State::Down { reason, turned_away: false, tried: false, since };
         let unsent = std::mem::take(&mut self.outbox);
+        self.paying = 0;
         for (_, request) in unanswered.into_iter().chain(unsent) {
             if request.action == Action::Release {
                 self.owe(now, request);

@@ -274,7 +274,7 @@ impl Quorum {
 
     /// True when nothing is on the way to a node.
     pub(super) fn is_idle(&self) -> bool {
-        self.ballots.is_empty()
+        self.ballots.is_empty() && !self.members.iter().any(Member::is_owed)
     }
 
     fn hear(&mut self, now: Moment, node: usize, news: News) {
@@ -312,6 +312,12 @@ impl Quorum {
             if self.is_asked_again(node, own_id, &request) {
                 self.members[node].outbox.push((own_id, request));
             }
+            return;
+        }
+        if own_id == NOBODY {
+            self.members[node].paid();
+            // Nobody's, but the engine may wait for it to end.
+            self.news.push_back(News::Replies { sent: now, replies: Vec::new() });
             return;
         }
         if let Reply::Voted { clock } = reply {

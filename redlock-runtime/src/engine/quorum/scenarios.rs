@@ -138,6 +138,47 @@ fn a_release_that_met_no_script_is_always_sent_again() {
     assert_eq!(actions(&script.hears(2)), [Action::Release]);
 }
 
+/// Its lock would stay there for its ttl, although the node is back in a moment.
+#[test]
+fn the_engine_does_not_end_before_a_node_that_was_cut_off_has_heard_of_a_release() {
+    let mut script = Script::connected();
+    script.puts(Action::Release, SECOND);
+    for node in [0, 1] {
+        let asked = script.hears(node);
+        script.answers(node, &asked, &Reply::Done);
+    }
+    let unanswered = script.hears(2);
+    script.quorum.hear(script.now, 2, News::Broke { reason: "cut".into(), unanswered });
+    assert!(!script.quorum.is_idle());
+    script.connects(2, Duration::MAX);
+    let owed = script.hears(2);
+    assert_eq!(actions(&owed), [Action::Release]);
+    assert!(!script.quorum.is_idle());
+    script.quorum.news.clear();
+    script.unloads(2, &owed);
+    let owed = script.hears(2);
+    assert!(!script.quorum.is_idle());
+    script.answers(2, &owed, &Reply::Done);
+    assert!(script.quorum.is_idle());
+    // The engine looks once more.
+    assert!(!script.quorum.news.is_empty());
+}
+
+#[test]
+fn the_engine_does_not_wait_for_a_node_that_cannot_be_reached() {
+    let mut script = Script::connected();
+    script.breaks(2);
+    script.puts(Action::Release, SECOND);
+    for node in [0, 1] {
+        let asked = script.hears(node);
+        script.answers(node, &asked, &Reply::Done);
+    }
+    assert!(!script.quorum.is_idle());
+    let trouble = Disconnected { reason: "refused".into(), turned_away: false };
+    script.quorum.hear(script.now, 2, News::Unreachable(trouble));
+    assert!(script.quorum.is_idle());
+}
+
 #[test]
 fn a_restarted_node_waits_for_the_longest_ttl_of_renewals_too() {
     let mut script = Script::connected();
