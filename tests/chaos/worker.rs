@@ -13,6 +13,9 @@ use super::support::{Job, LIMIT, listen, now, say};
 
 const TASKS: u64 = 3;
 
+/// So often in a row does a process pass a lock on.
+const COHORT: u32 = 3;
+
 /// Shorter than some servers are stopped.
 const IO_TIMEOUT: Duration = Duration::from_millis(600);
 
@@ -52,7 +55,14 @@ pub(crate) fn work(job: &Job) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // Connects when it can: the server may be paused, or cut us off in the middle of it.
     let longest = Duration::from_millis(orders.ttls.into_iter().max().unwrap());
-    let builder = LockManager::builder(&job.url).longest_ttl(longest).io_timeout(IO_TIMEOUT);
+    let mut dice = Dice::new(orders.seed);
+    let (mut cohort, mut ttls) = (0, orders.ttls);
+    // Every other process passes locks on among its tasks, which takes the same ttl.
+    if dice.percent(50) {
+        cohort = COHORT;
+        ttls = [ttls[dice.index(4)]; 4];
+    }
+    let builder = LockManager::builder(&job.url).longest_ttl(longest).io_timeout(IO_TIMEOUT).cohort(cohort);
     let locks = builder.start().unwrap();
     let next = Rc::new(Cell::new(0));
     let tasks = tokio::task::LocalSet::new();
@@ -61,7 +71,7 @@ pub(crate) fn work(job: &Job) {
             locks: locks.clone(),
             dice: Dice::new(orders.seed.wrapping_add(number << 32)),
             keys: orders.keys,
-            ttls: orders.ttls,
+            ttls,
             overrun: orders.overrun,
             next: Rc::clone(&next),
         };
