@@ -124,6 +124,7 @@ impl Table {
                 return None;
             }
             // It has gone. Whoever is behind it is next.
+            held.forget_min_hold();
             self.remove(next_id);
         }
         Some(held)

@@ -116,11 +116,6 @@ impl Held {
         self.token == *token
     }
 
-    /// It was never delivered: an early release has nothing to keep.
-    pub(super) fn never_entered(&mut self) {
-        self.keep_until = None;
-    }
-
     pub(super) fn wants_renewal(&self) -> bool {
         self.renew || !self.claimed || !self.extensions.is_empty()
     }

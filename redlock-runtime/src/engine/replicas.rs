@@ -169,7 +169,7 @@ impl Table {
         let failed = outcome.is_err();
         // Nobody takes it: given back, as if its guard had been dropped.
         if caller.send(outcome).is_err() || failed {
-            held.never_entered();
+            held.forget_min_hold();
             self.abandon(now, id);
         }
     }

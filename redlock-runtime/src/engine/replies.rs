@@ -263,6 +263,7 @@ impl Table {
             self.schedule(id);
             self.reserve(&name);
         } else {
+            held.forget_min_hold();
             self.drop_held(now, id, &held, None);
         }
     }

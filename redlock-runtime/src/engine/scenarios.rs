@@ -63,6 +63,10 @@ impl Script {
     }
 
     fn acquires(&mut self, id: Id, wait: Option<Duration>) -> Outcome {
+        self.acquires_for(id, wait, None)
+    }
+
+    fn acquires_for(&mut self, id: Id, wait: Option<Duration>, min_hold: Option<Duration>) -> Outcome {
         let (caller, outcome) = oneshot::channel();
         let ask = Ask {
             key: "k".into(),
@@ -70,7 +74,7 @@ impl Script {
             ttl: TTL,
             renew: true,
             max_hold: None,
-            min_hold: None,
+            min_hold,
             one_try: wait == Some(Duration::ZERO),
             follows: None,
             max_waiters: 10,
@@ -130,6 +134,14 @@ fn queued(id: Id, script: &mut Script) -> Outcome {
     let busy = script.busy(0);
     script.answers(JOIN, busy);
     outcome
+}
+
+#[test]
+fn a_caller_that_has_gone_keeps_nothing_for_a_min_hold() {
+    let mut script = Script::connected();
+    drop(script.acquires_for(1, None, Some(SECOND)));
+    script.answers(JOIN, Reply::Held { fence: 7 });
+    script.answers(Action::Release, Reply::Done);
 }
 
 #[test]

@@ -103,3 +103,13 @@ fn a_lease_that_is_nearly_over_is_not_passed_on() {
     assert!(held(&mut outcomes[0]).is_none());
     script.answers(Action::Release, Reply::Done);
 }
+
+#[test]
+fn whoever_has_gone_keeps_nothing_for_a_min_hold() {
+    let (mut script, outcomes) = a_line(0);
+    drop(outcomes);
+    drop(script.acquires_for(1, None, Some(SECOND)));
+    script.answers(RESERVE, Reply::Reserved { last: 42 });
+    releases(&mut script, 0);
+    script.answers(Action::Release, Reply::Done);
+}
