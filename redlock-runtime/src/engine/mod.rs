@@ -24,6 +24,7 @@ mod protocol;
 mod queue;
 mod quorum;
 mod releasing;
+mod renewals;
 mod replicas;
 mod replies;
 #[cfg(test)]

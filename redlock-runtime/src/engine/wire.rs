@@ -19,6 +19,7 @@ use super::protocol::{
     Abilities, Action, Disconnected, Mode, Notice, Place, Redirect, Refusal, Reply, Request, ServerTime,
     Standing, What,
 };
+use super::renewals;
 use super::slots::Slot;
 use super::voters::Vote;
 use crate::error::Holder;
@@ -49,6 +50,8 @@ pub(super) struct RedisConnection {
     setup: Box<Setup>,
     /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
     unloaded: [bool; Script::COUNT],
+    /// So many renewals are asked for one by one from now on.
+    renewals_alone: usize,
 }
 
 /// What was settled when the connection was opened.
@@ -68,7 +71,7 @@ pub(super) struct Setup {
 
 impl RedisConnection {
     pub(super) fn new(connection: MultiplexedConnection, setup: Setup) -> Self {
-        Self { connection, setup: Box::new(setup), unloaded: [true; Script::COUNT] }
+        Self { connection, setup: Box::new(setup), unloaded: [true; Script::COUNT], renewals_alone: 0 }
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -96,13 +99,24 @@ impl RedisConnection {
         }
         let mut pipeline = Pipeline::with_capacity(requests.len());
         let mut asked = Vec::with_capacity(requests.len());
-        // What asks at a node that does not own the slot yet, asks for one lock.
-        let together = if asking { 1 } else { usize::MAX };
-        for call in chain::calls(requests).flat_map(|call| call.chunks(together)) {
+        let mut rest = requests;
+        while let Some(call) = self.next_call(rest, asking) {
+            rest = rest.get(call.len()..).unwrap_or_default();
             let [(_, request), next @ ..] = call else {
-                continue;
+                break;
             };
             match request.action {
+                Action::Renew if !next.is_empty() => {
+                    let watches = self.setup.abilities.watches;
+                    if watches {
+                        pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
+                    }
+                    let actions = call.iter().map(|(_, request)| request.action).collect();
+                    asked.push(Asked::Renewals { actions, watches });
+                    asked.extend(next.iter().map(|_| Asked::Next));
+                    pipeline.add_command(self.renew_all(call));
+                    continue;
+                }
                 Action::AcquireNext { .. } => {
                     asked.extend(call.iter().map(|_| Asked::Next));
                     continue;
@@ -146,6 +160,26 @@ impl RedisConnection {
         })
     }
 
+    /// The requests at the start of these that are one call.
+    fn next_call<'a>(&mut self, requests: &'a [(Id, Request)], asking: bool) -> Option<&'a [(Id, Request)]> {
+        if asking {
+            // What asks at a node that does not own the slot yet, asks for one lock.
+            return requests.chunks(1).next();
+        }
+        let of_a_server = matches!(self.setup.names, Names::Server { .. });
+        if self.renewals_alone == 0 && of_a_server {
+            let renewals = renewals::at_the_start(requests);
+            if !renewals.is_empty() {
+                return Some(renewals);
+            }
+        }
+        let call = chain::calls(requests).next()?;
+        if matches!(call, [(_, Request { action: Action::Renew, .. }), ..]) {
+            self.renewals_alone = self.renewals_alone.saturating_sub(1);
+        }
+        Some(call)
+    }
+
     pub(super) fn abilities(&self) -> Abilities {
         self.setup.abilities
     }
@@ -154,6 +188,11 @@ impl RedisConnection {
     pub(super) fn forget(&mut self, action: Action) {
         if let Some(script) = self.script(action) {
             self.unloaded[script.index()] = true;
+        }
+        if action == Action::Renew {
+            // It may have been one call of many; whatever was wrong with that, each is asked for again alone.
+            self.unloaded[Script::RenewAll.index()] = true;
+            self.renewals_alone += 1;
         }
     }
 
@@ -268,6 +307,13 @@ impl RedisConnection {
         command
     }
 
+    fn renew_all(&mut self, requests: &[(Id, Request)]) -> Cmd {
+        let (words, bytes) = renewals::size(requests);
+        let mut command = self.call(Script::RenewAll, words, bytes);
+        renewals::write(&mut command, requests);
+        command
+    }
+
     /// The start of a call.
     fn call(&mut self, script: Script, words: usize, bytes: usize) -> Cmd {
         let mut command = Cmd::with_capacity(words, bytes);
@@ -280,7 +326,7 @@ impl RedisConnection {
     }
 }
 
-fn in_ms(ttl: Duration) -> u64 {
+pub(super) fn in_ms(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -310,6 +356,11 @@ enum Asked {
     All {
         locks: usize,
     },
+    /// The same, behind what prepares it if they are to be watched.
+    Renewals {
+        actions: Vec<Action>,
+        watches: bool,
+    },
     /// No reply of its own.
     Next,
 }
@@ -328,6 +379,12 @@ impl Asked {
             (Self::All { locks }, Some(value)) => {
                 *next = read_all(value, *locks, sharded).into_iter();
                 next.next().unwrap_or(Reply::NotAsked)
+            }
+            (Self::Renewals { actions, watches }, Some(value)) => {
+                let (watching, answer) =
+                    if *watches { (Some(value), values.next().unwrap_or(Value::Nil)) } else { (None, value) };
+                *next = renewals::answers(actions, watching, answer).into_iter();
+                next.next().unwrap_or_else(|| nonsense(&Value::Nil))
             }
             (Self::Watch(_) | Self::Second(_), Some(Value::ServerError(error))) => {
                 values.next();
@@ -360,10 +417,11 @@ enum Script {
     GiveUp,
     Reserve,
     AcquireAll,
+    RenewAll,
 }
 
 impl Script {
-    const COUNT: usize = 11;
+    const COUNT: usize = 12;
 
     /// In the order of [`Script::index`].
     const ALL: [Self; Self::COUNT] = [
@@ -378,6 +436,7 @@ impl Script {
         Self::GiveUp,
         Self::Reserve,
         Self::AcquireAll,
+        Self::RenewAll,
     ];
 
     fn of(action: Action) -> Option<Self> {
@@ -409,6 +468,7 @@ impl Script {
             Self::GiveUp => 8,
             Self::Reserve => 9,
             Self::AcquireAll => 10,
+            Self::RenewAll => 11,
         }
     }
 
@@ -434,6 +494,7 @@ impl Script {
             Self::Mend => parts!("mend"),
             Self::GiveUp => parts!("give_up"),
             Self::Reserve => parts!("reserve"),
+            Self::RenewAll => parts!("renew_all"),
             Self::AcquireAll => concat!(
                 "local function acquire(KEYS, ARGV)\n",
                 parts!("fence" "take" "grant" "acquire"),
@@ -564,7 +625,7 @@ fn number(value: &Value) -> Option<u64> {
     text(value)?.parse().ok()
 }
 
-fn nonsense(value: &Value) -> Reply {
+pub(super) fn nonsense(value: &Value) -> Reply {
     // The value itself may hold a token: only its kind is told.
     let kind = match value {
         Value::Array(_) => "an array",
@@ -580,7 +641,7 @@ fn nonsense(value: &Value) -> Reply {
 
 const IN_A_CLUSTER: &str = "this server is part of a Cluster (CROSSSLOT): its address starts with redis+cluster:// instead of redis://";
 
-fn refusal(error: &ServerError) -> Refusal {
+pub(super) fn refusal(error: &ServerError) -> Refusal {
     let words = || -> Arc<str> {
         match error.details() {
             Some(details) => format!("{} {details}", error.code()).into(),

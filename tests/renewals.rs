@@ -1,0 +1,246 @@
+//! Many locks that are held at once, whose renewals share calls: how many that takes, counted by the server; and that each
+//! goes its own way all the same.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redlocked::{LockError, LockGuard, LockManager};
+use support::{LIMIT, Proxy, RedisCluster, RedisServer, eventually, unique};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Renewals are minutes apart.
+const LONG: Duration = Duration::from_secs(1000);
+
+fn connect(server: &RedisServer) -> LockManager {
+    LockManager::connect_blocking(&server.url()).unwrap()
+}
+
+/// The calls all begin at once, and each is polled to its end.
+fn together<F>(calls: impl Iterator<Item = F>) -> Vec<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut outcomes = Vec::new();
+        for call in calls.map(tokio::spawn).collect::<Vec<_>>() {
+            outcomes.push(call.await.unwrap());
+        }
+        outcomes
+    })
+}
+
+/// The locks `0`, `1` and so on.
+fn hold(locks: &LockManager, count: usize, ttl: impl Fn(usize) -> Duration) -> Vec<Arc<LockGuard>> {
+    let take = |number| locks.lock(format!("{number}")).ttl(ttl(number)).wait(LIMIT).acquire();
+    together((0..count).map(take)).into_iter().map(|guard| Arc::new(guard.unwrap())).collect()
+}
+
+/// Each for its own ttl, all in the same moment.
+fn extend(guards: &[Arc<LockGuard>], ttl: impl Fn(usize) -> Duration) -> Vec<Result<(), LockError>> {
+    together(guards.iter().enumerate().map(|(number, guard)| {
+        let (guard, ttl) = (Arc::clone(guard), ttl(number));
+        async move { guard.extend(ttl).await }
+    }))
+}
+
+/// Does something, and waits until each of them has been renewed since.
+#[track_caller]
+fn renewed_after<'a>(guards: impl IntoIterator<Item = &'a Arc<LockGuard>>, something: impl FnOnce()) {
+    let ends: Vec<_> = guards.into_iter().map(|guard| (guard, Instant::now() + guard.remaining())).collect();
+    something();
+    eventually("each has been renewed", || {
+        ends.iter().all(|(guard, end)| Instant::now() + guard.remaining() > *end + SECOND / 20)
+    });
+}
+
+#[track_caller]
+fn wait_for_renewals(guards: &[Arc<LockGuard>]) {
+    renewed_after(guards, || ());
+}
+
+/// So that what follows is known from renewals alone.
+fn wait_for_first_looks(server: &RedisServer, count: usize) {
+    let watched = format!("tracking_total_keys:{count}");
+    eventually("all are watched", || server.run::<String>("INFO stats").lines().any(|line| line == watched));
+}
+
+fn lost(guards: &[Arc<LockGuard>]) -> Vec<&str> {
+    guards.iter().filter(|guard| !guard.is_held()).map(|guard| guard.key()).collect()
+}
+
+fn pttl(server: &RedisServer, name: &str) -> Duration {
+    Duration::from_millis(server.run(&format!("PTTL {name}")))
+}
+
+#[test]
+fn many_renewals_are_few_calls() {
+    const LOCKS: usize = 1000;
+    const ROUNDS: u64 = 3;
+    let server = RedisServer::start();
+    let guards = hold(&connect(&server), LOCKS, |_| 6 * SECOND);
+    wait_for_renewals(&guards);
+    let before = server.client_commands();
+    for _ in 0..ROUNDS {
+        wait_for_renewals(&guards);
+    }
+    let calls = server.client_commands() - before;
+    // Those of the round before may have begun, and those of the one after.
+    assert!(calls < (ROUNDS + 2) * LOCKS as u64 / 4, "{calls} calls");
+    assert_eq!(lost(&guards), [""; 0]);
+    assert_eq!(server.keys().len(), LOCKS);
+}
+
+#[test]
+fn each_is_watched_from_its_renewal_on() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let guards = hold(&LockManager::connect_blocking(&proxy.url()).unwrap(), 120, |_| LONG);
+    wait_for_first_looks(&server, guards.len());
+    let before = server.client_commands();
+    // Nothing but a renewal watches them over the next connection.
+    renewed_after(&guards, || proxy.cut());
+    let calls = server.client_commands() - before;
+    assert!(calls < 20, "{calls} calls");
+    let theft = ["DEL lock:7", "SET lock:49 thief", "PEXPIRE lock:119 1"];
+    for (theft, key) in theft.into_iter().zip(["7", "49", "119"]) {
+        let guard = guards.iter().find(|guard| guard.key() == key).unwrap();
+        assert!(guard.is_held());
+        let _: redis::Value = server.run(theft);
+        eventually(theft, || !guard.is_held());
+    }
+    assert_eq!(lost(&guards), ["7", "49", "119"]);
+    // And in the round after that.
+    assert_eq!(extend(&guards, |_| LONG).iter().filter(|outcome| outcome.is_ok()).count(), 117);
+    let keys: Vec<String> = (60..100).map(|key| format!("lock:{key}")).collect();
+    let _: i32 = server.run(&format!("DEL {}", keys.join(" ")));
+    eventually("they are lost", || lost(&guards).len() == 43);
+    assert!(guards[60..100].iter().all(|guard| !guard.is_held()));
+}
+
+#[test]
+fn what_was_stolen_meanwhile_is_lost_and_nothing_else() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let guards = hold(&LockManager::connect_blocking(&proxy.url()).unwrap(), 100, |_| LONG);
+    wait_for_first_looks(&server, guards.len());
+    let (others, stolen): (Vec<_>, Vec<_>) =
+        guards.iter().partition(|guard| !matches!(guard.key(), "3" | "27" | "87" | "58"));
+    renewed_after(others, || {
+        proxy.refuse(true);
+        for theft in
+            ["DEL lock:3", "SET lock:27 thief", "SET lock:87 thief", "DEL lock:58", "RPUSH lock:58 list"]
+        {
+            let _: redis::Value = server.run(theft);
+        }
+        proxy.refuse(false);
+    });
+    eventually("they are lost", || stolen.iter().filter(|guard| !guard.is_held()).count() == 3);
+    // The server cannot say whose a list is, and does not know that lock's ttl.
+    assert_eq!(lost(&guards), ["3", "27", "87"]);
+    let error = guards[58].extend_blocking(LONG).unwrap_err();
+    assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+    let left: String = server.run("GET lock:27");
+    assert_eq!(left, "thief");
+    assert_eq!(server.keys().len(), 99, "and nothing has come back");
+}
+
+#[test]
+fn a_forgotten_script_loses_none() {
+    const LOCKS: usize = 300;
+    let server = RedisServer::start();
+    let guards = hold(&connect(&server), LOCKS, |_| 6 * SECOND);
+    for _ in 0..2 {
+        wait_for_renewals(&guards);
+        let _: String = server.run("SCRIPT FLUSH");
+    }
+    wait_for_renewals(&guards);
+    let before = server.client_commands();
+    wait_for_renewals(&guards);
+    wait_for_renewals(&guards);
+    let calls = server.client_commands() - before;
+    assert!(calls < LOCKS as u64, "and then they share calls again: {calls}");
+    assert_eq!(lost(&guards), [""; 0]);
+}
+
+#[test]
+fn each_is_renewed_for_its_own_ttl() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let ttl = |number: usize| LONG * u32::try_from(number % 3 + 1).unwrap();
+    let guards = hold(&LockManager::connect_blocking(&proxy.url()).unwrap(), 60, ttl);
+    wait_for_first_looks(&server, guards.len());
+    renewed_after(&guards, || proxy.cut());
+    for (number, guard) in guards.iter().enumerate() {
+        for left in [guard.remaining(), pttl(&server, &format!("lock:{number}"))] {
+            assert!(left + LONG / 2 > ttl(number) && left <= ttl(number), "{number}: {left:?}");
+        }
+    }
+}
+
+#[test]
+fn locks_that_are_extended_together_each_hear_of_their_own() {
+    let server = RedisServer::start();
+    let guards = hold(&connect(&server), 100, |_| 6 * SECOND);
+    wait_for_first_looks(&server, guards.len());
+    let ttl = |number: usize| LONG * u32::try_from(number % 2 + 1).unwrap();
+    for round in 0..3 {
+        let before = server.client_commands();
+        let _: i32 = server.run(&format!("DEL lock:{round}"));
+        let outcomes = extend(&guards, ttl);
+        let calls = server.client_commands() - before;
+        assert!(calls < 60, "{calls} calls");
+        for (number, outcome) in outcomes.iter().enumerate() {
+            if number <= round {
+                assert!(matches!(outcome, Err(LockError::Lost { .. })), "{number}: {outcome:?}");
+            } else {
+                assert!(outcome.is_ok(), "{number}: {outcome:?}");
+                assert!(pttl(&server, &format!("lock:{number}")) + LONG / 2 > ttl(number));
+            }
+        }
+    }
+    assert_eq!(lost(&guards), ["0", "1", "2"]);
+}
+
+#[test]
+fn what_access_rules_have_closed_meanwhile_stops_no_other_renewal() {
+    let server = RedisServer::start();
+    let rules = |keys: &str| {
+        let _: String = server.run(&format!("ACL SETUSER holder on >secret resetkeys {keys} &* +@all"));
+    };
+    rules("~*");
+    let url = format!("redis://holder:secret@127.0.0.1:{}/", server.port());
+    let guards = hold(&LockManager::connect_blocking(&url).unwrap(), 30, |_| LONG);
+    wait_for_first_looks(&server, guards.len());
+    rules("~lock:0 ~lock:2*");
+    for _ in 0..2 {
+        for (guard, outcome) in guards.iter().zip(extend(&guards, |_| LONG)) {
+            match outcome {
+                Ok(()) => assert!(guard.key() == "0" || guard.key().starts_with('2')),
+                Err(error) => assert!(error.to_string().contains("NOPERM"), "{error}"),
+            }
+        }
+    }
+    rules("~*");
+    assert!(extend(&guards, |_| LONG).iter().all(Result::is_ok));
+    assert_eq!(lost(&guards), [""; 0]);
+}
+
+#[test]
+fn in_a_cluster_each_is_asked_for_alone() {
+    let cluster = RedisCluster::of_this_process();
+    let locks = LockManager::builder(cluster.url()).prefix(unique("renewals")).connect_blocking().unwrap();
+    let guards = hold(&locks, 100, |_| 3 * SECOND);
+    for _ in 0..3 {
+        wait_for_renewals(&guards);
+    }
+    for node in cluster.primaries() {
+        let errors: String = node.run("INFO errorstats");
+        assert!(!errors.contains("CROSSSLOT"), "{errors}");
+    }
+    assert_eq!(lost(&guards), [""; 0]);
+}
