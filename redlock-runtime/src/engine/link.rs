@@ -14,13 +14,14 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Id;
+use super::answers::Pushed;
 use super::chain;
 use super::node::RedisNode;
 use super::protocol::{Abilities, Disconnected, Notice, Refusal, Reply, Request, Standing};
 use super::slots::Slots;
 use super::voters::Voters;
 use super::waiting::jittered;
-use super::wire::{INBOX_MOVED, Pushed, RedisConnection, Replies};
+use super::wire::{INBOX_MOVED, RedisConnection, Replies};
 use crate::clock::Moment;
 use crate::memory::MemoryNode;
 

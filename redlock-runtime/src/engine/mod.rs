@@ -6,6 +6,7 @@
 //! were sent, and requests leave on one connection in that order.
 
 mod address;
+mod answers;
 mod chain;
 mod cluster;
 mod cohort;
@@ -29,6 +30,7 @@ mod replicas;
 mod replies;
 #[cfg(test)]
 mod scenarios;
+mod scripts;
 mod sentinel;
 mod slots;
 mod table;
@@ -51,6 +53,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 pub(crate) use address::{parse, without_credentials};
+pub(crate) use answers::Pushed;
 pub(crate) use chain::{LONGEST, Together};
 pub(crate) use errands::{Errand, Question};
 pub(crate) use held::Extension;
@@ -64,7 +67,6 @@ pub(crate) use releasing::Response;
 use replicas::{Confirmation, Confirmer};
 pub(crate) use tls::TlsSettings;
 pub(crate) use waiting::Ask;
-pub(crate) use wire::Pushed;
 
 use crate::clock::Moment;
 use crate::report;

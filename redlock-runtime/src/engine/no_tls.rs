@@ -4,8 +4,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ConnectionInfo};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::answers::Pushed;
 use super::opening::Attempt;
-use super::wire::Pushed;
 
 #[derive(Clone, Default)]
 pub(crate) struct TlsSettings {}

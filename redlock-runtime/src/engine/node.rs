@@ -9,6 +9,7 @@ use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, RedisError, Value};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use super::answers::{Pushed, is_passing, read_push};
 use super::names::{Names, clock_in};
 use super::opening::{Attempt, open, speaks_no_resp3, without_timeouts};
 use super::previous::Previous;
@@ -18,7 +19,7 @@ use super::sentinel::Sentinels;
 use super::slots::Slot;
 use super::tls::{Tls, TlsSettings};
 use super::voters::{Seat, Voters};
-use super::wire::{INBOX_MOVED, Pushed, RedisConnection, Setup, is_passing, read_push};
+use super::wire::{INBOX_MOVED, RedisConnection, Setup};
 use crate::clock::Moment;
 
 /// What a manager's settings say about a node.

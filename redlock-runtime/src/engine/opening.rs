@@ -9,8 +9,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::answers::Pushed;
 use super::tls::Tls;
-use super::wire::Pushed;
 
 /// Why no connection was opened.
 pub(super) enum Attempt {

@@ -13,7 +13,7 @@ use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Script, Value};
 use super::names::{Names, QUEUE};
 use super::previous::Client;
 use super::protocol::{Abilities, Standing};
-use super::wire::RAISE;
+use super::scripts::RAISE;
 
 /// Tries each command of the scripts.
 const COMMANDS: &str = include_str!("scripts/probe.lua");

@@ -8,8 +8,9 @@
 use redis::{Cmd, Value};
 
 use super::Id;
+use super::answers::{nonsense, refusal};
 use super::protocol::{Action, Refusal, Reply, Request};
-use super::wire::{in_ms, nonsense, refusal};
+use super::wire::in_ms;
 
 /// Fewer are asked for one by one: what that costs is little, and one script less is sent and kept.
 const WORTH_A_CALL: usize = 4;

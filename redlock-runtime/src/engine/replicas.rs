@@ -11,10 +11,10 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, WeakUnboundedSender, unbounded_channel};
 
+use super::answers::Pushed;
 use super::node::RedisNode;
 use super::protocol::Request;
 use super::table::{Attempt, Table};
-use super::wire::Pushed;
 use super::{Command, Id};
 use crate::clock::Moment;
 use crate::error::LockError;

@@ -8,12 +8,12 @@ use redis::aio::MultiplexedConnection;
 use redis::{ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::answers::Pushed;
 use super::in_turn;
 use super::opening::{Attempt, open, until_closed, without_timeouts};
 use super::protocol::Disconnected;
 use super::tls::Tls;
 use super::waiting::jittered;
-use super::wire::Pushed;
 
 /// How often a sentinel is asked whether the primary still is the one that we are connected to. One that has vanished
 /// without a word is noticed by this, also while there is nothing to ask it.

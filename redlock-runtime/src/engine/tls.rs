@@ -19,8 +19,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore, SignatureScheme};
 
+use super::answers::Pushed;
 use super::opening::{Attempt, until_closed};
-use super::wire::Pushed;
 
 /// What a manager's settings say about TLS, in PEM form. Never shown: one of them is a private key.
 #[derive(Clone, Default)]
