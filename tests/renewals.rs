@@ -116,8 +116,8 @@ fn each_is_watched_from_its_renewal_on() {
     assert_eq!(lost(&guards), ["7", "49", "119"]);
     // And in the round after that.
     assert_eq!(extend(&guards, |_| LONG).iter().filter(|outcome| outcome.is_ok()).count(), 117);
-    let keys: Vec<String> = (60..100).map(|key| format!("lock:{key}")).collect();
-    let _: i32 = server.run(&format!("DEL {}", keys.join(" ")));
+    let names: Vec<_> = (60..100).map(|key| format!("lock:{key}")).collect();
+    let _: i32 = server.run(&format!("DEL {}", names.join(" ")));
     eventually("they are lost", || lost(&guards).len() == 43);
     assert!(guards[60..100].iter().all(|guard| !guard.is_held()));
 }

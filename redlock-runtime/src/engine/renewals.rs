@@ -16,7 +16,7 @@ use super::wire::in_ms;
 const WORTH_A_CALL: usize = 4;
 
 /// Renewals in one call at most. Up to Redis 7.0, a server that is asked to watch what a script reads notes all keys of the
-/// call at each of its reads: from some 50 keys on, that is more work than so many calls. And a call keeps everybody else
+/// call at each of its reads: from some 40 keys on, that is more work than so many calls. And a call keeps everybody else
 /// waiting, this one for less than 0.1 ms.
 const LONGEST: usize = 16;
 
