@@ -116,8 +116,8 @@ impl Table {
                 return Some(held);
             };
             let caller = next.ask.caller.take();
-            self.queues.got(&held.name, next_id);
             if caller.is_some_and(|caller| caller.send(Ok(lease)).is_ok()) {
+                self.queues.got(&held.name, next_id);
                 self.timers.set(id, None);
                 self.attempts.insert(next_id, Attempt::Held(held));
                 self.schedule(next_id);
@@ -125,6 +125,7 @@ impl Table {
             }
             // It has gone. Whoever is behind it is next.
             held.forget_min_hold();
+            self.queues.leave(&held.name, next_id);
             self.remove(next_id);
         }
         Some(held)

@@ -105,11 +105,14 @@ fn a_lease_that_is_nearly_over_is_not_passed_on() {
 }
 
 #[test]
-fn whoever_has_gone_keeps_nothing_for_a_min_hold() {
-    let (mut script, outcomes) = a_line(0);
-    drop(outcomes);
+fn whoever_has_gone_is_not_in_the_way() {
+    let (mut script, _) = a_line(0);
     drop(script.acquires_for(1, None, Some(SECOND)));
     script.answers(RESERVE, Reply::Reserved { last: 42 });
     releases(&mut script, 0);
+    // Not kept for its `min_hold`.
     script.answers(Action::Release, Reply::Done);
+    let mut next = script.acquires(2, None);
+    script.answers(JOIN, Reply::Held { fence: 43 });
+    assert!(held(&mut next).is_some());
 }
