@@ -132,6 +132,8 @@ fn takes_part(contender: &Contender, place: &Place, waiters: usize) -> bool {
     let near = place.round_trip_ms == 0;
     match contender.part {
         _ if contender.name == EVERY_2_S => near && waiters == FEW,
+        // Among many, one for each process asks: nobody can tell by the commands that all wait.
+        _ if contender.name == ours::COHORT => waiters < FEW,
         // They wait as others of them do: that is to be seen once.
         _ if contender.kind == Kind::Article && (!near || waiters == MANY) => {
             [EVERY_50_MS, SPINS].contains(&contender.name)
