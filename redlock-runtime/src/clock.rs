@@ -3,11 +3,13 @@
 //! `std::time::Instant` is `CLOCK_MONOTONIC` on Linux, which stands still during suspend: a laptop or a VM
 //! that wakes up would believe in a lease that ended hours ago. Wall clocks are used for nothing, they step.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// A point on the lease clock, in nanoseconds since an arbitrary start. Never zero.
+/// A point on the lease clock, in nanoseconds since an arbitrary start. Never zero: so one that may not be there takes no
+/// more room, of which each held lock has several.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Moment(u64);
+pub(crate) struct Moment(NonZeroU64);
 
 impl Moment {
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -15,7 +17,7 @@ impl Moment {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
         let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
-        Self(seconds.saturating_mul(1_000_000_000).saturating_add(nanos).max(1))
+        Self::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
     }
 
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -23,16 +25,16 @@ impl Moment {
         use std::sync::LazyLock;
         use std::time::Instant;
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-        Self(nanos(START.elapsed()).max(1))
+        Self::from_nanos(nanos(START.elapsed()))
     }
 
     /// For the atomic in which a lease keeps its deadline.
     pub(crate) fn to_nanos(self) -> u64 {
-        self.0
+        self.0.get()
     }
 
     pub(crate) fn from_nanos(nanos: u64) -> Self {
-        Self(nanos.max(1))
+        Self(NonZeroU64::new(nanos).unwrap_or(NonZeroU64::MIN))
     }
 
     /// This moment plus `duration`; saturates, so that "for ever" needs no special case.
@@ -42,13 +44,13 @@ impl Moment {
 
     /// The last whole multiple of `step` on this clock; itself when the step is less than a nanosecond.
     pub(crate) fn rounded_down(self, step: Duration) -> Self {
-        let past = self.0.checked_rem(nanos(step)).unwrap_or(0);
-        Self::from_nanos(self.0 - past)
+        let past = self.to_nanos().checked_rem(nanos(step)).unwrap_or(0);
+        Self::from_nanos(self.to_nanos() - past)
     }
 
     /// How long from `earlier` to this moment; zero when it lies in the future.
     pub(crate) fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.to_nanos().saturating_sub(earlier.to_nanos()))
     }
 }
 
