@@ -258,7 +258,7 @@ use proc_macro::TokenStream;
 ///
 /// How long the lock outlives a process that has crashed. It does not limit the body: a living process
 /// [renews](#renew) its lock. Without it, 30 seconds. With the units `d`, `h`, `m`, `s` and `ms`, or as an expression of
-/// type [`Duration`](core::time::Duration).
+/// type [`Duration`](https://doc.rust-lang.org/std/time/struct.Duration.html).
 ///
 /// ```
 /// # use redlocked::{LockError, LockManager, distributed_lock};

@@ -14,9 +14,9 @@ use crate::token::{self, Token};
 /// # Examples
 ///
 /// ```
-/// # fn main() -> Result<(), redlock_runtime::LockError> {
+/// # fn main() -> Result<(), redlocked::LockError> {
 /// use std::time::Duration;
-/// use redlock_runtime::LockManager;
+/// use redlocked::LockManager;
 ///
 /// let locks = LockManager::builder("memory://")
 ///     .prefix("shop:")
@@ -67,8 +67,8 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
-    /// use redlock_runtime::LockManager;
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
     ///
     /// let builder = LockManager::builder("memory://node-1").node("memory://node-2").node("memory://node-3");
     /// let locks = builder.connect().await?;
@@ -91,7 +91,7 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// let builder = redlock_runtime::LockManager::builder("memory://").node_timeout(Duration::from_millis(500));
+    /// let builder = redlocked::LockManager::builder("memory://").node_timeout(Duration::from_millis(500));
     /// # let _ = builder;
     /// ```
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
@@ -107,7 +107,7 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// let builder = redlock_runtime::LockManager::builder("memory://").longest_ttl(Duration::from_secs(60));
+    /// let builder = redlocked::LockManager::builder("memory://").longest_ttl(Duration::from_secs(60));
     /// # let _ = builder;
     /// ```
     pub fn longest_ttl(mut self, ttl: Duration) -> Self {
@@ -121,7 +121,7 @@ impl LockManagerBuilder {
     /// # Examples
     ///
     /// ```
-    /// let builder = redlock_runtime::LockManager::builder("memory://").prefix("shop:lock:");
+    /// let builder = redlocked::LockManager::builder("memory://").prefix("shop:lock:");
     /// # let _ = builder;
     /// ```
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -136,7 +136,7 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// let builder = redlock_runtime::LockManager::builder("memory://").io_timeout(Duration::from_millis(200));
+    /// let builder = redlocked::LockManager::builder("memory://").io_timeout(Duration::from_millis(200));
     /// # let _ = builder;
     /// ```
     pub fn io_timeout(mut self, timeout: Duration) -> Self {
@@ -150,7 +150,7 @@ impl LockManagerBuilder {
     /// # Examples
     ///
     /// ```
-    /// let builder = redlock_runtime::LockManager::builder("memory://").max_waiters(50);
+    /// let builder = redlocked::LockManager::builder("memory://").max_waiters(50);
     /// # let _ = builder;
     /// ```
     pub fn max_waiters(mut self, waiters: u32) -> Self {
@@ -165,7 +165,7 @@ impl LockManagerBuilder {
     /// # Examples
     ///
     /// ```
-    /// let builder = redlock_runtime::LockManager::builder("memory://").foreign_clients(false);
+    /// let builder = redlocked::LockManager::builder("memory://").foreign_clients(false);
     /// # let _ = builder;
     /// ```
     pub fn foreign_clients(mut self, foreign_clients: bool) -> Self {
@@ -179,7 +179,7 @@ impl LockManagerBuilder {
     /// # Examples
     ///
     /// ```
-    /// let builder = redlock_runtime::LockManager::builder("memory://").allow_eviction(true);
+    /// let builder = redlocked::LockManager::builder("memory://").allow_eviction(true);
     /// # let _ = builder;
     /// ```
     pub fn allow_eviction(mut self, allow_eviction: bool) -> Self {
@@ -198,7 +198,7 @@ impl LockManagerBuilder {
     /// # Examples
     ///
     /// ```
-    /// let builder = redlock_runtime::LockManager::builder("redis://127.0.0.1/").replicas(1);
+    /// let builder = redlocked::LockManager::builder("redis://127.0.0.1/").replicas(1);
     /// # let _ = builder;
     /// ```
     pub fn replicas(mut self, replicas: u32) -> Self {
@@ -224,7 +224,7 @@ impl LockManagerBuilder {
     /// # Examples
     ///
     /// ```
-    /// let builder = redlock_runtime::LockManager::builder("memory://").cohort(32);
+    /// let builder = redlocked::LockManager::builder("memory://").cohort(32);
     /// # let _ = builder;
     /// ```
     pub fn cohort(mut self, at_most: u32) -> Self {
@@ -239,7 +239,7 @@ impl LockManagerBuilder {
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = redlock_runtime::LockManager::builder("rediss://redis.internal/")
+    /// let builder = redlocked::LockManager::builder("rediss://redis.internal/")
     ///     .tls_ca(std::fs::read("ca.pem")?);
     /// # let _ = builder;
     /// # Ok(())
@@ -259,7 +259,7 @@ impl LockManagerBuilder {
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = redlock_runtime::LockManager::builder("rediss://redis.internal/")
+    /// let builder = redlocked::LockManager::builder("rediss://redis.internal/")
     ///     .tls_client(std::fs::read("shop.pem")?, std::fs::read("shop.key")?);
     /// # let _ = builder;
     /// # Ok(())
@@ -285,8 +285,8 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
-    /// let locks = redlock_runtime::LockManager::builder("memory://").prefix("shop:").connect().await?;
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// let locks = redlocked::LockManager::builder("memory://").prefix("shop:").connect().await?;
     /// # let _ = locks;
     /// # Ok(())
     /// # }
@@ -306,8 +306,8 @@ impl LockManagerBuilder {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// let locks = redlock_runtime::LockManager::builder("memory://").connect_blocking()?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// let locks = redlocked::LockManager::builder("memory://").connect_blocking()?;
     /// # let _ = locks;
     /// # Ok(())
     /// # }
@@ -326,8 +326,8 @@ impl LockManagerBuilder {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// let locks = redlock_runtime::LockManager::builder("memory://").start()?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// let locks = redlocked::LockManager::builder("memory://").start()?;
     /// # let _ = locks;
     /// # Ok(())
     /// # }

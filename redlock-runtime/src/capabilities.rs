@@ -8,8 +8,8 @@ use crate::engine::Abilities;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), redlock_runtime::LockError> {
-/// let locks = redlock_runtime::LockManager::connect("memory://").await?;
+/// # async fn main() -> Result<(), redlocked::LockError> {
+/// let locks = redlocked::LockManager::connect("memory://").await?;
 /// let capabilities = locks.capabilities().await?;
 /// assert!(capabilities.hands_off() && !capabilities.watches());
 /// # Ok(())
@@ -26,8 +26,8 @@ impl Capabilities {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://")?;
     /// # let capabilities = locks.capabilities_blocking()?;
     /// assert!(capabilities.hands_off());
     /// # Ok(())
@@ -46,8 +46,8 @@ impl Capabilities {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://")?;
     /// # let capabilities = locks.capabilities_blocking()?;
     /// assert!(!capabilities.watches()); // nobody can change a lock of `memory://` behind our back
     /// # Ok(())

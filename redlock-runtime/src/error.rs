@@ -12,7 +12,7 @@ use std::time::Duration;
 /// # Examples
 ///
 /// ```
-/// use redlock_runtime::{LockError, LockManager};
+/// use redlocked::{LockError, LockManager};
 ///
 /// # fn main() -> Result<(), LockError> {
 /// let locks = LockManager::connect_blocking("memory://error-example")?;
@@ -126,7 +126,7 @@ impl LockError {
     /// # Examples
     ///
     /// ```
-    /// assert!(!redlock_runtime::LockError::NotConfigured.is_busy());
+    /// assert!(!redlocked::LockError::NotConfigured.is_busy());
     /// ```
     #[must_use]
     pub fn is_busy(&self) -> bool {
@@ -188,7 +188,7 @@ impl Error for LockError {}
 /// # Examples
 ///
 /// ```
-/// use redlock_runtime::{LockError, LockManager};
+/// use redlocked::{LockError, LockManager};
 ///
 /// # fn main() -> Result<(), LockError> {
 /// let locks = LockManager::connect_blocking("memory://holder-example")?;
@@ -252,7 +252,7 @@ impl fmt::Display for Seconds {
 /// # Examples
 ///
 /// ```
-/// use redlock_runtime::{FromLockError, LockError};
+/// use redlocked::{FromLockError, LockError};
 ///
 /// enum Outcome { Done, Skipped }
 ///

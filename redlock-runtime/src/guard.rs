@@ -30,8 +30,8 @@ use crate::terms::check_ttl;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), redlock_runtime::LockError> {
-/// use redlock_runtime::{LockManager, ReleaseOutcome};
+/// # async fn main() -> Result<(), redlocked::LockError> {
+/// use redlocked::{LockManager, ReleaseOutcome};
 ///
 /// let locks = LockManager::connect("memory://guard-example").await?;
 /// let guard = locks.lock("stock:42").acquire().await?;
@@ -87,8 +87,8 @@ impl Grant {
 /// # Examples
 ///
 /// ```
-/// # fn main() -> Result<(), redlock_runtime::LockError> {
-/// use redlock_runtime::{LockManager, ReleaseOutcome};
+/// # fn main() -> Result<(), redlocked::LockError> {
+/// use redlocked::{LockManager, ReleaseOutcome};
 ///
 /// let locks = LockManager::connect_blocking("memory://outcome-example")?;
 /// let outcome = locks.lock("stock:42").acquire_blocking()?.release_blocking()?;
@@ -175,8 +175,8 @@ impl LockGuard {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://key-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://key-example")?;
     /// assert_eq!(locks.lock("stock:42").acquire_blocking()?.key(), "stock:42");
     /// # Ok(())
     /// # }
@@ -192,8 +192,8 @@ impl LockGuard {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://keys-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://keys-example")?;
     /// let guard = locks.lock_all(["account:2", "account:1", "account:2"]).acquire_blocking()?;
     /// assert!(guard.keys().eq(["account:1", "account:2"]));
     /// # Ok(())
@@ -217,8 +217,8 @@ impl LockGuard {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://fence-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://fence-example")?;
     /// let first = locks.lock("ledger").run_blocking(|guard| guard.fencing_token())?;
     /// let second = locks.lock("ledger").run_blocking(|guard| guard.fencing_token())?;
     /// assert!(second > first);
@@ -235,8 +235,8 @@ impl LockGuard {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://fence-of-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://fence-of-example")?;
     /// let guard = locks.lock_all(["account:1", "account:2"]).acquire_blocking()?;
     /// assert!(guard.fencing_token_of("account:1").is_some());
     /// assert_ne!(guard.fencing_token_of("account:1"), guard.fencing_token_of("account:2"));
@@ -255,8 +255,8 @@ impl LockGuard {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://is-held-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://is-held-example")?;
     /// let guard = locks.lock("import").acquire_blocking()?;
     /// for _row in 0..3 {
     ///     if !guard.is_held() {
@@ -276,8 +276,8 @@ impl LockGuard {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://remaining-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://remaining-example")?;
     /// let guard = locks.lock("import").acquire_blocking()?;
     /// assert!(guard.remaining() > std::time::Duration::from_secs(20));
     /// # Ok(())
@@ -298,9 +298,9 @@ impl LockGuard {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # async fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
-    /// # let locks = redlock_runtime::LockManager::connect("memory://lost-example").await?;
+    /// # let locks = redlocked::LockManager::connect("memory://lost-example").await?;
     /// let guard = locks.lock("import").ttl(Duration::from_millis(20)).renew(false).acquire().await?;
     /// guard.lost().await;
     /// assert!(!guard.is_held());
@@ -330,9 +330,9 @@ impl LockGuard {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # async fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
-    /// # let locks = redlock_runtime::LockManager::connect("memory://extend-example").await?;
+    /// # let locks = redlocked::LockManager::connect("memory://extend-example").await?;
     /// let guard = locks.lock("import").ttl(Duration::from_secs(1)).acquire().await?;
     /// guard.extend(Duration::from_secs(60)).await?;
     /// assert!(guard.remaining() > Duration::from_secs(50));
@@ -375,9 +375,9 @@ impl LockGuard {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://extend-blocking-example")?;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://extend-blocking-example")?;
     /// let guard = locks.lock("import").acquire_blocking()?;
     /// guard.extend_blocking(Duration::from_secs(60))?;
     /// # Ok(())
@@ -404,9 +404,9 @@ impl LockGuard {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # use redlock_runtime::ReleaseOutcome;
-    /// # let locks = redlock_runtime::LockManager::connect("memory://release-example").await?;
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # use redlocked::ReleaseOutcome;
+    /// # let locks = redlocked::LockManager::connect("memory://release-example").await?;
     /// let guard = locks.lock("stock:42").acquire().await?;
     /// assert_eq!(guard.release().await?, ReleaseOutcome::Released);
     /// # Ok(())
@@ -425,9 +425,9 @@ impl LockGuard {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # use redlock_runtime::ReleaseOutcome;
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://release-blocking-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # use redlocked::ReleaseOutcome;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://release-blocking-example")?;
     /// let guard = locks.lock("stock:42").acquire_blocking()?;
     /// assert_eq!(guard.release_blocking()?, ReleaseOutcome::Released);
     /// # Ok(())

@@ -17,8 +17,8 @@ use crate::manager::{ENGINE_GONE, LockManager};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), redlock_runtime::LockError> {
-/// use redlock_runtime::{LockInfo, LockManager};
+/// # async fn main() -> Result<(), redlocked::LockError> {
+/// use redlocked::{LockInfo, LockManager};
 ///
 /// let locks = LockManager::connect("memory://lock-info-example").await?;
 /// let _guard = locks.lock("stock:42").acquire().await?;
@@ -39,8 +39,8 @@ impl LockInfo {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://info-holder-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://info-holder-example")?;
     /// let _guard = locks.lock("stock:42").acquire_blocking()?;
     /// let info = locks.inspect_blocking("stock:42")?;
     /// assert!(info.is_some_and(|info| info.holder().free_in().is_some()));
@@ -57,8 +57,8 @@ impl LockInfo {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://info-waiters-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://info-waiters-example")?;
     /// let _guard = locks.lock("stock:42").acquire_blocking()?;
     /// let info = locks.inspect_blocking("stock:42")?;
     /// assert!(info.is_some_and(|info| info.waiters() == 0));
@@ -87,8 +87,8 @@ impl LockManager {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect("memory://inspect-example").await?;
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://inspect-example").await?;
     /// assert_eq!(locks.inspect("stock:42").await?, None);
     /// # Ok(())
     /// # }
@@ -110,8 +110,8 @@ impl LockManager {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://inspect-blocking-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://inspect-blocking-example")?;
     /// assert_eq!(locks.inspect_blocking("stock:42")?, None);
     /// # Ok(())
     /// # }
@@ -138,8 +138,8 @@ impl LockManager {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect("memory://force-example").await?;
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://force-example").await?;
     /// let hung = locks.lock("stock:42").acquire().await?;
     /// assert!(locks.force_release("stock:42").await?.is_some());
     /// let _next = locks.lock("stock:42").acquire().await?;
@@ -164,8 +164,8 @@ impl LockManager {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://force-blocking-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://force-blocking-example")?;
     /// assert_eq!(locks.force_release_blocking("stock:42")?, None);
     /// # Ok(())
     /// # }
@@ -192,8 +192,8 @@ impl LockManager {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect("memory://list-example").await?;
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://list-example").await?;
     /// let _guards = [locks.lock("stock:1").acquire().await?, locks.lock("cron").acquire().await?];
     /// assert_eq!(locks.list("stock:*").await?, ["stock:1"]);
     /// # Ok(())
@@ -216,8 +216,8 @@ impl LockManager {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://list-blocking-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://list-blocking-example")?;
     /// assert!(locks.list_blocking("*")?.is_empty());
     /// # Ok(())
     /// # }

@@ -6,6 +6,7 @@
 //! * [`LockRequest`] is what you ask for: key, ttl, wait. It is acquired, or runs a body.
 //! * [`LockGuard`] is a held lock: it is renewed until it is released or dropped.
 //! * [`LockError`] says what went wrong, with which key, and what to do.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire_all;
 mod blocking;

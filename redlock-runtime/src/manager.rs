@@ -36,7 +36,7 @@ use crate::request::{Keys, LockRequest};
 ///
 /// ```
 /// use std::time::Duration;
-/// use redlock_runtime::{LockError, LockManager};
+/// use redlocked::{LockError, LockManager};
 ///
 /// # fn main() -> Result<(), LockError> {
 /// let locks = LockManager::connect_blocking("memory://manager-example")?;
@@ -78,8 +78,8 @@ impl LockManager {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
-    /// use redlock_runtime::LockManager;
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
     ///
     /// let locks = LockManager::connect("memory://").await?;
     /// locks.set_global();
@@ -99,8 +99,8 @@ impl LockManager {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// use redlock_runtime::{LockError, LockManager};
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::{LockError, LockManager};
     ///
     /// let _locks = LockManager::connect_blocking("memory://")?;
     /// let refused = LockManager::connect_blocking("ftp://example.com");
@@ -117,8 +117,8 @@ impl LockManager {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// use redlock_runtime::LockManager;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
     ///
     /// let locks = LockManager::builder("memory://").prefix("shop:lock:").connect_blocking()?;
     /// # let _ = locks;
@@ -135,8 +135,8 @@ impl LockManager {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// use redlock_runtime::LockManager;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
     ///
     /// LockManager::connect_blocking("memory://")?.set_global();
     /// LockManager::global()?.lock("cron:nightly").acquire_blocking()?;
@@ -159,7 +159,7 @@ impl LockManager {
     /// # Examples
     ///
     /// ```
-    /// use redlock_runtime::{LockError, LockManager};
+    /// use redlocked::{LockError, LockManager};
     ///
     /// match LockManager::global() {
     ///     Ok(_) | Err(LockError::NotConfigured) => {}
@@ -186,8 +186,8 @@ impl LockManager {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// use redlock_runtime::LockManager;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
     ///
     /// let locks = LockManager::connect_blocking("memory://")?;
     /// let sum = locks.lock("sum").run_blocking(|_guard| 1 + 1)?;
@@ -223,9 +223,9 @@ impl LockManager {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # fn main() -> Result<(), redlocked::LockError> {
     /// use std::time::Duration;
-    /// use redlock_runtime::LockManager;
+    /// use redlocked::LockManager;
     ///
     /// let locks = LockManager::connect_blocking("memory://")?;
     /// let (from, to) = (7, 3);
@@ -255,9 +255,9 @@ impl LockManager {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # async fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
-    /// # let locks = redlock_runtime::LockManager::connect("memory://shutdown-example").await?;
+    /// # let locks = redlocked::LockManager::connect("memory://shutdown-example").await?;
     /// drop(locks.lock("stock:42").acquire().await?);
     /// locks.shutdown(Duration::from_secs(5)).await?;
     /// assert!(locks.lock("stock:42").acquire().await.is_err());
@@ -286,9 +286,9 @@ impl LockManager {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://shutdown-blocking-example")?;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://shutdown-blocking-example")?;
     /// drop(locks.lock("stock:42").acquire_blocking()?);
     /// locks.shutdown_blocking(Duration::from_secs(5))?;
     /// # Ok(())
@@ -333,8 +333,8 @@ impl LockManager {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
-    /// let locks = redlock_runtime::LockManager::connect("memory://").await?;
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// let locks = redlocked::LockManager::connect("memory://").await?;
     /// assert!(locks.capabilities().await?.hands_off());
     /// # Ok(())
     /// # }
@@ -358,8 +358,8 @@ impl LockManager {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// let locks = redlock_runtime::LockManager::connect_blocking("memory://")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// let locks = redlocked::LockManager::connect_blocking("memory://")?;
     /// assert!(locks.capabilities_blocking()?.hands_off());
     /// # Ok(())
     /// # }

@@ -28,9 +28,9 @@ use crate::terms::Terms;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), redlock_runtime::LockError> {
+/// # async fn main() -> Result<(), redlocked::LockError> {
 /// use std::time::Duration;
-/// use redlock_runtime::LockManager;
+/// use redlocked::LockManager;
 ///
 /// let locks = LockManager::connect("memory://request-example").await?;
 /// let request = locks.lock("stock:42").ttl(Duration::from_secs(10)).wait(Duration::from_secs(5));
@@ -75,9 +75,9 @@ impl Keys {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), redlock_runtime::LockError> {
+/// # async fn main() -> Result<(), redlocked::LockError> {
 /// use std::time::Duration;
-/// use redlock_runtime::{LockManager, OnLost};
+/// use redlocked::{LockManager, OnLost};
 ///
 /// let locks = LockManager::connect("memory://on-lost-type-example").await?;
 /// let request = locks.lock("audit").ttl(Duration::from_millis(20)).renew(false).on_lost(OnLost::Finish);
@@ -121,9 +121,9 @@ impl LockRequest {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://ttl-example")?;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://ttl-example")?;
     /// let guard = locks.lock("report").ttl(Duration::from_secs(5)).acquire_blocking()?;
     /// assert!(guard.remaining() <= Duration::from_secs(5));
     /// # Ok(())
@@ -139,9 +139,9 @@ impl LockRequest {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://wait-example")?;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://wait-example")?;
     /// let _held = locks.lock("report").acquire_blocking()?;
     /// let error = locks.lock("report").wait(Duration::from_millis(200)).acquire_blocking().unwrap_err();
     /// assert!(error.is_busy());
@@ -158,8 +158,8 @@ impl LockRequest {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://forever-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://forever-example")?;
     /// let guard = locks.lock("leader").wait_forever().acquire_blocking()?;
     /// # drop(guard);
     /// # Ok(())
@@ -177,9 +177,9 @@ impl LockRequest {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # async fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
-    /// # let locks = redlock_runtime::LockManager::connect("memory://renew-example").await?;
+    /// # let locks = redlocked::LockManager::connect("memory://renew-example").await?;
     /// let guard = locks.lock("burst").ttl(Duration::from_millis(20)).renew(false).acquire().await?;
     /// guard.lost().await;
     /// assert!(!guard.is_held());
@@ -197,11 +197,11 @@ impl LockRequest {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # async fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
-    /// # let locks = redlock_runtime::LockManager::connect("memory://max-hold-example").await?;
+    /// # let locks = redlocked::LockManager::connect("memory://max-hold-example").await?;
     /// let stuck = locks.lock("import").max_hold(Duration::from_millis(20)).run(async |_| std::future::pending::<()>().await);
-    /// assert!(matches!(stuck.await, Err(redlock_runtime::LockError::Lost { .. })));
+    /// assert!(matches!(stuck.await, Err(redlocked::LockError::Lost { .. })));
     /// # Ok(())
     /// # }
     /// ```
@@ -216,9 +216,9 @@ impl LockRequest {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
+    /// # fn main() -> Result<(), redlocked::LockError> {
     /// # use std::time::Duration;
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://min-hold-example")?;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://min-hold-example")?;
     /// locks.lock("nightly").min_hold(Duration::from_secs(60)).run_blocking(|_guard| ())?;
     /// assert!(locks.lock("nightly").acquire_blocking().is_err(), "a clock that is a little late finds it taken");
     /// # Ok(())
@@ -235,9 +235,9 @@ impl LockRequest {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # use redlock_runtime::OnLost;
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://on-lost-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # use redlocked::OnLost;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://on-lost-example")?;
     /// let request = locks.lock("audit").on_lost(OnLost::Finish);
     /// # let _ = request;
     /// # Ok(())
@@ -254,8 +254,8 @@ impl LockRequest {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://reentrant-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://reentrant-example")?;
     /// let inner = || locks.lock("ledger").reentrant(true).run_blocking(|_guard| 42);
     /// assert_eq!(locks.lock("ledger").run_blocking(|_guard| inner())??, 42);
     /// # Ok(())
@@ -289,8 +289,8 @@ impl LockRequest {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect("memory://acquire-example").await?;
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://acquire-example").await?;
     /// let guard = locks.lock("stock:42").acquire().await?;
     /// assert!(guard.is_held());
     /// # Ok(())
@@ -306,8 +306,8 @@ impl LockRequest {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect("memory://try-example").await?;
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://try-example").await?;
     /// let _guard = locks.lock("stock:42").try_acquire().await?;
     /// assert!(locks.lock("stock:42").try_acquire().await.is_err());
     /// # Ok(())
@@ -334,8 +334,8 @@ impl LockRequest {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://blocking-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://blocking-example")?;
     /// let guard = locks.lock("stock:42").acquire_blocking()?;
     /// guard.release_blocking()?;
     /// # Ok(())
@@ -364,8 +364,8 @@ impl LockRequest {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect("memory://run-example").await?;
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://run-example").await?;
     /// let pages = locks.lock("report").run(async |guard| guard.key().len()).await?;
     /// assert_eq!(pages, 6);
     /// # Ok(())
@@ -395,8 +395,8 @@ impl LockRequest {
     /// # Examples
     ///
     /// ```
-    /// # fn main() -> Result<(), redlock_runtime::LockError> {
-    /// # let locks = redlock_runtime::LockManager::connect_blocking("memory://run-blocking-example")?;
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://run-blocking-example")?;
     /// let left = locks.lock("stock:42").run_blocking(|_guard| 41)?;
     /// assert_eq!(left, 41);
     /// # Ok(())
@@ -438,9 +438,9 @@ impl LockRequest {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), redlock_runtime::LockError> {
-/// # let locks = redlock_runtime::LockManager::connect("memory://acquire-type-example").await?;
-/// let acquire: redlock_runtime::Acquire = locks.lock("stock:42").acquire();
+/// # async fn main() -> Result<(), redlocked::LockError> {
+/// # let locks = redlocked::LockManager::connect("memory://acquire-type-example").await?;
+/// let acquire: redlocked::Acquire = locks.lock("stock:42").acquire();
 /// let guard = acquire.await?;
 /// # drop(guard);
 /// # Ok(())
