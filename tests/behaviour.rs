@@ -485,7 +485,7 @@ fn shutdown_waits_for_every_release(backend: &Backend) {
     locks.shutdown_blocking(LIMIT).unwrap();
     // No waiting: it is released when the shutdown has returned.
     drop(other.lock("k").acquire_blocking().unwrap());
-    assert!(matches!(locks.lock("k").acquire_blocking(), Err(LockError::Unavailable { .. })));
+    assert!(matches!(locks.lock("k").acquire_blocking(), Err(LockError::ManagerClosed { .. })));
 }
 
 fn a_full_queue_is_an_error_at_once(backend: &Backend) {

@@ -22,6 +22,11 @@ fn assert_unavailable<T: std::fmt::Debug>(outcome: &Result<T, LockError>) {
     assert!(matches!(outcome, Err(LockError::Unavailable { .. })), "{outcome:?}");
 }
 
+#[track_caller]
+fn assert_misconfigured<T: std::fmt::Debug>(outcome: &Result<T, LockError>) {
+    assert!(matches!(outcome, Err(LockError::Misconfigured { .. })), "{outcome:?}");
+}
+
 // Other clients on the same key ---------------------------------------------------------------------------
 
 #[test]
@@ -78,7 +83,7 @@ fn a_key_of_another_type_is_refused_with_the_servers_words() {
     let start = Instant::now();
     let outcome = connect(&server).lock("k").wait(LIMIT).acquire_blocking();
     assert!(start.elapsed() < LIMIT / 2, "at once");
-    assert_unavailable(&outcome);
+    assert_misconfigured(&outcome);
     assert!(outcome.unwrap_err().to_string().contains("WRONGTYPE"));
     assert_eq!(server.keys(), ["lock:k"], "and left alone");
 }
@@ -257,7 +262,7 @@ fn a_wrong_password_and_a_bad_address_say_so() {
     for credentials in [":wrong@", ""] {
         let url = format!("redis://{credentials}127.0.0.1:{}/", server.port());
         let outcome = LockManager::connect_blocking(&url).map(drop);
-        assert_unavailable(&outcome);
+        assert_misconfigured(&outcome);
         let text = outcome.unwrap_err().to_string();
         assert!(text.contains("password"), "{text}");
         assert!(!text.contains("wrong@"), "{text}");
@@ -265,7 +270,8 @@ fn a_wrong_password_and_a_bad_address_say_so() {
         // Started without waiting, the same comes out of the first lock, however long it would wait.
         let lazy = LockManager::builder(&url).start().unwrap();
         let start = Instant::now();
-        assert_unavailable(&lazy.lock("k").wait(LIMIT).acquire_blocking());
+        assert_misconfigured(&lazy.lock("k").wait(LIMIT).acquire_blocking());
+        assert_misconfigured(&lazy.inspect_blocking("k"));
         assert!(start.elapsed() < LIMIT / 2);
     }
     let addresses = [
@@ -298,7 +304,9 @@ fn questions_about_locks_need_a_server_too() {
     let locks = LockManager::builder(server.url()).io_timeout(SECOND / 4).connect_blocking().unwrap();
     let _: i32 = server.run("HSET lock:hash a 1");
     let error = locks.inspect_blocking("hash").unwrap_err();
-    assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+    assert!(matches!(error, LockError::Misconfigured { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("WRONGTYPE") && text.contains("`hash`") && !text.contains("cannot lock"), "{text}");
     server.pause();
     assert_unavailable(&locks.inspect_blocking("k"));
     server.resume();
@@ -308,6 +316,9 @@ fn questions_about_locks_need_a_server_too() {
     server.kill();
     eventually("it is gone", || locks.list_blocking("*").is_err());
     assert_unavailable(&locks.force_release_blocking("k"));
+    locks.shutdown_blocking(SECOND).unwrap();
+    let closed = locks.lock("k").wait(LIMIT).acquire_blocking();
+    assert!(matches!(closed, Err(LockError::ManagerClosed { .. })), "not an outage: {closed:?}");
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn an_error_in_the_middle_names_its_key_and_leaves_nothing() {
                 continue;
             }
             let error = outcome.unwrap_err();
-            assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+            assert!(matches!(error, LockError::Misconfigured { .. }), "{error:?}");
             let (text, key) = (error.to_string(), &wrong[5..6]);
             assert!(text.contains("WRONGTYPE") && text.contains(&format!("`{key}`")), "{wrong}: {text}");
         }

@@ -350,7 +350,7 @@ fn one_server_under_two_names_has_one_vote() {
     ] {
         let start = Instant::now();
         let error = LockManager::connect_blocking(&names).unwrap_err();
-        assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+        assert!(matches!(error, LockError::Misconfigured { .. }), "{error:?}");
         let text = error.to_string();
         assert!(
             text.contains("the same server") && text.matches(&format!(":{twice}")).count() == 2,

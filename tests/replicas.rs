@@ -145,7 +145,7 @@ fn a_connection_that_has_ended_is_made_again() {
     let locks = LockManager::builder(url).replicas(1).connect_blocking().unwrap();
     let error = locks.lock("k").acquire_blocking().map(drop).unwrap_err();
     assert!(
-        matches!(error, LockError::Unavailable { .. }) && error.to_string().contains("'wait'"),
+        matches!(error, LockError::Misconfigured { .. }) && error.to_string().contains("'wait'"),
         "{error}"
     );
     eventually("no key is left", || servers.primary.keys().is_empty());

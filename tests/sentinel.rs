@@ -180,7 +180,7 @@ fn who_is_asked_and_why_in_vain_is_told() {
     assert!(primary.run::<String>("CLIENT LIST TYPE pubsub").contains("user=shop"));
     assert!(primary.run::<String>("INFO keyspace").contains("db3:"));
     let error = refused(&url.replace(":pass@", ":cret@"), &["WRONGPASS", "says the sentinel"]);
-    assert!(matches!(error, LockError::Unavailable { .. }));
+    assert!(matches!(error, LockError::Misconfigured { .. }));
 }
 
 #[test]

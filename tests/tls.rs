@@ -29,7 +29,7 @@ fn refused(builder: LockManagerBuilder, why: &str) {
     let lazy = builder.clone();
     let start = Instant::now();
     let error = builder.connect_blocking().map(drop).unwrap_err();
-    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    assert!(matches!(error, LockError::Misconfigured { .. }), "{error:?}");
     assert!(error.to_string().contains(why), "{error}");
     let waited = lazy.start().unwrap().lock("k").wait(LIMIT).acquire_blocking().map(drop).unwrap_err();
     assert!(waited.to_string().contains(why), "{waited}");

@@ -99,7 +99,7 @@ impl AcquireAll {
                     self.asked.clear();
                     continue;
                 }
-                Poll::Ready(Err(key)) => Err(LockError::unavailable(&key, ENGINE_GONE)),
+                Poll::Ready(Err(key)) => Err(LockError::closed(&key, ENGINE_GONE)),
                 Poll::Pending => {
                     let key = ready!(self.poll_lost(cx));
                     self.start_over(key)?;

@@ -81,13 +81,33 @@ pub enum LockError {
         /// How many had it.
         reached: u32,
     },
-    /// Redis could not be reached, or refused. This is never used for a lock that somebody else holds.
+    /// Redis could not be reached, gave no answer in time, or is not ready: an outage. Trying again later may succeed.
+    /// This is never used for a lock that another client holds.
     #[non_exhaustive]
     Unavailable {
-        /// The key, without the prefix; `None` while connecting.
+        /// The key, without the prefix; `None` when it is about no single key, as when connecting.
         key: Option<Arc<str>>,
         /// What happened, in the words of the server or of the operating system.
         reason: Arc<str>,
+    },
+    /// Redis refused: a wrong password, a missing permission, a certificate that is not trusted, a server that may evict
+    /// locks or is full, a key of another type. Trying again fails until the settings, here or there, are changed: the
+    /// reason says which.
+    #[non_exhaustive]
+    Misconfigured {
+        /// The key, without the prefix; `None` when it is about no single key, as when connecting.
+        key: Option<Arc<str>>,
+        /// What is wrong, in the words of the server where it said so.
+        reason: Arc<str>,
+    },
+    /// This manager begins nothing any more: [`shutdown`](crate::LockManager::shutdown) was called, or its thread has
+    /// ended. At the end of a process, stop; else connect a new one.
+    #[non_exhaustive]
+    ManagerClosed {
+        /// The key, without the prefix; `None` when it is about no single key.
+        key: Option<Arc<str>>,
+        /// Why it is closed.
+        reason: &'static str,
     },
     /// The key is empty, longer than 1 KiB, or holds control characters. Nothing was sent.
     #[non_exhaustive]
@@ -136,6 +156,14 @@ impl LockError {
     pub(crate) fn unavailable(key: &Arc<str>, reason: impl Into<Arc<str>>) -> Self {
         Self::Unavailable { key: Some(Arc::clone(key)), reason: reason.into() }
     }
+
+    pub(crate) fn misconfigured(key: &Arc<str>, reason: impl Into<Arc<str>>) -> Self {
+        Self::Misconfigured { key: Some(Arc::clone(key)), reason: reason.into() }
+    }
+
+    pub(crate) fn closed(key: &Arc<str>, reason: &'static str) -> Self {
+        Self::ManagerClosed { key: Some(Arc::clone(key)), reason }
+    }
 }
 
 impl fmt::Display for LockError {
@@ -167,10 +195,16 @@ impl fmt::Display for LockError {
                 f,
                 "`{key}` was locked and given back: {reached} of {wanted} replicas confirmed it in time"
             ),
-            Self::Unavailable { key: Some(key), reason } | Self::InvalidRequest { key, reason } => {
-                write!(f, "cannot lock `{key}`: {reason}")
+            Self::Unavailable { key: Some(key), reason } => write!(f, "`{key}` is unavailable: {reason}"),
+            Self::Misconfigured { key: Some(key), reason } => {
+                write!(f, "`{key}` is unavailable, and waiting does not help: {reason}")
             }
-            Self::Unavailable { key: None, reason } => f.write_str(reason),
+            Self::Unavailable { key: None, reason } | Self::Misconfigured { key: None, reason } => {
+                f.write_str(reason)
+            }
+            Self::ManagerClosed { key: Some(key), reason } => write!(f, "`{key}` is unavailable: {reason}"),
+            Self::ManagerClosed { key: None, reason } => f.write_str(reason),
+            Self::InvalidRequest { key, reason } => write!(f, "invalid request for `{key}`: {reason}"),
             Self::InvalidKey { key, reason } => write!(f, "`{key}` cannot be the key of a lock: {reason}"),
             Self::InvalidUrl { url, reason } => write!(f, "cannot connect to `{url}`: {reason}"),
             Self::NotConfigured => f.write_str(
@@ -279,5 +313,24 @@ pub trait FromLockError {
 impl<T, E: From<LockError>> FromLockError for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {
         Err(E::from(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_whether_waiting_helps_and_fits_whatever_was_asked() {
+        let key: Arc<str> = "k".into();
+        let outage = LockError::unavailable(&key, "connection refused");
+        let wrong = LockError::misconfigured(&key, "wrong password");
+        let closed = LockError::closed(&key, "shut down");
+        assert_eq!(outage.to_string(), "`k` is unavailable: connection refused");
+        assert_eq!(wrong.to_string(), "`k` is unavailable, and waiting does not help: wrong password");
+        assert_eq!(closed.to_string(), "`k` is unavailable: shut down");
+        let without_key = LockError::Misconfigured { key: None, reason: "wrong password".into() };
+        assert_eq!(without_key.to_string(), "wrong password");
+        assert!([outage, wrong, closed].iter().all(|error| !error.is_busy()));
     }
 }

@@ -33,7 +33,7 @@ impl Answer {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReleaseOutcome, LockError>> {
         Pin::new(&mut self.outcome)
             .poll(cx)
-            .map(|outcome| outcome.unwrap_or_else(|_| Err(LockError::unavailable(&self.key, ENGINE_GONE))))
+            .map(|outcome| outcome.unwrap_or_else(|_| Err(LockError::closed(&self.key, ENGINE_GONE))))
     }
 }
 

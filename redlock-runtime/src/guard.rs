@@ -319,8 +319,7 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`LockError::Lost`] when the lock, or one of several, is no longer held, or could not be extended before its
-    /// lease ended;
-    /// [`LockError::InvalidRequest`] for a ttl out of range.
+    /// lease ended; [`LockError::Misconfigured`] when Redis refused; [`LockError::InvalidRequest`] for a ttl out of range.
     ///
     /// # Cancel safety
     ///
@@ -394,7 +393,7 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`LockError::Unavailable`] when Redis gave no answer in time; the release is tried again in the background
-    /// until the ttl has passed.
+    /// until the ttl has passed. [`LockError::Misconfigured`] when Redis refused.
     ///
     /// # Cancel safety
     ///

@@ -76,8 +76,8 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when the server cannot be reached, does not answer in time, or refuses;
-    /// [`LockError::InvalidKey`].
+    /// [`LockError::Unavailable`] when the server cannot be reached or does not answer in time,
+    /// [`LockError::Misconfigured`] when it refuses; [`LockError::InvalidKey`].
     ///
     /// # Cancel safety
     ///
@@ -234,13 +234,13 @@ impl LockManager {
         &self,
         key: Option<&str>,
         question: Question,
-        outcome: oneshot::Receiver<Result<T, Arc<str>>>,
+        outcome: oneshot::Receiver<Result<T, LockError>>,
     ) -> Result<T, LockError> {
-        let errand = Errand { question, by: Moment::now().after(self.io_timeout()) };
+        let key: Option<Arc<str>> = key.map(Arc::from);
+        let errand = Errand { key: key.clone(), question, by: Moment::now().after(self.io_timeout()) };
         let id = self.engine().new_id();
         self.engine().send(Command::Errand { id, errand });
-        let answer = outcome.await.unwrap_or_else(|_| Err(ENGINE_GONE.into()));
-        answer.map_err(|reason| LockError::Unavailable { key: key.map(Arc::from), reason })
+        outcome.await.unwrap_or_else(|_| Err(LockError::ManagerClosed { key, reason: ENGINE_GONE }))
     }
 }
 

@@ -68,7 +68,7 @@ impl LockManager {
     /// # Errors
     ///
     /// [`LockError::InvalidUrl`] for an address that cannot be used, [`LockError::Unavailable`] when the server
-    /// cannot be reached or turns us away (wrong password …), in its own words.
+    /// cannot be reached, [`LockError::Misconfigured`] when it refuses (wrong password …), in its own words.
     ///
     /// # Cancel safety
     ///
@@ -323,11 +323,11 @@ impl LockManager {
         self.shared.io_timeout
     }
 
-    /// What the server can do; waits until there is a connection.
+    /// What the server can do; waits until connecting has succeeded or failed.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when there is none.
+    /// [`LockError::Unavailable`] when there is no connection, [`LockError::Misconfigured`] when the server refuses.
     ///
     /// # Examples
     ///
@@ -344,8 +344,8 @@ impl LockManager {
         self.engine().send(Command::Connected { caller });
         match outcome.await {
             Ok(Ok(abilities)) => Ok(Capabilities(abilities)),
-            Ok(Err(trouble)) => Err(LockError::Unavailable { key: None, reason: trouble.reason }),
-            Err(_) => Err(LockError::Unavailable { key: None, reason: ENGINE_GONE.into() }),
+            Ok(Err(trouble)) => Err(trouble.error(None)),
+            Err(_) => Err(LockError::ManagerClosed { key: None, reason: ENGINE_GONE }),
         }
     }
 

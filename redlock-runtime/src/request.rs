@@ -276,7 +276,8 @@ impl LockRequest {
     ///
     /// [`LockError::Busy`] at once when `wait` is zero and somebody else has the lock, [`LockError::TimedOut`]
     /// after `wait`; [`LockError::Unavailable`] when Redis could not be reached within `wait` (at once for a `wait`
-    /// of zero) or refused; [`LockError::NotReplicated`] when too few [`replicas`](crate::LockManagerBuilder::replicas)
+    /// of zero), [`LockError::Misconfigured`] when it refused; [`LockError::ManagerClosed`] after
+    /// [`shutdown`](LockManager::shutdown); [`LockError::NotReplicated`] when too few [`replicas`](crate::LockManagerBuilder::replicas)
     /// have it; [`LockError::InvalidKey`], [`LockError::InvalidRequest`], [`LockError::Deadlock`] and
     /// [`LockError::NotConfigured`] before anything is sent. Of several keys, [`LockError::Lost`] when one was lost
     /// before the last one was taken, and there was no time to begin again.
@@ -496,7 +497,7 @@ impl Future for Acquire {
             return Poll::Ready(outcome);
         }
         let outcome = ready!(self.poll_one(cx));
-        Poll::Ready(outcome.unwrap_or_else(|key| Err(LockError::unavailable(&key, ENGINE_GONE))))
+        Poll::Ready(outcome.unwrap_or_else(|key| Err(LockError::closed(&key, ENGINE_GONE))))
     }
 }
 

@@ -180,7 +180,7 @@ impl Call {
             Ok(_) => 1,
             Err(error) if error.is_busy() => 2,
             Err(LockError::Lost { .. }) => 3,
-            Err(LockError::Unavailable { .. }) => 4,
+            Err(LockError::Unavailable { .. } | LockError::Misconfigured { .. }) => 4,
             Err(_) => 5,
         };
     }

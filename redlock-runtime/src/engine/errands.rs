@@ -8,13 +8,16 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Id;
-use super::protocol::{Action, Found, Reply, Request};
+use super::protocol::{Action, Disconnected, Found, Reply, Request};
 use super::table::Table;
 use crate::clock::Moment;
+use crate::error::LockError;
 use crate::token::Token;
 
-/// What is asked, and where the answer goes; an error is in the words of the server.
+/// What is asked, and where the answer goes.
 pub(crate) struct Errand {
+    /// The user's key, for errors; `None` when it is about all.
+    pub(crate) key: Option<Arc<str>>,
     pub(crate) question: Question,
     pub(crate) by: Moment,
 }
@@ -22,19 +25,19 @@ pub(crate) struct Errand {
 pub(crate) enum Question {
     Inspect {
         name: Arc<str>,
-        caller: oneshot::Sender<Result<Option<Found>, Arc<str>>>,
+        caller: oneshot::Sender<Result<Option<Found>, LockError>>,
     },
     /// Inspect, and take away.
     ForceRelease {
         name: Arc<str>,
-        caller: oneshot::Sender<Result<Option<Found>, Arc<str>>>,
+        caller: oneshot::Sender<Result<Option<Found>, LockError>>,
     },
     /// All names that match, a page at a time.
     List {
         pattern: Arc<str>,
         cursor: u64,
         found: Vec<String>,
-        caller: oneshot::Sender<Result<Vec<String>, Arc<str>>>,
+        caller: oneshot::Sender<Result<Vec<String>, LockError>>,
     },
 }
 
@@ -48,20 +51,20 @@ impl Question {
         Request { action, name: Arc::clone(name), token: Token::nobodys(), ttl: Duration::ZERO }
     }
 
-    fn fail(self, reason: Arc<str>) {
+    fn fail(self, error: LockError) {
         // A caller that has gone does not mind, here and below.
         match self {
             Self::Inspect { caller, .. } | Self::ForceRelease { caller, .. } => {
-                let _ = caller.send(Err(reason));
+                let _ = caller.send(Err(error));
             }
             Self::List { caller, .. } => {
-                let _ = caller.send(Err(reason));
+                let _ = caller.send(Err(error));
             }
         }
     }
 
     /// The next page to ask for, if there is one.
-    fn answer(self, reply: Reply) -> Option<Self> {
+    fn answer(self, key: Option<&Arc<str>>, reply: Reply) -> Option<Self> {
         match (self, reply) {
             (Self::Inspect { caller, .. } | Self::ForceRelease { caller, .. }, Reply::Found(found)) => {
                 drop(caller.send(Ok(found)));
@@ -79,11 +82,12 @@ impl Question {
                 None
             }
             (question, Reply::Refused(refusal)) => {
-                question.fail(refusal.words());
+                question.fail(refusal.error(key.cloned()));
                 None
             }
             (question, _) => {
-                question.fail("the server gave an answer of another kind".into());
+                let reason = "the server gave an answer of another kind".into();
+                question.fail(LockError::Misconfigured { key: key.cloned(), reason });
                 None
             }
         }
@@ -93,7 +97,7 @@ impl Question {
 impl Table {
     pub(super) fn errand(&mut self, id: Id, errand: Errand) {
         if let Some(trouble) = &self.trouble {
-            errand.question.fail(Arc::clone(&trouble.reason));
+            errand.question.fail(trouble.error(errand.key));
             return;
         }
         self.timers.set(id, Some(errand.by));
@@ -110,25 +114,25 @@ impl Table {
     }
 
     pub(super) fn errand_reply(&mut self, id: Id, reply: Reply) {
-        let Some(Errand { question, by }) = self.errands.remove(&id) else {
+        let Some(Errand { key, question, by }) = self.errands.remove(&id) else {
             return;
         };
         if matches!(&reply, Reply::Refused(refusal) if refusal.is_unloaded()) {
-            self.errands.insert(id, Errand { question, by });
+            self.errands.insert(id, Errand { key, question, by });
             self.send_errand(id);
             return;
         }
         self.timers.set(id, None);
-        if let Some(question) = question.answer(reply) {
-            self.errand(id, Errand { question, by });
+        if let Some(question) = question.answer(key.as_ref(), reply) {
+            self.errand(id, Errand { key, question, by });
         }
     }
 
     /// No answer in time, or no way to get one.
-    pub(super) fn fail_errand(&mut self, id: Id, reason: &Arc<str>) {
-        if let Some(errand) = self.errands.remove(&id) {
+    pub(super) fn fail_errand(&mut self, id: Id, trouble: &Disconnected) {
+        if let Some(Errand { key, question, .. }) = self.errands.remove(&id) {
             self.timers.set(id, None);
-            errand.question.fail(Arc::clone(reason));
+            question.fail(trouble.error(key));
         }
     }
 }

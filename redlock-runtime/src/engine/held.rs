@@ -153,7 +153,7 @@ impl Held {
     /// It stays like that until somebody acts: who waits for another ttl hears of it.
     pub(super) fn refused(&mut self, reason: &Arc<str>) {
         for Extension { key, caller, .. } in self.extensions.drain(..) {
-            let _ = caller.send(Err(LockError::unavailable(&key, Arc::clone(reason))));
+            let _ = caller.send(Err(LockError::misconfigured(&key, Arc::clone(reason))));
         }
     }
 

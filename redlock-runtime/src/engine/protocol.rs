@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Id;
 use super::slots::Slot;
-use crate::error::Holder;
+use crate::error::{Holder, LockError};
 use crate::token::Token;
 
 /// A granted waiter has this long to claim its lock by a renewal; a stuck one costs the others no more.
@@ -152,6 +152,16 @@ impl Refusal {
         matches!(self, Self::Later(words) if words.starts_with("READONLY"))
     }
 
+    /// For the caller: an outage passes, the rest stays until the settings are changed.
+    pub(crate) fn error(self, key: Option<Arc<str>>) -> LockError {
+        match self {
+            Self::Unloaded | Self::Later(_) | Self::Unanswered(_) => {
+                LockError::Unavailable { key, reason: self.words() }
+            }
+            Self::Elsewhere(_) | Self::Never(_) => LockError::Misconfigured { key, reason: self.words() },
+        }
+    }
+
     pub(crate) fn words(self) -> Arc<str> {
         match self {
             Self::Unloaded => "the server has forgotten a script".into(),
@@ -208,4 +218,21 @@ pub(crate) struct Disconnected {
     pub(crate) reason: Arc<str>,
     /// The server answered and turned us away (wrong password …): waiting does not help.
     pub(crate) turned_away: bool,
+}
+
+impl Disconnected {
+    /// Waiting may help.
+    pub(crate) fn passing(reason: impl Into<Arc<str>>) -> Self {
+        Self { reason: reason.into(), turned_away: false }
+    }
+
+    /// For a caller, who asked for this key.
+    pub(crate) fn error(&self, key: Option<Arc<str>>) -> LockError {
+        let reason = Arc::clone(&self.reason);
+        if self.turned_away {
+            LockError::Misconfigured { key, reason }
+        } else {
+            LockError::Unavailable { key, reason }
+        }
+    }
 }

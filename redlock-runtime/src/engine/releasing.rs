@@ -110,7 +110,7 @@ impl Releasing {
                 return Next::Later;
             }
             Reply::Refused(refusal) => {
-                let error = LockError::unavailable(&self.key, refusal.words());
+                let error = refusal.error(Some(Arc::clone(&self.key)));
                 self.answer(Err(error));
             }
             // No node answers a release like this.
@@ -131,14 +131,13 @@ impl Releasing {
         if let Some((by, _)) = &self.response
             && *by <= now
         {
-            let reason = match trouble {
-                Some(trouble) => Arc::clone(&trouble.reason),
-                None => {
-                    "Redis gave no answer to the release in time; it is tried again until the ttl is over"
-                        .into()
-                }
+            let error = match trouble {
+                Some(trouble) => trouble.error(Some(Arc::clone(&self.key))),
+                None => LockError::unavailable(
+                    &self.key,
+                    "Redis gave no answer to the release in time; it is tried again until the ttl is over",
+                ),
             };
-            let error = LockError::unavailable(&self.key, reason);
             self.answer(Err(error));
         }
         if self.until <= now {

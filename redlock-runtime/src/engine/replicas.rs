@@ -11,9 +11,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, WeakUnboundedSender, unbounded_channel};
 
-use super::answers::Pushed;
+use super::answers::{Pushed, is_passing};
 use super::node::RedisNode;
-use super::protocol::Request;
+use super::protocol::{Disconnected, Request};
 use super::table::{Attempt, Table};
 use super::{Command, Id};
 use crate::clock::Moment;
@@ -33,8 +33,8 @@ pub(crate) enum Confirmation {
     Reached(u32),
     /// It is not this token's any more.
     NotMine,
-    /// Nobody can tell.
-    Unknown(Arc<str>),
+    /// The server gave no answer, or refused.
+    Unknown(Disconnected),
 }
 
 /// Confirms until the engine ends.
@@ -70,11 +70,11 @@ impl Confirmer {
                 Ok(Ok(answers)) => answers,
                 outcome => {
                     line = None;
-                    let reason = match outcome {
-                        Ok(Err(reason)) => reason,
-                        _ => format!("no answer to WAIT within {:?}", self.limit).into(),
+                    let trouble = match outcome {
+                        Ok(Err(trouble)) => trouble,
+                        _ => Disconnected::passing(format!("no answer to WAIT within {:?}", self.limit)),
                     };
-                    vec![Confirmation::Unknown(reason); batch.len()]
+                    vec![Confirmation::Unknown(trouble); batch.len()]
                 }
             };
             let Some(commands) = self.commands.upgrade() else {
@@ -90,7 +90,7 @@ impl Confirmer {
         &self,
         line: &mut Option<Line>,
         batch: &[Unconfirmed],
-    ) -> Result<Vec<Confirmation>, Arc<str>> {
+    ) -> Result<Vec<Confirmation>, Disconnected> {
         if let Some(kept) = line
             && let Ok(values) = self.send(kept, batch).await
         {
@@ -99,14 +99,14 @@ impl Confirmer {
         // None yet, or it has ended since.
         let line = line.insert(self.connect().await?);
         let values = self.send(line, batch).await;
-        read(values.map_err(|error| Arc::from(format!("the connection to Redis broke: {error}")))?)
+        let broke = |error| Disconnected::passing(format!("the connection to Redis broke: {error}"));
+        read(values.map_err(broke)?)
     }
 
-    async fn connect(&self) -> Result<Line, Arc<str>> {
+    async fn connect(&self) -> Result<Line, Disconnected> {
         let (pushes, open) = unbounded_channel();
         let connecting = self.node.clone().beside(self.limit, &pushes);
-        let connection = connecting.await.map_err(|trouble| trouble.reason)?;
-        Ok(Line { connection, _open: open })
+        Ok(Line { connection: connecting.await?, _open: open })
     }
 
     async fn send(&self, line: &mut Line, batch: &[Unconfirmed]) -> Result<Vec<Value>, redis::RedisError> {
@@ -124,25 +124,26 @@ impl Confirmer {
 }
 
 /// One answer to each write, and one to all of them.
-fn read(mut values: Vec<Value>) -> Result<Vec<Confirmation>, Arc<str>> {
+fn read(mut values: Vec<Value>) -> Result<Vec<Confirmation>, Disconnected> {
     let reached = match values.pop() {
         Some(Value::Int(reached)) => u32::try_from(reached).unwrap_or(0),
-        other => return Err(words(other.as_ref())),
+        other => return Err(trouble(other.as_ref())),
     };
     let answers = values.iter().map(|value| match value {
         Value::Int(1) => Confirmation::Reached(reached),
         Value::Int(0) => Confirmation::NotMine,
-        other => Confirmation::Unknown(words(Some(other))),
+        other => Confirmation::Unknown(trouble(Some(other))),
     });
     Ok(answers.collect())
 }
 
-fn words(value: Option<&Value>) -> Arc<str> {
+fn trouble(value: Option<&Value>) -> Disconnected {
     match value {
-        Some(Value::ServerError(error)) => {
-            format!("{} {}", error.code(), error.details().unwrap_or_default()).into()
-        }
-        _ => "the server gave an answer of another kind".into(),
+        Some(Value::ServerError(error)) => Disconnected {
+            reason: format!("{} {}", error.code(), error.details().unwrap_or_default()).into(),
+            turned_away: !is_passing(error.code()),
+        },
+        _ => Disconnected::passing("the server gave an answer of another kind"),
     }
 }
 
@@ -162,8 +163,9 @@ impl Table {
             Confirmation::Reached(reached) if reached >= wanted => Ok(Arc::clone(&held.lease)),
             Confirmation::Reached(reached) => Err(LockError::NotReplicated { key, wanted, reached }),
             Confirmation::NotMine => Err(LockError::Lost { key }),
-            Confirmation::Unknown(reason) => {
-                Err(LockError::unavailable(&key, format!("its replicas could not be asked: {reason}")))
+            Confirmation::Unknown(Disconnected { reason, turned_away }) => {
+                let reason = format!("its replicas could not be asked: {reason}").into();
+                Err(Disconnected { reason, turned_away }.error(Some(key)))
             }
         };
         let failed = outcome.is_err();

@@ -91,7 +91,7 @@ impl Table {
                 self.fail(now, id, error);
             }
             Reply::Refused(refusal) => {
-                let error = LockError::unavailable(&waiting.ask.key, refusal.words());
+                let error = refusal.error(Some(Arc::clone(&waiting.ask.key)));
                 waiting.unanswered = false;
                 self.fail(now, id, error);
             }

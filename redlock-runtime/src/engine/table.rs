@@ -43,7 +43,7 @@ impl Attempt {
     }
 }
 
-const SHUT_DOWN: &str = "this lock manager has been shut down";
+const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
 
 pub(super) struct Table {
     pub(super) attempts: HashMap<Id, Attempt>,
@@ -124,11 +124,11 @@ impl Table {
 
     pub(super) fn acquire(&mut self, now: Moment, id: Id, mut ask: Ask, token: Token) {
         if self.closed {
-            ask.fail(LockError::unavailable(&ask.key, SHUT_DOWN));
+            ask.fail(LockError::closed(&ask.key, SHUT_DOWN));
             return;
         }
         if let Some(trouble) = self.trouble.as_ref().filter(|trouble| ask.one_try || trouble.turned_away) {
-            ask.fail(LockError::unavailable(&ask.key, Arc::clone(&trouble.reason)));
+            ask.fail(trouble.error(Some(Arc::clone(&ask.key))));
             return;
         }
         let name = Arc::clone(&ask.name);
@@ -156,7 +156,7 @@ impl Table {
         self.closed = true;
         for id in self.ids() {
             if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) {
-                let error = LockError::unavailable(&waiting.ask.key, SHUT_DOWN);
+                let error = LockError::closed(&waiting.ask.key, SHUT_DOWN);
                 self.fail(now, id, error);
             }
         }
@@ -211,7 +211,7 @@ impl Table {
     pub(super) fn tick(&mut self, now: Moment) {
         while let Some(id) = self.timers.pop(now) {
             if self.errands.contains_key(&id) {
-                self.fail_errand(id, &"the server gave no answer in time".into());
+                self.fail_errand(id, &Disconnected::passing("the server gave no answer in time"));
                 continue;
             }
             match self.attempts.get_mut(&id) {
@@ -292,9 +292,9 @@ impl Table {
         self.connected = false;
         self.broke = reason;
         self.outbox.clear();
+        let trouble = Disconnected::passing(Arc::clone(&self.broke));
         for id in self.errands.keys().copied().collect::<Vec<_>>() {
-            let reason = Arc::clone(&self.broke);
-            self.fail_errand(id, &reason);
+            self.fail_errand(id, &trouble);
         }
         for id in self.ids() {
             match self.attempts.get_mut(&id) {
@@ -319,12 +319,12 @@ impl Table {
             if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
                 && (waiting.ask.one_try || trouble.turned_away)
             {
-                let error = LockError::unavailable(&waiting.ask.key, Arc::clone(&trouble.reason));
+                let error = trouble.error(Some(Arc::clone(&waiting.ask.key)));
                 self.fail(now, id, error);
             }
         }
         for id in self.errands.keys().copied().collect::<Vec<_>>() {
-            self.fail_errand(id, &trouble.reason);
+            self.fail_errand(id, &trouble);
         }
         self.trouble = Some(trouble);
     }

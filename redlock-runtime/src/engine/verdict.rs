@@ -16,7 +16,7 @@ impl Table {
         };
         let key = &waiting.ask.key;
         if let Some(trouble) = &self.trouble {
-            return LockError::unavailable(key, Arc::clone(&trouble.reason));
+            return trouble.error(Some(Arc::clone(key)));
         }
         if !self.connected {
             return LockError::unavailable(key, Arc::clone(&self.broke));
