@@ -17,6 +17,7 @@ use super::Id;
 use super::answers::Pushed;
 use super::chain;
 use super::node::RedisNode;
+use super::opening::WINDOW;
 use super::protocol::{Abilities, Disconnected, Notice, Refusal, Reply, Request, Standing};
 use super::slots::Slots;
 use super::voters::Voters;
@@ -24,10 +25,6 @@ use super::waiting::jittered;
 use super::wire::{INBOX_MOVED, RedisConnection, Replies};
 use crate::clock::Moment;
 use crate::memory::MemoryNode;
-
-/// Batches under way at most; while so many are, the next batch grows. Below the 50 that the client queues,
-/// so that a batch is never held back behind our back.
-const WINDOW: usize = 32;
 
 /// Requests in one batch at most. A hundred thousand held locks are all compared after a reconnect: in one batch, that is
 /// longer without an answer than a server may be.

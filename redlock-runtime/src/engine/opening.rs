@@ -21,9 +21,14 @@ pub(super) enum Attempt {
     Refused(String),
 }
 
+/// Batches under way at most; while so many are, the next batch grows. Redis' client queues as many, so each is sent
+/// at once, and none waits for room while a later one is sent.
+pub(super) const WINDOW: usize = 32;
+
 /// Timeouts are the engine's: redis' own would need its timer for each request.
 pub(super) fn without_timeouts() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
+    let config = AsyncConnectionConfig::new().set_pipeline_buffer_size(WINDOW);
+    config.set_connection_timeout(None).set_response_timeout(None)
 }
 
 /// Opens a connection. An encrypted one ends with the receiver of `pushes`.

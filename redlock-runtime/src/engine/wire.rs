@@ -9,6 +9,7 @@ use std::vec;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisError, Value};
+use tokio::task::unconstrained;
 
 use super::Id;
 use super::answers::{nonsense, read, read_all, refusal};
@@ -67,7 +68,7 @@ impl RedisConnection {
         {
             // The common case, without what a pipeline costs.
             let (action, command, sharded) = (request.action, self.command(request), self.setup.sharded);
-            return Box::pin(async move {
+            return in_order(async move {
                 match connection.send_packed_command(&command).await {
                     Ok(value) => {
                         in_step(slice::from_ref(&value)).map(|()| vec![read(action, value, sharded)])
@@ -126,7 +127,7 @@ impl RedisConnection {
         if pipeline.is_empty() {
             return Box::pin(std::future::ready(Ok(vec![Reply::NotAsked; requests.len()])));
         }
-        Box::pin(async move {
+        in_order(async move {
             match connection.send_packed_commands(&pipeline, 0, pipeline.len()).await {
                 Ok(values) => {
                     in_step(&values)?;
@@ -305,6 +306,12 @@ impl RedisConnection {
     }
 }
 
+/// A batch that its first poll sends, whatever else the task has done before: without that, tokio answers "pending" to
+/// everything once a task has used its budget, and a later batch overtakes this one.
+fn in_order(batch: impl Future<Output = Result<Vec<Reply>, Disconnected>> + Send + 'static) -> Replies {
+    Box::pin(unconstrained(batch))
+}
+
 pub(super) fn in_ms(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
 }
@@ -382,3 +389,6 @@ impl Asked {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
