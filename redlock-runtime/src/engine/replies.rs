@@ -73,13 +73,14 @@ impl Table {
             Reply::Busy { holder, place } => {
                 let first = self.queues.first(&waiting.ask.name) == Some(id);
                 let watches = waiting.busy(now, sent, holder, place, first, self.abilities.watches);
-                if waiting.is_queued() {
-                    self.queued.insert(waiting.token.clone(), id);
-                }
+                let early = waiting.told_early.take();
                 if watches && self.connected {
                     self.outbox.push((id, waiting.request(Action::Watch)));
                 }
                 self.schedule(id);
+                if let Some(what) = early {
+                    self.told(now, id, what);
+                }
             }
             Reply::Refused(Refusal::Unloaded) => self.ask(now, id),
             Reply::Refused(Refusal::Later(reason) | Refusal::Unanswered(reason)) if !waiting.ask.one_try => {
@@ -125,16 +126,24 @@ impl Table {
 
     /// What the node tells one of our waiters.
     pub(super) fn notice(&mut self, now: Moment, notice: &Notice) {
-        let Some(id) = self.queued.get(&notice.token).copied() else {
+        let Some(id) = self.by_token.get(&notice.token).copied() else {
             if let What::Granted { .. } = notice.what {
-                self.return_unless_known(now, notice);
+                self.return_unless_held(now, notice);
             }
             return;
         };
+        self.told(now, id, notice.what);
+    }
+
+    fn told(&mut self, now: Moment, id: Id, what: What) {
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
+            // It is being released.
             return;
         };
-        match notice.what {
+        if waiting.keeps_for_its_answer(what) {
+            return;
+        }
+        match what {
             What::Granted { fence, at } => {
                 self.granted(now, id, fence, at);
                 return;
@@ -217,15 +226,11 @@ impl Table {
         }
     }
 
-    /// A grant for a token that nobody here waits with any more goes back at once. If it is known, its answer or
-    /// its release is under way.
-    fn return_unless_known(&mut self, now: Moment, notice: &Notice) {
-        let known = self.attempts.values().any(|attempt| match attempt {
-            Attempt::Waiting(waiting) => waiting.token == notice.token,
-            Attempt::Held(held) => held.has(&notice.token),
-            Attempt::Releasing(releasing) => *releasing.token() == notice.token,
-        });
-        if !known {
+    /// A grant for a token that no attempt waits with goes back at once, unless its answer was quicker than the push.
+    fn return_unless_held(&mut self, now: Moment, notice: &Notice) {
+        let holder = self.queues.holder(&notice.name).and_then(|id| self.attempts.get(&id));
+        let is_held = matches!(holder, Some(Attempt::Held(held)) if held.has(&notice.token));
+        if !is_held {
             let (name, token) = (Arc::clone(&notice.name), notice.token.clone());
             let request = Request { action: Action::Release, name: Arc::clone(&name), token, ttl: CLAIM };
             self.release_apart(now, Releasing::new(now, name, request, CLAIM));
@@ -241,7 +246,7 @@ impl Table {
         held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
     ) {
         let lease = Arc::new(lease);
-        self.queued.remove(&waiting.token);
+        self.by_token.remove(&waiting.token);
         let name = Arc::clone(&waiting.ask.name);
         self.queues.got(&name, id);
         let caller = waiting.ask.caller.take();
@@ -272,7 +277,7 @@ impl Table {
     /// token, because the release of the old one may still be under way.
     fn too_late(&mut self, now: Moment, id: Id, mut waiting: Waiting) {
         self.release_apart(now, waiting.release(now));
-        self.queued.remove(&waiting.token);
+        self.by_token.remove(&waiting.token);
         match Token::random() {
             Ok(token) => {
                 waiting.token = token;

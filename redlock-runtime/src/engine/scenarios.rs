@@ -1,6 +1,7 @@
 //! The table driven by hand: every request, answer, push and tick in a chosen order, without a node or a clock.
 
 mod cohort;
+mod forgotten;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,8 +113,11 @@ impl Script {
 
     /// A push that the node sent at `at` and that arrives now.
     fn grants(&mut self, id: Id, at: ServerTime) {
+        self.tells(id, What::Granted { fence: 7, at });
+    }
+
+    fn tells(&mut self, id: Id, what: What) {
         let token = Token::from_value(&format!("token {id}"));
-        let what = What::Granted { fence: 7, at };
         self.table.notice(self.now, &Notice { token, name: "lock:k".into(), what });
         self.send();
     }

@@ -54,8 +54,8 @@ pub(super) struct Table {
     pub(super) trouble: Option<Disconnected>,
     pub(super) connected: bool,
     pub(super) abilities: Abilities,
-    /// Which attempts stand in a queue on the server.
-    pub(super) queued: HashMap<Token, Id>,
+    /// The attempts that the server may tell something: they wait, or asked and are being released.
+    pub(super) by_token: HashMap<Token, Id>,
     /// Why the last connection ended.
     pub(super) broke: Arc<str>,
     pub(super) io_timeout: Duration,
@@ -81,7 +81,7 @@ impl Table {
             trouble: None,
             connected: false,
             abilities: Abilities { hands_off: false, watches: false, votes: false },
-            queued: HashMap::new(),
+            by_token: HashMap::new(),
             broke: "not connected to Redis yet".into(),
             io_timeout,
             cohort,
@@ -350,6 +350,9 @@ impl Table {
                 waiting.token = waiting.token.successor();
             }
             waiting.asking(now);
+            if self.abilities.hands_off && !waiting.ask.one_try {
+                self.by_token.insert(waiting.token.clone(), id);
+            }
             self.outbox.push((id, waiting.request(action)));
         } else {
             waiting.step = Step::Connection;
@@ -403,10 +406,11 @@ impl Table {
 
     pub(super) fn drop_waiting(&mut self, now: Moment, id: Id, waiting: &Waiting) {
         self.timers.set(id, None);
-        self.queued.remove(&waiting.token);
         if waiting.must_release() {
             self.attempts.insert(id, Attempt::Releasing(waiting.release(now)));
             self.send_release(now, id);
+        } else {
+            self.by_token.remove(&waiting.token);
         }
         let successor = self.queues.leave(&waiting.ask.name, id);
         // The next in line goes on where this one stopped, without asking again sooner.
@@ -484,7 +488,9 @@ impl Table {
     }
 
     pub(super) fn remove(&mut self, id: Id) {
-        self.attempts.remove(&id);
+        if let Some(Attempt::Releasing(releasing)) = self.attempts.remove(&id) {
+            self.by_token.remove(releasing.token());
+        }
         self.timers.set(id, None);
     }
 

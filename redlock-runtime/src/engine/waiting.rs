@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Id;
-use super::protocol::{Action, Mode, Place, Request, ServerTime};
+use super::protocol::{Action, Mode, Place, Request, ServerTime, What};
 use super::releasing::Releasing;
 use crate::clock::Moment;
 use crate::error::{Holder, LockError};
@@ -88,6 +88,8 @@ pub(super) struct Waiting {
     pub(super) ask_again: bool,
     /// Its place in the queue on the server, and when what told it was sent.
     place: Option<(Place, Moment)>,
+    /// What the server pushed before the answer to the pending ask was read.
+    pub(super) told_early: Option<What>,
     /// The server tells when the lock is no longer its holder's.
     watches: bool,
     /// How often in a row nobody has had a quorum of votes.
@@ -105,6 +107,7 @@ impl Waiting {
             asks: 0,
             ask_again: false,
             place: None,
+            told_early: None,
             watches: false,
             elections: 0,
         }
@@ -139,6 +142,7 @@ impl Waiting {
         self.unanswered = true;
         self.asks = self.asks.saturating_add(1);
         self.ask_again = false;
+        self.told_early = None;
         self.watches = false;
     }
 
@@ -154,6 +158,17 @@ impl Waiting {
     /// How many waited in front of it when that was last told.
     pub(super) fn in_front(&self) -> Option<u32> {
         self.place.map(|(place, _)| place.in_front)
+    }
+
+    /// True when a push is applied only once the pending ask is answered: the answers of a batch are read together, so
+    /// a push may overtake them. A grant needs the place that the answer tells, a hint would be undone by the answer.
+    pub(super) fn keeps_for_its_answer(&mut self, what: What) -> bool {
+        let asks = matches!(self.step, Step::Asking { .. });
+        let is_kept = asks && !(matches!(what, What::Granted { .. }) && self.is_queued());
+        if is_kept {
+            self.told_early = Some(what);
+        }
+        is_kept
     }
 
     pub(super) fn is_queued(&self) -> bool {
@@ -279,6 +294,7 @@ impl Waiting {
     pub(super) fn disconnected(&mut self) {
         // The next connection may lead to another server, after a failover.
         self.moved();
+        self.told_early = None;
         if self.step != Step::Turn {
             self.step = Step::Connection;
         }
