@@ -4,7 +4,7 @@
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
     Acquire, Capabilities, FromLockError, Holder, LockError, LockGuard, LockInfo, LockManager,
-    LockManagerBuilder, LockRequest, OnLost, ReleaseOutcome,
+    LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome,
 };
 
 #[doc(hidden)]

@@ -21,6 +21,7 @@ use crate::ended::Ended;
 use crate::engine::{Ask, Command, Id, LONGEST};
 use crate::error::LockError;
 use crate::guard::LockGuard;
+use crate::lease::Lease;
 use crate::manager::{ENGINE_GONE, LockManager};
 use crate::nesting::Hold;
 use crate::request::{Acquire, Step};
@@ -81,8 +82,8 @@ impl AcquireAll {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
         loop {
             if self.taken.len() == self.keys.len() {
-                if let Some(key) = self.lost() {
-                    self.start_over(key)?;
+                if let Some(lease) = self.lost() {
+                    self.start_over(&lease)?;
                     continue;
                 }
                 let guards = self.taken.drain(..).map(|taken| taken.guard);
@@ -101,8 +102,8 @@ impl AcquireAll {
                 }
                 Poll::Ready(Err(key)) => Err(LockError::closed(&key, ENGINE_GONE)),
                 Poll::Pending => {
-                    let key = ready!(self.poll_lost(cx));
-                    self.start_over(key)?;
+                    let lease = ready!(self.poll_lost(cx));
+                    self.start_over(&lease)?;
                     continue;
                 }
             };
@@ -112,8 +113,8 @@ impl AcquireAll {
                     self.taken.push(Taken { guard, ended: None });
                 }
                 Err(error) => {
-                    if let Some(key) = self.lost() {
-                        self.start_over(key)?;
+                    if let Some(lease) = self.lost() {
+                        self.start_over(&lease)?;
                         continue;
                     }
                     self.give_up();
@@ -165,29 +166,28 @@ impl AcquireAll {
     }
 
     /// Which of those that were taken is no longer held.
-    fn lost(&self) -> Option<Arc<str>> {
-        let mut taken = self.taken.iter().zip(&self.keys);
-        taken.find(|(taken, _)| !taken.guard.is_held()).map(|(_, (key, _))| Arc::clone(key))
+    fn lost(&self) -> Option<Arc<Lease>> {
+        self.taken.iter().find_map(|taken| taken.guard.lost_lease()).cloned()
     }
 
     /// The same, as soon as that is so.
-    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<Arc<str>> {
+    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
         for Taken { guard, ended } in &mut self.taken {
             let ended = ended.get_or_insert_with(|| Box::pin(guard.ended()));
-            if let Poll::Ready(key) = ended.as_mut().poll(cx) {
-                return Poll::Ready(key);
+            if let Poll::Ready(lease) = ended.as_mut().poll(cx) {
+                return Poll::Ready(lease);
             }
         }
         Poll::Pending
     }
 
     /// Somebody may have been inside since: what was done under all the locks would not have been.
-    fn start_over(&mut self, lost: Arc<str>) -> Result<(), LockError> {
+    fn start_over(&mut self, lost: &Lease) -> Result<(), LockError> {
         self.give_up();
-        let is_outer = self.keys.iter().any(|(key, outer)| *key == lost && outer.is_some());
+        let is_outer = self.keys.iter().any(|(key, outer)| key == lost.key() && outer.is_some());
         let is_late = self.patience.gives_up_at.is_some_and(|at| at <= Moment::now());
         if is_outer || is_late || self.patience.one_try {
-            return Err(LockError::Lost { key: lost });
+            return Err(lost.lost());
         }
         Ok(())
     }

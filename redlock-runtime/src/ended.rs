@@ -12,7 +12,7 @@ use crate::clock::Moment;
 use crate::lease::Lease;
 
 pin_project! {
-    /// Ready with the key whose lease is over. Each poll also looks at the clock: nobody has to have noticed before.
+    /// Ready with the lease that is over. Each poll also looks at the clock: nobody has to have noticed before.
     #[project = EndedProjection]
     pub(crate) enum Ended {
         One { lease: Arc<Lease>, #[pin] event: WaitForCancellationFutureOwned },
@@ -31,19 +31,19 @@ impl Ended {
 }
 
 impl Future for Ended {
-    type Output = Arc<str>;
+    type Output = Arc<Lease>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<str>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
         match self.project() {
             EndedProjection::One { lease, event } => {
                 if lease.remaining(Moment::now()).is_none() || event.poll(cx).is_ready() {
-                    return Poll::Ready(Arc::clone(lease.key()));
+                    return Poll::Ready(Arc::clone(lease));
                 }
                 Poll::Pending
             }
             EndedProjection::First { of } => {
-                let mut keys = of.iter_mut().map(|ended| ended.as_mut().poll(cx));
-                keys.find(Poll::is_ready).unwrap_or(Poll::Pending)
+                let mut leases = of.iter_mut().map(|ended| ended.as_mut().poll(cx));
+                leases.find(Poll::is_ready).unwrap_or(Poll::Pending)
             }
         }
     }

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::lost_reason::LostReason;
+
 /// Why a lock was not acquired, or not kept.
 ///
 /// Each message names the key and the way out; none contains a token.
@@ -63,12 +65,14 @@ pub enum LockError {
         /// How many wait.
         waiters: u32,
     },
-    /// The lock was held and is no longer: the lease ended before it could be renewed, or somebody deleted or
-    /// overwrote the key. The guarded body was stopped before anyone else could enter.
+    /// The lock was held and is no longer. The guarded body was stopped; at the end of its lease that was before anyone
+    /// else could enter.
     #[non_exhaustive]
     Lost {
         /// The key, without the prefix.
         key: Arc<str>,
+        /// Why.
+        reason: LostReason,
     },
     /// The lock was taken and given back at once, because too few replicas had it in time: see
     /// [`replicas`](crate::LockManagerBuilder::replicas).
@@ -186,11 +190,7 @@ impl fmt::Display for LockError {
             Self::QueueFull { key, waiters } => {
                 write!(f, "`{key}` is locked, and {waiters} wait for it already: no more may")
             }
-            Self::Lost { key } => write!(
-                f,
-                "the lock on `{key}` was lost while it was held: its lease could not be renewed in time, \
-                 `max_hold` had passed, or the key was deleted or overwritten"
-            ),
+            Self::Lost { key, reason } => write!(f, "the lock on `{key}` was lost: {reason}"),
             Self::NotReplicated { key, wanted, reached } => write!(
                 f,
                 "`{key}` was locked and given back: {reached} of {wanted} replicas confirmed it in time"

@@ -15,6 +15,7 @@ use crate::engine::{Command, Engine, Extension, Id};
 use crate::error::LockError;
 use crate::give_back::{Answer, GiveBack};
 use crate::lease::Lease;
+use crate::lost_reason::LostReason;
 use crate::nesting::{Hold, Holds, Scope};
 use crate::terms::check_ttl;
 
@@ -75,10 +76,6 @@ type Extended = oneshot::Receiver<Result<(), LockError>>;
 impl Grant {
     fn lease(&self) -> &Arc<Lease> {
         &self.hold.lease
-    }
-
-    fn lost(&self) -> LockError {
-        LockError::Lost { key: Arc::clone(self.lease().key()) }
     }
 }
 
@@ -161,6 +158,12 @@ impl LockGuard {
             Held::One(grant) => slice::from_ref(grant),
             Held::Several(grants) => grants,
         }
+    }
+
+    /// The first of its leases that is over.
+    pub(crate) fn lost_lease(&self) -> Option<&Arc<Lease>> {
+        let now = Moment::now();
+        self.grants().iter().map(Grant::lease).find(|lease| lease.remaining(now).is_none())
     }
 
     /// What is left of the lease that ends first; `None` when one is over.
@@ -288,7 +291,7 @@ impl LockGuard {
         self.left().unwrap_or_default()
     }
 
-    /// Ready when the lock is no longer held, for whatever reason.
+    /// Ready when the lock is no longer held, with the reason; of several locks, when the first one is not.
     ///
     /// # Cancel safety
     ///
@@ -302,16 +305,42 @@ impl LockGuard {
     /// # use std::time::Duration;
     /// # let locks = redlocked::LockManager::connect("memory://lost-example").await?;
     /// let guard = locks.lock("import").ttl(Duration::from_millis(20)).renew(false).acquire().await?;
-    /// guard.lost().await;
+    /// assert_eq!(guard.lost().await, redlocked::LostReason::Expired);
     /// assert!(!guard.is_held());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn lost(&self) {
-        match &self.held {
-            Held::One(grant) => grant.lease().ended().cancelled().await,
-            Held::Several(_) => drop(Box::pin(self.ended()).await),
-        }
+    pub async fn lost(&self) -> LostReason {
+        let lost = match &self.held {
+            Held::One(grant) => {
+                grant.lease().ended().cancelled().await;
+                grant.lease().lost_reason()
+            }
+            Held::Several(_) => Box::pin(self.ended()).await.lost_reason(),
+        };
+        lost.unwrap_or(LostReason::Expired)
+    }
+
+    /// Why the lock, or the first of several, is no longer held; `None` while [it is](Self::is_held).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://why-lost-example")?;
+    /// let guard = locks.lock("import").acquire_blocking()?;
+    /// for _row in 0..3 {
+    ///     if let Some(reason) = guard.lost_reason() {
+    ///         eprintln!("stopped: {reason}");
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn lost_reason(&self) -> Option<LostReason> {
+        self.lost_lease().and_then(|lease| lease.lost_reason())
     }
 
     /// Sets another ttl, counted from now, for this and for the coming renewals.
@@ -342,7 +371,7 @@ impl LockGuard {
         match &self.held {
             Held::One(grant) => {
                 let outcome = self.extend_one(grant, ttl)?;
-                outcome.await.unwrap_or_else(|_| Err(grant.lost()))
+                outcome.await.unwrap_or_else(|_| Err(grant.lease().lost()))
             }
             Held::Several(grants) => Box::pin(self.extend_all(grants, ttl)).await,
         }
@@ -352,16 +381,15 @@ impl LockGuard {
         // All are sent before the first is waited for.
         let sent: Result<Vec<_>, _> = grants.iter().map(|grant| self.extend_one(grant, ttl)).collect();
         for (grant, outcome) in grants.iter().zip(sent?) {
-            outcome.await.unwrap_or_else(|_| Err(grant.lost()))?;
+            outcome.await.unwrap_or_else(|_| Err(grant.lease().lost()))?;
         }
         Ok(())
     }
 
     fn extend_one(&self, grant: &Grant, ttl: Duration) -> Result<Extended, LockError> {
-        let key = Arc::clone(grant.lease().key());
-        check_ttl(&key, ttl)?;
+        check_ttl(grant.lease().key(), ttl)?;
         let (caller, outcome) = oneshot::channel();
-        self.engine.send(Command::Extend { id: grant.hold.id, extension: Extension { key, ttl, caller } });
+        self.engine.send(Command::Extend { id: grant.hold.id, extension: Extension { ttl, caller } });
         Ok(outcome)
     }
 

@@ -39,9 +39,9 @@ impl<F: Future> Future for UntilLost<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if *this.on_lost == OnLost::Cancel
-            && let Poll::Ready(key) = this.ended.poll(cx)
+            && let Poll::Ready(lease) = this.ended.poll(cx)
         {
-            return Poll::Ready(Err(LockError::Lost { key }));
+            return Poll::Ready(Err(lease.lost()));
         }
         let _here = nesting::enter(this.scope);
         this.body.poll(cx).map(Ok)

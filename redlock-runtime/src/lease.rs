@@ -12,6 +12,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Moment;
+use crate::error::LockError;
+use crate::lost_reason::LostReason;
 
 /// The shortest ttl that leaves room for a round trip and for the drift.
 pub(crate) const MIN_TTL: Duration = Duration::from_millis(10);
@@ -25,23 +27,46 @@ pub(crate) fn safe_until(sent: Moment, ttl: Duration) -> Moment {
     sent.after(ttl.saturating_sub(drift))
 }
 
-/// The deadline of an ended lease.
-const OVER: u64 = 0;
-
 /// One lease, shared by its guard (which checks) and the engine (which renews).
 ///
-/// Once over, it stays over: a renewal that arrives late cannot revive it, because somebody may have seen it
-/// end and stopped.
+/// Once over, it stays over, for the reason it ended first: a renewal that arrives late cannot revive it, because its
+/// holder may have seen it end and stopped.
 pub(crate) struct Lease {
     key: Arc<str>,
     fence: u64,
-    deadline: AtomicU64,
+    /// No renewal goes beyond this.
+    hold_until: Option<Moment>,
+    /// See [`State`].
+    state: AtomicU64,
     ended: CancellationToken,
 }
 
+/// What the atomic number of a lease says: the deadline in nanoseconds, or, below [`LostReason::CODES`], why it is over.
+#[derive(Clone, Copy)]
+enum State {
+    Until(Moment),
+    Over(LostReason),
+}
+
+impl State {
+    fn read(number: u64) -> Self {
+        LostReason::of_code(number).map_or_else(|| Self::Until(Moment::from_nanos(number)), Self::Over)
+    }
+
+    fn number(self) -> u64 {
+        match self {
+            Self::Until(deadline) => deadline.to_nanos().max(LostReason::CODES),
+            Self::Over(reason) => reason.code(),
+        }
+    }
+}
+
 impl Lease {
-    pub(crate) fn new(key: Arc<str>, fence: u64, deadline: Moment) -> Self {
-        Self { key, fence, deadline: AtomicU64::new(deadline.to_nanos()), ended: CancellationToken::new() }
+    /// `hold_until`: the deadline is no later, now or after a renewal.
+    pub(crate) fn new(key: Arc<str>, fence: u64, deadline: Moment, hold_until: Option<Moment>) -> Self {
+        let deadline = hold_until.into_iter().fold(deadline, Ord::min);
+        let state = AtomicU64::new(State::Until(deadline).number());
+        Self { key, fence, hold_until, state, ended: CancellationToken::new() }
     }
 
     /// The user's key, without the prefix.
@@ -56,47 +81,68 @@ impl Lease {
 
     /// What is left at `now`, or `None` when the lease is over; looking at it past its deadline ends it.
     pub(crate) fn remaining(&self, now: Moment) -> Option<Duration> {
-        let deadline = self.deadline.load(Ordering::Acquire);
-        if deadline == OVER {
-            return None;
-        }
-        let left = Moment::from_nanos(deadline).since(now);
+        let deadline = self.deadline()?;
+        let left = deadline.since(now);
         if !left.is_zero() {
             return Some(left);
         }
-        match self.deadline.compare_exchange(deadline, OVER, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => {
-                self.ended.cancel();
-                None
-            }
+        let reason =
+            if self.hold_until == Some(deadline) { LostReason::MaxHold } else { LostReason::Expired };
+        if !self.replace(State::Until(deadline), State::Over(reason)) {
             // Renewed or ended in between: look again.
-            Err(_) => self.remaining(now),
+            return self.remaining(now);
         }
+        self.ended.cancel();
+        None
     }
 
     /// Moves the deadline after a renewal. False when the lease is over, and stays so.
     pub(crate) fn renew(&self, now: Moment, deadline: Moment) -> bool {
-        if self.remaining(now).is_none() {
-            return false;
-        }
-        self.deadline
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
-                (old != OVER).then_some(deadline.to_nanos())
-            })
-            .is_ok()
+        let deadline = self.hold_until.into_iter().fold(deadline, Ord::min);
+        self.remaining(now).is_some() && self.change(State::Until(deadline))
     }
 
     /// Ends the lease now: lost, or about to be released.
-    pub(crate) fn end(&self) {
-        self.deadline.store(OVER, Ordering::Release);
-        self.ended.cancel();
+    pub(crate) fn end(&self, reason: LostReason) {
+        if self.change(State::Over(reason)) {
+            self.ended.cancel();
+        }
+    }
+
+    /// Why it is over; `None` while it is not, or its end has not been noticed.
+    pub(crate) fn lost_reason(&self) -> Option<LostReason> {
+        match self.state() {
+            State::Until(_) => None,
+            State::Over(reason) => Some(reason),
+        }
+    }
+
+    /// The error of a holder whose lease is over.
+    pub(crate) fn lost(&self) -> LockError {
+        let reason = self.lost_reason().unwrap_or(LostReason::ManagerClosed);
+        LockError::Lost { key: Arc::clone(&self.key), reason }
     }
 
     pub(crate) fn deadline(&self) -> Option<Moment> {
-        match self.deadline.load(Ordering::Acquire) {
-            OVER => None,
-            nanos => Some(Moment::from_nanos(nanos)),
+        match self.state() {
+            State::Until(deadline) => Some(deadline),
+            State::Over(_) => None,
         }
+    }
+
+    fn state(&self) -> State {
+        State::read(self.state.load(Ordering::Acquire))
+    }
+
+    /// False when it is over.
+    fn change(&self, new: State) -> bool {
+        let change = |old| matches!(State::read(old), State::Until(_)).then_some(new.number());
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
+    }
+
+    fn replace(&self, old: State, new: State) -> bool {
+        let (old, new) = (old.number(), new.number());
+        self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// An event that fires when the lease is over.
@@ -122,7 +168,7 @@ mod tests {
     #[test]
     fn an_ended_lease_cannot_be_revived() {
         let start = Moment::now();
-        let lease = Lease::new("k".into(), 1, start.after(SECOND));
+        let lease = Lease::new("k".into(), 1, start.after(SECOND), None);
         assert!(lease.renew(start, start.after(2 * SECOND)));
         assert_eq!(lease.remaining(start), Some(2 * SECOND));
         assert_eq!(lease.remaining(start.after(3 * SECOND)), None, "seen past its deadline");
@@ -134,8 +180,37 @@ mod tests {
     #[test]
     fn a_renewal_that_arrives_after_the_deadline_ends_the_lease() {
         let start = Moment::now();
-        let lease = Lease::new("k".into(), 1, start.after(SECOND));
+        let lease = Lease::new("k".into(), 1, start.after(SECOND), None);
         assert!(!lease.renew(start.after(2 * SECOND), start.after(9 * SECOND)));
         assert!(lease.ended().is_cancelled());
+    }
+
+    #[test]
+    fn the_first_reason_for_its_end_stays() {
+        let start = Moment::now();
+        let lease = Lease::new("k".into(), 1, start.after(SECOND), None);
+        assert_eq!(lease.lost_reason(), None);
+        lease.end(LostReason::KeyChanged);
+        lease.end(LostReason::Released);
+        assert_eq!(lease.remaining(start.after(2 * SECOND)), None);
+        assert_eq!(lease.lost_reason(), Some(LostReason::KeyChanged));
+        assert!(lease.lost().to_string().contains("deleted or overwritten"), "{}", lease.lost());
+    }
+
+    #[test]
+    fn a_lease_that_ends_at_its_max_hold_says_so_and_another_one_that_it_expired() {
+        let start = Moment::now();
+        for (hold_until, renewed, reason) in [
+            (None, 3, LostReason::Expired),
+            (Some(3), 2, LostReason::Expired),
+            (Some(3), 4, LostReason::MaxHold),
+        ] {
+            let hold_until = hold_until.map(|seconds: u32| start.after(seconds * SECOND));
+            let lease = Lease::new("k".into(), 1, start.after(SECOND), hold_until);
+            assert!(lease.renew(start, start.after(renewed * SECOND)));
+            assert_eq!(lease.deadline(), Some(start.after(renewed.min(3) * SECOND)));
+            assert_eq!(lease.remaining(start.after(3 * SECOND)), None);
+            assert_eq!(lease.lost_reason(), Some(reason));
+        }
     }
 }

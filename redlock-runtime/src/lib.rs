@@ -22,6 +22,7 @@ mod guarded;
 mod inspect;
 mod key;
 mod lease;
+mod lost_reason;
 mod manager;
 mod memory;
 mod nesting;
@@ -36,6 +37,7 @@ pub use capabilities::Capabilities;
 pub use error::{FromLockError, Holder, LockError};
 pub use guard::{LockGuard, ReleaseOutcome};
 pub use inspect::LockInfo;
+pub use lost_reason::LostReason;
 pub use manager::LockManager;
 pub use request::{Acquire, LockRequest, OnLost};
 

@@ -4,6 +4,7 @@
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "told to nobody"))]
 
 use crate::engine::Abilities;
+use crate::lost_reason::LostReason;
 
 /// Said once for each connection that can do less than it should.
 pub(crate) fn connected(abilities: Abilities) {
@@ -40,7 +41,7 @@ pub(crate) fn broke(reason: &str) {
     tracing::info!(reason, "connecting to Redis again");
 }
 
-pub(crate) fn lost(key: &str) {
+pub(crate) fn lost(key: &str, reason: LostReason) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(key, "lost a lock that was held");
+    tracing::warn!(key, %reason, "lost a lock that was held");
 }

@@ -15,6 +15,7 @@ use super::waiting::{Ask, Caller};
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::lease::{Lease, safe_until};
+use crate::lost_reason::LostReason;
 use crate::token::Token;
 
 /// A lock that is held for longer than this is watched: two more commands, for a loss that is noticed at once.
@@ -31,17 +32,10 @@ fn renewal_after(since: Moment, lasts: Duration) -> Moment {
     since.after(lasts / 3).rounded_down(BATCH.min(lasts / 100))
 }
 
-/// A wish for another ttl, from the guard.
+/// A wish for another ttl, from the guard. Dropped without an answer when the lock is lost.
 pub(crate) struct Extension {
-    pub(crate) key: Arc<str>,
     pub(crate) ttl: Duration,
     pub(crate) caller: oneshot::Sender<Result<(), LockError>>,
-}
-
-impl Extension {
-    pub(super) fn fail_lost(self) {
-        let _ = self.caller.send(Err(LockError::Lost { key: self.key }));
-    }
 }
 
 pub(super) struct Held {
@@ -53,8 +47,6 @@ pub(super) struct Held {
     renew: bool,
     /// False while the lock, handed over by another holder, expires after the claim instead of the ttl.
     claimed: bool,
-    /// No lease lasts beyond this.
-    hold_until: Option<Moment>,
     /// An earlier release leaves the key until this.
     keep_until: Option<Moment>,
     next_renewal: Option<Moment>,
@@ -88,7 +80,6 @@ impl Held {
             renew: ask.renew,
             claimed: false,
             next_renewal: Some(renewal_after(since, CLAIM.min(ask.ttl))),
-            hold_until: ask.max_hold.map(|max_hold| since.after(max_hold)),
             keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
             first_look: Some(since.after(FIRST_LOOK)),
             extensions: Vec::new(),
@@ -138,8 +129,7 @@ impl Held {
 
     /// The server confirmed what was sent at `sent`. False when that came too late.
     pub(super) fn renewed(&mut self, now: Moment, sent: Moment, ttl: Duration) -> bool {
-        let deadline = self.hold_until.into_iter().fold(safe_until(sent, ttl), Ord::min);
-        if !self.lease.renew(now, deadline) {
+        if !self.lease.renew(now, safe_until(sent, ttl)) {
             return false;
         }
         self.claimed = true;
@@ -152,8 +142,8 @@ impl Held {
 
     /// It stays like that until somebody acts: who waits for another ttl hears of it.
     pub(super) fn refused(&mut self, reason: &Arc<str>) {
-        for Extension { key, caller, .. } in self.extensions.drain(..) {
-            let _ = caller.send(Err(LockError::misconfigured(&key, Arc::clone(reason))));
+        for Extension { caller, .. } in self.extensions.drain(..) {
+            let _ = caller.send(Err(LockError::misconfigured(self.lease.key(), Arc::clone(reason))));
         }
     }
 
@@ -185,8 +175,8 @@ impl Held {
     /// Ends the lease, and keeps the time that the server gave for whoever is next, a while.
     pub(super) fn give_up(&mut self, now: Moment) {
         if let Some(deadline) = self.lease.deadline() {
-            self.replace_lease(Lease::new(Arc::clone(self.lease.key()), self.lease.fence(), deadline));
-            self.hold_until = None;
+            let (key, fence) = (Arc::clone(self.lease.key()), self.lease.fence());
+            self.replace_lease(Lease::new(key, fence, deadline, None));
             self.given_up = Some(now.after(LONGEST_GIVEN_UP));
         }
     }
@@ -202,11 +192,10 @@ impl Held {
     /// Ends the lease and begins that of the next holder, in what is left of the time that the server gave. `None` when
     /// there is none left, of time or of fencing tokens.
     pub(super) fn pass_on(&mut self, now: Moment, ask: &Ask) -> Option<Arc<Lease>> {
-        let deadline = ask.capped(now, self.lease.deadline()?);
+        let deadline = self.lease.deadline()?;
         let fence = self.followers.next()?;
-        self.replace_lease(Lease::new(Arc::clone(&ask.key), fence, deadline));
+        self.replace_lease(ask.lease(fence, now, deadline));
         self.renew = ask.renew;
-        self.hold_until = ask.max_hold.map(|max_hold| now.after(max_hold));
         self.keep_until = ask.min_hold.map(|min_hold| now.after(min_hold));
         self.given_up = None;
         self.next_renewal.get_or_insert(now);
@@ -214,7 +203,7 @@ impl Held {
     }
 
     fn replace_lease(&mut self, lease: Lease) {
-        std::mem::replace(&mut self.lease, Arc::new(lease)).end();
+        std::mem::replace(&mut self.lease, Arc::new(lease)).end(LostReason::Released);
     }
 
     /// `early`: by its guard, not because it was lost.
@@ -240,12 +229,9 @@ impl Held {
 impl Drop for Held {
     /// However it goes, even with the engine itself: a lease that nobody renews is not left looking alive.
     fn drop(&mut self) {
-        self.lease.end();
+        self.lease.end(LostReason::ManagerClosed);
         if let Some(caller) = self.deliver_to.take() {
-            let _ = caller.send(Err(LockError::Lost { key: Arc::clone(self.lease.key()) }));
-        }
-        for extension in self.extensions.drain(..) {
-            extension.fail_lost();
+            let _ = caller.send(Err(self.lease.lost()));
         }
     }
 }

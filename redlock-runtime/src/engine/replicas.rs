@@ -18,6 +18,7 @@ use super::table::{Attempt, Table};
 use super::{Command, Id};
 use crate::clock::Moment;
 use crate::error::LockError;
+use crate::lost_reason::LostReason;
 use crate::token::Token;
 
 /// A lock that has been granted and not yet delivered. The request renews it.
@@ -159,10 +160,13 @@ impl Table {
         let wanted = self.replicas.as_ref().map_or(0, |(wanted, _)| *wanted);
         let key = Arc::clone(held.lease.key());
         let outcome = match confirmation {
-            _ if held.lease.remaining(now).is_none() => Err(LockError::Lost { key }),
+            _ if held.lease.remaining(now).is_none() => Err(held.lease.lost()),
             Confirmation::Reached(reached) if reached >= wanted => Ok(Arc::clone(&held.lease)),
             Confirmation::Reached(reached) => Err(LockError::NotReplicated { key, wanted, reached }),
-            Confirmation::NotMine => Err(LockError::Lost { key }),
+            Confirmation::NotMine => {
+                held.lease.end(LostReason::KeyChanged);
+                Err(held.lease.lost())
+            }
             Confirmation::Unknown(Disconnected { reason, turned_away }) => {
                 let reason = format!("its replicas could not be asked: {reason}").into();
                 Err(Disconnected { reason, turned_away }.error(Some(key)))

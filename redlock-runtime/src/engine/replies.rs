@@ -13,6 +13,7 @@ use super::waiting::{Ask, Step, Waiting};
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::lease::{Lease, safe_until};
+use crate::lost_reason::LostReason;
 use crate::token::{self, Token};
 
 impl Table {
@@ -114,12 +115,11 @@ impl Table {
             return;
         };
         let lasts = if claims { waiting.ask.ttl.min(CLAIM) } else { waiting.ask.ttl };
-        let deadline = waiting.ask.capped(sent, safe_until(sent, lasts));
-        if deadline <= now {
+        let lease = waiting.ask.lease(fence, sent, safe_until(sent, lasts));
+        if lease.remaining(now).is_none() {
             self.too_late(now, id, waiting);
             return;
         }
-        let lease = Lease::new(Arc::clone(&waiting.ask.key), fence, deadline);
         let held = if claims { Held::handed_over } else { Held::asked };
         self.enter(now, id, waiting, lease, |ask, token, lease| held(ask, token, lease, sent));
     }
@@ -171,8 +171,7 @@ impl Table {
             return;
         };
         let since = since.unwrap_or(now);
-        let deadline = waiting.ask.capped(since, safe);
-        let lease = Lease::new(Arc::clone(&waiting.ask.key), fence, deadline);
+        let lease = waiting.ask.lease(fence, since, safe);
         self.enter(now, id, waiting, lease, |ask, token, lease| Held::handed_over(ask, token, lease, since));
     }
 
@@ -316,12 +315,12 @@ impl Table {
                 if held.renewed(now, sent, request.ttl) {
                     self.schedule(id);
                 } else {
-                    self.lost(now, id, true);
+                    self.lost(now, id, LostReason::Expired, true);
                 }
             }
             // A few nodes of a quorum may still have it.
             (Action::Renew | Action::Watch, Reply::NotMine | Reply::Nobodys) => {
-                self.lost(now, id, self.abilities.votes);
+                self.lost(now, id, LostReason::KeyChanged, self.abilities.votes);
             }
             (Action::Renew, Reply::Refused(Refusal::Unloaded)) => self.renew(now, id),
             (Action::Renew, Reply::Refused(refusal)) => {

@@ -23,6 +23,7 @@ use super::timers::Timers;
 use super::waiting::{Ask, Step, Waiting};
 use crate::clock::Moment;
 use crate::error::LockError;
+use crate::lost_reason::LostReason;
 use crate::report;
 use crate::token::Token;
 
@@ -197,8 +198,8 @@ impl Table {
 
     /// The guard wants another ttl, from now on.
     pub(super) fn extend(&mut self, now: Moment, id: Id, extension: Extension) {
+        // Else it is lost: its guard knows why.
         let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
-            extension.fail_lost();
             return;
         };
         held.extend(extension);
@@ -225,7 +226,7 @@ impl Table {
                 }
                 Some(Attempt::Held(held)) => {
                     if held.lease.remaining(now).is_none() {
-                        self.lost(now, id, true);
+                        self.lost(now, id, LostReason::Expired, true);
                     } else if held.is_given_up_for_good(now) {
                         self.give_back(now, id);
                     } else if held.takes_first_look(now) {
@@ -427,7 +428,7 @@ impl Table {
     /// Ends the lease and gives the lock back; the next waiter's ask goes out right behind the release.
     pub(super) fn drop_held(&mut self, now: Moment, id: Id, held: &Held, response: Option<Response>) {
         let was_held = held.lease.remaining(now).is_some();
-        held.lease.end();
+        held.lease.end(LostReason::Released);
         let response = if was_held {
             response
         } else {
@@ -440,15 +441,16 @@ impl Table {
         self.leave(now, &held.name, id);
     }
 
-    /// The lease is over without the guard's doing. `release`: the key may still be there.
-    pub(super) fn lost(&mut self, now: Moment, id: Id, release: bool) {
+    /// The lease is over without the guard's doing, for an earlier reason or this one. `release`: the key may still be
+    /// there.
+    pub(super) fn lost(&mut self, now: Moment, id: Id, reason: LostReason, release: bool) {
         let Some(Attempt::Held(held)) = self.attempts.remove(&id) else {
             return;
         };
+        held.lease.end(reason);
         if !held.is_given_up() {
-            report::lost(held.lease.key());
+            report::lost(held.lease.key(), held.lease.lost_reason().unwrap_or(reason));
         }
-        held.lease.end();
         if release {
             self.drop_held(now, id, &held, None);
         } else {

@@ -41,7 +41,16 @@ pub(crate) type Caller = oneshot::Sender<Result<Arc<Lease>, LockError>>;
 impl Ask {
     /// A deadline, but no later than `max_hold` allows.
     pub(super) fn capped(&self, since: Moment, deadline: Moment) -> Moment {
-        self.max_hold.map_or(deadline, |max_hold| deadline.min(since.after(max_hold)))
+        self.hold_until(since).into_iter().fold(deadline, Ord::min)
+    }
+
+    /// The lease of a lock that is held since then.
+    pub(super) fn lease(&self, fence: u64, since: Moment, deadline: Moment) -> Lease {
+        Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since))
+    }
+
+    fn hold_until(&self, since: Moment) -> Option<Moment> {
+        self.max_hold.map(|max_hold| since.after(max_hold))
     }
 
     pub(super) fn fail(&mut self, error: LockError) {

@@ -1,0 +1,88 @@
+//! [`LostReason`]: why a lock is no longer held.
+
+use std::fmt;
+
+/// Why a lock is no longer held: of several reasons the first one.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlocked::LockError> {
+/// use std::time::Duration;
+/// use redlocked::{LockManager, LostReason};
+///
+/// let locks = LockManager::connect("memory://lost-reason-example").await?;
+/// let guard = locks.lock("import").max_hold(Duration::from_millis(20)).acquire().await?;
+/// assert_eq!(guard.lost().await, LostReason::MaxHold);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The lease ended before a renewal succeeded: Redis did not answer or refused, or this process stood still. Of a
+    /// request that [is not renewed](crate::LockRequest::renew), its ttl has passed.
+    Expired,
+    /// It was held for [`max_hold`](crate::LockRequest::max_hold).
+    MaxHold,
+    /// The key on the server was deleted, overwritten or evicted, or the server has forgotten it: another client may have
+    /// the lock.
+    KeyChanged,
+    /// [`force_release`](crate::LockManager::force_release) of the same manager took it away.
+    ForceReleased,
+    /// Its own guard released it, or was dropped.
+    Released,
+    /// [`shutdown`](crate::LockManager::shutdown) gave it up, or the thread of its manager has ended.
+    ManagerClosed,
+}
+
+impl LostReason {
+    const ALL: [Self; 6] = [
+        Self::Expired,
+        Self::MaxHold,
+        Self::KeyChanged,
+        Self::ForceReleased,
+        Self::Released,
+        Self::ManagerClosed,
+    ];
+
+    /// All codes are below this.
+    pub(crate) const CODES: u64 = Self::ALL.len() as u64;
+
+    /// A number for each, for the atomic in which a lease keeps its deadline.
+    pub(crate) fn code(self) -> u64 {
+        self as u64
+    }
+
+    pub(crate) fn of_code(code: u64) -> Option<Self> {
+        Self::ALL.get(usize::try_from(code).ok()?).copied()
+    }
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its lease ended before it was renewed",
+            Self::MaxHold => "it was held for `max_hold`",
+            Self::KeyChanged => "its key was deleted or overwritten on the server",
+            Self::ForceReleased => "it was released by force",
+            Self::Released => "its guard has released it",
+            Self::ManagerClosed => "its lock manager has been shut down",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_a_code_of_its_own() {
+        for (reason, code) in LostReason::ALL.into_iter().zip(0..) {
+            assert_eq!(reason.code(), code);
+            assert_eq!(LostReason::of_code(code), Some(reason));
+        }
+        assert_eq!(LostReason::of_code(LostReason::CODES), None);
+    }
+}
