@@ -345,6 +345,9 @@ impl LockGuard {
 
     /// Sets another ttl, counted from now, for this and for the coming renewals.
     ///
+    /// A longer one counts once the server has confirmed it. A shorter one ends the lease from when it is sent: without
+    /// an answer, [`is_held`](Self::is_held) is false before the server may give the lock to somebody else.
+    ///
     /// # Errors
     ///
     /// [`LockError::Lost`] when the lock, or one of several, is no longer held, or could not be extended before its

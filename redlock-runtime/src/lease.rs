@@ -102,6 +102,15 @@ impl Lease {
         self.remaining(now).is_some() && self.change(State::Until(deadline))
     }
 
+    /// Brings the deadline forward; a later one changes nothing.
+    pub(crate) fn shorten(&self, deadline: Moment) {
+        while let Some(old) = self.deadline().filter(|old| *old > deadline) {
+            if self.replace(State::Until(old), State::Until(deadline)) {
+                return;
+            }
+        }
+    }
+
     /// Ends the lease now: lost, or about to be released.
     pub(crate) fn end(&self, reason: LostReason) {
         if self.change(State::Over(reason)) {

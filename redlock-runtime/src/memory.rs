@@ -107,7 +107,9 @@ impl MemoryNode {
             Action::Watch if lock.holder.is_none() => Reply::Nobodys,
             Action::Reserve { .. } | Action::Watch => Reply::NotMine,
             Action::Vote { fence } => lock.vote(request, fence, now, clock),
-            Action::Confirm { .. } | Action::Mend if lock.holder.is_some() && !lock.is(&request.token) => {
+            Action::Confirm { .. } | Action::Mend { .. }
+                if lock.holder.is_some() && !lock.is(&request.token) =>
+            {
                 Reply::NotMine
             }
             Action::Confirm { .. } if lock.holder.is_none() => Reply::NotMine,
@@ -115,11 +117,12 @@ impl MemoryNode {
                 *clock = fence.max(*clock);
                 Reply::Done
             }
-            Action::Mend if lock.holder.is_none() => {
-                lock.hold(request, now);
+            Action::Mend { .. } if lock.holder.is_none() => {
+                lock.hold(&request.token, now.after(request.ttl));
                 Reply::Nobodys
             }
-            Action::Renew | Action::Keep | Action::Mend => lock.renew(request, now),
+            Action::Renew { shortens, .. } | Action::Mend { shortens } => lock.renew(request, now, shortens),
+            Action::Keep => lock.renew(request, now, true),
             Action::Release => lock.release(request, now, clock),
             Action::Inspect | Action::List { .. } => Reply::Found(lock.found(now)),
             Action::ForceRelease => {
@@ -175,7 +178,7 @@ impl Lock {
         if self.holder.is_none() || self.is(&request.token) {
             self.queue.retain(|waiter| !waiting(waiter));
             let lasts = if mode == Mode::Again { request.ttl.min(CLAIM) } else { request.ttl };
-            self.holder = Some(Holding { token: request.token.clone(), expires: now.after(lasts) });
+            self.hold(&request.token, now.after(lasts));
             return Reply::Held { fence: next_fence(now, clock) };
         }
         let place = self.queue.iter().position(waiting).and_then(|in_front| u32::try_from(in_front).ok());
@@ -191,7 +194,7 @@ impl Lock {
                 Reply::Busy { holder: holder.seen(now), place: None }
             }
             _ => {
-                self.hold(request, now);
+                self.hold(&request.token, now.after(request.ttl));
                 if *clock < fence {
                     *clock = fence;
                     return Reply::Voted { clock: fence };
@@ -201,14 +204,17 @@ impl Lock {
         }
     }
 
-    fn hold(&mut self, request: &Request, now: Moment) {
-        self.holder = Some(Holding { token: request.token.clone(), expires: now.after(request.ttl) });
+    /// It is this token's. If it was before, it does not expire sooner than it would have.
+    fn hold(&mut self, token: &Token, expires: Moment) {
+        let expires = self.holder.as_ref().map_or(expires, |before| expires.max(before.expires));
+        self.holder = Some(Holding { token: token.clone(), expires });
     }
 
-    fn renew(&mut self, request: &Request, now: Moment) -> Reply {
+    fn renew(&mut self, request: &Request, now: Moment, shortens: bool) -> Reply {
         match &mut self.holder {
             Some(holder) if holder.token == request.token => {
-                holder.expires = now.after(request.ttl);
+                let expires = now.after(request.ttl);
+                holder.expires = if shortens { expires } else { expires.max(holder.expires) };
                 Reply::Done
             }
             _ => Reply::NotMine,

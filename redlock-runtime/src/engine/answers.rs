@@ -38,19 +38,23 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
             (refusal, _) => refusal,
         }),
         (
-            Action::Renew | Action::Keep | Action::Release | Action::Mend | Action::Confirm { .. },
+            Action::Renew { .. }
+            | Action::Keep
+            | Action::Release
+            | Action::Mend { .. }
+            | Action::Confirm { .. },
             Value::Int(1),
         ) => Reply::Done,
         (
-            Action::Renew
+            Action::Renew { .. }
             | Action::Keep
             | Action::Release
             | Action::Reserve { .. }
-            | Action::Mend
+            | Action::Mend { .. }
             | Action::Confirm { .. },
             Value::Int(0),
         ) => Reply::NotMine,
-        (Action::Mend, Value::Int(2)) => Reply::Nobodys,
+        (Action::Mend { .. }, Value::Int(2)) => Reply::Nobodys,
         (Action::Reserve { .. }, Value::Int(last)) if last > 0 => {
             Reply::Reserved { last: last.unsigned_abs() }
         }

@@ -142,6 +142,7 @@ mod tests {
     const TTL: Duration = Duration::from_secs(30);
     const JOIN: Mode = Mode::Join { at_most: 10 };
     const FIRST: Action = Action::Acquire(JOIN);
+    const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 
     type Outcome = oneshot::Receiver<Result<Arc<Lease>, LockError>>;
 
@@ -261,7 +262,7 @@ mod tests {
             // What it follows is somewhere else, or is something else.
             (5, request(next(3))),
             (6, request(next(5))),
-            (7, request(Action::Renew)),
+            (7, request(RENEW)),
             (8, request(next(7))),
         ];
         let lengths: Vec<_> = calls(&batch).map(<[_]>::len).collect();
@@ -271,7 +272,7 @@ mod tests {
             done.push(request.action);
             held()
         });
-        assert_eq!(done, [FIRST, next(1), next(2), FIRST, Action::Renew]);
+        assert_eq!(done, [FIRST, next(1), next(2), FIRST, RENEW]);
         assert_eq!(replies[4..], [Reply::NotAsked, Reply::NotAsked, held(), Reply::NotAsked]);
     }
 

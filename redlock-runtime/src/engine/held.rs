@@ -38,6 +38,16 @@ pub(crate) struct Extension {
     pub(crate) caller: oneshot::Sender<Result<(), LockError>>,
 }
 
+/// Another ttl, until the server has confirmed it or one that came later.
+struct Unconfirmed {
+    /// The lock may last longer on the server than this.
+    shortens: bool,
+    /// Of one that shortens and was sent: the lock may be over then, as long as nobody knows what became of it.
+    ends: Option<Moment>,
+    /// Who waits for the answer.
+    caller: Option<oneshot::Sender<Result<(), LockError>>>,
+}
+
 pub(super) struct Held {
     pub(super) name: Arc<str>,
     pub(super) lease: Arc<Lease>,
@@ -52,7 +62,10 @@ pub(super) struct Held {
     next_renewal: Option<Moment>,
     /// When to begin to watch: most bodies are done before.
     first_look: Option<Moment>,
-    extensions: Vec<Extension>,
+    /// How often another ttl was wanted.
+    changes: usize,
+    /// The last of these, in their order.
+    unconfirmed: Vec<Unconfirmed>,
     pub(super) followers: Followers,
     /// Nobody is inside: its holder has released it, and whoever follows waits for a fencing token, until then.
     given_up: Option<Moment>,
@@ -82,7 +95,8 @@ impl Held {
             next_renewal: Some(renewal_after(since, CLAIM.min(ask.ttl))),
             keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
             first_look: Some(since.after(FIRST_LOOK)),
-            extensions: Vec::new(),
+            changes: 0,
+            unconfirmed: Vec::new(),
             followers: Followers::default(),
             given_up: None,
             deliver_to: None,
@@ -99,8 +113,15 @@ impl Held {
     }
 
     pub(super) fn extend(&mut self, extension: Extension) {
+        // What is not confirmed may not have been done, and then the lock lasts for as long as before.
+        let shortens = extension.ttl < self.ttl || self.shortens();
         self.ttl = extension.ttl;
-        self.extensions.push(extension);
+        self.changes += 1;
+        self.unconfirmed.push(Unconfirmed { shortens, ends: None, caller: Some(extension.caller) });
+    }
+
+    fn shortens(&self) -> bool {
+        self.unconfirmed.last().is_some_and(|last| last.shortens)
     }
 
     pub(super) fn has(&self, token: &Token) -> bool {
@@ -108,7 +129,8 @@ impl Held {
     }
 
     pub(super) fn wants_renewal(&self) -> bool {
-        self.renew || !self.claimed || !self.extensions.is_empty()
+        let is_wanted = |ttl: &Unconfirmed| ttl.shortens || ttl.caller.is_some();
+        self.renew || !self.claimed || self.unconfirmed.iter().any(is_wanted)
     }
 
     /// True once, when the lock has been held for a while.
@@ -121,20 +143,35 @@ impl Held {
         Request { action, name, token, ttl: self.ttl }
     }
 
-    /// A renewal is under way. Should it be swallowed without a trace, the next one follows.
+    /// A renewal, with the ttl that is wanted now.
+    pub(super) fn renewal(&self) -> Action {
+        Action::Renew { nth: self.changes, shortens: self.shortens() }
+    }
+
+    /// A renewal is on its way. Should it be swallowed without a trace, the next one follows. One that shortens the lock
+    /// ends the lease from now on, whether its answer comes or not.
     pub(super) fn renewing(&mut self, now: Moment) {
+        if let Some(last) = self.unconfirmed.last_mut().filter(|last| last.shortens) {
+            let ends = *last.ends.get_or_insert(safe_until(now, self.ttl));
+            self.lease.shorten(ends);
+        }
         let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
         self.next_renewal = Some(renewal_after(now, lasts));
     }
 
-    /// The server confirmed what was sent at `sent`. False when that came too late.
-    pub(super) fn renewed(&mut self, now: Moment, sent: Moment, ttl: Duration) -> bool {
-        if !self.lease.renew(now, safe_until(sent, ttl)) {
+    /// The server confirmed what was sent at `sent`, with the `nth` ttl. False when that came too late.
+    pub(super) fn renewed(&mut self, now: Moment, sent: Moment, nth: usize, ttl: Duration) -> bool {
+        // Over a quorum one answer may overtake another: what was confirmed since counts.
+        let Some(confirmed) = (nth + self.unconfirmed.len()).checked_sub(self.changes) else {
+            return self.lease.remaining(now).is_some();
+        };
+        let ends = self.unconfirmed.iter().skip(confirmed).filter_map(|ttl| ttl.ends);
+        if !self.lease.renew(now, ends.fold(safe_until(sent, ttl), Ord::min)) {
             return false;
         }
         self.claimed = true;
-        for answered in self.extensions.extract_if(.., |extension| extension.ttl == ttl) {
-            let _ = answered.caller.send(Ok(()));
+        for caller in self.unconfirmed.drain(..confirmed).filter_map(|ttl| ttl.caller) {
+            let _ = caller.send(Ok(()));
         }
         self.next_renewal = self.wants_renewal().then(|| renewal_after(sent, self.ttl));
         true
@@ -142,7 +179,7 @@ impl Held {
 
     /// It stays like that until somebody acts: who waits for another ttl hears of it.
     pub(super) fn refused(&mut self, reason: &Arc<str>) {
-        for Extension { caller, .. } in self.extensions.drain(..) {
+        for caller in self.unconfirmed.iter_mut().filter_map(|ttl| ttl.caller.take()) {
             let _ = caller.send(Err(LockError::misconfigured(self.lease.key(), Arc::clone(reason))));
         }
     }
@@ -164,7 +201,7 @@ impl Held {
         let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
         self.lease.remaining(now).is_some_and(|left| left > lasts / 2)
             && self.keep_until.is_none_or(|until| until <= now)
-            && self.extensions.is_empty()
+            && self.unconfirmed.is_empty()
     }
 
     /// True when this waiter may be the one: to the server it is the same holder.

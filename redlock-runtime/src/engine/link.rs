@@ -356,7 +356,7 @@ mod tests {
         assert!(matches!(link.poll(&mut cx, now), Poll::Ready(News::Connected { .. })));
         let much = (LARGEST * (WINDOW + 2) + 1).try_into().unwrap_or(Id::MAX);
         let request = Request {
-            action: Action::Renew,
+            action: Action::Renew { nth: 0, shortens: false },
             name: "lock:k".into(),
             token: Token::nobodys(),
             ttl: Duration::from_secs(30),
@@ -381,7 +381,8 @@ mod tests {
         let node = Node::Memory(MemoryNode::named("link-unsent"));
         let mut link = Link::new(node.clone(), Duration::from_secs(1));
         assert!(matches!(link.poll(&mut cx, now), Poll::Ready(News::Connected { .. })));
-        let (action, name, token) = (Action::Renew, Arc::from("lock:k"), Token::nobodys());
+        let (action, name, token) =
+            (Action::Renew { nth: 0, shortens: false }, Arc::from("lock:k"), Token::nobodys());
         let request = Request { action, name, token, ttl: Duration::from_secs(30) };
         let much = LARGEST * (WINDOW + 2);
         link.send(&mut cx, now, vec![(1, request); much]);

@@ -30,8 +30,9 @@ pub(crate) enum Action {
     Acquire(Mode),
     /// The same, if the request right before this one, of that attempt, is answered with [`Reply::Held`].
     AcquireNext { mode: Mode, after: Id },
-    /// If the lock is this token's, it expires after the ttl.
-    Renew,
+    /// If the lock is this token's, it expires after the ttl, and no sooner than it would have; with `shortens`, exactly
+    /// then. `nth`: which ttl of its holder that is.
+    Renew { nth: usize, shortens: bool },
     /// If the lock is this token's, it is the next waiter's, or free. If not, the token leaves the queue.
     Release,
     /// Release with a `min_hold` that is not over: if the lock is this token's, it expires after the ttl.
@@ -51,8 +52,8 @@ pub(crate) enum Action {
     Vote { fence: u64 },
     /// If the lock is this token's, no fencing token below this one is given here any more.
     Confirm { fence: u64 },
-    /// If the lock is this token's, it expires after the ttl; if it is nobody's, it is this token's.
-    Mend,
+    /// Renew, and if the lock is nobody's, it is this token's.
+    Mend { shortens: bool },
 }
 
 /// How the lock is asked for.

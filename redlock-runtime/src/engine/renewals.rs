@@ -26,7 +26,7 @@ pub(super) fn at_the_start(requests: &[(Id, Request)]) -> &[(Id, Request)] {
     let mut before: Option<&Request> = None;
     for (_, request) in requests {
         let is_next = match request.action {
-            Action::Renew if renewals < LONGEST => {
+            Action::Renew { shortens: false, .. } if renewals < LONGEST => {
                 renewals += 1;
                 true
             }
@@ -43,7 +43,7 @@ pub(super) fn at_the_start(requests: &[(Id, Request)]) -> &[(Id, Request)] {
 }
 
 fn is_watched_by(before: &Request, request: &Request) -> bool {
-    before.action == Action::Renew && before.name == request.name && before.token == request.token
+    is_renewal(before.action) && before.name == request.name && before.token == request.token
 }
 
 /// A call of `renew_all.lua` behind its start.
@@ -64,12 +64,16 @@ pub(super) fn size(requests: &[(Id, Request)]) -> (usize, usize) {
 }
 
 fn renewals(requests: &[(Id, Request)]) -> impl Iterator<Item = &Request> {
-    requests.iter().map(|(_, request)| request).filter(|request| request.action == Action::Renew)
+    requests.iter().map(|(_, request)| request).filter(|request| is_renewal(request.action))
+}
+
+fn is_renewal(action: Action) -> bool {
+    matches!(action, Action::Renew { .. })
 }
 
 /// What became of such requests. `watching`: what the server said of watching what comes next, if that was asked for.
 pub(super) fn answers(actions: &[Action], watching: Option<Value>, answer: Value) -> Vec<Reply> {
-    let renewals = actions.iter().filter(|action| **action == Action::Renew).count();
+    let renewals = actions.iter().filter(|action| is_renewal(**action)).count();
     let mut values = match answer {
         Value::Array(values) if values.len() == renewals => values.into_iter(),
         Value::ServerError(error) => return vec![Reply::Refused(of_all(refusal(&error))); actions.len()],
@@ -111,6 +115,8 @@ mod tests {
     use super::*;
     use crate::token::Token;
 
+    const RENEW: Action = Action::Renew { nth: 0, shortens: false };
+
     fn batch(actions: &[(Id, Action)]) -> Vec<(Id, Request)> {
         let request = |&(id, action): &(Id, Action)| {
             let (name, token) = (format!("lock:{id}").into(), Token::from_value(&format!("token {id}")));
@@ -120,7 +126,7 @@ mod tests {
     }
 
     fn watched(ids: std::ops::RangeInclusive<Id>) -> Vec<(Id, Action)> {
-        ids.flat_map(|id| [(id, Action::Renew), (id, Action::Watch)]).collect()
+        ids.flat_map(|id| [(id, RENEW), (id, Action::Watch)]).collect()
     }
 
     #[track_caller]
@@ -134,12 +140,15 @@ mod tests {
         share_a_call(&watched(1..=3), 0);
         share_a_call(&watched(1..=4), 8);
         share_a_call(&watched(1..=17), 32);
-        share_a_call(&[1, 2, 3, 4, 5].map(|id| (id, Action::Renew)), 5);
+        share_a_call(&[1, 2, 3, 4, 5].map(|id| (id, RENEW)), 5);
         // What a look is about, and what comes in between, keeps its place.
         share_a_call(&[watched(1..=4), vec![(9, Action::Watch)], watched(5..=8)].concat(), 8);
         share_a_call(&[watched(1..=4), vec![(9, Action::Release)], watched(5..=8)].concat(), 8);
         share_a_call(&[vec![(9, Action::Watch)], watched(1..=4)].concat(), 0);
         share_a_call(&[watched(1..=4), vec![(4, Action::Watch)]].concat(), 8);
+        // What shortens a lock says so, which the shared call cannot.
+        let shortens = Action::Renew { nth: 1, shortens: true };
+        share_a_call(&[watched(1..=4), vec![(9, shortens)], watched(5..=8)].concat(), 8);
     }
 
     #[test]
@@ -152,7 +161,7 @@ mod tests {
         assert_eq!(command.get_packed_command(), expected.get_packed_command());
     }
 
-    const ACTIONS: [Action; 4] = [Action::Renew, Action::Watch, Action::Renew, Action::Renew];
+    const ACTIONS: [Action; 4] = [RENEW, Action::Watch, RENEW, RENEW];
 
     fn error(words: &str) -> Value {
         redis::parse_redis_value(format!("-{words}\r\n").as_bytes()).unwrap_or(Value::Nil)

@@ -253,7 +253,7 @@ impl Table {
         let delivered = match (caller, &self.replicas) {
             (Some(caller), Some((_, unconfirmed))) if !caller.is_closed() => {
                 held.deliver_to = Some(caller);
-                unconfirmed.send(Unconfirmed { id, request: held.request(Action::Renew) }).is_ok()
+                unconfirmed.send(Unconfirmed { id, request: held.request(held.renewal()) }).is_ok()
             }
             (Some(caller), None) => caller.send(Ok(Arc::clone(&held.lease))).is_ok(),
             _ => false,
@@ -311,19 +311,19 @@ impl Table {
                 }
             }
             // Whatever an ask says that crossed the push of its own grant: a renewal comes anyway.
-            (Action::Renew, Reply::Done) => {
-                if held.renewed(now, sent, request.ttl) {
+            (Action::Renew { nth, .. }, Reply::Done) => {
+                if held.renewed(now, sent, nth, request.ttl) {
                     self.schedule(id);
                 } else {
                     self.lost(now, id, LostReason::Expired, true);
                 }
             }
             // A few nodes of a quorum may still have it.
-            (Action::Renew | Action::Watch, Reply::NotMine | Reply::Nobodys) => {
+            (Action::Renew { .. } | Action::Watch, Reply::NotMine | Reply::Nobodys) => {
                 self.lost(now, id, LostReason::KeyChanged, self.abilities.votes);
             }
-            (Action::Renew, Reply::Refused(Refusal::Unloaded)) => self.renew(now, id),
-            (Action::Renew, Reply::Refused(refusal)) => {
+            (Action::Renew { .. }, Reply::Refused(Refusal::Unloaded)) => self.renew(now, id),
+            (Action::Renew { .. }, Reply::Refused(refusal)) => {
                 if let Refusal::Never(reason) = refusal {
                     held.refused(reason);
                 }

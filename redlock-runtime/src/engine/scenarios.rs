@@ -2,6 +2,7 @@
 
 mod cohort;
 mod forgotten;
+mod renewing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(30);
 const JOIN: Action = Action::Acquire(Mode::Join { at_most: 10 });
 const AGAIN: Action = Action::Acquire(Mode::Again);
+const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 const SERVER_START: u64 = 1_000_000_000;
 
 type Outcome = oneshot::Receiver<Result<Arc<Lease>, LockError>>;
@@ -160,7 +162,7 @@ fn a_grant_is_entered_at_once_and_claimed_later() {
     assert!(lease.as_ref().is_some_and(|lease| lease.remaining(script.now) <= Some(CLAIM)));
     script.passes(CLAIM / 2);
     script.tick();
-    script.answers(Action::Renew, Reply::Done);
+    script.answers(RENEW, Reply::Done);
     assert!(lease.is_some_and(|lease| lease.remaining(script.now) > Some(TTL / 2)));
 }
 
@@ -262,7 +264,7 @@ fn the_answer_to_a_renewal_is_not_the_answer_to_the_release_behind_it() {
     let (response, mut released) = oneshot::channel();
     script.table.release(script.now, 1, Some(response));
     script.send();
-    script.answers(Action::Renew, Reply::Done);
+    script.answers(RENEW, Reply::Done);
     assert!(released.try_recv().is_err(), "not yet");
     assert!(!script.table.is_idle());
     script.answers(Action::Release, Reply::NotMine);
@@ -298,7 +300,7 @@ fn after_a_reconnect_everybody_asks_again_and_holders_compare() {
     script.is_quiet();
     script.table.connected(script.now, Abilities { hands_off: true, watches: false, votes: false });
     script.send();
-    script.answers(Action::Renew, Reply::NotMine);
+    script.answers(RENEW, Reply::NotMine);
     assert!(lease.is_some_and(|lease| lease.remaining(script.now).is_none()), "it was gone: lost");
     script.answers(AGAIN, Reply::Held { fence: 2 });
     assert!(held(&mut waiter).is_some());

@@ -46,13 +46,13 @@ impl Script {
         match action {
             Action::Acquire(_) => Some(Self::Acquire),
             Action::AcquireNext { .. } => Some(Self::AcquireAll),
-            Action::Renew | Action::Keep => Some(Self::Renew),
+            Action::Renew { .. } | Action::Keep => Some(Self::Renew),
             Action::Release => Some(Self::Release),
             Action::Inspect => Some(Self::Inspect),
             Action::ForceRelease => Some(Self::ForceRelease),
             Action::Vote { .. } => Some(Self::Vote),
             Action::Confirm { .. } => Some(Self::Confirm),
-            Action::Mend => Some(Self::Mend),
+            Action::Mend { .. } => Some(Self::Mend),
             Action::Reserve { .. } => Some(Self::Reserve),
             Action::Watch | Action::List { .. } => None,
         }

@@ -368,7 +368,7 @@ impl Table {
         };
         if self.connected && held.wants_renewal() {
             held.renewing(now);
-            self.outbox.push((id, held.request(Action::Renew)));
+            self.outbox.push((id, held.request(held.renewal())));
         } else {
             held.suspend();
         }

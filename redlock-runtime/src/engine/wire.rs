@@ -86,7 +86,7 @@ impl RedisConnection {
                 break;
             };
             match request.action {
-                Action::Renew if !next.is_empty() => {
+                Action::Renew { .. } if !next.is_empty() => {
                     let watches = self.setup.abilities.watches;
                     if watches {
                         pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
@@ -154,7 +154,7 @@ impl RedisConnection {
             }
         }
         let call = chain::calls(requests).next()?;
-        if matches!(call, [(_, Request { action: Action::Renew, .. }), ..]) {
+        if matches!(call, [(_, Request { action: Action::Renew { .. }, .. }), ..]) {
             self.renewals_alone = self.renewals_alone.saturating_sub(1);
         }
         Some(call)
@@ -169,7 +169,7 @@ impl RedisConnection {
         if let Some(script) = self.script(action) {
             self.unloaded[script.index()] = true;
         }
-        if action == Action::Renew {
+        if let Action::Renew { .. } = action {
             // It may have been one call of many; whatever was wrong with that, each is asked for again alone.
             self.unloaded[Script::RenewAll.index()] = true;
             self.renewals_alone += 1;
@@ -205,7 +205,14 @@ impl RedisConnection {
                 command.arg(2).arg(&*request.name);
                 names.write_queue(&mut command, &request.name);
             }
-            Action::Renew | Action::Keep | Action::Mend | Action::Watch | Action::List { .. } => {
+            Action::Renew { shortens, .. } | Action::Mend { shortens } => {
+                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
+                command.arg(shortens.then_some(EXACTLY));
+            }
+            Action::Keep => {
+                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl).arg(EXACTLY);
+            }
+            Action::Watch | Action::List { .. } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
             }
             Action::Vote { fence } => {
@@ -311,6 +318,9 @@ impl RedisConnection {
 fn in_order(batch: impl Future<Output = Result<Vec<Reply>, Disconnected>> + Send + 'static) -> Replies {
     Box::pin(unconstrained(batch))
 }
+
+/// What makes renew.lua and mend.lua shorten a lock.
+const EXACTLY: &str = "exactly";
 
 pub(super) fn in_ms(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)

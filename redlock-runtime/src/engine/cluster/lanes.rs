@@ -168,6 +168,7 @@ mod tests {
     use crate::engine::protocol::Mode;
 
     const LIMIT: Duration = Duration::from_secs(1);
+    const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 
     fn parked(sequence: u64, action: Action, token: &str, now: Moment) -> Parked {
         let slot = Slot::of("k");
@@ -188,14 +189,14 @@ mod tests {
     #[test]
     fn what_is_sent_back_goes_first_and_alone() {
         let (mut lane, now) = (Lane::new(), Moment::now());
-        let (mut first, mut second) = (acquire(1, "a", now), parked(2, Action::Renew, "b", now));
+        let (mut first, mut second) = (acquire(1, "a", now), parked(2, RENEW, "b", now));
         for request in [&first, &second] {
             assert!(lane.is_free(7));
             lane.sent(7, &request.flight);
         }
         assert!(!lane.is_free(8), "the slot has moved, and something is under way to where it was");
         lane.back(&mut first.flight);
-        lane.park(parked(3, Action::Renew, "c", now));
+        lane.park(parked(3, RENEW, "c", now));
         lane.park(first);
         assert!(!lane.is_free(7) && !lane.is_free(8) && !lane.may_redirect());
         assert!(lane.take_ready(now).is_empty(), "the second is still under way");

@@ -118,8 +118,8 @@ impl Ballot {
             Action::Watch => tally.watch(),
             Action::Inspect | Action::ForceRelease => tally.found(),
             Action::List { .. } => tally.first(),
-            Action::Mend
-            | Action::Renew
+            Action::Mend { .. }
+            | Action::Renew { .. }
             | Action::Keep
             | Action::Acquire(_)
             | Action::AcquireNext { .. }
@@ -338,6 +338,7 @@ mod tests {
         Some(Reply::Refused(Refusal::Later("down".into())))
     }
 
+    const MEND: Action = Action::Mend { shortens: false };
     const VOTE: Action = Action::Vote { fence: FENCE };
 
     #[test]
@@ -383,15 +384,15 @@ mod tests {
         let done = || Some(Reply::Done);
         let nobodys = || Some(Reply::Nobodys);
         assert_eq!(
-            verdict(Action::Mend, [done(), done(), nobodys(), nobodys(), done()]),
+            verdict(MEND, [done(), done(), nobodys(), nobodys(), done()]),
             Some(Verdict::Reply(Reply::Done))
         );
         assert_eq!(
-            verdict(Action::Mend, [done(), done(), nobodys(), nobodys(), Some(Reply::NotMine)]),
+            verdict(MEND, [done(), done(), nobodys(), nobodys(), Some(Reply::NotMine)]),
             Some(Verdict::Reply(Reply::NotMine))
         );
         assert!(matches!(
-            verdict(Action::Mend, [done(), done(), nobodys(), down(), down()]),
+            verdict(MEND, [done(), done(), nobodys(), down(), down()]),
             Some(Verdict::Reply(Reply::Refused(Refusal::Later(_))))
         ));
     }

@@ -132,10 +132,10 @@ impl Quorum {
     fn put(&mut self, now: Moment, id: Id, request: Request) {
         let action = match request.action {
             Action::Acquire(_) => Action::Vote { fence: self.wish.next(now) },
-            Action::Renew => Action::Mend,
+            Action::Renew { shortens, .. } => Action::Mend { shortens },
             action => action,
         };
-        if let Action::Vote { .. } | Action::Mend | Action::Keep = action {
+        if let Action::Vote { .. } | Action::Mend { .. } | Action::Keep = action {
             self.settings.longest_ttl = self.settings.longest_ttl.max(request.ttl);
         }
         self.last_id += 1;
@@ -236,7 +236,7 @@ impl Quorum {
                 self.asking.remove(&ballot.id);
                 !matches!(reply, Reply::Held { .. })
             }
-            Action::Mend => reply == Reply::NotMine,
+            Action::Mend { .. } => reply == Reply::NotMine,
             _ => false,
         };
         if failed {

@@ -10,6 +10,7 @@ use crate::token::Token;
 
 const SECOND: Duration = Duration::from_secs(1);
 const ACQUIRE: Action = Action::Acquire(Mode::OneTry);
+const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 /// The id of the only attempt.
 const CALLER: Id = 7;
 
@@ -118,7 +119,7 @@ fn nothing_is_asked_for_again_behind_its_release() {
     assert!(script.quorum.asking.is_empty());
     // A renewal, too.
     let mut script = Script::connected();
-    script.puts(Action::Renew, SECOND);
+    script.puts(RENEW, SECOND);
     let slow = script.hears(2);
     script.puts(Action::Release, SECOND);
     script.unloads(2, &slow);
@@ -182,7 +183,7 @@ fn the_engine_does_not_wait_for_a_node_that_cannot_be_reached() {
 #[test]
 fn a_restarted_node_waits_for_the_longest_ttl_of_renewals_too() {
     let mut script = Script::connected();
-    script.puts(Action::Renew, 60 * SECOND);
+    script.puts(RENEW, 60 * SECOND);
     script.breaks(0);
     script.connects(0, 10 * SECOND);
     script.hears(0);

@@ -76,7 +76,7 @@ fn what_the_server_says_of_the_row_is_about_whoever_has_the_lock() {
     releases(&mut script, 0);
     let second = held(&mut outcomes[0]);
     assert!(second.as_ref().is_some_and(|lease| lease.remaining(script.now).is_some()));
-    script.answers(Action::Renew, Reply::NotMine);
+    script.answers(RENEW, Reply::NotMine);
     assert!(second.is_some_and(|lease| lease.remaining(script.now).is_none()), "it is lost");
 }
 

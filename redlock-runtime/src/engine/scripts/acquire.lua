@@ -4,18 +4,19 @@
 --         {0, the holder's value, its PTTL in ms (-1: none), server time in us, waiters in front (-1: not queued)}.
 -- Idempotent by token: the second call of a granted token renews, so that a lost reply is answered by asking
 -- again, and the lease may be counted from the latest request; a waiter keeps its place. A waiter that asks again
--- gets the lock for a claim: it may be one that is heard and does not hear.
+-- gets the lock for a claim: it may be one that is heard and does not hear. A request that arrives late never shortens
+-- what its token holds by then.
 
 -- Outlives a crashed process's waiters, and no more: those that are alive ask again much sooner.
 local QUEUE_TTL = 60000
 
 local waits = ARGV[3] ~= '0'
 
-local function take()
+local function take(at_least)
   local fence = next_fence()
   local lasts = tonumber(ttl)
   if ARGV[3] == 'again' then lasts = math.min(lasts, CLAIM) end
-  redis.call('SET', lock, token, 'PX', string.format('%.0f', lasts))
+  redis.call('SET', lock, token, 'PX', string.format('%.0f', math.max(lasts, at_least)))
   return fence
 end
 
@@ -29,7 +30,7 @@ end
 
 local holder = redis.call('GET', lock)
 if holder == token then
-  return take()
+  return take(redis.call('PTTL', lock))
 end
 if ARGV[3] == 'join' and not redis.call('ZSCORE', queue, me) then
   local waiters = redis.call('ZCARD', queue)
@@ -39,12 +40,12 @@ if holder then
   if waits then join() end
 else
   -- Nobody barges: a free lock with a queue goes to its head, who may be me.
-  if redis.call('EXISTS', queue) == 0 then return take() end
+  if redis.call('EXISTS', queue) == 0 then return take(0) end
   if waits then join() end
   holder = grant()
-  if holder == token then return take() end
+  if holder == token then return take(0) end
   if not holder then
-    if redis.call('EXISTS', queue) == 0 then return take() end
+    if redis.call('EXISTS', queue) == 0 then return take(0) end
     holder = ''
   end
 end

@@ -1,8 +1,12 @@
 -- Redlock: renews a lock on one node of several, or takes it there if it is nobody's.
--- KEYS[1] the lock   ARGV[1] token   ARGV[2] ttl in ms (above zero: PEXPIRE 0 would delete)
+-- KEYS[1] the lock   ARGV[1] token   ARGV[2] ttl in ms (above zero: PEXPIRE 0 would delete)   ARGV[3] as in renew.lua
 -- Returns 1; 2 when it was nobody's, which does not count as a renewal; 0 when it is somebody else's.
 local holder = redis.call('GET', KEYS[1])
-if holder == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+if holder == ARGV[1] then
+  local lasts, left = ARGV[2], redis.call('PTTL', KEYS[1])
+  if ARGV[3] ~= 'exactly' and left > tonumber(lasts) then lasts = left end
+  return redis.call('PEXPIRE', KEYS[1], lasts)
+end
 if holder then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 2

@@ -7,7 +7,7 @@
 local holder = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) == false and redis.call('GET', KEYS[1])
 if holder then
   if holder ~= ARGV[1] then return {0, holder, redis.call('PTTL', KEYS[1]), '0', -1} end
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  redis.call('PEXPIRE', KEYS[1], math.max(ARGV[2], redis.call('PTTL', KEYS[1])))
 end
 local wish = tonumber(ARGV[3])
 local seen = tonumber(redis.call('GETSET', KEYS[2], ARGV[3])) or 0

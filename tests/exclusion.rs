@@ -1,0 +1,131 @@
+//! Never two inside, and never a lock for nobody: what an operator, a holder or a slow network may do to a lock that is
+//! held.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
+use support::{LIMIT, LateProxy, Proxy, RedisServer, eventually};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn connect(server: &RedisServer) -> LockManager {
+    LockManager::connect_blocking(&server.url()).unwrap()
+}
+
+/// A call that waits in the queue of `key` when this returns.
+fn queued(locks: &LockManager, server: &RedisServer, key: &str) -> thread::JoinHandle<LockGuard> {
+    let request = locks.lock(key).ttl(MINUTE).wait(LIMIT);
+    let waiter = thread::spawn(move || request.acquire_blocking().unwrap());
+    eventually("it is queued", || server.run::<u32>(&format!("ZCARD lock:{key}%queue")) == 1);
+    waiter
+}
+
+// A shorter ttl ------------------------------------------------------------------------------------------
+
+#[test]
+fn a_lease_is_over_before_the_server_may_give_a_shorter_lock_away() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let (slow, other) = (LockManager::connect_blocking(&proxy.url()).unwrap(), connect(&server));
+    let guard = Arc::new(slow.lock("k").ttl(MINUTE).acquire_blocking().unwrap());
+    proxy.hold_replies(true);
+    let extending = {
+        let guard = Arc::clone(&guard);
+        thread::spawn(move || guard.extend_blocking(SECOND / 2))
+    };
+    let next = other.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+    assert!(!guard.is_held(), "{:?} left", guard.remaining());
+    assert!(next.is_held());
+    proxy.hold_replies(false);
+    assert!(matches!(extending.join().unwrap(), Err(LockError::Lost { .. })));
+}
+
+/// Nothing polls it but the end of its lease.
+#[test]
+fn a_body_that_sleeps_ends_with_the_shorter_lease() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for keys in [vec!["a"], vec!["a", "b"]] {
+        let request = locks.lock_all(keys).ttl(MINUTE).wait(LIMIT);
+        let body = request.run(async |guard| {
+            proxy.hold_replies(true);
+            let _ = tokio::join!(guard.extend(SECOND / 2), std::future::pending::<()>());
+        });
+        let start = Instant::now();
+        let outcome = runtime.block_on(async { tokio::time::timeout(LIMIT, body).await });
+        proxy.hold_replies(false);
+        assert!(matches!(outcome, Ok(Err(LockError::Lost { .. }))), "{outcome:?}");
+        assert!(start.elapsed() > SECOND / 4);
+        eventually("it is given back", || server.keys().is_empty());
+    }
+}
+
+// Late requests ------------------------------------------------------------------------------------------
+
+/// The URL of a user who may not close the connection that it had before.
+fn without_client_kill(server: &RedisServer, proxy: &LateProxy) -> String {
+    let rules = "ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client|kill -client|tracking";
+    let _: String = server.run(rules);
+    proxy.url().replace("redis://", "redis://shop:pass@")
+}
+
+#[test]
+fn a_waiter_that_asked_again_long_ago_does_not_shorten_what_it_holds_now() {
+    let server = RedisServer::start();
+    let proxy = LateProxy::to(server.port());
+    let locks = LockManager::connect_blocking(&without_client_kill(&server, &proxy)).unwrap();
+    let first = connect(&server).lock("k").ttl(MINUTE).acquire_blocking().unwrap();
+    let waiter = queued(&locks, &server, "k");
+    proxy.keep();
+    eventually("it asks again, and that is on its way", || proxy.kept() > 0);
+    proxy.cut();
+    drop(first);
+    let guard = waiter.join().unwrap();
+    eventually("it is claimed", || guard.remaining() > MINUTE / 2);
+    proxy.deliver();
+    arrived(&server);
+    let pttl: u64 = server.run("PTTL lock:k");
+    assert!(Duration::from_millis(pttl) >= guard.remaining(), "{pttl} ms");
+    assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::Released));
+}
+
+#[test]
+fn a_renewal_of_long_ago_does_not_shorten_what_was_extended_since() {
+    let server = RedisServer::start();
+    let proxy = LateProxy::to(server.port());
+    let locks = LockManager::connect_blocking(&without_client_kill(&server, &proxy)).unwrap();
+    let alone = locks.lock("a").ttl(2 * SECOND).acquire_blocking().unwrap();
+    // So many that they are renewed in one call.
+    let shared: Vec<_> =
+        (0..5).map(|n| locks.lock(format!("b{n}")).ttl(2 * SECOND).acquire_blocking().unwrap()).collect();
+    eventually("each way of renewing is known to the server", || server.run::<u64>("PTTL lock:b4") > 1900);
+    proxy.keep();
+    eventually("renewals are on their way", || proxy.kept() > 0);
+    thread::sleep(SECOND / 2);
+    proxy.cut();
+    for guard in shared.iter().chain([&alone]) {
+        guard.extend_blocking(MINUTE).unwrap();
+    }
+    proxy.deliver();
+    arrived(&server);
+    for guard in shared.iter().chain([&alone]) {
+        let pttl: u64 = server.run(&format!("PTTL lock:{}", guard.key()));
+        assert!(Duration::from_millis(pttl) >= guard.remaining(), "{pttl} ms");
+    }
+}
+
+/// The connections that a [`LateProxy`] kept from the server have come to their ends.
+fn arrived(server: &RedisServer) {
+    eventually("what was late has been done", || {
+        let clients: String = server.run("CLIENT LIST");
+        clients.lines().filter(|line| line.contains("user=shop")).count() == 1
+    });
+}
