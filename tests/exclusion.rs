@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
-use support::{LIMIT, LateProxy, Proxy, RedisServer, eventually};
+use support::{LIMIT, LateProxy, Proxy, RedisCluster, RedisServer, eventually, unique};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -128,4 +128,81 @@ fn arrived(server: &RedisServer) {
         let clients: String = server.run("CLIENT LIST");
         clients.lines().filter(|line| line.contains("user=shop")).count() == 1
     });
+}
+
+// Not ours -----------------------------------------------------------------------------------------------
+
+fn publish(server: &RedisServer, channel: &str, text: &str) {
+    let heard: i32 = redis::cmd("PUBLISH").arg(channel).arg(text).query(&mut server.client()).unwrap();
+    assert_eq!(heard, 1);
+}
+
+#[test]
+fn a_push_about_a_key_outside_of_the_prefix_is_dropped() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let _: String = server.run("SET other:feature enabled");
+    let channels: Vec<String> = server.run("PUBSUB CHANNELS lock:%inbox:*");
+    publish(&server, &channels[0], "granted|enabled|1|1|other:feature");
+    // Whatever it did of that, it did before these.
+    for _ in 0..3 {
+        locks.lock("k").run_blocking(|_| ()).unwrap();
+    }
+    assert_eq!(server.run::<i32>("EXISTS other:feature"), 1);
+}
+
+#[test]
+fn a_push_about_another_lock_than_the_waiters_is_dropped() {
+    let server = RedisServer::start();
+    let (locks, other) = (connect(&server), connect(&server));
+    let holder = other.lock("k").ttl(MINUTE).acquire_blocking().unwrap();
+    let waiter = queued(&locks, &server, "k");
+    let members: Vec<String> = server.run("ZRANGE lock:k%queue 0 0");
+    let [token, _, inbox] = members[0].splitn(3, '|').collect::<Vec<_>>().try_into().unwrap();
+    let (seconds, micros): (u64, u64) = server.run("TIME");
+    let at = seconds * 1_000_000 + micros;
+    publish(&server, inbox, &format!("granted|{token}|{at}|{at}|lock:other"));
+    for _ in 0..3 {
+        locks.lock("x").run_blocking(|_| ()).unwrap();
+    }
+    thread::sleep(SECOND / 20);
+    assert!(!waiter.is_finished() && holder.is_held());
+    drop(holder);
+    assert!(waiter.join().unwrap().is_held());
+}
+
+#[test]
+fn a_key_that_is_called_like_a_side_key_is_refused_everywhere() {
+    let server = RedisServer::start();
+    let urls = [server.url(), RedisCluster::of_this_process().url(), unique("memory://side")];
+    for locks in urls.map(|url| LockManager::connect_blocking(&url).unwrap()) {
+        let refused = |outcome: Result<(), LockError>, key: &str| {
+            assert!(matches!(outcome, Err(LockError::InvalidKey { .. })), "{key}: {outcome:?}");
+        };
+        for key in ["victim%queue", "%clock", "a%clock", "%inbox:x", "{tag}%queue:victim", "{tag}%clock"] {
+            refused(locks.lock(key).acquire_blocking().map(drop), key);
+            refused(locks.lock(key).wait(SECOND).run_blocking(|_| ()), key);
+            refused(locks.lock_all(["a", key]).acquire_blocking().map(drop), key);
+            refused(locks.inspect_blocking(key).map(drop), key);
+            refused(locks.force_release_blocking(key).map(drop), key);
+        }
+        for key in [unique("a%3Ab"), unique("100%"), unique("%25queue"), unique("clock")] {
+            locks.lock(key).run_blocking(|_| ()).unwrap();
+        }
+    }
+    assert!(connect(&server).list_blocking("*").unwrap().is_empty());
+}
+
+#[test]
+fn a_prefix_that_is_called_like_a_side_key_is_refused() {
+    for url in ["redis://127.0.0.1:1/", "redis+cluster://127.0.0.1:1", "memory://"] {
+        for prefix in ["a%queue", "%clock:", "x%inbox:"] {
+            let refused = LockManager::builder(url).prefix(prefix).start().map(drop);
+            assert!(matches!(refused, Err(LockError::InvalidUrl { .. })), "{url} {prefix}: {refused:?}");
+        }
+    }
+    // Together they would be one.
+    let locks = LockManager::builder("memory://").prefix("shop%").start().unwrap();
+    let refused = locks.lock("queue").acquire_blocking().map(drop);
+    assert!(matches!(refused, Err(LockError::InvalidKey { .. })), "{refused:?}");
 }

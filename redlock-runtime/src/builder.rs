@@ -116,7 +116,11 @@ impl LockManagerBuilder {
     }
 
     /// What every key on the server starts with; `lock:` by default. It may be empty. In a Cluster, one with a brace
-    /// must hold a whole hash tag, as `{shop}:` does; then all locks are in one slot.
+    /// must hold a whole hash tag, as `{shop}:` does; then all locks are in one slot. One that holds `%queue`, `%clock` or
+    /// `%inbox`, as keys beside the locks do, is [`LockError::InvalidUrl`] when connecting.
+    ///
+    /// Clients that may write keys of this prefix, or publish to its channels, are trusted: they can take any of its
+    /// locks away, and let two callers in.
     ///
     /// # Examples
     ///

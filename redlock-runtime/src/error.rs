@@ -113,7 +113,8 @@ pub enum LockError {
         /// Why it is closed.
         reason: &'static str,
     },
-    /// The key is empty, longer than 1 KiB, or holds control characters. Nothing was sent.
+    /// The key is empty, longer than 1 KiB, holds control characters, or is called like a key of the library's own
+    /// (`%queue`, `%clock` or `%inbox` is in it). Nothing was sent.
     #[non_exhaustive]
     InvalidKey {
         /// The offending key, shortened, control characters escaped.

@@ -4,12 +4,14 @@ use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
+use crate::engine::is_side_name;
 use crate::error::LockError;
 
 /// Longer keys slow the server down for everybody.
 const MAX_BYTES: usize = 1024;
 
-/// Checks what every key must be: not empty, at most 1 KiB with its prefix, no control characters.
+/// Checks what every key must be: not empty, at most 1 KiB with its prefix, no control characters, and not called like a
+/// key of ours beside a lock.
 pub(crate) fn validate(prefix: &str, key: &str) -> Result<(), LockError> {
     let reason = if key.is_empty() {
         "it is empty"
@@ -17,6 +19,8 @@ pub(crate) fn validate(prefix: &str, key: &str) -> Result<(), LockError> {
         "it is longer than 1 KiB with its prefix; hash the long part"
     } else if key.chars().any(char::is_control) {
         "it holds control characters"
+    } else if is_side_name(key) || prefix.contains('%') && is_side_name(&[prefix, key].concat()) {
+        "it holds %clock, %queue or %inbox, which are names beside those of locks"
     } else {
         return Ok(());
     };
@@ -252,7 +256,8 @@ mod tests {
     #[test]
     fn bad_keys_are_named_and_refused() {
         let long = "x".repeat(1020);
-        for (key, reason) in [("", "empty"), (long.as_str(), "1 KiB"), ("a\nb", "control")] {
+        let keys = [("", "empty"), (long.as_str(), "1 KiB"), ("a\nb", "control"), ("a%queue", "%queue")];
+        for (key, reason) in keys {
             let refused = validate("lock:", key).map_err(|error| error.to_string());
             assert!(matches!(&refused, Err(text) if text.contains(reason)), "{refused:?}");
         }

@@ -7,7 +7,7 @@ use redis::IntoConnectionInfo;
 use super::cluster::ClusterNodes;
 use super::line::Deployment;
 use super::link::Node;
-use super::names::misfit;
+use super::names::{PREFIX_OF_SIDE_KEYS, is_side_name, misfit};
 use super::node::{NodeSettings, RedisNode};
 use super::quorum::MOST_NODES;
 use super::sentinel::Sentinels;
@@ -18,6 +18,9 @@ use crate::memory::MemoryNode;
 
 /// One address, or several with commas between them.
 pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
+    if is_side_name(&settings.prefix) {
+        return Err(invalid(urls, PREFIX_OF_SIDE_KEYS));
+    }
     let urls = split(urls);
     if let [url] = urls.as_slice()
         && matches!(scheme(url), "redis+cluster" | "rediss+cluster")

@@ -8,7 +8,7 @@ use redis::{PushInfo, PushKind, ServerError, Value};
 
 use super::chain;
 use super::denied;
-use super::names::Names;
+use super::names::{Names, is_side_name};
 use super::protocol::{Action, Mode, Notice, Place, Redirect, Refusal, Reply, ServerTime, What};
 use super::scripts::Script;
 use super::slots::Slot;
@@ -93,7 +93,7 @@ fn read_page(parts: &[Value]) -> Reply {
     match parts {
         [cursor, Value::Array(names)] => match number(cursor) {
             Some(cursor) => {
-                let names = names.iter().filter_map(text).filter(|name| !Names::is_clock(name));
+                let names = names.iter().filter_map(text).filter(|name| !is_side_name(name));
                 Reply::Page { cursor, names: names.map(str::to_owned).collect() }
             }
             None => nonsense(cursor),
@@ -173,12 +173,13 @@ fn redirect(once: bool, details: &str) -> Option<Redirect> {
     Some(Redirect { slot: Slot::new(slot.parse().ok()?)?, to: to.into(), once })
 }
 
-pub(super) fn read_push(push: &PushInfo) -> Option<Pushed> {
+/// What is about a lock that has no name of ours is dropped: anybody may have published it.
+pub(super) fn read_push(push: &PushInfo, names: &Names) -> Option<Pushed> {
     match (&push.kind, push.data.as_slice()) {
         (PushKind::Disconnection, _) => Some(Pushed::Closed),
         (PushKind::SUnsubscribe, _) => Some(Pushed::InboxMoved),
         (PushKind::Message | PushKind::SMessage, [_, payload]) => {
-            read_notice(text(payload)?).map(Pushed::Notice)
+            read_notice(text(payload)?).filter(|notice| names.are_of(&notice.name)).map(Pushed::Notice)
         }
         (PushKind::Invalidate, [Value::Array(keys)]) => {
             Some(Pushed::Changed(Some(keys.iter().filter_map(text).map(Arc::from).collect())))

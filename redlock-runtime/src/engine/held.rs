@@ -63,7 +63,7 @@ pub(super) struct Held {
     /// When to begin to watch: most bodies are done before.
     first_look: Option<Moment>,
     /// How often another ttl was wanted.
-    changes: usize,
+    changes: u32,
     /// The last of these, in their order.
     unconfirmed: Vec<Unconfirmed>,
     pub(super) followers: Followers,
@@ -116,7 +116,7 @@ impl Held {
         // What is not confirmed may not have been done, and then the lock lasts for as long as before.
         let shortens = extension.ttl < self.ttl || self.shortens();
         self.ttl = extension.ttl;
-        self.changes += 1;
+        self.changes = self.changes.saturating_add(1);
         self.unconfirmed.push(Unconfirmed { shortens, ends: None, caller: Some(extension.caller) });
     }
 
@@ -160,9 +160,10 @@ impl Held {
     }
 
     /// The server confirmed what was sent at `sent`, with the `nth` ttl. False when that came too late.
-    pub(super) fn renewed(&mut self, now: Moment, sent: Moment, nth: usize, ttl: Duration) -> bool {
+    pub(super) fn renewed(&mut self, now: Moment, sent: Moment, nth: u32, ttl: Duration) -> bool {
         // Over a quorum one answer may overtake another: what was confirmed since counts.
-        let Some(confirmed) = (nth + self.unconfirmed.len()).checked_sub(self.changes) else {
+        let later = usize::try_from(self.changes.saturating_sub(nth)).unwrap_or(usize::MAX);
+        let Some(confirmed) = self.unconfirmed.len().checked_sub(later) else {
             return self.lease.remaining(now).is_some();
         };
         let ends = self.unconfirmed.iter().skip(confirmed).filter_map(|ttl| ttl.ends);

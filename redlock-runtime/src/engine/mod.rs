@@ -58,6 +58,7 @@ pub(crate) use chain::{LONGEST, Together};
 pub(crate) use errands::{Errand, Question};
 pub(crate) use held::Extension;
 pub(crate) use line::Deployment;
+pub(crate) use names::is_side_name;
 pub(crate) use node::NodeSettings;
 pub(crate) use protocol::{
     Abilities, Action, CLAIM, Disconnected, Found, Mode, Notice, Place, Reply, Request, ServerTime, Standing,

@@ -14,8 +14,17 @@ use super::slots::{Slot, hash_tag};
 /// Behind the prefix: the clock of fencing tokens.
 const CLOCK: &str = "%clock";
 
-/// Behind a lock's key: its queue. A `%` from a value in a key is escaped, so no lock is called like this.
+/// Behind a lock's key: its queue.
 pub(super) const QUEUE: &str = "%queue";
+
+/// Behind the prefix: what a manager listens to.
+pub(super) const INBOX: &str = "%inbox";
+
+/// True for a name that may be that of something beside a lock: no lock is called like this. A template never is, as it
+/// escapes each `%` of a value.
+pub(crate) fn is_side_name(name: &str) -> bool {
+    name.contains('%') && [CLOCK, QUEUE, INBOX].iter().any(|side| name.contains(side))
+}
 
 #[derive(Clone)]
 pub(super) enum Names {
@@ -54,9 +63,13 @@ impl Names {
         }
     }
 
-    /// True for a name that no lock has.
-    pub(super) fn is_clock(name: &str) -> bool {
-        name.ends_with(CLOCK)
+    /// True for the name of a lock that starts with the prefix, as ours do.
+    pub(super) fn are_of(&self, lock: &str) -> bool {
+        let prefix = match self {
+            Self::Server { clock } => clock.strip_suffix(CLOCK).unwrap_or(clock),
+            Self::Cluster { prefix } => prefix,
+        };
+        lock.starts_with(prefix)
     }
 }
 
@@ -64,6 +77,9 @@ impl Names {
 pub(super) fn clock_in(prefix: &str, slot: Slot) -> impl Display {
     fmt::from_fn(move |f| write!(f, "{prefix}{{{}}}{CLOCK}", slot.tag()))
 }
+
+/// What is wrong with any prefix that is called like a side key.
+pub(super) const PREFIX_OF_SIDE_KEYS: &str = "a prefix must not hold %clock, %queue or %inbox";
 
 /// What is wrong with a prefix in a Cluster: behind a brace that is left open, no tag can be put.
 pub(super) fn misfit(prefix: &str) -> Option<&'static str> {

@@ -10,7 +10,7 @@ use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::answers::{Pushed, is_passing, read_push};
-use super::names::{Names, clock_in};
+use super::names::{INBOX, Names, clock_in};
 use super::opening::{Attempt, open, speaks_no_resp3, without_timeouts};
 use super::previous::Previous;
 use super::probe::{Findings, Probe, Subject, Unfit};
@@ -60,7 +60,7 @@ impl RedisNode {
     /// A server of its own.
     pub(crate) fn new(info: ConnectionInfo, settings: &NodeSettings) -> Self {
         let NodeSettings { prefix, instance, .. } = settings;
-        let inbox = format!("{prefix}%inbox:{instance}");
+        let inbox = format!("{prefix}{INBOX}:{instance}");
         Self::named(info, settings, Names::on_a_server(prefix), inbox)
     }
 
@@ -76,8 +76,8 @@ impl RedisNode {
     ) -> Self {
         let NodeSettings { prefix, instance, .. } = settings;
         let inbox = match slots {
-            Some((home, _)) => format!("{prefix}%inbox:{instance}{{{}}}", home.tag()),
-            None => format!("{prefix}%inbox:{instance}"),
+            Some((home, _)) => format!("{prefix}{INBOX}:{instance}{{{}}}", home.tag()),
+            None => format!("{prefix}{INBOX}:{instance}"),
         };
         let elsewhere = slots.map(|(_, other)| clock_in(prefix, other).to_string().into());
         Self { elsewhere, ..Self::named(info, settings, Names::in_a_cluster(prefix), inbox) }
@@ -157,9 +157,9 @@ impl RedisNode {
         pushes: &UnboundedSender<Pushed>,
     ) -> Result<RedisConnection, Disconnected> {
         let inbox_moved = Arc::new(AtomicBool::new(false));
-        let (inbox, moved) = (pushes.clone(), Arc::clone(&inbox_moved));
+        let (inbox, moved, names) = (pushes.clone(), Arc::clone(&inbox_moved), self.names.clone());
         let push = move |push: PushInfo| {
-            if let Some(pushed) = read_push(&push) {
+            if let Some(pushed) = read_push(&push, &names) {
                 moved.fetch_or(matches!(pushed, Pushed::InboxMoved), Ordering::SeqCst);
                 let _ = inbox.send(pushed);
             }

@@ -32,7 +32,7 @@ pub(crate) enum Action {
     AcquireNext { mode: Mode, after: Id },
     /// If the lock is this token's, it expires after the ttl, and no sooner than it would have; with `shortens`, exactly
     /// then. `nth`: which ttl of its holder that is.
-    Renew { nth: usize, shortens: bool },
+    Renew { nth: u32, shortens: bool },
     /// If the lock is this token's, it is the next waiter's, or free. If not, the token leaves the queue.
     Release,
     /// Release with a `min_hold` that is not over: if the lock is this token's, it expires after the ttl.

@@ -132,7 +132,10 @@ impl Table {
             }
             return;
         };
-        self.told(now, id, notice.what);
+        // Its token, and another lock: nobody of ours has published that.
+        if matches!(self.attempts.get(&id), Some(Attempt::Waiting(waiting)) if waiting.ask.name == notice.name) {
+            self.told(now, id, notice.what);
+        }
     }
 
     fn told(&mut self, now: Moment, id: Id, what: What) {

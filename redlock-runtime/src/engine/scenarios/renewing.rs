@@ -6,7 +6,7 @@ use crate::engine::held::Extension;
 type Extended = oneshot::Receiver<Result<(), LockError>>;
 
 /// The action of a renewal after so many changes of the ttl.
-const fn renewal(nth: usize, shortens: bool) -> Action {
+const fn renewal(nth: u32, shortens: bool) -> Action {
     Action::Renew { nth, shortens }
 }
 
