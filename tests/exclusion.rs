@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
-use support::{LIMIT, LateProxy, Proxy, RedisCluster, RedisServer, eventually, unique};
+use support::{LIMIT, LateProxy, Proxy, RedisCluster, RedisServer, eventually, unique, within};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -205,4 +205,43 @@ fn a_prefix_that_is_called_like_a_side_key_is_refused() {
     let locks = LockManager::builder("memory://").prefix("shop%").start().unwrap();
     let refused = locks.lock("queue").acquire_blocking().map(drop);
     assert!(matches!(refused, Err(LockError::InvalidKey { .. })), "{refused:?}");
+}
+
+// Refused ------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_release_that_is_refused_is_told_at_once_and_done_as_soon_as_it_may_be() {
+    let server = RedisServer::start();
+    let _: String = server.run("ACL SETUSER shop on >pass ~lock:* &lock:* +@all");
+    let url = server.url().replace("redis://", "redis://shop:pass@");
+    let locks = LockManager::connect_blocking(&url).unwrap();
+    let guard = locks.lock("k").ttl(MINUTE).acquire_blocking().unwrap();
+    let _: String = server.run("ACL SETUSER shop -del");
+    let refused = guard.release_blocking();
+    assert!(matches!(refused, Err(LockError::Unavailable { .. })), "{refused:?}");
+    let _: String = server.run("ACL SETUSER shop +del");
+    within(5 * SECOND, "it is released", || server.keys().is_empty());
+}
+
+/// A server that cannot save refuses all writes, until somebody mends its disk.
+#[test]
+fn a_server_that_cannot_save_is_waited_for() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let guard = locks.lock("held").ttl(MINUTE).acquire_blocking().unwrap();
+    let (_, directory): (String, String) = server.run("CONFIG GET dir");
+    std::fs::remove_dir_all(&directory).unwrap();
+    let _: String = redis::cmd("CONFIG").arg(&["SET", "save", "3600 1"]).query(&mut server.client()).unwrap();
+    let _: redis::RedisResult<String> = server.try_run("BGSAVE");
+    eventually("it refuses to write", || {
+        server.try_run::<String>("SET a b").is_err_and(|error| error.code() == Some("MISCONF"))
+    });
+    let request = locks.lock("wanted").ttl(MINUTE).wait(LIMIT);
+    let waiter = thread::spawn(move || request.acquire_blocking());
+    let refused = guard.release_blocking();
+    assert!(matches!(&refused, Err(LockError::Unavailable { .. })), "{refused:?}");
+    assert!(!waiter.is_finished(), "{:?}", waiter.join());
+    let _: String = server.run("CONFIG SET stop-writes-on-bgsave-error no");
+    assert!(waiter.join().unwrap().unwrap().is_held());
+    within(5 * SECOND, "what was refused is released", || server.run::<i32>("EXISTS lock:held") == 0);
 }

@@ -103,9 +103,9 @@ impl MemoryNode {
                 *clock = clock.saturating_add(count.into());
                 Reply::Reserved { last: *clock }
             }
-            Action::Watch if lock.is(&request.token) => Reply::Done,
-            Action::Watch if lock.holder.is_none() => Reply::Nobodys,
-            Action::Reserve { .. } | Action::Watch => Reply::NotMine,
+            Action::Watch | Action::WatchHolder if lock.is(&request.token) => Reply::Done,
+            Action::Watch | Action::WatchHolder if lock.holder.is_none() => Reply::Nobodys,
+            Action::Reserve { .. } | Action::Watch | Action::WatchHolder => Reply::NotMine,
             Action::Vote { fence } => lock.vote(request, fence, now, clock),
             Action::Confirm { .. } | Action::Mend { .. }
                 if lock.holder.is_some() && !lock.is(&request.token) =>

@@ -31,6 +31,12 @@ pub(crate) enum Pushed {
 /// `sharded`: which of the two scripts was run.
 pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
     match (action, value) {
+        // These read nothing but the lock.
+        (Action::Renew { .. } | Action::Keep | Action::Mend { .. }, Value::ServerError(error))
+            if is_of_another_type(&error) =>
+        {
+            Reply::NotMine
+        }
         (_, Value::ServerError(error)) => Reply::Refused(match (refusal(&error), Script::of(action)) {
             (Refusal::Never(words), Some(script)) => {
                 Refusal::Never(denied::named(&words, script.source(sharded)).map_or(words, Arc::from))
@@ -210,7 +216,22 @@ fn read_notice(text: &str) -> Option<Notice> {
     Some(Notice { token, name: parts.next()?.into(), what })
 }
 
-/// Errors of a server that is starting, failing over or busy: the same request may succeed soon.
+/// Errors of a server that is starting, failing over, busy or cannot save: the same request may succeed soon.
 pub(super) fn is_passing(code: &str) -> bool {
-    matches!(code, "LOADING" | "BUSY" | "MASTERDOWN" | "READONLY" | "TRYAGAIN" | "CLUSTERDOWN" | "NOREPLICAS")
+    matches!(
+        code,
+        "LOADING"
+            | "BUSY"
+            | "MASTERDOWN"
+            | "READONLY"
+            | "TRYAGAIN"
+            | "CLUSTERDOWN"
+            | "NOREPLICAS"
+            | "MISCONF"
+    )
+}
+
+/// The key has been overwritten with a value that is no string. Up to Redis 6, a script has a code of its own for it.
+pub(super) fn is_of_another_type(error: &ServerError) -> bool {
+    error.code() == "WRONGTYPE" || error.details().is_some_and(|words| words.contains("WRONGTYPE"))
 }

@@ -45,8 +45,10 @@ pub(crate) enum Action {
     ForceRelease,
     /// Which locks are there? The name is a pattern.
     List { cursor: u64 },
-    /// Whose is the lock? And from now on, tell when that changes.
+    /// Is the lock still this token's? And from now on, tell when that changes.
     Watch,
+    /// The same, asked by a waiter: what it says is out of date once the lock has been granted to it.
+    WatchHolder,
     /// Take the lock on one node of a quorum if it is free, or this token's already; the client would like this
     /// fencing token.
     Vote { fence: u64 },

@@ -26,7 +26,13 @@ pub(super) struct Releasing {
     response: Option<(Moment, Response)>,
     /// A release was sent whose answer never came: it may have been done.
     repeated: bool,
+    /// How often the server has refused.
+    refusals: u32,
 }
+
+/// Pauses before what was refused is sent again: doubled each time, jittered.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What becomes of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +55,7 @@ impl Releasing {
             again_at: None,
             response: None,
             repeated: false,
+            refusals: 0,
         }
     }
 
@@ -104,14 +111,9 @@ impl Releasing {
             Reply::NotMine if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotMine => self.answer(Ok(ReleaseOutcome::AlreadyLost)),
             Reply::Refused(Refusal::Unloaded) => return Next::Again,
-            Reply::Refused(refusal @ (Refusal::Later(_) | Refusal::Unanswered(_))) => {
-                self.repeated |= matches!(refusal, Refusal::Unanswered(_));
-                self.again_at = Some(now.after(jittered(Duration::from_millis(20))));
-                return Next::Later;
-            }
             Reply::Refused(refusal) => {
-                let error = refusal.error(Some(Arc::clone(&self.key)));
-                self.answer(Err(error));
+                self.refused(now, refusal);
+                return Next::Later;
             }
             // No node answers a release like this.
             Reply::Held { .. }
@@ -125,6 +127,22 @@ impl Releasing {
             | Reply::Page { .. } => {}
         }
         Next::Gone
+    }
+
+    /// Sent again after a pause, until the key has expired: whoever may do something about it may do it soon.
+    fn refused(&mut self, now: Moment, refusal: Refusal) {
+        match refusal {
+            Refusal::Later(_) => {}
+            Refusal::Unanswered(_) => self.repeated = true,
+            // The caller does not wait for what may not pass.
+            refusal => {
+                let error = refusal.error(Some(Arc::clone(&self.key)));
+                self.answer(Err(error));
+            }
+        }
+        let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.refusals.min(8));
+        self.refusals = self.refusals.saturating_add(1);
+        self.again_at = Some(now.after(jittered(pause.min(LONGEST_PAUSE))));
     }
 
     pub(super) fn tick(&mut self, now: Moment, trouble: Option<&Disconnected>) -> Next {

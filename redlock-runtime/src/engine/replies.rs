@@ -22,7 +22,7 @@ impl Table {
         let id = self.in_row(id, request);
         match self.attempts.get_mut(&id) {
             Some(Attempt::Waiting(waiting)) if waiting.token == request.token => {
-                if request.action == Action::Watch {
+                if request.action == Action::WatchHolder {
                     self.looked(now, id, &reply);
                     return;
                 }
@@ -76,7 +76,7 @@ impl Table {
                 let watches = waiting.busy(now, sent, holder, place, first, self.abilities.watches);
                 let early = waiting.told_early.take();
                 if watches && self.connected {
-                    self.outbox.push((id, waiting.request(Action::Watch)));
+                    self.outbox.push((id, waiting.request(Action::WatchHolder)));
                 }
                 self.schedule(id);
                 if let Some(what) = early {

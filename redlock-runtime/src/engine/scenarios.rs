@@ -396,7 +396,7 @@ fn without_hand_off_a_change_wakes_the_first_in_line() {
     let busy =
         || Reply::Busy { holder: Holder { name: Some("host:1".into()), free_in: Some(TTL) }, place: None };
     script.answers(JOIN, busy());
-    script.answers(Action::Watch, Reply::NotMine);
+    script.answers(Action::WatchHolder, Reply::NotMine);
     script.is_quiet();
     script.passes(SECOND / 5);
     script.tick();
@@ -405,7 +405,7 @@ fn without_hand_off_a_change_wakes_the_first_in_line() {
     assert!(matches!(script.sent.as_slice(), [(1, ..)]), "the first asks, and it alone");
     script.answers(JOIN, busy());
     // It became free before the node began to watch.
-    script.answers(Action::Watch, Reply::Nobodys);
+    script.answers(Action::WatchHolder, Reply::Nobodys);
     script.answers(JOIN, Reply::Held { fence: 1 });
     drop(outcomes);
 }
@@ -423,7 +423,7 @@ fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
     script.passes(2 * SECOND);
     script.tick();
     script.answers(AGAIN, foreign(0));
-    script.answers(Action::Watch, Reply::NotMine);
+    script.answers(Action::WatchHolder, Reply::NotMine);
     changes(&mut script);
     script.answers(AGAIN, Reply::Held { fence: 1 });
     drop(outcome);
@@ -434,7 +434,7 @@ fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
     let mut script = Script::with(Abilities { hands_off: false, watches: true, votes: false });
     let outcome = script.acquires(1, None);
     script.answers(JOIN, Reply::Busy { holder: Holder { name: None, free_in: None }, place: None });
-    script.answers(Action::Watch, Reply::Refused(Refusal::Never("NOPERM".into())));
+    script.answers(Action::WatchHolder, Reply::Refused(Refusal::Never("NOPERM".into())));
     script.is_quiet();
     script.passes(SECOND / 10);
     script.tick();

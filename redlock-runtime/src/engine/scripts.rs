@@ -54,7 +54,7 @@ impl Script {
             Action::Confirm { .. } => Some(Self::Confirm),
             Action::Mend { .. } => Some(Self::Mend),
             Action::Reserve { .. } => Some(Self::Reserve),
-            Action::Watch | Action::List { .. } => None,
+            Action::Watch | Action::WatchHolder | Action::List { .. } => None,
         }
     }
 

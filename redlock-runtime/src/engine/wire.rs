@@ -12,7 +12,7 @@ use redis::{Cmd, Pipeline, RedisError, Value};
 use tokio::task::unconstrained;
 
 use super::Id;
-use super::answers::{nonsense, read, read_all, refusal};
+use super::answers::{is_of_another_type, nonsense, read, read_all, refusal};
 use super::chain;
 use super::names::Names;
 use super::protocol::{Abilities, Action, Disconnected, Mode, Reply, Request, Standing};
@@ -63,7 +63,7 @@ impl RedisConnection {
     pub(super) fn submit(&mut self, requests: &[(Id, Request)], asking: bool) -> Replies {
         let mut connection = self.connection.clone();
         if let [(_, request)] = requests
-            && !matches!(request.action, Action::Watch | Action::AcquireNext { .. })
+            && !matches!(request.action, Action::Watch | Action::WatchHolder | Action::AcquireNext { .. })
             && !asking
         {
             // The common case, without what a pipeline costs.
@@ -111,11 +111,11 @@ impl RedisConnection {
                 action if asking => {
                     pipeline.cmd("ASKING");
                     asked.push(match action {
-                        Action::Watch => Asked::Watch(request.token.clone()),
+                        Action::Watch | Action::WatchHolder => Asked::Watch(request.token.clone()),
                         action => Asked::Second(action),
                     });
                 }
-                Action::Watch => {
+                Action::Watch | Action::WatchHolder => {
                     pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
                     asked.push(Asked::Watch(request.token.clone()));
                 }
@@ -212,7 +212,7 @@ impl RedisConnection {
             Action::Keep => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl).arg(EXACTLY);
             }
-            Action::Watch | Action::List { .. } => {
+            Action::Watch | Action::WatchHolder | Action::List { .. } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
             }
             Action::Vote { fence } => {
@@ -391,6 +391,7 @@ impl Asked {
                 Some(Value::BulkString(value)) if value == token.value().as_bytes() => Reply::Done,
                 Some(Value::BulkString(_)) => Reply::NotMine,
                 Some(Value::Nil) => Reply::Nobodys,
+                Some(Value::ServerError(error)) if is_of_another_type(&error) => Reply::NotMine,
                 Some(Value::ServerError(error)) => Reply::Refused(refusal(&error)),
                 other => nonsense(&other.unwrap_or(Value::Nil)),
             },

@@ -115,7 +115,7 @@ impl Ballot {
             Action::Vote { fence } => tally.vote(fence, self.clock),
             Action::Confirm { fence } => tally.confirm(fence),
             Action::Release => tally.release(),
-            Action::Watch => tally.watch(),
+            Action::Watch | Action::WatchHolder => tally.watch(),
             Action::Inspect | Action::ForceRelease => tally.found(),
             Action::List { .. } => tally.first(),
             Action::Mend { .. }

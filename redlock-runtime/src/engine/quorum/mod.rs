@@ -164,7 +164,7 @@ impl Quorum {
                 ballot.absent(node, "another node was asked".into());
             }
         }
-        if action == Action::Watch {
+        if let Action::Watch | Action::WatchHolder = action {
             self.changes.remove(&question.name);
         }
         let patience = match action {

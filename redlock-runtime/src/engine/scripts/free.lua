@@ -1,5 +1,10 @@
 -- The short way of release, when nobody waits for the lock.
-if redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 0 then
+
+-- A value of another type is not this token's; another error is one.
+local holder = redis.pcall('GET', KEYS[1])
+if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then redis.call('GET', KEYS[1]) end
+
+if holder == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 0 then
   redis.call('DEL', KEYS[1])
   return 1
 end

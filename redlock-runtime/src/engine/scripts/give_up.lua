@@ -1,5 +1,7 @@
 -- Redlock: gives up a lock on one node of several, if it is this token's. Nobody waits in a queue there.
 -- KEYS[1] the lock   ARGV[1] token
 -- Returns 1, or 0 when the lock is not this token's.
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+local holder = redis.pcall('GET', KEYS[1])
+if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then redis.call('GET', KEYS[1]) end
+if holder == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0

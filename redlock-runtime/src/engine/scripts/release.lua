@@ -15,7 +15,7 @@ local function leave_free()
   return true
 end
 
-if redis.call('GET', lock) ~= token then
+if holder ~= token then
   redis.call('ZREM', queue, me)
   return 0
 end

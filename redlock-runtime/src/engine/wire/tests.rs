@@ -14,6 +14,8 @@ use super::super::opening::{WINDOW, without_timeouts};
 use super::super::protocol::Mode;
 use super::*;
 
+const RENEW: Action = Action::Renew { nth: 0, shortens: false };
+
 /// A connection whose server only reads, and that server's end.
 async fn connection() -> (RedisConnection, TcpStream) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
