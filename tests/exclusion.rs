@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
-use support::{LIMIT, LateProxy, Proxy, RedisCluster, RedisServer, eventually, unique, within};
+use support::{
+    LIMIT, LateProxy, Proxy, RedisCluster, RedisServer, eventually, quorum::Quorum, unique, within,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -130,6 +132,66 @@ fn arrived(server: &RedisServer) {
     });
 }
 
+// Taken away ---------------------------------------------------------------------------------------------
+
+/// Where the holder is told by nobody, because the operator is the same client of the server.
+#[test]
+fn a_holder_is_out_when_its_own_manager_takes_the_lock_away() {
+    let (server, nodes) = (RedisServer::start(), Quorum::durable(3));
+    let memory = unique("memory://taken");
+    let urls = [server.url(), RedisCluster::of_this_process().url(), memory];
+    let managers =
+        urls.iter().map(|url| LockManager::connect_blocking(url).unwrap()).chain([nodes.manager()]);
+    for (locks, renew) in managers.flat_map(|locks| [(locks.clone(), true), (locks, false)]) {
+        let key = unique("taken");
+        let guard = locks.lock(&key).ttl(MINUTE).renew(renew).acquire_blocking().unwrap();
+        let next = locks.lock(&key).ttl(MINUTE).wait(LIMIT);
+        let next = thread::spawn(move || next.acquire_blocking().unwrap());
+        let holder = locks.force_release_blocking(&key).unwrap().unwrap();
+        assert!(holder.name().is_some(), "{holder}");
+        assert!(!guard.is_held(), "{:?} left", guard.remaining());
+        assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::AlreadyLost));
+        // Whoever waits in this process is next, and keeps it.
+        let next = next.join().unwrap();
+        assert!(next.is_held());
+        assert!(locks.lock(&key).acquire_blocking().unwrap_err().is_busy());
+        assert_eq!(next.release_blocking(), Ok(ReleaseOutcome::Released));
+        assert_eq!(locks.inspect_blocking(&key), Ok(None));
+    }
+}
+
+#[test]
+fn in_memory_a_holder_hears_that_another_manager_took_the_lock_away() {
+    let url = unique("memory://taken");
+    let [locks, operator] = [&url, &url].map(|url| LockManager::connect_blocking(url).unwrap());
+    for renew in [true, false] {
+        let guard = locks.lock("k").ttl(MINUTE).renew(renew).acquire_blocking().unwrap();
+        assert!(operator.force_release_blocking("k").unwrap().is_some());
+        within(LIMIT, "it hears of it", || !guard.is_held());
+        assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::AlreadyLost));
+    }
+}
+
+#[test]
+fn a_lock_that_was_overwritten_with_another_type_is_lost_at_once() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let overwrite = |key: &str| {
+        redis::pipe().atomic().del(key).hset(key, "a", 1).exec(&mut server.client()).unwrap();
+    };
+    let watched = locks.lock("watched").ttl(MINUTE).acquire_blocking().unwrap();
+    thread::sleep(SECOND / 5);
+    overwrite("lock:watched");
+    within(5 * SECOND, "the holder hears of it", || !watched.is_held());
+    // Too soon to be watched.
+    let released = locks.lock("released").ttl(MINUTE).acquire_blocking().unwrap();
+    overwrite("lock:released");
+    assert_eq!(released.release_blocking(), Ok(ReleaseOutcome::AlreadyLost));
+    for key in ["lock:watched", "lock:released"] {
+        assert_eq!(server.run::<String>(&format!("TYPE {key}")), "hash", "it is not ours");
+    }
+}
+
 // Not ours -----------------------------------------------------------------------------------------------
 
 fn publish(server: &RedisServer, channel: &str, text: &str) {
@@ -218,7 +280,7 @@ fn a_release_that_is_refused_is_told_at_once_and_done_as_soon_as_it_may_be() {
     let guard = locks.lock("k").ttl(MINUTE).acquire_blocking().unwrap();
     let _: String = server.run("ACL SETUSER shop -del");
     let refused = guard.release_blocking();
-    assert!(matches!(refused, Err(LockError::Unavailable { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(LockError::Misconfigured { .. })), "{refused:?}");
     let _: String = server.run("ACL SETUSER shop +del");
     within(5 * SECOND, "it is released", || server.keys().is_empty());
 }

@@ -39,6 +39,7 @@ struct Lock {
 struct Holding {
     token: Token,
     expires: Moment,
+    inbox: Inbox,
 }
 
 struct Waiter {
@@ -106,7 +107,7 @@ impl MemoryNode {
             Action::Watch | Action::WatchHolder if lock.is(&request.token) => Reply::Done,
             Action::Watch | Action::WatchHolder if lock.holder.is_none() => Reply::Nobodys,
             Action::Reserve { .. } | Action::Watch | Action::WatchHolder => Reply::NotMine,
-            Action::Vote { fence } => lock.vote(request, fence, now, clock),
+            Action::Vote { fence } => lock.vote(request, fence, inbox, now, clock),
             Action::Confirm { .. } | Action::Mend { .. }
                 if lock.holder.is_some() && !lock.is(&request.token) =>
             {
@@ -118,7 +119,7 @@ impl MemoryNode {
                 Reply::Done
             }
             Action::Mend { .. } if lock.holder.is_none() => {
-                lock.hold(&request.token, now.after(request.ttl));
+                lock.hold(&request.token, now.after(request.ttl), inbox);
                 Reply::Nobodys
             }
             Action::Renew { shortens, .. } | Action::Mend { shortens } => lock.renew(request, now, shortens),
@@ -127,7 +128,8 @@ impl MemoryNode {
             Action::Inspect | Action::List { .. } => Reply::Found(lock.found(now)),
             Action::ForceRelease => {
                 let found = lock.found(now);
-                if lock.holder.take().is_some() {
+                if let Some(holder) = lock.holder.take() {
+                    holder.tell_taken_away(&request.name);
                     lock.grant(&request.name, None, now, clock);
                 }
                 Reply::Found(found)
@@ -146,6 +148,12 @@ fn server_time(now: Moment) -> ServerTime {
 }
 
 impl Holding {
+    fn tell_taken_away(self, name: &Arc<str>) {
+        let notice = Notice { token: self.token, name: Arc::clone(name), what: What::TakenAway };
+        // A manager that has gone need not hear of it.
+        let _ = self.inbox.send(Pushed::Notice(notice));
+    }
+
     fn seen(&self, now: Moment) -> Holder {
         Holder {
             name: token::owner_of(self.token.value()).map(Arc::from),
@@ -178,7 +186,7 @@ impl Lock {
         if self.holder.is_none() || self.is(&request.token) {
             self.queue.retain(|waiter| !waiting(waiter));
             let lasts = if mode == Mode::Again { request.ttl.min(CLAIM) } else { request.ttl };
-            self.hold(&request.token, now.after(lasts));
+            self.hold(&request.token, now.after(lasts), inbox);
             return Reply::Held { fence: next_fence(now, clock) };
         }
         let place = self.queue.iter().position(waiting).and_then(|in_front| u32::try_from(in_front).ok());
@@ -188,13 +196,13 @@ impl Lock {
         }
     }
 
-    fn vote(&mut self, request: &Request, fence: u64, now: Moment, clock: &mut u64) -> Reply {
+    fn vote(&mut self, request: &Request, fence: u64, inbox: &Inbox, now: Moment, clock: &mut u64) -> Reply {
         match &self.holder {
             Some(holder) if holder.token != request.token => {
                 Reply::Busy { holder: holder.seen(now), place: None }
             }
             _ => {
-                self.hold(&request.token, now.after(request.ttl));
+                self.hold(&request.token, now.after(request.ttl), inbox);
                 if *clock < fence {
                     *clock = fence;
                     return Reply::Voted { clock: fence };
@@ -205,9 +213,9 @@ impl Lock {
     }
 
     /// It is this token's. If it was before, it does not expire sooner than it would have.
-    fn hold(&mut self, token: &Token, expires: Moment) {
+    fn hold(&mut self, token: &Token, expires: Moment, inbox: &Inbox) {
         let expires = self.holder.as_ref().map_or(expires, |before| expires.max(before.expires));
-        self.holder = Some(Holding { token: token.clone(), expires });
+        self.holder = Some(Holding { token: token.clone(), expires, inbox: inbox.clone() });
     }
 
     fn renew(&mut self, request: &Request, now: Moment, shortens: bool) -> Reply {
@@ -249,7 +257,7 @@ impl Lock {
         while let Some(next) = self.queue.pop_front() {
             let expires = now.after(next.ttl.min(CLAIM));
             if caller == Some(&next.token) {
-                self.holder = Some(Holding { token: next.token, expires });
+                self.holder = Some(Holding { token: next.token, expires, inbox: next.inbox });
                 return;
             }
             let fence = next_fence(now, clock);
@@ -258,7 +266,7 @@ impl Lock {
                 if let Some(head) = self.queue.front() {
                     head.tell(name, What::Next { claim: next.ttl.min(CLAIM) });
                 }
-                self.holder = Some(Holding { token: next.token, expires });
+                self.holder = Some(Holding { token: next.token, expires, inbox: next.inbox });
                 return;
             }
         }

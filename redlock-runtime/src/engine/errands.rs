@@ -12,6 +12,7 @@ use super::protocol::{Action, Disconnected, Found, Reply, Request};
 use super::table::Table;
 use crate::clock::Moment;
 use crate::error::LockError;
+use crate::lost_reason::LostReason;
 use crate::token::Token;
 
 /// What is asked, and where the answer goes.
@@ -95,36 +96,42 @@ impl Question {
 }
 
 impl Table {
-    pub(super) fn errand(&mut self, id: Id, errand: Errand) {
+    pub(super) fn errand(&mut self, now: Moment, id: Id, errand: Errand) {
         if let Some(trouble) = &self.trouble {
             errand.question.fail(trouble.error(errand.key));
             return;
         }
         self.timers.set(id, Some(errand.by));
         self.errands.insert(id, errand);
-        self.send_errand(id);
+        self.send_errand(now, id);
     }
 
-    pub(super) fn send_errand(&mut self, id: Id) {
-        if let Some(errand) = self.errands.get(&id)
-            && self.connected
+    pub(super) fn send_errand(&mut self, now: Moment, id: Id) {
+        let Some(errand) = self.errands.get(&id).filter(|_| self.connected) else {
+            return;
+        };
+        let request = errand.question.request();
+        self.outbox.push((id, request.clone()));
+        // The server does not tell a client of what it does itself.
+        if request.action == Action::ForceRelease
+            && let Some(holder) = self.queues.holder(&request.name)
         {
-            self.outbox.push((id, errand.question.request()));
+            self.lost(now, holder, LostReason::ForceReleased, true);
         }
     }
 
-    pub(super) fn errand_reply(&mut self, id: Id, reply: Reply) {
+    pub(super) fn errand_reply(&mut self, now: Moment, id: Id, reply: Reply) {
         let Some(Errand { key, question, by }) = self.errands.remove(&id) else {
             return;
         };
         if matches!(&reply, Reply::Refused(refusal) if refusal.is_unloaded()) {
             self.errands.insert(id, Errand { key, question, by });
-            self.send_errand(id);
+            self.send_errand(now, id);
             return;
         }
         self.timers.set(id, None);
         if let Some(question) = question.answer(key.as_ref(), reply) {
-            self.errand(id, Errand { key, question, by });
+            self.errand(now, id, Errand { key, question, by });
         }
     }
 

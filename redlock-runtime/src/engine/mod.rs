@@ -293,7 +293,7 @@ impl Driver {
             Command::Confirmed { id, token, confirmation } => {
                 self.table.confirmed(now, id, &token, confirmation);
             }
-            Command::Errand { id, errand } => self.table.errand(id, errand),
+            Command::Errand { id, errand } => self.table.errand(now, id, errand),
             Command::Shutdown { until, caller } => {
                 self.table.close(now);
                 self.shutting_down.push((until, caller));

@@ -129,6 +129,8 @@ pub(crate) enum What {
     Next { claim: Duration },
     /// The lock was left free for a moment, for clients that know nothing of its queue.
     LeftFree,
+    /// It is not this token's any more. Only `memory://` tells a holder like this: a server tells who watches.
+    TakenAway,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

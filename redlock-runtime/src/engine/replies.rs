@@ -41,7 +41,7 @@ impl Table {
                     releasing::Next::Later => self.schedule(id),
                 }
             }
-            None if self.errands.contains_key(&id) => self.errand_reply(id, reply),
+            None if self.errands.contains_key(&id) => self.errand_reply(now, id, reply),
             // The answer to an acquire whose caller has gone: its release is on the way, behind it.
             _ => {}
         }
@@ -127,13 +127,16 @@ impl Table {
     /// What the node tells one of our waiters.
     pub(super) fn notice(&mut self, now: Moment, notice: &Notice) {
         let Some(id) = self.by_token.get(&notice.token).copied() else {
-            if let What::Granted { .. } = notice.what {
-                self.return_unless_held(now, notice);
+            match notice.what {
+                What::Granted { .. } => self.return_unless_held(now, notice),
+                What::TakenAway => self.taken_away(now, notice),
+                What::Next { .. } | What::LeftFree => {}
             }
             return;
         };
         // Its token, and another lock: nobody of ours has published that.
-        if matches!(self.attempts.get(&id), Some(Attempt::Waiting(waiting)) if waiting.ask.name == notice.name) {
+        if matches!(self.attempts.get(&id), Some(Attempt::Waiting(waiting)) if waiting.ask.name == notice.name)
+        {
             self.told(now, id, notice.what);
         }
     }
@@ -153,8 +156,19 @@ impl Table {
             }
             What::Next { claim } => waiting.is_next(now, claim),
             What::LeftFree => waiting.stand_back(now),
+            What::TakenAway => {}
         }
         self.schedule(id);
+    }
+
+    /// An operator has taken a lock away from its holder.
+    fn taken_away(&mut self, now: Moment, notice: &Notice) {
+        if let Some(id) = self.queues.holder(&notice.name)
+            && let Some(Attempt::Held(held)) = self.attempts.get(&id)
+            && held.has(&notice.token)
+        {
+            self.lost(now, id, LostReason::ForceReleased, false);
+        }
     }
 
     /// The node has passed a lock on to this waiter.

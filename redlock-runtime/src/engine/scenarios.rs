@@ -3,6 +3,7 @@
 mod cohort;
 mod forgotten;
 mod renewing;
+mod taken;
 
 use std::sync::Arc;
 use std::time::Duration;

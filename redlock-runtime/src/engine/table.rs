@@ -254,7 +254,7 @@ impl Table {
         self.abilities = abilities;
         self.trouble = None;
         for id in self.errands.keys().copied().collect::<Vec<_>>() {
-            self.send_errand(id);
+            self.send_errand(now, id);
         }
         for id in self.ids() {
             match self.attempts.get(&id) {

@@ -304,7 +304,9 @@ impl RedisConnection {
     /// The start of a call.
     fn call(&mut self, script: Script, words: usize, bytes: usize) -> Cmd {
         let mut command = Cmd::with_capacity(words, bytes);
-        if std::mem::take(&mut self.unloaded[script.index()]) {
+        // An operator's call must not be refused for want of its script: it would be sent again behind what came after it.
+        let carries_source = matches!(script, Script::ForceRelease);
+        if std::mem::take(&mut self.unloaded[script.index()]) || carries_source {
             command.arg("EVAL").arg(script.source(self.setup.sharded));
         } else {
             command.arg("EVALSHA").arg(script.hash(self.setup.sharded));

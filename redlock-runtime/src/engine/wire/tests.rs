@@ -90,9 +90,8 @@ async fn a_batch_is_sent_by_its_first_poll_whatever_its_task_has_done_before() {
 #[tokio::test]
 async fn all_batches_that_may_be_under_way_are_sent_at_once() {
     let (mut connection, server) = connection().await;
-    let mut batches: Vec<Replies> = (0..WINDOW)
-        .map(|nth| connection.submit(&request(RENEW, &format!("lock:<{nth}>")), false))
-        .collect();
+    let mut batches: Vec<Replies> =
+        (0..WINDOW).map(|nth| connection.submit(&request(RENEW, &format!("lock:<{nth}>")), false)).collect();
     // None waits for room that another one leaves: that one would be polled first later.
     for batch in &mut batches {
         send(batch).await;
