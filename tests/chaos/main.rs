@@ -101,8 +101,7 @@ fn at_most_one_is_inside_whatever_happens() {
 }
 
 /// Mistakes: what of a script becomes what.
-const DOES_NOT_COMPARE: (&str, &str) =
-    ("if redis.call('GET', lock) ~= token", "if redis.call('GET', lock) == nil  ");
+const DOES_NOT_COMPARE: (&str, &str) = ("if holder ~= token then", "if holder == nil   then");
 
 const IS_NOT_RAISED: (&str, &str) = ("return fence", "return '1'  ");
 

@@ -143,12 +143,14 @@ fn what_a_failed_attempt_does_not_give_back_is_found() {
 /// Who fails gives back at once, who holds does so later: nothing is given back in its first nine milliseconds.
 fn keeps_what_is_young() -> impl FnMut(usize, &RedisServer) -> u16 {
     let all = concat!(
-        "-- Returns 1, or 0 when the lock is not this token's.\n",
-        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end"
+        "if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true)",
+        " then redis.call('GET', KEYS[1]) end\n",
+        "if holder == ARGV[1] then return redis.call('DEL', KEYS[1]) end"
     );
     let old = concat!(
-        "if redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('PTTL', KEYS[1]) < 599991 then\n",
-        "  return redis.call('DEL', KEYS[1])\nend           "
+        "if holder == ARGV[1] and redis.call('PTTL', KEYS[1]) < 599991 then\n",
+        "  return redis.call('DEL', KEYS[1])\nend",
+        "                                                                          "
     );
     move |_, server| Rewriter::to(server.port(), all, old).port()
 }
