@@ -1,5 +1,5 @@
--- Moves the expiry of several locks, of each if it is its token's, and makes none expire sooner. A client that asked for it watches them from then on:
--- all are read once more in the end, because our own change ends a watch.
+-- Moves the expiry of several locks, of each if it is its token's, and makes none expire sooner. A client that asked for
+-- it watches them from then on: all are read once more in the end, because our own change ends a watch.
 -- KEYS the locks   ARGV for each its token and its ttl in ms (above zero: PEXPIRE 0 would delete)
 -- Returns for each 1, or 0 when the lock is somebody else's, or -1 when it is nobody's.
 local answers = {}
