@@ -307,3 +307,52 @@ fn a_server_that_cannot_save_is_waited_for() {
     assert!(waiter.join().unwrap().unwrap().is_held());
     within(5 * SECOND, "what was refused is released", || server.run::<i32>("EXISTS lock:held") == 0);
 }
+
+// Clusters -----------------------------------------------------------------------------------------------
+
+/// Its nodes differ in what they let us do: after a change of the rules, each connection knows those of its start.
+#[test]
+fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
+    let cluster = RedisCluster::start();
+    let rules = |rules: &str| {
+        for node in &cluster.nodes {
+            let _: String = node.run(&format!("ACL SETUSER shop {rules}"));
+        }
+    };
+    rules("on >pass ~lock:* &* +@all -publish -subscribe -ssubscribe -spublish -client|tracking");
+    let url = format!("redis+cluster://shop:pass@127.0.0.1:{}", cluster.nodes[1].port());
+    let locks = LockManager::connect_blocking(&url).unwrap();
+    let hands_off = || locks.capabilities_blocking().unwrap().hands_off();
+    let warm_up = || {
+        for key in ["a", "b", "c", "d", "e", "k"] {
+            locks.lock(key).wait(LIMIT).run_blocking(|_| ()).unwrap();
+        }
+    };
+    warm_up();
+    assert!(!hands_off());
+    // One connection is replaced, and that node can hand over from now on.
+    rules("+publish +subscribe +ssubscribe +spublish");
+    let owner = cluster.owner_of("lock:k");
+    let killed: i32 = owner.run("CLIENT KILL USER shop");
+    assert!(killed > 0);
+    eventually("it is connected again", || owner.run::<String>("CLIENT LIST").contains("user=shop"));
+    warm_up();
+    assert!(!hands_off(), "the others cannot");
+    let _: String = owner.run("SET lock:k x PX 1000");
+    let guard = locks.lock("k").ttl(MINUTE).wait(LIMIT).acquire_blocking().unwrap();
+    let (start, remaining) = (Instant::now(), guard.remaining());
+    let pttl: u64 = owner.run("PTTL lock:k");
+    assert!(
+        remaining <= Duration::from_millis(pttl) + start.elapsed(),
+        "{remaining:?} of a lease, and {pttl} ms on the server"
+    );
+    drop(guard);
+    for node in cluster.primaries() {
+        let _: i32 = node.run("CLIENT KILL USER shop");
+    }
+    eventually("all can", hands_off);
+    // And one that cannot any more is enough.
+    rules("-publish -subscribe -ssubscribe -spublish");
+    let _: i32 = owner.run("CLIENT KILL USER shop");
+    eventually("one cannot", || !hands_off());
+}

@@ -187,7 +187,8 @@ impl Lock {
             self.queue.retain(|waiter| !waiting(waiter));
             let lasts = if mode == Mode::Again { request.ttl.min(CLAIM) } else { request.ttl };
             self.hold(&request.token, now.after(lasts), inbox);
-            return Reply::Held { fence: next_fence(now, clock) };
+            let fence = next_fence(now, clock);
+            return if mode == Mode::Again { Reply::Claimed { fence } } else { Reply::Held { fence } };
         }
         let place = self.queue.iter().position(waiting).and_then(|in_front| u32::try_from(in_front).ok());
         Reply::Busy {

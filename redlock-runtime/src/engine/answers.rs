@@ -65,6 +65,9 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
             Reply::Reserved { last: last.unsigned_abs() }
         }
         (Action::Vote { .. }, Value::Int(clock)) if clock > 0 => Reply::Voted { clock: clock.unsigned_abs() },
+        (Action::Acquire(Mode::Again), Value::Int(fence)) if fence > 0 => {
+            Reply::Claimed { fence: fence.unsigned_abs() }
+        }
         (Action::Acquire(_), Value::Int(fence)) if fence > 0 => Reply::Held { fence: fence.unsigned_abs() },
         (Action::Acquire(_) | Action::Vote { .. }, Value::Array(parts)) => read_busy(&parts),
         (Action::Inspect | Action::ForceRelease, Value::Array(parts)) => read_found(&parts),
@@ -73,12 +76,13 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
     }
 }
 
-/// One answer for each lock that the script came to; the others were not asked for.
-pub(super) fn read_all(value: Value, locks: usize, sharded: bool) -> Vec<Reply> {
-    let answer = |value| read(Action::Acquire(Mode::OneTry), value, sharded);
+/// One answer for each lock that the script came to; the others were not asked for. `modes`: how each was asked for.
+pub(super) fn read_all(value: Value, modes: &[Mode], sharded: bool) -> Vec<Reply> {
+    let locks = modes.len();
+    let answer = |(value, mode): (Value, &Mode)| read(Action::Acquire(*mode), value, sharded);
     match value {
         Value::Array(values) => {
-            values.into_iter().map(answer).chain(repeat(Reply::NotAsked)).take(locks).collect()
+            values.into_iter().zip(modes).map(answer).chain(repeat(Reply::NotAsked)).take(locks).collect()
         }
         Value::ServerError(error) => chain::refused(&Reply::Refused(refusal(&error)), locks),
         other => chain::refused(&nonsense(&other), locks),

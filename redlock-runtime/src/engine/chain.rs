@@ -60,7 +60,7 @@ pub(super) fn one_by_one(
         let mut is_held = !matches!(call, [(_, Request { action: Action::AcquireNext { .. }, .. }), ..]);
         for (_, request) in call {
             let reply = if is_held { execute(request) } else { Reply::NotAsked };
-            is_held = matches!(reply, Reply::Held { .. });
+            is_held = matches!(reply, Reply::Held { .. } | Reply::Claimed { .. });
             replies.push(reply);
         }
     }

@@ -91,6 +91,8 @@ pub(super) enum News {
         abilities: Abilities,
         standing: Standing,
     },
+    /// From now on, the nodes of a Cluster can do this.
+    Abilities(Abilities),
     Unreachable(Disconnected),
     /// The connection ended, and these were without an answer.
     Broke {

@@ -314,6 +314,10 @@ impl Driver {
                     drop(caller.send(Ok(abilities)));
                 }
             }
+            News::Abilities(abilities) => {
+                report::connected(abilities);
+                self.table.can(now, abilities);
+            }
             News::Unreachable(trouble) => {
                 if self.table.is_news(&trouble) {
                     report::unreachable(&trouble.reason);

@@ -72,8 +72,10 @@ pub(crate) enum Mode {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reply {
-    /// Acquire: the lock is this token's, and this is its fencing token.
+    /// Acquire: the lock is this token's for the ttl, and this is its fencing token.
     Held { fence: u64 },
+    /// Acquire: the same, but for the [`CLAIM`], as the waiter has asked again.
+    Claimed { fence: u64 },
     /// Acquire: it is somebody else's.
     Busy { holder: Holder, place: Option<Place> },
     /// Acquire: it is somebody else's, and so many wait for it that no more may.
@@ -202,6 +204,17 @@ pub(crate) struct Abilities {
     pub(crate) watches: bool,
     /// A lock is taken on several nodes: an attempt may fail because others try at the same time.
     pub(crate) votes: bool,
+}
+
+impl Abilities {
+    /// What both can do.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            hands_off: self.hands_off && other.hands_off,
+            watches: self.watches && other.watches,
+            votes: self.votes && other.votes,
+        }
+    }
 }
 
 /// What a node says of itself when a connection begins.

@@ -117,6 +117,7 @@ impl Releasing {
             }
             // No node answers a release like this.
             Reply::Held { .. }
+            | Reply::Claimed { .. }
             | Reply::Busy { .. }
             | Reply::QueueFull { .. }
             | Reply::NotAsked

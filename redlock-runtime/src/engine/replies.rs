@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Id;
 use super::held::Held;
-use super::protocol::{Action, CLAIM, Mode, Notice, Refusal, Reply, Request, ServerTime, What};
+use super::protocol::{Action, CLAIM, Notice, Refusal, Reply, Request, ServerTime, What};
 use super::queue::Turn;
 use super::releasing::{self, Releasing};
 use super::replicas::Unconfirmed;
@@ -57,10 +57,8 @@ impl Table {
             return;
         };
         match reply {
-            Reply::Held { fence } => {
-                let claims = action == Action::Acquire(Mode::Again) && self.abilities.hands_off;
-                self.answered_held(now, id, sent, fence, claims);
-            }
+            Reply::Held { fence } => self.answered_held(now, id, sent, fence, false),
+            Reply::Claimed { fence } => self.answered_held(now, id, sent, fence, true),
             Reply::Busy { holder, .. } if waiting.ask.one_try => {
                 waiting.unanswered = false;
                 let error = LockError::Busy { key: Arc::clone(&waiting.ask.key), holder };

@@ -201,7 +201,7 @@ fn a_server_whose_clock_was_set_back_is_not_believed() {
     script.passes(SECOND / 10);
     script.grants(1, ServerTime(SERVER_START - 1));
     assert!(held(&mut outcome).is_none());
-    script.answers(AGAIN, Reply::Held { fence: 8 });
+    script.answers(AGAIN, Reply::Claimed { fence: 8 });
     assert!(held(&mut outcome).is_some_and(|lease| lease.remaining(script.now) <= Some(CLAIM)));
 }
 

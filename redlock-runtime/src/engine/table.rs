@@ -271,6 +271,19 @@ impl Table {
         }
     }
 
+    /// The connections that there are can do this from now on.
+    pub(super) fn can(&mut self, now: Moment, abilities: Abilities) {
+        self.abilities = abilities;
+        for id in self.ids() {
+            if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
+                && waiting.step == Step::Turn
+                && self.everybody_queues()
+            {
+                self.ask(now, id);
+            }
+        }
+    }
+
     /// The locks in these slots may be somewhere else than before: held ones are compared at once, and everybody in a
     /// queue asks again, in case its place has been left behind.
     pub(super) fn returned(&mut self, now: Moment, slots: &Slots) {
@@ -351,7 +364,8 @@ impl Table {
                 waiting.token = waiting.token.successor();
             }
             waiting.asking(now);
-            if self.abilities.hands_off && !waiting.ask.one_try {
+            // A node of a Cluster may hand over although not all can.
+            if !self.abilities.votes && !waiting.ask.one_try {
                 self.by_token.insert(waiting.token.clone(), id);
             }
             self.outbox.push((id, waiting.request(action)));

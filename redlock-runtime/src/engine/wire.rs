@@ -67,7 +67,8 @@ impl RedisConnection {
             && !asking
         {
             // The common case, without what a pipeline costs.
-            let (action, command, sharded) = (request.action, self.command(request), self.setup.sharded);
+            let action = self.as_written(request.action);
+            let (command, sharded) = (self.command(request), self.setup.sharded);
             return in_order(async move {
                 match connection.send_packed_command(&command).await {
                     Ok(value) => {
@@ -102,7 +103,8 @@ impl RedisConnection {
                     continue;
                 }
                 Action::Acquire(_) if !next.is_empty() => {
-                    asked.push(Asked::All { locks: call.len() });
+                    let modes = call.iter().map(|(_, request)| self.mode_of(request.action)).collect();
+                    asked.push(Asked::All { modes });
                     asked.extend(next.iter().map(|_| Asked::Next));
                     pipeline.add_command(self.acquire_all(call));
                     continue;
@@ -112,14 +114,14 @@ impl RedisConnection {
                     pipeline.cmd("ASKING");
                     asked.push(match action {
                         Action::Watch | Action::WatchHolder => Asked::Watch(request.token.clone()),
-                        action => Asked::Second(action),
+                        action => Asked::Second(self.as_written(action)),
                     });
                 }
                 Action::Watch | Action::WatchHolder => {
                     pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
                     asked.push(Asked::Watch(request.token.clone()));
                 }
-                action => asked.push(Asked::One(action)),
+                action => asked.push(Asked::One(self.as_written(action))),
             }
             pipeline.add_command(self.command(request));
         }
@@ -160,6 +162,26 @@ impl RedisConnection {
         Some(call)
     }
 
+    /// What is asked for over this connection: without hand-off, a place in a queue is of no use.
+    fn as_written(&self, action: Action) -> Action {
+        match action {
+            Action::Acquire(mode) => Action::Acquire(self.mode_there(mode)),
+            action => action,
+        }
+    }
+
+    fn mode_there(&self, mode: Mode) -> Mode {
+        if self.setup.abilities.hands_off { mode } else { Mode::OneTry }
+    }
+
+    /// How a call for several asks for one of them.
+    fn mode_of(&self, action: Action) -> Mode {
+        match action {
+            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => self.mode_there(mode),
+            _ => Mode::OneTry,
+        }
+    }
+
     pub(super) fn abilities(&self) -> Abilities {
         self.setup.abilities
     }
@@ -198,7 +220,7 @@ impl RedisConnection {
         // As much as a request takes, so that nothing grows.
         let long = 2 * request.name.len() + 2 * self.setup.inbox.len() + request.token.value().len();
         let mut command = self.call(script, 12, 160 + long);
-        let Setup { names, inbox, abilities, .. } = &*self.setup;
+        let Setup { names, inbox, .. } = &*self.setup;
         let ttl = in_ms(request.ttl);
         match request.action {
             Action::Inspect => {
@@ -238,11 +260,9 @@ impl RedisConnection {
                 names.write_queue(&mut command, &request.name);
                 names.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(ttl);
-                let (how, inbox, at_most) = match request.action {
-                    Action::Acquire(Mode::Join { at_most }) if abilities.hands_off => {
-                        ("join", Some(&**inbox), Some(at_most))
-                    }
-                    Action::Acquire(Mode::Again) if abilities.hands_off => ("again", Some(&**inbox), None),
+                let (how, inbox, at_most) = match self.as_written(request.action) {
+                    Action::Acquire(Mode::Join { at_most }) => ("join", Some(&**inbox), Some(at_most)),
+                    Action::Acquire(Mode::Again) => ("again", Some(&**inbox), None),
                     Action::Release if self.setup.foreign_clients => ("1", Some(&**inbox), None),
                     Action::Release => ("0", Some(&**inbox), None),
                     _ => ("0", None, None),
@@ -269,7 +289,7 @@ impl RedisConnection {
         let long = |(_, request): &(Id, Request)| 2 * request.name.len() + request.token.value().len() + 80;
         let long = requests.iter().map(long).sum::<usize>() + self.setup.inbox.len() + 160;
         let mut command = self.call(Script::AcquireAll, 6 + 6 * requests.len(), long);
-        let Setup { names, inbox, abilities, standing, .. } = &*self.setup;
+        let Setup { names, inbox, standing, .. } = &*self.setup;
         command.arg(2 * requests.len() + 1);
         for (_, request) in requests {
             command.arg(&*request.name);
@@ -280,14 +300,10 @@ impl RedisConnection {
         }
         command.arg(&**inbox).arg(if standing.clock > 0 { "" } else { "time" });
         for (_, request) in requests {
-            let (how, at_most) = match request.action {
-                Action::Acquire(mode) | Action::AcquireNext { mode, .. } if abilities.hands_off => match mode
-                {
-                    Mode::Join { at_most } => ("join", at_most),
-                    Mode::Again => ("again", 0),
-                    Mode::OneTry => ("0", 0),
-                },
-                _ => ("0", 0),
+            let (how, at_most) = match self.mode_of(request.action) {
+                Mode::Join { at_most } => ("join", at_most),
+                Mode::Again => ("again", 0),
+                Mode::OneTry => ("0", 0),
             };
             command.arg(request.token.value()).arg(in_ms(request.ttl)).arg(how).arg(at_most);
         }
@@ -352,7 +368,7 @@ enum Asked {
     Watch(Token),
     /// One reply for this request and those that are next.
     All {
-        locks: usize,
+        modes: Vec<Mode>,
     },
     /// The same, behind what prepares it if they are to be watched.
     Renewals {
@@ -374,8 +390,8 @@ impl Asked {
         let value = if let Self::Next = self { None } else { values.next() };
         match (self, value) {
             (Self::Next, _) => next.next().unwrap_or(Reply::NotAsked),
-            (Self::All { locks }, Some(value)) => {
-                *next = read_all(value, *locks, sharded).into_iter();
+            (Self::All { modes }, Some(value)) => {
+                *next = read_all(value, modes, sharded).into_iter();
                 next.next().unwrap_or(Reply::NotAsked)
             }
             (Self::Renewals { actions, watches }, Some(value)) => {

@@ -35,11 +35,12 @@ impl Cluster {
         };
         match news {
             News::Connected { abilities, standing } => {
-                (member.up, member.trouble) = (true, None);
+                (member.up, member.trouble, member.abilities) = (true, None, Some(abilities));
                 if self.connected {
                     self.returned(node);
                 } else {
                     self.connected = true;
+                    self.abilities = Some(abilities);
                     self.news.push_back(News::Connected { abilities, standing });
                 }
                 self.send_pages(now);
@@ -74,7 +75,9 @@ impl Cluster {
                     self.news.push_back(News::Replies { sent, replies });
                 }
             }
-            News::Notice(_) | News::Changed(_) | News::Returned(_) => self.news.push_back(news),
+            News::Notice(_) | News::Changed(_) | News::Returned(_) | News::Abilities(_) => {
+                self.news.push_back(news);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use crate::clock::Moment;
 use crate::engine::Id;
 use crate::engine::link::{Link, News, Node};
 use crate::engine::node::RedisNode;
-use crate::engine::protocol::{Disconnected, Request};
+use crate::engine::protocol::{Abilities, Disconnected, Request};
 use crate::engine::slots::Slot;
 
 /// A request for one slot, or for a page of all the locks of one node.
@@ -26,6 +26,8 @@ pub(super) struct Member {
     /// The slot in which its inbox lives, and another one that it has.
     pub(super) slots: Option<(Slot, Slot)>,
     pub(super) up: bool,
+    /// What its last connection can do.
+    pub(super) abilities: Option<Abilities>,
     /// Why the last attempt to connect failed; `None` while nobody knows, and while it is up.
     pub(super) trouble: Option<Disconnected>,
     link: Link,
@@ -46,6 +48,7 @@ impl Member {
             address,
             slots,
             up: false,
+            abilities: None,
             trouble: None,
             link: Link::new(Node::Redis(Box::new(node)), timeout),
             outbox: VecDeque::new(),

@@ -24,7 +24,7 @@ pub(crate) use topology::ClusterNodes;
 
 use super::Id;
 use super::link::News;
-use super::protocol::{Action, Disconnected, Refusal, Reply, Request};
+use super::protocol::{Abilities, Action, Disconnected, Refusal, Reply, Request};
 use super::slots::{BySlot, Slot};
 use crate::clock::Moment;
 use lanes::{Flight, Lane, Parked};
@@ -62,6 +62,8 @@ pub(super) struct Cluster {
     /// How often.
     turn: usize,
     connected: bool,
+    /// What all nodes can do to which there is a connection, as it was last told.
+    abilities: Option<Abilities>,
     news: VecDeque<News>,
 }
 
@@ -83,6 +85,7 @@ impl Cluster {
             asked_at: None,
             turn: 0,
             connected: false,
+            abilities: None,
             news: VecDeque::new(),
         }
     }
@@ -124,12 +127,25 @@ impl Cluster {
             let heard = self.learn(cx, now) | self.listen(cx, now);
             self.look_at_lanes(now);
             self.flush(cx, now);
+            self.tell_abilities();
             if let Some(news) = self.news.pop_front() {
                 return Poll::Ready(news);
             }
             if !heard {
                 return Poll::Pending;
             }
+        }
+    }
+
+    /// A caller does not know which node has its lock: it counts on what all can do. What was sent to a node says by its
+    /// answer what that one did.
+    fn tell_abilities(&mut self) {
+        let up = self.members.iter().flatten().filter(|member| member.up);
+        let common = up.filter_map(|member| member.abilities).reduce(Abilities::and);
+        if let Some(abilities) = common.filter(|_| self.connected)
+            && self.abilities.replace(abilities) != common
+        {
+            self.news.push_back(News::Abilities(abilities));
         }
     }
 

@@ -303,7 +303,7 @@ impl Quorum {
             }
             News::Changed(names) => self.changed(node, names),
             // Nobody waits in a queue of a node, and a lock is always at the same nodes.
-            News::Notice(_) | News::Returned(_) => {}
+            News::Notice(_) | News::Returned(_) | News::Abilities(_) => {}
         }
     }
 

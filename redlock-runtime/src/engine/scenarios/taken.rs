@@ -81,3 +81,31 @@ fn a_refused_release_is_told_at_once_and_sent_less_and_less_often_until_the_ttl_
     assert!((15..=80).contains(&times), "{times} times in {TTL:?}");
     assert!(script.now.since(script.start) >= TTL);
 }
+
+/// Which of a Cluster's nodes answered is not known here, nor what the others can do.
+#[test]
+fn how_long_a_lock_lasts_is_what_its_answer_says() {
+    for (hands_off, reply, lasts) in
+        [(false, Reply::Claimed { fence: 1 }, CLAIM), (true, Reply::Held { fence: 1 }, TTL)]
+    {
+        let mut script = Script::with(Abilities { hands_off, watches: false, votes: false });
+        let mut outcome = queued(1, &mut script);
+        script.passes(2 * SECOND);
+        script.tick();
+        script.answers(AGAIN, reply);
+        let left = held(&mut outcome).and_then(|lease| lease.remaining(script.now));
+        assert!(left.is_some_and(|left| left <= lasts && left > lasts / 2), "{left:?}");
+    }
+}
+
+#[test]
+fn waiters_that_wait_for_each_other_ask_when_all_nodes_hand_over() {
+    let mut script = Script::with(Abilities { hands_off: false, watches: false, votes: false });
+    let _first = script.acquires(1, None);
+    let _second = script.acquires(2, None);
+    script.answers(JOIN, Reply::Busy { holder: Holder::default(), place: None });
+    script.is_quiet();
+    script.table.can(script.now, Abilities { hands_off: true, watches: false, votes: false });
+    script.send();
+    assert!(matches!(script.sent.as_slice(), [(2, _, Request { action: JOIN, .. })]));
+}
