@@ -4,12 +4,14 @@
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 
+use std::time::Duration;
+
 use redlocked::{LockError, LockManager, distributed_lock};
 
 #[distributed_lock(key = "stock:{sku}", ttl = "10s", wait = "5s")]
 async fn purchase(sku: &str, customer: &str) -> Result<(), LockError> {
     println!("{customer} is buying {sku} …");
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
     println!("{customer} has bought {sku}");
     Ok(())
 }
@@ -28,12 +30,15 @@ impl Invoices {
 #[tokio::main]
 async fn main() -> Result<(), LockError> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "memory://".to_owned());
-    LockManager::connect(&url).await?.set_global();
+    let locks = LockManager::connect(&url).await?;
+    locks.set_global();
 
     // One after the other, though they start together; the one who buys boots waits for nobody.
     tokio::try_join!(purchase("shoes", "Ann"), purchase("shoes", "Bob"), purchase("boots", "Cleo"))?;
 
     let invoices = Invoices { tenant: "acme".to_owned() };
     println!("invoice {}", invoices.issue(7)?);
-    Ok(())
+
+    // At the end of `main`: what is still held is given back before the process ends.
+    locks.shutdown(Duration::from_secs(5)).await
 }

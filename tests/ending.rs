@@ -1,12 +1,21 @@
 //! How holding ends: why a lock is no longer held, and what is left of it when its holder or its process ends.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
+#[allow(unreachable_pub, reason = "shared with the benches")]
+#[path = "../benches/support/delay.rs"]
+mod delay;
 mod support;
 
-use std::time::Duration;
+#[cfg(unix)]
+use std::process::exit;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use delay::DelayProxy;
 use redlocked::{LockError, LockGuard, LockManager, LostReason};
-use support::{LIMIT, RedisServer, eventually};
+#[cfg(unix)]
+use support::{Job, Worker, listen, say};
+use support::{LIMIT, Proxy, RedisServer, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -66,4 +75,173 @@ fn the_reason_reaches_the_caller_of_a_body_that_is_stopped() {
             locks.lock_all(["a", "b"]).ttl(SECOND / 10).renew(false).run(pending).await.unwrap_err();
         assert!(matches!(several, LockError::Lost { reason: LostReason::Expired, .. }), "{several:?}");
     });
+}
+
+#[test]
+fn a_guard_that_sync_code_drops_is_released_when_that_returns() {
+    let server = RedisServer::start();
+    let far = DelayProxy::to(server.port(), SECOND / 20);
+    let locks = LockManager::connect_blocking(&far.url()).unwrap();
+    drop(locks.lock("k").acquire_blocking().unwrap());
+    assert!(server.keys().is_empty());
+    drop(locks.lock_all(["a", "b", "c"]).acquire_blocking().unwrap());
+    assert!(server.keys().is_empty());
+    let panics = thread::spawn({
+        let locks = locks.clone();
+        move || {
+            let _guard = locks.lock("k").acquire_blocking().unwrap();
+            std::panic::resume_unwind(Box::new("as planned"));
+        }
+    });
+    assert!(panics.join().is_err());
+    assert!(server.keys().is_empty());
+}
+
+#[test]
+fn a_guard_that_is_dropped_in_tokio_or_without_a_connection_holds_up_nothing() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let locks = LockManager::builder(proxy.url()).io_timeout(3 * SECOND).connect_blocking().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let guards = ["a", "b"].map(|key| locks.lock(key).ttl(LIMIT).acquire_blocking().unwrap());
+    let [in_tokio, outside] = guards;
+    server.pause();
+    let start = Instant::now();
+    runtime.block_on(async { drop(in_tokio) });
+    assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
+    server.resume();
+    proxy.refuse(true);
+    proxy.cut();
+    eventually("it is known", || locks.inspect_blocking("a").is_err());
+    let start = Instant::now();
+    drop(outside);
+    assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
+    proxy.refuse(false);
+    eventually("they are released", || server.keys().is_empty());
+}
+
+// What a process that ends leaves behind -------------------------------------------------------------------
+
+#[cfg(unix)]
+#[test]
+#[ignore = "what a worker process runs"]
+fn worker() {
+    let Some(job) = Job::of_this_process() else {
+        return;
+    };
+    listen(drop, || exit(0));
+    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    match job.task.as_str() {
+        "sync" => {
+            let guard = locks.lock("k").ttl(30 * LIMIT).acquire_blocking().unwrap();
+            drop(guard);
+        }
+        "handlers" => handlers(&locks),
+        "stuck" => stuck(&locks),
+        "memory" => no_thread(),
+        other => panic!("no task is called {other}"),
+    }
+    // As at the end of `main`: nothing else is waited for.
+    exit(0);
+}
+
+/// A service that is told to stop while handlers are inside.
+#[cfg(unix)]
+fn handlers(locks: &LockManager) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (inside, mut entered) = tokio::sync::mpsc::unbounded_channel();
+        for handler in 0..50 {
+            let (request, inside) = (locks.lock(format!("{handler}")).ttl(30 * LIMIT), inside.clone());
+            tokio::spawn(async move {
+                let hangs = request.run(async |_| {
+                    inside.send(()).unwrap();
+                    std::future::pending::<()>().await;
+                });
+                hangs.await
+            });
+        }
+        for _ in 0..50 {
+            entered.recv().await.unwrap();
+        }
+        let start = Instant::now();
+        let error = locks.shutdown(SECOND / 5).await.unwrap_err();
+        assert!(start.elapsed() < LIMIT / 2);
+        let LockError::ShutdownIncomplete { stopped, unreleased, .. } = error else { panic!("{error:?}") };
+        say("shut", &[stopped as u64, unreleased as u64]);
+    });
+}
+
+/// A thread that is inside, and stays there.
+#[cfg(unix)]
+fn stuck(locks: &LockManager) {
+    let (inside, entered) = std::sync::mpsc::channel();
+    let request = locks.lock("k").ttl(2 * SECOND);
+    thread::spawn(move || {
+        request.run_blocking(|guard| {
+            inside.send(()).unwrap();
+            eventually("it is lost", || guard.lost_reason() == Some(LostReason::ManagerClosed));
+            say("lost", &[]);
+            thread::sleep(10 * LIMIT);
+        })
+    });
+    entered.recv().unwrap();
+    let error = locks.shutdown_blocking(SECOND / 10).unwrap_err();
+    let LockError::ShutdownIncomplete { stopped, unreleased, .. } = error else { panic!("{error:?}") };
+    say("shut", &[stopped as u64, unreleased as u64]);
+}
+
+/// Inside a runtime, and no memory for another thread.
+#[cfg(unix)]
+fn no_thread() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+        let limit = rustix::process::Rlimit { current: Some(pages * 4096 + 1_500_000), maximum: None };
+        rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
+        let error = LockManager::builder("memory://").start().map(drop).unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    });
+    say("refused", &[]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_sync_program_that_drops_its_guard_and_ends_leaves_no_lock() {
+    let server = RedisServer::start();
+    for _ in 0..5 {
+        Worker::start("sync", &server.url(), &[]).ends();
+        assert!(server.keys().is_empty(), "{:?}", server.keys());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_service_that_shuts_down_with_handlers_inside_leaves_no_lock() {
+    let server = RedisServer::start();
+    let mut worker = Worker::start("handlers", &server.url(), &[]);
+    assert_eq!(worker.says("shut"), [50, 0], "all are stopped, and all are released");
+    worker.ends();
+    assert!(server.keys().is_empty(), "{:?}", server.keys());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_sync_body_that_is_inside_at_the_shutdown_is_told_and_keeps_its_key_until_that_expires() {
+    let server = RedisServer::start();
+    let mut worker = Worker::start("stuck", &server.url(), &[]);
+    worker.says("lost");
+    assert_eq!(worker.says("shut"), [1, 1]);
+    worker.ends();
+    assert_eq!(server.keys(), ["lock:k"], "another one must not enter beside it");
+    eventually("it expires", || server.keys().is_empty());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_manager_that_cannot_have_a_thread_is_an_error() {
+    let mut worker = Worker::start("memory", "memory://", &[]);
+    worker.says("refused");
+    worker.ends();
 }

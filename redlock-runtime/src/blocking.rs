@@ -2,12 +2,15 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task;
+
+use crate::clock::Moment;
 
 struct Unpark(Thread);
 
@@ -37,5 +40,39 @@ fn park_until_ready<F: Future>(future: F) -> F::Output {
             Poll::Ready(output) => return output,
             Poll::Pending => thread::park(),
         }
+    }
+}
+
+/// Set by the future, waited for by a thread: also by one that is ending, which cannot park any more.
+#[derive(Default)]
+struct Alarm {
+    rung: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.bell.notify_one();
+    }
+}
+
+/// Blocks this thread until `future` is ready, but no longer than `limit`. For threads outside of tokio.
+pub(crate) fn wait_for<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
+    let over = Moment::now().after(limit);
+    let mut future = pin!(future);
+    let alarm = Arc::new(Alarm::default());
+    let waker = Waker::from(Arc::clone(&alarm));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(output);
+        }
+        let left = over.since(Moment::now());
+        if left.is_zero() {
+            return None;
+        }
+        let rung = alarm.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = alarm.bell.wait_timeout_while(rung, left, |rung| !*rung);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
     }
 }

@@ -104,14 +104,23 @@ pub enum LockError {
         /// What is wrong, in the words of the server where it said so.
         reason: Arc<str>,
     },
-    /// This manager begins nothing any more: [`shutdown`](crate::LockManager::shutdown) was called, or its thread has
-    /// ended. At the end of a process, stop; else connect a new one.
+    /// This manager begins nothing any more: [`shutdown`](crate::LockManager::shutdown) was called, or this process was
+    /// forked after the manager was started, which leaves its thread behind. At the end of a process, stop; else connect a
+    /// new one.
     #[non_exhaustive]
     ManagerClosed {
         /// The key, without the prefix; `None` when it is about no single key.
         key: Option<Arc<str>>,
         /// Why it is closed.
         reason: &'static str,
+    },
+    /// [`shutdown`](crate::LockManager::shutdown) reached its limit. What is not released is free when its ttl has passed.
+    #[non_exhaustive]
+    ShutdownIncomplete {
+        /// How many locks were still held at the limit: their async bodies were stopped, sync ones were told.
+        stopped: usize,
+        /// How many locks, of these or others, are not released: a sync body still runs, or Redis does not answer.
+        unreleased: usize,
     },
     /// The key is empty, longer than 1 KiB, holds control characters, or is called like a key of the library's own
     /// (`%queue`, `%clock` or `%inbox` is in it). Nothing was sent.
@@ -206,6 +215,11 @@ impl fmt::Display for LockError {
             Self::ManagerClosed { key: Some(key), reason } => write!(f, "`{key}` is unavailable: {reason}"),
             Self::ManagerClosed { key: None, reason } => f.write_str(reason),
             Self::InvalidRequest { key, reason } => write!(f, "invalid request for `{key}`: {reason}"),
+            Self::ShutdownIncomplete { stopped, unreleased } => {
+                let locks = |count: usize| if count == 1 { "lock" } else { "locks" };
+                write!(f, "the shutdown reached its limit with {stopped} {} still held", locks(*stopped))?;
+                write!(f, "; {unreleased} {} left to be free when the ttl has passed", locks(*unreleased))
+            }
             Self::InvalidKey { key, reason } => write!(f, "`{key}` cannot be the key of a lock: {reason}"),
             Self::InvalidUrl { url, reason } => write!(f, "cannot connect to `{url}`: {reason}"),
             Self::NotConfigured => f.write_str(
@@ -333,5 +347,8 @@ mod tests {
         let without_key = LockError::Misconfigured { key: None, reason: "wrong password".into() };
         assert_eq!(without_key.to_string(), "wrong password");
         assert!([outage, wrong, closed].iter().all(|error| !error.is_busy()));
+        let incomplete = LockError::ShutdownIncomplete { stopped: 1, unreleased: 0 };
+        let (held, left) = ("1 lock still held", "0 locks left to be free when the ttl has passed");
+        assert_eq!(incomplete.to_string(), format!("the shutdown reached its limit with {held}; {left}"));
     }
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::blocking::block_on;
+use crate::blocking::{block_on, wait_for};
 use crate::clock::Moment;
 use crate::ended::Ended;
-use crate::engine::{Command, Engine, Extension, Id};
+use crate::engine::{Command, Engine, Extension, Id, Response};
 use crate::error::LockError;
 use crate::give_back::{Answer, GiveBack};
 use crate::lease::Lease;
@@ -19,13 +20,17 @@ use crate::lost_reason::LostReason;
 use crate::nesting::{Hold, Holds, Scope};
 use crate::terms::check_ttl;
 
-/// A held lock. It is renewed until it is released; dropping it releases it in the background.
+/// A held lock. It is renewed until it is released; dropping it releases it.
 ///
 /// Of a request for [several keys](crate::LockManager::lock_all) it is all their locks: held while every one of them is,
 /// lost when the first one is, released together.
 ///
-/// Dropping needs no runtime, never blocks and never panics. It can be moved to other threads and outlive the
-/// function that took it.
+/// Dropping needs no runtime and never panics. In tokio it never blocks: the release goes on in the background, and
+/// [`shutdown`](crate::LockManager::shutdown) waits for it at the end of the process. Outside of tokio it waits for the
+/// server's answer, because the process may end next: one round trip, at most the
+/// [`io_timeout`](crate::LockManagerBuilder::io_timeout), and not at all without a connection.
+///
+/// It can be moved to other threads and outlive the function that took it.
 ///
 /// # Examples
 ///
@@ -168,6 +173,9 @@ impl LockGuard {
 
     /// What is left of the lease that ends first; `None` when one is over.
     fn left(&self) -> Option<Duration> {
+        if !self.engine.is_here() {
+            return None;
+        }
         let now = Moment::now();
         // `None` is less than anything.
         self.grants().iter().map(|grant| grant.lease().remaining(now)).min().flatten()
@@ -311,6 +319,9 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> LostReason {
+        if !self.engine.is_here() {
+            return LostReason::Forked;
+        }
         let lost = match &self.held {
             Held::One(grant) => {
                 grant.lease().ended().cancelled().await;
@@ -340,6 +351,9 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn lost_reason(&self) -> Option<LostReason> {
+        if !self.engine.is_here() {
+            return Some(LostReason::Forked);
+        }
         self.lost_lease().and_then(|lease| lease.lost_reason())
     }
 
@@ -391,6 +405,9 @@ impl LockGuard {
 
     fn extend_one(&self, grant: &Grant, ttl: Duration) -> Result<Extended, LockError> {
         check_ttl(grant.lease().key(), ttl)?;
+        if !self.engine.is_here() {
+            return Err(LockError::Lost { key: Arc::clone(grant.lease().key()), reason: LostReason::Forked });
+        }
         let (caller, outcome) = oneshot::channel();
         self.engine.send(Command::Extend { id: grant.hold.id, extension: Extension { ttl, caller } });
         Ok(outcome)
@@ -478,14 +495,14 @@ impl LockGuard {
     }
 
     fn give_back_one(&self, grant: &Grant) -> Answer {
-        let (response, outcome) = oneshot::channel();
+        let (caller, outcome) = oneshot::channel();
         if grant.is_joined {
             let is_held = grant.lease().remaining(Moment::now()).is_some();
             let found = if is_held { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyLost };
-            let _ = response.send(Ok(found));
+            let _ = caller.send(Ok(found));
         } else {
             grant.given_back.store(true, Ordering::Relaxed);
-            self.engine.send(Command::Release { id: grant.hold.id, response: Some(response) });
+            self.engine.send(Command::Release { id: grant.hold.id, response: Some(Response::to(caller)) });
         }
         Answer { key: Arc::clone(grant.lease().key()), outcome }
     }
@@ -493,10 +510,22 @@ impl LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
+        // Sync code may be at the end of its process, which would take the release with it.
+        let waits = Handle::try_current().is_err();
+        let mut answers = Vec::new();
         for grant in self.held.as_mut_slice() {
-            if !*grant.given_back.get_mut() {
-                self.engine.send(Command::Release { id: grant.hold.id, response: None });
+            if *grant.given_back.get_mut() {
+                continue;
             }
+            let response = waits.then(|| {
+                let (caller, outcome) = oneshot::channel();
+                answers.push(Answer { key: Arc::clone(grant.lease().key()), outcome });
+                Response::to_dropped(caller)
+            });
+            self.engine.send(Command::Release { id: grant.hold.id, response });
+        }
+        if !answers.is_empty() {
+            wait_for(self.engine.io_timeout(), GiveBack::several(answers));
         }
     }
 }
@@ -513,9 +542,38 @@ impl fmt::Debug for LockGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manager::LockManager;
     use crate::request::{Acquire, Keys, LockRequest};
 
     type Event = tokio_util::sync::WaitForCancellationFutureOwned;
+
+    #[test]
+    fn a_forked_child_has_no_lock_and_releases_none() -> Result<(), LockError> {
+        let locks = LockManager::connect_blocking("memory://forked")?;
+        let guard = locks.lock("k").acquire_blocking()?;
+        locks.engine().fork();
+        let lost = |error| matches!(error, Err(LockError::Lost { reason: LostReason::Forked, .. }));
+        assert!(!guard.is_held() && guard.remaining().is_zero());
+        assert_eq!(guard.lost_reason(), Some(LostReason::Forked));
+        assert_eq!(block_on(guard.lost()), LostReason::Forked);
+        assert!(lost(guard.extend_blocking(Duration::from_secs(1))));
+        let closed = |error: Option<LockError>| matches!(error, Some(LockError::ManagerClosed { .. }));
+        assert!(closed(locks.lock("other").wait_forever().acquire_blocking().err()));
+        assert!(closed(locks.lock_all(["a", "b"]).wait_forever().acquire_blocking().err()));
+        assert!(closed(locks.inspect_blocking("k").err()) && closed(locks.capabilities_blocking().err()));
+        let nested = |request: LockRequest| request.wait_forever().reentrant(true).acquire_blocking().err();
+        let mut scope = Some(guard.scope());
+        let here = crate::nesting::enter(&mut scope);
+        assert!(closed(nested(locks.lock("k"))), "what the parent holds is not joined");
+        drop(here);
+        locks.shutdown_blocking(Duration::MAX)?;
+        drop(guard);
+
+        locks.engine().fork();
+        let held = locks.inspect_blocking("k")?;
+        assert!(held.is_some(), "the parent still has it");
+        locks.lock("other").acquire_blocking().map(drop)
+    }
 
     #[test]
     fn several_keys_cost_one_key_nothing() {

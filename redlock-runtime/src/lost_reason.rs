@@ -35,16 +35,19 @@ pub enum LostReason {
     Released,
     /// [`shutdown`](crate::LockManager::shutdown) gave it up, or the thread of its manager has ended.
     ManagerClosed,
+    /// This process was forked from the one that holds it.
+    Forked,
 }
 
 impl LostReason {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Expired,
         Self::MaxHold,
         Self::KeyChanged,
         Self::ForceReleased,
         Self::Released,
         Self::ManagerClosed,
+        Self::Forked,
     ];
 
     /// All codes are below this.
@@ -69,6 +72,7 @@ impl fmt::Display for LostReason {
             Self::ForceReleased => "it was released by force",
             Self::Released => "its guard has released it",
             Self::ManagerClosed => "its lock manager has been shut down",
+            Self::Forked => "this process was forked from the one that holds it",
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::blocking::block_on;
 use crate::builder::LockManagerBuilder;
 use crate::capabilities::Capabilities;
 use crate::clock::Moment;
-use crate::engine::{Command, Engine};
+use crate::engine::{Command, Engine, Unfinished};
 use crate::error::LockError;
 use crate::request::{Keys, LockRequest};
 
@@ -20,6 +20,9 @@ use crate::request::{Keys, LockRequest};
 /// A manager owns one background thread with one connection of its own (in a Cluster one to each primary), however
 /// many locks are held or waited for. It is cheap to clone; the thread ends when the last clone and the last guard
 /// are gone and everything has been released.
+///
+/// A process that forks leaves that thread behind: in the child its manager answers with
+/// [`LockError::ManagerClosed`] at once, and its guards hold and release nothing. Connect a new one there.
 ///
 /// | URL | |
 /// | --- | --- |
@@ -240,12 +243,19 @@ impl LockManager {
         LockRequest::new(Some(self.clone()), Keys::of(keys))
     }
 
-    /// Begins nothing new, tells everybody who waits, and returns when every lock of this manager is released on
-    /// the server. For the end of a process: what is dropped at the very end would else be free only at its ttl.
+    /// Begins nothing new, tells all callers that wait, and returns when every lock of this manager is released on the
+    /// server. For the end of a process: a lock that is dropped when the runtime ends is else free only at its ttl.
+    ///
+    /// Bodies may end by themselves for as long as `limit`. What is held then is lost, with
+    /// [`LostReason::ManagerClosed`](crate::LostReason::ManagerClosed): an async body is dropped before its next poll and
+    /// its lock released; a sync body cannot be stopped, sees that [`is_held`](crate::LockGuard::is_held) is false, and
+    /// its lock is released when its guard is dropped, else its key expires. Their releases may take another
+    /// [`io_timeout`](crate::LockManagerBuilder::io_timeout).
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when something was still held, or its release unanswered, after `limit`.
+    /// [`LockError::ShutdownIncomplete`] when locks were still held after `limit`, or their releases unanswered: with how
+    /// many.
     ///
     /// # Cancel safety
     ///
@@ -270,10 +280,9 @@ impl LockManager {
         match outcome.await {
             // An engine that has ended has nothing left to release.
             Ok(Ok(())) | Err(_) => Ok(()),
-            Ok(Err(left)) => Err(LockError::Unavailable {
-                key: None,
-                reason: format!("{left} locks were still held or being released after {limit:?}").into(),
-            }),
+            Ok(Err(Unfinished { stopped, unreleased })) => {
+                Err(LockError::ShutdownIncomplete { stopped, unreleased })
+            }
         }
     }
 
@@ -369,8 +378,8 @@ impl LockManager {
     }
 }
 
-/// What a caller hears when the engine's thread has died. No way to it is known.
-pub(crate) const ENGINE_GONE: &str = "the thread of this lock manager has ended; connect a new one";
+/// What a caller hears when no thread answers. In the same process, no way to that is known.
+pub(crate) const ENGINE_GONE: &str = "this lock manager has no thread in this process, which was forked after it was started: connect a new one";
 
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -71,5 +71,6 @@ pub(crate) fn held_here(engine: &Arc<Engine>, key: &str) -> Option<Hold> {
         let holds = scope.holds.as_slice().iter();
         holds.filter(|_| Arc::ptr_eq(&scope.engine, engine)).find(same).cloned()
     };
-    HERE.try_with(|here| here.borrow().iter().rev().find_map(within)).ok().flatten()
+    let held = HERE.try_with(|here| here.borrow().iter().rev().find_map(within)).ok().flatten();
+    held.filter(|_| engine.is_here())
 }

@@ -69,6 +69,9 @@ pub(super) struct Held {
     pub(super) followers: Followers,
     /// Nobody is inside: its holder has released it, and whoever follows waits for a fencing token, until then.
     given_up: Option<Moment>,
+    /// Its manager is shut down: its lease is over, and it stays as it is until its guard releases it, or its key has
+    /// expired, then.
+    closed: Option<Moment>,
     /// Who gets it, once its replicas have it.
     pub(super) deliver_to: Option<Caller>,
 }
@@ -99,6 +102,7 @@ impl Held {
             unconfirmed: Vec::new(),
             followers: Followers::default(),
             given_up: None,
+            closed: None,
             deliver_to: None,
         }
     }
@@ -109,7 +113,10 @@ impl Held {
     }
 
     pub(super) fn due(&self) -> Option<Moment> {
-        [self.next_renewal, self.first_look, self.given_up, self.lease.deadline()].into_iter().flatten().min()
+        [self.next_renewal, self.first_look, self.given_up, self.closed, self.lease.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(super) fn extend(&mut self, extension: Extension) {
@@ -130,7 +137,7 @@ impl Held {
 
     pub(super) fn wants_renewal(&self) -> bool {
         let is_wanted = |ttl: &Unconfirmed| ttl.shortens || ttl.caller.is_some();
-        self.renew || !self.claimed || self.unconfirmed.iter().any(is_wanted)
+        !self.is_closed() && (self.renew || !self.claimed || self.unconfirmed.iter().any(is_wanted))
     }
 
     /// True once, when the lock has been held for a while.
@@ -217,6 +224,24 @@ impl Held {
             self.replace_lease(Lease::new(key, fence, deadline, None));
             self.given_up = Some(now.after(LONGEST_GIVEN_UP));
         }
+    }
+
+    /// Ends the lease, and leaves the key: its holder may be inside for longer. False when that is so already, or nobody
+    /// is inside.
+    pub(super) fn closes(&mut self, now: Moment) -> bool {
+        if self.is_given_up() || self.is_closed() || self.lease.remaining(now).is_none() {
+            return false;
+        }
+        self.lease.end(LostReason::ManagerClosed);
+        (self.next_renewal, self.first_look) = (None, None);
+        self.unconfirmed.clear();
+        // A renewal may be on its way.
+        self.closed = Some(now.after(self.ttl));
+        true
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.is_some()
     }
 
     pub(super) fn is_given_up(&self) -> bool {

@@ -8,6 +8,7 @@
 mod address;
 mod answers;
 mod chain;
+mod closing;
 mod cluster;
 mod cohort;
 mod denied;
@@ -44,10 +45,12 @@ mod wire;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
@@ -55,6 +58,7 @@ use tokio::time::{Instant, Sleep};
 pub(crate) use address::{parse, without_credentials};
 pub(crate) use answers::Pushed;
 pub(crate) use chain::{LONGEST, Together};
+pub(crate) use closing::Unfinished;
 pub(crate) use errands::{Errand, Question};
 pub(crate) use held::Extension;
 pub(crate) use line::Deployment;
@@ -72,6 +76,7 @@ pub(crate) use waiting::Ask;
 use crate::clock::Moment;
 use crate::report;
 use crate::token::Token;
+use closing::Closing;
 use line::Line;
 use link::News;
 use table::Table;
@@ -132,10 +137,10 @@ pub(crate) enum Command {
         id: Id,
         errand: Errand,
     },
-    /// Begin nothing new; tell when everything is released, or how much is not at that time.
+    /// Begin nothing new; tell when everything is released. What is held at that time is given up.
     Shutdown {
         until: Moment,
-        caller: oneshot::Sender<Result<(), usize>>,
+        caller: oneshot::Sender<Result<(), Unfinished>>,
     },
 }
 
@@ -144,6 +149,9 @@ pub(crate) struct Engine {
     commands: UnboundedSender<Command>,
     next_id: AtomicU64,
     together: Together,
+    io_timeout: Duration,
+    /// In which process the thread is: a forked child has none.
+    process: AtomicU32,
 }
 
 impl Engine {
@@ -154,7 +162,11 @@ impl Engine {
         let together = deployment.together();
         // Weak: the engine ends with the last manager and guard.
         let own_commands = commands.downgrade();
-        std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
+        let (hand_over, handed_over) = mpsc::channel::<Runtime>();
+        let thread = std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
+            let Ok(runtime) = handed_over.recv() else {
+                return;
+            };
             runtime.block_on(async {
                 let EngineSettings { io_timeout, replicas, cohort, .. } = settings;
                 let mut table = Table::new(io_timeout, cohort);
@@ -173,7 +185,8 @@ impl Engine {
                     table,
                     line: Line::new(deployment, settings),
                     connecting: Vec::new(),
-                    shutting_down: Vec::new(),
+                    closing: Vec::new(),
+                    io_timeout,
                     alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
                     alarm_at: None,
                 };
@@ -181,12 +194,40 @@ impl Engine {
                 // more events first.
                 let _ = tokio::spawn(driver.run()).await;
             });
-        })?;
-        Ok(Self { commands, next_id: AtomicU64::new(1), together })
+        });
+        if let Err(error) = thread {
+            // Inside the caller's runtime, dropping one would panic.
+            runtime.shutdown_background();
+            return Err(error);
+        }
+        let _ = hand_over.send(runtime);
+        Ok(Self {
+            commands,
+            next_id: AtomicU64::new(1),
+            together,
+            io_timeout: settings.io_timeout,
+            process: AtomicU32::new(std::process::id()),
+        })
+    }
+
+    /// False in a forked child, in which no thread listens to commands.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process.load(Ordering::Relaxed) == std::process::id()
+    }
+
+    /// As if this were another process from now on.
+    #[cfg(test)]
+    pub(crate) fn fork(&self) {
+        self.process.fetch_xor(1, Ordering::Relaxed);
     }
 
     pub(crate) fn new_id(&self) -> Id {
         self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How long the server may take to answer.
+    pub(crate) fn io_timeout(&self) -> Duration {
+        self.io_timeout
     }
 
     /// Which locks may be asked for in one call.
@@ -194,10 +235,22 @@ impl Engine {
         self.together
     }
 
-    /// Never blocks. A command to an engine that has died is dropped, and with it the sender of the answer,
-    /// which is how its caller hears of it.
+    /// Never blocks. A command to an engine that has died, or is in another process, is dropped, and with it the sender of
+    /// the answer, which is how its caller hears of it.
     pub(crate) fn send(&self, command: Command) {
-        let _ = self.commands.send(command);
+        if self.is_here() {
+            let _ = self.commands.send(command);
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if !self.is_here() {
+            // Nothing is touched that the thread may have been in the middle of when its process forked.
+            let (nowhere, _) = unbounded_channel();
+            std::mem::forget(std::mem::replace(&mut self.commands, nowhere));
+        }
     }
 }
 
@@ -211,8 +264,9 @@ struct Driver {
     line: Line,
     /// Who waits for the outcome of connecting.
     connecting: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
-    /// Who waits for the end, and until when.
-    shutting_down: Vec<(Moment, oneshot::Sender<Result<(), usize>>)>,
+    /// Who waits for the end.
+    closing: Vec<Closing>,
+    io_timeout: Duration,
     alarm: Pin<Box<Sleep>>,
     alarm_at: Option<Moment>,
 }
@@ -240,16 +294,15 @@ impl Driver {
                 Event::Alarm => {}
             }
             self.table.tick(now);
-            self.answer_shutdowns(now);
+            self.look_at_closing(now);
         }
     }
 
-    fn answer_shutdowns(&mut self, now: Moment) {
-        let left = self.table.busy_with();
-        let is_over = left == 0 && self.line.is_idle();
-        for (_, caller) in self.shutting_down.extract_if(.., |(until, _)| is_over || *until <= now) {
-            let _ = caller.send(if left == 0 { Ok(()) } else { Err(left) });
-        }
+    fn look_at_closing(&mut self, now: Moment) {
+        let (table, line) = (&mut self.table, &self.line);
+        let is_idle = |table: &Table| table.is_idle() && line.is_idle();
+        let closing = std::mem::take(&mut self.closing).into_iter();
+        self.closing = closing.filter_map(|closing| closing.look(now, table, is_idle)).collect();
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
@@ -263,7 +316,7 @@ impl Driver {
         if self.open && self.inbox.poll_recv_many(cx, &mut self.room, 256).is_ready() {
             return Poll::Ready(Event::Commands(std::mem::take(&mut self.room)));
         }
-        let patience = self.shutting_down.iter().map(|(until, _)| *until).min();
+        let patience = self.closing.iter().map(Closing::due).min();
         let dues = [self.table.next_timer(), self.line.due(), patience];
         let Some(due) = dues.into_iter().flatten().min() else {
             return Poll::Pending;
@@ -296,7 +349,7 @@ impl Driver {
             Command::Errand { id, errand } => self.table.errand(now, id, errand),
             Command::Shutdown { until, caller } => {
                 self.table.close(now);
-                self.shutting_down.push((until, caller));
+                self.closing.push(Closing::new(until, self.io_timeout, caller));
             }
             Command::Connected { caller } => match self.table.connection() {
                 Some(outcome) => drop(caller.send(outcome)),

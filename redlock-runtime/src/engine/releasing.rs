@@ -12,8 +12,32 @@ use crate::error::LockError;
 use crate::guard::ReleaseOutcome;
 use crate::token::Token;
 
-/// Where the outcome of a release goes, when somebody waits for it.
-pub(crate) type Response = oneshot::Sender<Result<ReleaseOutcome, LockError>>;
+/// Where the outcome of a release goes.
+pub(crate) struct Response {
+    caller: oneshot::Sender<Result<ReleaseOutcome, LockError>>,
+    /// The caller waits for no other connection than this one, and does not look at the outcome.
+    on_this_connection: bool,
+}
+
+impl Response {
+    pub(crate) fn to(caller: oneshot::Sender<Result<ReleaseOutcome, LockError>>) -> Self {
+        Self { caller, on_this_connection: false }
+    }
+
+    /// For a guard that is dropped at what may be the end of its process.
+    pub(crate) fn to_dropped(caller: oneshot::Sender<Result<ReleaseOutcome, LockError>>) -> Self {
+        Self { caller, on_this_connection: true }
+    }
+
+    pub(super) fn is_to_dropped(&self) -> bool {
+        self.on_this_connection
+    }
+
+    pub(crate) fn send(self, outcome: Result<ReleaseOutcome, LockError>) {
+        // A caller that has gone does not mind.
+        let _ = self.caller.send(outcome);
+    }
+}
 
 pub(super) struct Releasing {
     key: Arc<str>,
@@ -68,14 +92,14 @@ impl Releasing {
     /// The lock has gone on to somebody else already.
     pub(super) fn answer_released(response: Option<Response>) {
         if let Some(response) = response {
-            let _ = response.send(Ok(ReleaseOutcome::Released));
+            response.send(Ok(ReleaseOutcome::Released));
         }
     }
 
     /// The lock was lost before it could be released.
     pub(super) fn answer_lost(response: Option<Response>) {
         if let Some(response) = response {
-            let _ = response.send(Ok(ReleaseOutcome::AlreadyLost));
+            response.send(Ok(ReleaseOutcome::AlreadyLost));
         }
     }
 
@@ -170,13 +194,14 @@ impl Releasing {
     }
 
     pub(super) fn disconnected(&mut self) {
+        self.response.take_if(|(_, response)| response.is_to_dropped());
         self.repeated = true;
         self.again_at = None;
     }
 
     fn answer(&mut self, outcome: Result<ReleaseOutcome, LockError>) {
         if let Some((_, response)) = self.response.take() {
-            let _ = response.send(outcome);
+            response.send(outcome);
         }
     }
 }

@@ -326,6 +326,7 @@ impl Table {
                 }
             }
             // Whatever an ask says that crossed the push of its own grant: a renewal comes anyway.
+            (Action::Renew { .. }, Reply::Done | Reply::Refused(_)) if held.is_closed() => {}
             (Action::Renew { nth, .. }, Reply::Done) => {
                 if held.renewed(now, sent, nth, request.ttl) {
                     self.schedule(id);

@@ -1,5 +1,6 @@
 //! The table driven by hand: every request, answer, push and tick in a chosen order, without a node or a clock.
 
+mod closing;
 mod cohort;
 mod forgotten;
 mod renewing;
@@ -14,6 +15,7 @@ use super::Id;
 use super::protocol::{
     Abilities, Action, CLAIM, Disconnected, Mode, Notice, Place, Refusal, Reply, Request, ServerTime, What,
 };
+use super::releasing::Response;
 use super::slots::{Slot, Slots};
 use super::table::Table;
 use super::waiting::Ask;
@@ -263,7 +265,7 @@ fn the_answer_to_a_renewal_is_not_the_answer_to_the_release_behind_it() {
     script.passes(TTL / 2);
     script.tick();
     let (response, mut released) = oneshot::channel();
-    script.table.release(script.now, 1, Some(response));
+    script.table.release(script.now, 1, Some(Response::to(response)));
     script.send();
     script.answers(RENEW, Reply::Done);
     assert!(released.try_recv().is_err(), "not yet");
@@ -279,7 +281,7 @@ fn a_release_whose_answer_was_lost_is_repeated_and_counts() {
     script.answers(JOIN, Reply::Held { fence: 1 });
     assert!(held(&mut outcome).is_some());
     let (response, mut released) = oneshot::channel();
-    script.table.release(script.now, 1, Some(response));
+    script.table.release(script.now, 1, Some(Response::to(response)));
     script.send();
     script.sent.clear();
     script.table.disconnected("cut".into());

@@ -44,7 +44,7 @@ impl Attempt {
     }
 }
 
-const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
+pub(super) const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
 
 pub(super) struct Table {
     pub(super) attempts: HashMap<Id, Attempt>,
@@ -199,11 +199,12 @@ impl Table {
     /// The guard wants another ttl, from now on.
     pub(super) fn extend(&mut self, now: Moment, id: Id, extension: Extension) {
         // Else it is lost: its guard knows why.
-        let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
-            return;
-        };
-        held.extend(extension);
-        self.renew(now, id);
+        if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
+            && held.lease.remaining(now).is_some()
+        {
+            held.extend(extension);
+            self.renew(now, id);
+        }
     }
 
     // Time -----------------------------------------------------------------------------------------------
@@ -223,6 +224,10 @@ impl Table {
                     } else {
                         self.ask(now, id);
                     }
+                }
+                // Its holder may be inside until its key has expired, by itself.
+                Some(Attempt::Held(held)) if held.is_closed() => {
+                    self.lost(now, id, LostReason::ManagerClosed, false);
                 }
                 Some(Attempt::Held(held)) => {
                     if held.lease.remaining(now).is_none() {
@@ -443,11 +448,13 @@ impl Table {
     pub(super) fn drop_held(&mut self, now: Moment, id: Id, held: &Held, response: Option<Response>) {
         let was_held = held.lease.remaining(now).is_some();
         held.lease.end(LostReason::Released);
-        let response = if was_held {
-            response
-        } else {
-            Releasing::answer_lost(response);
-            None
+        let response = match response {
+            Some(response) if response.is_to_dropped() => self.connected.then_some(response),
+            response if was_held => response,
+            response => {
+                Releasing::answer_lost(response);
+                None
+            }
         };
         let releasing = held.release(now, self.io_timeout, was_held, response);
         self.attempts.insert(id, Attempt::Releasing(releasing));

@@ -65,7 +65,7 @@ fn a_refused_release_is_told_at_once_and_sent_less_and_less_often_until_the_ttl_
     script.answers(JOIN, Reply::Held { fence: 1 });
     assert!(held(&mut outcome).is_some());
     let (response, mut released) = oneshot::channel();
-    script.table.release(script.now, 1, Some(response));
+    script.table.release(script.now, 1, Some(Response::to(response)));
     script.send();
     script.answers(Action::Release, Reply::Refused(Refusal::Never("NOPERM".into())));
     assert!(matches!(released.try_recv(), Ok(Err(LockError::Misconfigured { .. }))));
