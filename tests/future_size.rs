@@ -28,6 +28,18 @@ impl Order {
     }
 }
 
+/// One that the body uses in part, while the other part has a destructor.
+struct Parcel {
+    lines: Lines,
+    label: Vec<u8>,
+}
+
+impl Parcel {
+    fn new() -> Self {
+        Self { lines: [0; 1024], label: Vec::new() }
+    }
+}
+
 async fn step() {}
 
 async fn plain(id: u64, lines: Lines) -> Result<usize, LockError> {
@@ -56,6 +68,17 @@ async fn plain_struct(order: Order) -> Result<usize, LockError> {
 async fn locked_struct(order: Order) -> Result<usize, LockError> {
     step().await;
     Ok(order.count())
+}
+
+async fn plain_part(parcel: Parcel) -> Result<usize, LockError> {
+    step().await;
+    Ok(parcel.lines.len())
+}
+
+#[distributed_lock(key = "parcel", global)]
+async fn locked_part(parcel: Parcel) -> Result<usize, LockError> {
+    step().await;
+    Ok(parcel.lines.len())
 }
 
 async fn plain_borrowed(order: &Order) -> Result<usize, LockError> {
@@ -98,6 +121,12 @@ fn a_large_one_grows_by_less_than_a_tenth() {
     let plain = size_of_val(&plain(1, [0; 1024]));
     compare(plain, size_of_val(&locked(1, [0; 1024])), 0);
     compare(plain, size_of_val(&locked_with_guard(1, [0; 1024])), 0);
+}
+
+#[test]
+fn what_the_body_uses_in_part_is_not_stored_twice() {
+    assert!(Parcel::new().label.is_empty());
+    compare(size_of_val(&plain_part(Parcel::new())), size_of_val(&locked_part(Parcel::new())), 0);
 }
 
 /// rustc keeps room for a variable that has been borrowed, also after it has been moved, until the function ends. So what

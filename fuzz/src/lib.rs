@@ -8,6 +8,8 @@
 mod args;
 #[path = "../../redlock-macros/src/boxed.rs"]
 mod boxed;
+#[path = "../../redlock-macros/src/captures.rs"]
+mod captures;
 #[path = "../../redlock-macros/src/checks.rs"]
 mod checks;
 #[path = "../../redlock-macros/src/duration.rs"]

@@ -6,6 +6,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::Parser as _;
 use syn::{Block, Expr, ExprAsync, ExprCall, Ident, Item, Pat, ReturnType, Signature, Stmt, Type, token};
 
+use crate::captures::Captures;
 use crate::errors::Errors;
 use crate::item::LockedFn;
 use crate::output::is_future;
@@ -18,6 +19,8 @@ pub(crate) struct ReturnedFuture {
     /// `Box::pin`, if it is there.
     pub(crate) pin: Option<(Expr, token::Paren)>,
     pub(crate) future: Future,
+    /// What is bound again outside of the body. What is not moves as it does without the attribute: once, into the block.
+    pub(crate) captures: Captures,
 }
 
 pub(crate) enum Future {
@@ -50,10 +53,11 @@ impl ReturnedFuture {
             }
             last => (None, last),
         };
+        let mut captures = Captures::default();
         let future = match future {
             Expr::Async(mut block) => {
                 let mut rebound = std::mem::take(&mut block.block.stmts);
-                let rest = split_off_body(&mut rebound, scope);
+                let rest = split_off_body(&mut rebound, &function.sig, scope, &mut captures);
                 Future::Block { block, rebound, rest }
             }
             call @ Expr::Call(_) if pin.is_some() && calls_async_fn(&call, &items) => Future::Call(call),
@@ -65,7 +69,7 @@ impl ReturnedFuture {
                     .at(stmt, "this would run before the lock is taken: move it into the `async move` block");
             }
         }
-        Some(Self { items, pin, future })
+        Some(Self { items, pin, future, captures })
     }
 }
 
@@ -132,44 +136,52 @@ fn calls_async_fn(call: &Expr, items: &[Stmt]) -> bool {
 //          let __ret: R = { … };
 //          __ret
 //
-// Output:  the two arguments that are bound again, which stay in `stmts`, and the other statements
-fn split_off_body(stmts: &mut Vec<Stmt>, scope: &mut Scope) -> Vec<Stmt> {
+// Output:  the pattern, which stays in `stmts`, as the key may name what it binds; and the other statements
+fn split_off_body(
+    stmts: &mut Vec<Stmt>,
+    sig: &Signature,
+    scope: &mut Scope,
+    captures: &mut Captures,
+) -> Vec<Stmt> {
+    let arguments = Captures::of(sig);
     let mut rest = Vec::new();
     let mut ahead = std::mem::take(stmts).into_iter().peekable();
     if matches!(ahead.peek(), Some(Stmt::Expr(Expr::If(_), _))) {
         rest.extend(ahead.next());
     }
-    while let Some(stmt) = ahead.next_if(|stmt| rebinds(stmt, scope)) {
-        stmts.push(stmt);
+    while let Some((argument, pat)) = ahead.peek().and_then(|stmt| rebinding(stmt, scope)) {
+        let (argument, pat) = (argument.clone(), pat.clone());
+        let (is_name, is_receiver) = (matches!(pat, Pat::Ident(_)), argument == "self");
+        match &pat {
+            Pat::Ident(_) if is_receiver => {}
+            // `_` among the arguments: it binds nothing.
+            Pat::Ident(pat) if stands_for_a_pattern(&pat.ident) => scope.forget(&pat.ident),
+            pat => {
+                scope.forget(&argument);
+                scope.bind(pat);
+            }
+        }
+        // The attribute says `self`, and only the body `__self`. A receiver with a destructor is dropped after the
+        // arguments, so they stay with it.
+        if is_name && (is_receiver || arguments.hold_the_receiver()) {
+            rest.extend(ahead.next());
+        } else {
+            captures.rebind(&arguments, &argument, &pat);
+            stmts.extend(ahead.next());
+        }
     }
     rest.extend(ahead);
     rest
 }
 
-/// True for `let pattern = argument;`, whose names are in `scope` from now on.
-fn rebinds(stmt: &Stmt, scope: &mut Scope) -> bool {
+/// Argument and pattern of `let pattern = argument;`.
+fn rebinding<'a>(stmt: &'a Stmt, scope: &Scope) -> Option<(&'a Ident, &'a Pat)> {
     let Stmt::Local(local) = stmt else {
-        return false;
+        return None;
     };
-    let Some(init) = &local.init else {
-        return false;
-    };
-    let Some(argument) = argument(&init.expr).filter(|argument| scope.binds(argument)) else {
-        return false;
-    };
-    if init.diverge.is_some() {
-        return false;
-    }
-    match &local.pat {
-        Pat::Ident(pat) if argument == "self" => scope.rename_receiver(&pat.ident),
-        // `_` among the arguments: it binds nothing.
-        Pat::Ident(pat) if stands_for_a_pattern(&pat.ident) => scope.forget(&pat.ident),
-        pat => {
-            scope.forget(argument);
-            scope.bind(pat);
-        }
-    }
-    true
+    let init = local.init.as_ref().filter(|init| init.diverge.is_none())?;
+    let argument = argument(&init.expr).filter(|argument| scope.binds(argument))?;
+    Some((argument, &local.pat))
 }
 
 /// `x` of `x`, and of `{ let x = x; x }`.

@@ -1,14 +1,15 @@
 //! The attribute and the function, to the function with the lock inside.
 
-use std::slice;
+use std::{mem, slice};
 
 use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned as _;
-use syn::{Expr, Ident, token};
+use syn::{Expr, Ident};
 
 use crate::args::LockArgs;
 use crate::boxed::{self, Future, ReturnedFuture};
+use crate::captures::Captures;
 use crate::checks;
 use crate::errors::Errors;
 use crate::global;
@@ -21,9 +22,11 @@ use crate::value::{Key, Length};
 /// On any error the item stays as it is, so that nothing else goes red.
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
+    let attribute = args.clone();
     let args = LockArgs::parse(args, &mut errors);
     let function = errors.keep(syn::parse2::<LockedFn>(item.clone()));
-    let output = function.map(|function| Expansion::of(&args, &function, &mut errors)).unwrap_or_default();
+    let output =
+        function.map(|function| Expansion::of(&attribute, &args, &function, &mut errors)).unwrap_or_default();
     match errors.finish() {
         None => output,
         // In the place of an expression there is room for one.
@@ -38,9 +41,12 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
 
 /// What all the pieces of the output need.
 struct Expansion<'a> {
+    /// As it was written, and as it was understood.
+    attribute: &'a TokenStream,
     args: &'a LockArgs,
     krate: TokenStream,
     scope: Scope,
+    captures: Captures,
     output: Output,
     /// Our names cannot meet the user's arguments; the underscores are for constants and statics, which they could meet.
     lock: Ident,
@@ -52,20 +58,29 @@ struct Expansion<'a> {
 }
 
 impl<'a> Expansion<'a> {
-    fn of(args: &'a LockArgs, function: &LockedFn, errors: &mut Errors) -> TokenStream {
+    fn of(
+        attribute: &'a TokenStream,
+        args: &'a LockArgs,
+        function: &LockedFn,
+        errors: &mut Errors,
+    ) -> TokenStream {
         let mut scope = Scope::of(&function.sig);
-        let future = match function.sig.asyncness {
+        let mut future = match function.sig.asyncness {
             Some(_) => None,
             None => ReturnedFuture::of(function, &mut scope, errors),
         };
         let name = |name| Ident::new(name, Span::mixed_site());
         let expansion = Self {
+            attribute,
             args,
             krate: args
                 .krate
                 .as_ref()
                 .map_or_else(|| quote_spanned!(Span::mixed_site()=> ::redlocked), ToTokens::to_token_stream),
             scope,
+            captures: future
+                .as_mut()
+                .map_or_else(|| Captures::of(&function.sig), |future| mem::take(&mut future.captures)),
             output: if future.is_some() {
                 Output::of_future(&function.sig)
             } else {
@@ -103,8 +118,7 @@ impl<'a> Expansion<'a> {
     // The body's future is made before the lock is awaited: so it holds the arguments, and they are not stored twice.
     fn asynchronous(&self, function: &LockedFn, errors: &mut Errors) -> TokenStream {
         let lock = self.lock(errors);
-        let (edge, body) = (self.output.edge(), braced(function.brace, function.body.clone()));
-        let run = self.run(&quote!(#edge #body));
+        let run = self.run(function.brace.span.join(), &function.body);
         quote!(#lock #run)
     }
 
@@ -117,7 +131,8 @@ impl<'a> Expansion<'a> {
     fn blocking(&self, function: &LockedFn, errors: &mut Errors) -> TokenStream {
         let Self { krate, lock: lock_name, .. } = self;
         let lock = self.lock(errors);
-        let (edge, body) = (self.output.edge(), braced(function.brace, function.body.clone()));
+        let span = function.brace.span.join();
+        let body = self.body(span, &TokenStream::new(), &function.body);
         let guard = self
             .args
             .guard
@@ -125,8 +140,10 @@ impl<'a> Expansion<'a> {
             .map_or_else(|| quote_spanned!(Span::mixed_site()=> _), ToTokens::to_token_stream);
         // Said here, so that no lint takes an endless loop for a mistake.
         let never = (!self.output.returns()).then(|| quote_spanned!(Span::mixed_site()=> -> !));
+        let parameter = quote_spanned!(Span::mixed_site()=> #guard: &#krate::LockGuard);
+        let closure = quote_spanned!(span=> move |#parameter| #never #body);
         let call = quote_spanned! {Span::mixed_site()=>
-            #krate::__private::run_blocking(#lock_name, move |#guard: &#krate::LockGuard| #never { #edge #body })
+            #krate::__private::run_blocking(#lock_name, #closure)
         };
         let outcome = self.outcome(&call, !Output::is_plain(&function.sig));
         quote!(#lock #outcome)
@@ -148,11 +165,10 @@ impl<'a> Expansion<'a> {
         let lock = self.lock(errors);
         let argument = match &returned.future {
             Future::Block { block, rebound, rest } => {
-                let (edge, body) = (self.output.edge(), braced(block.block.brace_token, quote!(#(#rest)*)));
-                let run = self.run(&quote!(#edge #body));
+                let span = block.block.brace_token.span.join();
+                let run = self.run(span, &quote!(#(#rest)*));
                 let mut tokens = block.async_token.to_token_stream();
                 block.capture.to_tokens(&mut tokens);
-                let span = block.block.brace_token.span.join();
                 theirs(span, quote!(#(#rebound)* #lock #run)).to_tokens(&mut tokens);
                 tokens
             }
@@ -204,7 +220,7 @@ impl<'a> Expansion<'a> {
         };
         let method = Ident::new(method, span);
         let mut request = if let Some(manager) = &args.manager {
-            let manager = self.borrow(manager);
+            let manager = borrow(manager);
             quote_spanned!(span=> #krate::LockManager::#method(#manager, #names))
         } else {
             quote_spanned!(span=> #krate::__private::#method(#names))
@@ -232,7 +248,7 @@ impl<'a> Expansion<'a> {
             }
             Key::Expr(expr) => {
                 let path = quote_spanned!(span=> #krate::__private::key);
-                call_around(path, &TokenStream::new(), &self.borrow(expr))
+                call_around(path, &TokenStream::new(), &borrow(expr))
             }
         }
     }
@@ -254,7 +270,7 @@ impl<'a> Expansion<'a> {
                 None => continue,
                 Some(Length::Forever) => quote_spanned!(span=> .wait_forever()),
                 Some(length) => {
-                    let length = self.length(length);
+                    let length = duration(length);
                     quote_spanned!(span=> .#method(#length))
                 }
             });
@@ -271,51 +287,41 @@ impl<'a> Expansion<'a> {
         calls
     }
 
-    /// `&expr`, whatever binds tighter than `&`.
-    fn borrow(&self, expr: &Expr) -> TokenStream {
-        let span = Span::mixed_site().located_at(expr.span());
-        let tokens = self.scope.resolve(expr);
-        match expr {
-            Expr::Binary(_) | Expr::Cast(_) | Expr::Range(_) | Expr::Assign(_) | Expr::Closure(_) => {
-                quote_spanned!(span=> &(#tokens))
-            }
-            _ => quote_spanned!(span=> &#tokens),
-        }
-    }
-
-    fn length(&self, length: &Length) -> TokenStream {
-        let span = Span::mixed_site();
-        match length {
-            Length::Millis(millis, _) => {
-                let millis = Literal::u64_unsuffixed(*millis);
-                quote_spanned!(span=> ::core::time::Duration::from_millis(#millis))
-            }
-            Length::Forever => quote_spanned!(span=> ::core::time::Duration::MAX),
-            Length::Expr(expr) => self.scope.resolve(expr),
-        }
-    }
-
     /// Awaits the body under the lock.
-    fn run(&self, body: &TokenStream) -> TokenStream {
+    fn run(&self, brace: Span, stmts: &TokenStream) -> TokenStream {
         let Self { krate, lock, body: body_name, guard, .. } = self;
         let span = Span::mixed_site();
-        let (statement, call) = match &self.args.guard {
-            None => (
-                Some(quote_spanned!(span=> let #body_name = async move { #body };)),
-                quote_spanned!(span=> #krate::__private::run(#lock, #body_name).await),
-            ),
-            Some(name) => (
-                Some(quote_spanned! {span=>
-                    let #body_name = move |#guard: ::std::sync::Arc<#krate::LockGuard>| async move {
-                        let #name: &#krate::LockGuard = &#guard;
-                        #body
-                    };
-                }),
-                quote_spanned!(span=> #krate::__private::run_with_guard(#lock, #body_name).await),
-            ),
+        let (future, run) = match &self.args.guard {
+            None => {
+                let body = self.body(brace, &TokenStream::new(), stmts);
+                (quote_spanned!(brace=> async move #body), "run")
+            }
+            Some(name) => {
+                let bind = quote_spanned!(span=> let #name: &#krate::LockGuard = &#guard;);
+                let body = self.body(brace, &bind, stmts);
+                let future = quote_spanned!(brace=> async move #body);
+                let closure =
+                    quote_spanned!(span=> move |#guard: ::std::sync::Arc<#krate::LockGuard>| #future);
+                (closure, "run_with_guard")
+            }
         };
+        let run = Ident::new(run, span);
+        let call = quote_spanned!(span=> #krate::__private::#run(#lock, #body_name).await);
         let outcome = self.outcome(&call, false);
-        quote!(#statement #outcome)
+        quote_spanned!(span=> let #body_name = #future; #outcome)
+    }
+
+    /// The user's statements at the place of their braces: rustc takes names, lints and the edition from there.
+    fn body(&self, brace: Span, first: &TokenStream, stmts: &TokenStream) -> Group {
+        let edge = self.output.edge();
+        let captures = self.captures.name_all(self.attribute, self.args, stmts);
+        let stmts = if item::may_hold_items(stmts) {
+            theirs(brace, stmts.clone()).into_token_stream()
+        } else {
+            // Braces around one expression would be superfluous, and there is a lint for that.
+            stmts.clone()
+        };
+        theirs(brace, quote!(#captures #first #edge #stmts))
     }
 
     /// The value of the body, or what stands for a lock that was not acquired or not kept.
@@ -328,15 +334,13 @@ impl<'a> Expansion<'a> {
             Some(probe) => quote_spanned!(span=> { #probe #returned }),
             None => returned,
         };
-        let busy = args.on_busy.as_ref().map(|expr| {
-            let expr = self.scope.resolve(expr);
-            quote_spanned!(span=> ::core::result::Result::Err(#error) if #error.is_busy() => #expr,)
-        });
+        let busy = args.on_busy.as_ref().map(
+            |expr| quote_spanned!(span=> ::core::result::Result::Err(#error) if #error.is_busy() => #expr,),
+        );
         let failed = match &args.on_error {
             Some(handler) => {
-                let handler = self.scope.resolve(handler);
                 let path = quote_spanned!(span=> #krate::__private::on_error);
-                call_around(path, &quote_spanned!(span=> #error, ), &handler)
+                call_around(path, &quote_spanned!(span=> #error, ), &handler.to_token_stream())
             }
             None => {
                 self.output.underline(quote_spanned!(span=> #krate::FromLockError::from_lock_error(#error)))
@@ -367,20 +371,35 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// The user's own statements. In their own scope, so that a `use` among them does not shadow the return type; in braces
-/// that are ours, so that no lint takes them for superfluous.
-fn braced(brace: token::Brace, stmts: TokenStream) -> TokenStream {
-    let mut block = Group::new(Delimiter::Brace, stmts);
-    block.set_span(Span::mixed_site().located_at(brace.span.join()));
-    block.into_token_stream()
-}
-
 /// A block with the hygiene of what stood there: an attribute below us may take that for its own variables, as
 /// `#[tracing::instrument(err)]` does.
 fn theirs(span: Span, stmts: TokenStream) -> Group {
     let mut block = Group::new(Delimiter::Brace, stmts);
     block.set_span(span);
     block
+}
+
+/// `&expr`, whatever binds tighter than `&`.
+fn borrow(expr: &Expr) -> TokenStream {
+    let span = Span::mixed_site().located_at(expr.span());
+    match expr {
+        Expr::Binary(_) | Expr::Cast(_) | Expr::Range(_) | Expr::Assign(_) | Expr::Closure(_) => {
+            quote_spanned!(span=> &(#expr))
+        }
+        _ => quote_spanned!(span=> &#expr),
+    }
+}
+
+fn duration(length: &Length) -> TokenStream {
+    let span = Span::mixed_site();
+    match length {
+        Length::Millis(millis, _) => {
+            let millis = Literal::u64_unsuffixed(*millis);
+            quote_spanned!(span=> ::core::time::Duration::from_millis(#millis))
+        }
+        Length::Forever => quote_spanned!(span=> ::core::time::Duration::MAX),
+        Length::Expr(expr) => expr.to_token_stream(),
+    }
 }
 
 /// `path(first, argument)`, placed around the user's argument.

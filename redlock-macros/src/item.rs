@@ -1,7 +1,7 @@
 //! The annotated function, its body left alone: the user's own tokens are used again, so that spans, `dead_code` and
 //! syntax newer than syn survive.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream, Parser as _};
@@ -101,7 +101,7 @@ fn require_fn(input: ParseStream) -> Result<()> {
 }
 
 fn skip(input: ParseStream) -> Result<()> {
-    input.parse::<proc_macro2::TokenTree>().map(drop)
+    input.parse::<TokenTree>().map(drop)
 }
 
 /// What stands there instead of a function, and its keyword.
@@ -143,6 +143,25 @@ fn kind(input: ParseStream) -> (&'static str, Span) {
     (what, span)
 }
 
+/// True if there may be an item among the statements, such as a `use` that hides the return type: they need a scope of
+/// their own. True as well for every list with a `;`.
+pub(crate) fn may_hold_items(stmts: &TokenStream) -> bool {
+    let is = |word: &Ident, items: &[&str]| items.iter().any(|item| word == item);
+    let mut before = None;
+    stmts.clone().into_iter().any(|token| {
+        let found = match (&before, &token) {
+            (_, TokenTree::Punct(punct)) => punct.as_char() == ';',
+            (_, TokenTree::Ident(word)) if is(word, &["impl", "macro_rules"]) => true,
+            (Some(TokenTree::Ident(word)), TokenTree::Ident(_)) => {
+                is(word, &["enum", "fn", "mod", "struct", "trait", "union"])
+            }
+            _ => false,
+        };
+        before = Some(token);
+        found
+    })
+}
+
 /// True for what is no item, so that nothing may stand beside it.
 pub(crate) fn is_expression(item: &TokenStream) -> bool {
     let parser = |input: ParseStream| {
@@ -161,7 +180,7 @@ fn expression(input: ParseStream) -> Option<Expr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LockedFn, TokenStream, is_expression};
+    use super::{LockedFn, TokenStream, is_expression, may_hold_items};
 
     fn parse(text: &str) -> Result<LockedFn, String> {
         syn::parse_str(text).map_err(|error| error.to_string())
@@ -198,6 +217,25 @@ mod tests {
         ] {
             let tokens: Result<TokenStream, _> = text.parse();
             assert_eq!(tokens.map(|item| is_expression(&item)).ok(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn items_among_the_statements() {
+        for (text, expected) in [
+            ("use a::*; b", true),
+            ("type A = B; c", true),
+            ("enum A { B } Ok(A::B)", true),
+            ("async fn a() {} a()", true),
+            ("impl<A> B for C {} D", true),
+            ("a(); b", true),
+            ("a(b; c)", false),
+            ("match a { b => { c; } }", false),
+            ("union.a()", false),
+            ("", false),
+        ] {
+            let tokens: Result<TokenStream, _> = text.parse();
+            assert_eq!(tokens.map(|stmts| may_hold_items(&stmts)).ok(), Some(expected), "{text}");
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod args;
 mod boxed;
+mod captures;
 mod checks;
 mod duration;
 mod errors;

@@ -1,17 +1,14 @@
 //! The names that a key may use: the receiver, and whatever the patterns of the arguments bind.
 
-use proc_macro2::{Group, Span, TokenStream, TokenTree};
-use quote::ToTokens as _;
+use proc_macro2::Span;
 use syn::ext::IdentExt as _;
-use syn::{Expr, FnArg, Ident, Pat, Signature};
+use syn::{FnArg, Ident, Pat, Signature};
 
 /// The user's own identifiers, so that their hygiene is the user's.
 #[derive(Default)]
 pub(crate) struct Scope {
     receiver: Option<Ident>,
     names: Vec<Ident>,
-    /// The name by which `self` goes inside the block that `#[async_trait]` writes.
-    renamed: Option<Ident>,
 }
 
 impl Scope {
@@ -31,7 +28,7 @@ impl Scope {
     /// The token for `name`, shown at `span`; `None` if the function binds no such name.
     pub(crate) fn get(&self, name: &str, span: Span) -> Option<Ident> {
         let ident = if name == "self" {
-            self.renamed.as_ref().or(self.receiver.as_ref())?
+            self.receiver.as_ref()?
         } else {
             self.names.iter().rev().find(|ident| ident.unraw() == name)?
         };
@@ -66,39 +63,32 @@ impl Scope {
         self.names.retain(|name| name != ident);
     }
 
-    /// From here on `self` goes by another name.
-    pub(crate) fn rename_receiver(&mut self, ident: &Ident) {
-        self.renamed = Some(ident.clone());
-    }
-
-    /// An expression of the user's, with the name that `self` has here.
-    pub(crate) fn resolve(&self, expr: &Expr) -> TokenStream {
-        match &self.renamed {
-            Some(ident) => rename_self(expr.to_token_stream(), ident),
-            None => expr.to_token_stream(),
-        }
-    }
-
     /// Adds every name that `pat` binds.
     pub(crate) fn bind(&mut self, pat: &Pat) {
-        match pat {
-            Pat::Ident(pat) => {
-                self.names.push(pat.ident.clone());
-                if let Some((_, pat)) = &pat.subpat {
-                    self.bind(pat);
-                }
-            }
-            Pat::Paren(pat) => self.bind(&pat.pat),
-            Pat::Reference(pat) => self.bind(&pat.pat),
-            Pat::Type(pat) => self.bind(&pat.pat),
-            Pat::Slice(pat) => pat.elems.iter().for_each(|pat| self.bind(pat)),
-            Pat::Tuple(pat) => pat.elems.iter().for_each(|pat| self.bind(pat)),
-            Pat::TupleStruct(pat) => pat.elems.iter().for_each(|pat| self.bind(pat)),
-            Pat::Struct(pat) => pat.fields.iter().for_each(|field| self.bind(&field.pat)),
-            // Every case binds the same names.
-            Pat::Or(pat) => pat.cases.iter().take(1).for_each(|pat| self.bind(pat)),
-            _ => {}
+        self.names.extend(names_in(pat));
+    }
+}
+
+/// Every name that `pat` binds, in order.
+pub(crate) fn names_in(pat: &Pat) -> Vec<Ident> {
+    fn all<'a>(pats: impl IntoIterator<Item = &'a Pat>) -> Vec<Ident> {
+        pats.into_iter().flat_map(names_in).collect()
+    }
+    match pat {
+        Pat::Ident(pat) => {
+            let inner = pat.subpat.as_ref().map(|(_, pat)| names_in(pat));
+            [pat.ident.clone()].into_iter().chain(inner.into_iter().flatten()).collect()
         }
+        Pat::Paren(pat) => names_in(&pat.pat),
+        Pat::Reference(pat) => names_in(&pat.pat),
+        Pat::Type(pat) => names_in(&pat.pat),
+        Pat::Slice(pat) => all(&pat.elems),
+        Pat::Tuple(pat) => all(&pat.elems),
+        Pat::TupleStruct(pat) => all(&pat.elems),
+        Pat::Struct(pat) => all(pat.fields.iter().map(|field| &*field.pat)),
+        // Every case binds the same names.
+        Pat::Or(pat) => all(pat.cases.iter().take(1)),
+        _ => Vec::new(),
     }
 }
 
@@ -106,24 +96,4 @@ impl Scope {
 pub(crate) fn stands_for_a_pattern(ident: &Ident) -> bool {
     let name = ident.to_string();
     name.strip_prefix("__arg").is_some_and(|n| !n.is_empty() && n.bytes().all(|c| c.is_ascii_digit()))
-}
-
-/// `tokens` with another name for `self`.
-fn rename_self(tokens: TokenStream, ident: &Ident) -> TokenStream {
-    tokens
-        .into_iter()
-        .map(|token| match token {
-            TokenTree::Ident(word) if word == "self" => {
-                let mut ident = ident.clone();
-                ident.set_span(ident.span().located_at(word.span()));
-                ident.into()
-            }
-            TokenTree::Group(group) => {
-                let mut renamed = Group::new(group.delimiter(), rename_self(group.stream(), ident));
-                renamed.set_span(group.span());
-                renamed.into()
-            }
-            token => token,
-        })
-        .collect()
 }

@@ -94,6 +94,31 @@ mod in_traits {
     }
 }
 
+mod receiver_in_a_string {
+    use super::*;
+
+    #[async_trait::async_trait]
+    trait Counter {
+        async fn add(&mut self, n: u32, both: (u32, u32)) -> Outcome<u32>;
+    }
+
+    #[async_trait::async_trait]
+    impl Counter for u32 {
+        #[distributed_lock(key = format!("counter:{self}:{}", both.0), on_busy = Ok(0))]
+        async fn add(&mut self, n: u32, both: (u32, u32)) -> Outcome<u32> {
+            held("counter:7:8").await?;
+            *self += n + both.1;
+            Ok(*self)
+        }
+    }
+
+    #[tokio::test]
+    async fn async_method() -> Outcome {
+        assert_eq!(locked("counter:7:8", 7.add(1, (8, 9))).await??, 17);
+        Ok(())
+    }
+}
+
 mod by_hand {
     use super::*;
 

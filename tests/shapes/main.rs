@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
 
 mod boxed;
+mod drops;
 mod functions;
 mod holding;
 mod hygiene;

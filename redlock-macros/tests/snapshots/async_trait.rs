@@ -14,7 +14,6 @@ where
     Self: 'async_trait,
 {
     Box::pin(async move {
-        let mut __self = self;
         let (a, b) = {
             let __arg1 = __arg1;
             __arg1
@@ -23,11 +22,11 @@ where
         let __lock = {
             let __key = ::redlocked::__private::KeyTemplate::new();
             ::redlocked::LockManager::lock(
-                &__self.locks,
+                &self.locks,
                 __key
                     .render(
                         ::core::format_args!(
-                            "{self_tenant}:{a}", self_tenant = __key.escape(& __self
+                            "{self_tenant}:{a}", self_tenant = __key.escape(& self
                             .tenant), a = __key.escape(& a)
                         ),
                     ),
@@ -45,6 +44,7 @@ where
                 > {
                     #[allow(unreachable_code)] return __ret;
                 }
+                let mut __self = self;
                 let __ret: Result<(), Error> = { __self.book(a, b, amount).await };
                 #[allow(unreachable_code)] __ret
             }

@@ -6,7 +6,7 @@ fn walk(path: String) -> BoxFuture<'static, Result<(), Error>> {
                 __key.render(::core::format_args!("{path}", path = __key.escape(& path))),
             )
         };
-        let __body = async move { { step(&path).await } };
+        let __body = async move { step(&path).await };
         return match ::redlocked::__private::run(__lock, __body).await {
             ::core::result::Result::Ok(__output) => __output,
             ::core::result::Result::Err(__error) => {

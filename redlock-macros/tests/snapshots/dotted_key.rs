@@ -19,7 +19,7 @@ async fn send(&self, req: &Request, pair: (u8, u8), plain: &str) -> Result<(), E
         > {
             return __unreachable_output;
         }
-        { self.client.send(req).await }
+        self.client.send(req).await
     };
     return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,

@@ -8,12 +8,13 @@ async fn ship(order: Order) -> Result<(), Error> {
         .ttl(config.ttl)
         .wait(Duration::from_secs(5));
     let __body = async move {
+        let _ = &order;
         if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
             Result<(), Error>,
         > {
             return __unreachable_output;
         }
-        { Ok(()) }
+        Ok(())
     };
     return match crate::vendor::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,

@@ -15,12 +15,13 @@ where
     return match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
+            let _ = &self;
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
                 Result<Vec<_>, Error>,
             > {
                 return __unreachable_output;
             }
-            { Ok(Vec::new()) }
+            Ok(Vec::new())
         },
     ) {
         ::core::result::Result::Ok(__output) => __output,

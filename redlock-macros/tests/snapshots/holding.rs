@@ -10,7 +10,7 @@ async fn nightly(&self) -> Result<(), Error> {
         > {
             return __unreachable_output;
         }
-        { self.tidy().await }
+        self.tidy().await
     };
     return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,

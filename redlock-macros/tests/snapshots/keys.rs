@@ -24,7 +24,7 @@ async fn transfer(from: u64, to: &Account, amount: u64) -> Result<(), BankError>
         > {
             return __unreachable_output;
         }
-        { bank::transfer(from, to, amount).await }
+        bank::transfer(from, to, amount).await
     };
     return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,

@@ -13,12 +13,13 @@ async fn alike(&self, a: A, a_b: B, a_b_c: u8) -> Result<(), Error> {
         )
     };
     let __body = async move {
+        let _ = (&a_b, &a);
         if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
             Result<(), Error>,
         > {
             return __unreachable_output;
         }
-        { Ok(()) }
+        Ok(())
     };
     return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,

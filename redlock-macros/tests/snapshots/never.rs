@@ -2,10 +2,8 @@ async fn lead() -> ! {
     let __lock = ::redlocked::__private::lock(::redlocked::__private::key("leader"))
         .wait_forever();
     let __body = async move {
-        {
-            loop {
-                work().await;
-            }
+        loop {
+            work().await;
         }
     };
     match ::redlocked::__private::run(__lock, __body).await {

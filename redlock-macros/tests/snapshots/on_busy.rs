@@ -6,7 +6,7 @@ async fn nightly() -> Result<Outcome, Error> {
         > {
             return __unreachable_output;
         }
-        { Ok(Done) }
+        Ok(Done)
     };
     return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,

@@ -22,12 +22,13 @@ async fn patterns(
         )
     };
     let __body = async move {
+        let _ = (&y, &x, &sku);
         if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
             Result<(), Error>,
         > {
             return __unreachable_output;
         }
-        { Ok(()) }
+        Ok(())
     };
     return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,

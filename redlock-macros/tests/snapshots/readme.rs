@@ -16,7 +16,7 @@ async fn purchase(sku: &str, quantity: u32) -> Result<Receipt, ShopError> {
         > {
             return __unreachable_output;
         }
-        { shop::buy(sku, quantity).await }
+        shop::buy(sku, quantity).await
     };
     return match ::redlocked::__private::run(__lock, __body).await {
         ::core::result::Result::Ok(__output) => __output,

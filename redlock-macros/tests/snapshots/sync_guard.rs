@@ -3,12 +3,13 @@ fn post(entry: Entry) -> Result<(), Error> {
     return match ::redlocked::__private::run_blocking(
         __lock,
         move |lock: &::redlocked::LockGuard| {
+            let _ = &entry;
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
                 Result<(), Error>,
             > {
                 return __unreachable_output;
             }
-            { save(entry, lock.fencing_token()) }
+            save(entry, lock.fencing_token())
         },
     ) {
         ::core::result::Result::Ok(__output) => __output,

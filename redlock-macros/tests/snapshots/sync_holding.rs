@@ -9,12 +9,13 @@ fn nightly(max: Duration) -> Result<(), Error> {
     return match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
+            let _ = &max;
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
                 Result<(), Error>,
             > {
                 return __unreachable_output;
             }
-            { tidy() }
+            tidy()
         },
     ) {
         ::core::result::Result::Ok(__output) => __output,

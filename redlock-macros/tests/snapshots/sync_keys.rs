@@ -11,7 +11,7 @@ fn merge(&self, left: &str, right: &str) -> Result<(), Error> {
             > {
                 return __unreachable_output;
             }
-            { self.join(left, right) }
+            self.join(left, right)
         },
     ) {
         ::core::result::Result::Ok(__output) => __output,

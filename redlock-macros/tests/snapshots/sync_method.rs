@@ -23,7 +23,7 @@ pub(crate) fn report(&mut self, name: &str) -> Result<&mut Report, Error> {
             > {
                 return __unreachable_output;
             }
-            { self.write(name) }
+            self.write(name)
         },
     ) {
         ::core::result::Result::Ok(__output) => __output,

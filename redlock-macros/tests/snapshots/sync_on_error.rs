@@ -13,7 +13,7 @@ fn count(n: u32) -> Option<impl Iterator<Item = u32>> {
             > {
                 return __unreachable_output;
             }
-            { Some(0..n) }
+            Some(0..n)
         },
     ) {
         ::core::result::Result::Ok(__output) => {

@@ -1,0 +1,168 @@
+//! The arguments that move into the body: they are dropped there, in the order of the plain function, and so before the
+//! lock is given back.
+//!
+//! A body captures what it names, field by field, in the order in which it names it; the rest would stay outside.
+
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote_spanned};
+use syn::ext::IdentExt as _;
+use syn::{FnArg, Pat, ReceiverKind, Signature, Type};
+
+use crate::args::LockArgs;
+use crate::scope::names_in;
+
+/// What is bound outside of the body, in order.
+#[derive(Default)]
+pub(crate) struct Captures {
+    bindings: Vec<Ident>,
+}
+
+impl Captures {
+    pub(crate) fn of(sig: &Signature) -> Self {
+        let mut captures = Self::default();
+        for input in &sig.inputs {
+            match input {
+                FnArg::Receiver(receiver) if is_by_value(&receiver.kind) => {
+                    captures.bindings.push(Ident::new("self", receiver.self_token.span));
+                }
+                FnArg::Typed(input) if !has_no_drop(&input.ty) => {
+                    captures.bindings.extend(names_in(&input.pat));
+                }
+                _ => {}
+            }
+        }
+        captures
+    }
+
+    /// Adds what `pat` binds in the place of `argument`, which is one of `arguments`.
+    pub(crate) fn rebind(&mut self, arguments: &Self, argument: &Ident, pat: &Pat) {
+        if arguments.bindings.contains(argument) {
+            self.bindings.extend(names_in(pat));
+        }
+    }
+
+    /// True if `self` is one of them, and no reference.
+    pub(crate) fn hold_the_receiver(&self) -> bool {
+        self.bindings.iter().any(|binding| binding == "self")
+    }
+
+    // Output:  let _ = (&quantity, &order);
+    //
+    // At the top of the body. The last argument first: captures are dropped in the order in which they are named.
+    //
+    // Not an argument that the function never uses, unless its name says so: rustc has a lint for it. Nor one that only
+    // `on_busy` or `on_error` uses, which run outside.
+    pub(crate) fn name_all(
+        &self,
+        attribute: &TokenStream,
+        args: &LockArgs,
+        body: &TokenStream,
+    ) -> TokenStream {
+        let fallback = args.on_busy.iter().chain(&args.on_error).map(ToTokens::to_token_stream).collect();
+        let moves = |binding: &&Ident| {
+            let name = binding.unraw().to_string();
+            occurs(&name, body)
+                || (name == "self" || name.starts_with('_') || occurs(&name, attribute))
+                    && !occurs(&name, &fallback)
+        };
+        let names: Vec<&Ident> = self.bindings.iter().rev().filter(moves).collect();
+        let span = Span::mixed_site();
+        match names.as_slice() {
+            [] => TokenStream::new(),
+            [name] => quote_spanned!(span=> let _ = &#name;),
+            names => quote_spanned!(span=> let _ = (#(&#names),*);),
+        }
+    }
+}
+
+fn is_by_value(receiver: &ReceiverKind) -> bool {
+    match receiver {
+        ReceiverKind::Value => true,
+        ReceiverKind::Typed(_, ty) => !has_no_drop(ty),
+        _ => false,
+    }
+}
+
+/// True for references, numbers and what is made of them: a type without a destructor, by its spelling.
+fn has_no_drop(ty: &Type) -> bool {
+    const PRIMITIVES: [&str; 17] = [
+        "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64",
+        "u128", "usize", "str",
+    ];
+    match ty {
+        Type::Reference(_) | Type::Ptr(_) => true,
+        Type::Array(ty) => has_no_drop(&ty.elem),
+        Type::Group(ty) => has_no_drop(&ty.elem),
+        Type::Tuple(ty) => ty.elems.iter().all(has_no_drop),
+        Type::Path(ty) => ty.path.get_ident().is_some_and(|name| PRIMITIVES.iter().any(|it| name == it)),
+        _ => false,
+    }
+}
+
+/// True if `name` is one of `tokens`, or between braces in a string.
+fn occurs(name: &str, tokens: &TokenStream) -> bool {
+    tokens.clone().into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident.unraw() == name,
+        TokenTree::Group(group) => occurs(name, &group.stream()),
+        TokenTree::Literal(literal) => {
+            let text = literal.to_string();
+            text.match_indices('{').any(|(at, _)| {
+                text[at + 1..]
+                    .strip_prefix(name)
+                    .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+            })
+        }
+        TokenTree::Punct(_) => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proc_macro2::TokenStream;
+    use syn::Signature;
+
+    use super::{Captures, LockArgs};
+    use crate::errors::Errors;
+
+    fn named(args: &str, sig: &str, body: &str) -> String {
+        let parse = |text: &str| text.parse::<TokenStream>().unwrap_or_default();
+        let sig: syn::Result<Signature> = syn::parse_str(sig);
+        assert!(sig.is_ok(), "{:?}", sig.err());
+        let captures = sig.map(|sig| Captures::of(&sig)).unwrap_or_default();
+        let args = parse(args);
+        let parsed = LockArgs::parse(args.clone(), &mut Errors::default());
+        captures.name_all(&args, &parsed, &parse(body)).to_string().replace(' ', "")
+    }
+
+    #[test]
+    fn arguments_move_in_from_the_last_to_the_first() {
+        for (sig, body, expected) in [
+            ("fn f(a: A, b: B)", "a.x(b)", "let_=(&b,&a);"),
+            ("fn f((a, _): (A, B), P { c, .. }: P)", "a + c", "let_=(&c,&a);"),
+            ("fn f(self, a: A)", "a.x()", "let_=(&a,&self);"),
+            ("fn f(self: Arc<Self>)", "", "let_=&self;"),
+            ("fn f(&self, a: &A, b: u32, c: *const C)", "self.x(a, b, c)", ""),
+            ("fn f(_a: A, _: B)", "", "let_=&_a;"),
+            ("fn f(a: A, b: B)", "b", "let_=&b;"),
+            ("fn f(r#type: A)", "println!(\"{type:?}\")", "let_=&r#type;"),
+            ("fn f(a: A, ab: B)", "println!(\"{ab} {{a\")", "let_=(&ab,&a);"),
+            ("fn f(a: A)", "println!(\"a {ab}\")", ""),
+        ] {
+            assert_eq!(named("key = \"k\"", sig, body), expected, "{sig} {{ {body} }}");
+        }
+    }
+
+    #[test]
+    fn what_only_the_attribute_uses_moves_in_unless_it_is_used_after_the_body() {
+        for (args, expected) in [
+            ("key = \"{a}\"", "let_=&a;"),
+            ("key = key_of(&a)", "let_=&a;"),
+            ("key = \"{a}\", on_busy = a", ""),
+            ("key = \"{a}\", on_error = |_| a", ""),
+            ("key = \"k\"", ""),
+        ] {
+            assert_eq!(named(args, "fn f(a: A)", ""), expected, "{args}");
+            assert_eq!(named(args, "fn f(a: A)", "a"), "let_=&a;", "{args}");
+        }
+    }
+}

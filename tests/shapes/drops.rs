@@ -1,0 +1,325 @@
+//! Arguments are dropped while the lock is held, in the order of the plain function.
+
+use std::cell::RefCell;
+
+use super::*;
+
+thread_local! {
+    static DROPPED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Notes that it is dropped, and looks whether the lock is held then.
+struct Part {
+    name: &'static str,
+    /// What has to be locked then.
+    key: Option<&'static str>,
+}
+
+impl Part {
+    fn new(name: &'static str, key: Option<&'static str>) -> Self {
+        Self { name, key }
+    }
+
+    fn local(&self) -> Self {
+        Self { name: "local", key: self.key }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        DROPPED.with_borrow_mut(|dropped| dropped.push(self.name));
+        if let Some(key) = self.key {
+            let held = held_blocking(key);
+            assert!(held.is_ok(), "{} is dropped after the lock: {held:?}", self.name);
+        }
+    }
+}
+
+struct Pair(Part, Part);
+
+fn pair(first: Part, second: Part) -> Pair {
+    Pair(first, second)
+}
+
+/// A function without the attribute, with it, and with a guard.
+macro_rules! three {
+    (impl { $($function:tt)* } $($call:tt)*) => {
+        mod plain {
+            use super::*;
+
+            struct Shop(Part);
+
+            impl Shop {
+                $($function)*
+            }
+
+            pub(super) $($call)*
+        }
+
+        mod annotated {
+            use super::*;
+
+            struct Shop(Part);
+
+            impl Shop {
+                #[distributed_lock(key = "{KEY}", global)]
+                $($function)*
+            }
+
+            pub(super) $($call)*
+        }
+
+        mod guarded {
+            use super::*;
+
+            struct Shop(Part);
+
+            impl Shop {
+                #[distributed_lock(key = "{KEY}", global, guard = _lock)]
+                $($function)*
+            }
+
+            pub(super) $($call)*
+        }
+    };
+    ($($function:tt)*) => {
+        mod plain {
+            use super::*;
+
+            pub(super) $($function)*
+        }
+
+        mod annotated {
+            use super::*;
+
+            #[distributed_lock(key = "{KEY}", global)]
+            pub(super) $($function)*
+        }
+
+        mod guarded {
+            use super::*;
+
+            #[distributed_lock(key = "{KEY}", global, guard = _lock)]
+            pub(super) $($function)*
+        }
+    };
+}
+
+/// The same call of all three drops the same, in the same order.
+macro_rules! compare {
+    ($part:ident => $call:ident($($argument:expr),*)) => {{
+        let $part = |name| Part::new(name, None);
+        plain::$call($($argument),*).await?;
+        let expected = DROPPED.take();
+        let $part = |name| Part::new(name, Some(KEY));
+        locked(KEY, annotated::$call($($argument),*)).await??;
+        assert_eq!(DROPPED.take(), expected);
+        locked(KEY, guarded::$call($($argument),*)).await??;
+        assert_eq!(DROPPED.take(), expected);
+    }};
+    (blocking $part:ident => $call:ident($($argument:expr),*)) => {{
+        let $part = |name| Part::new(name, None);
+        plain::$call($($argument),*)?;
+        let expected = DROPPED.take();
+        let $part = |name| Part::new(name, Some(KEY));
+        locked_blocking(KEY, || annotated::$call($($argument),*))??;
+        assert_eq!(DROPPED.take(), expected);
+        locked_blocking(KEY, || guarded::$call($($argument),*))??;
+        assert_eq!(DROPPED.take(), expected);
+    }};
+}
+
+mod asynchronous {
+    use super::*;
+
+    const KEY: &str = "drops:asynchronous";
+
+    three! {
+        async fn run(used: Part, _unused: Part, pair: Pair, (left, right): (Part, Part)) -> Outcome {
+            let _local = used.local();
+            tokio::task::yield_now().await;
+            let _moved = pair.0;
+            let _ = (right.name, left.name);
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        compare!(part => run(
+            part("used"), part("unused"), pair(part("first"), part("second")), (part("left"), part("right"))
+        ));
+        Ok(())
+    }
+}
+
+mod sync {
+    use super::*;
+
+    const KEY: &str = "drops:sync";
+
+    three! {
+        fn run(used: Part, _unused: Part, pair: Pair, (left, right): (Part, Part)) -> Outcome {
+            let _local = used.local();
+            let _moved = pair.0;
+            let _ = (right.name, left.name);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        compare!(blocking part => run(
+            part("used"), part("unused"), pair(part("first"), part("second")), (part("left"), part("right"))
+        ));
+        Ok(())
+    }
+}
+
+mod async_methods {
+    use super::*;
+
+    const KEY: &str = "drops:async_methods";
+
+    three! {
+        impl {
+            async fn run(self, used: Part) -> Outcome {
+                let _local = used.local();
+                tokio::task::yield_now().await;
+                let _ = self.0.name;
+                Ok(())
+            }
+        }
+        async fn run(receiver: Part, used: Part) -> Outcome {
+            Shop(receiver).run(used).await
+        }
+    }
+
+    #[tokio::test]
+    async fn async_method_by_value() -> Outcome {
+        compare!(part => run(part("receiver"), part("used")));
+        Ok(())
+    }
+}
+
+mod methods {
+    use super::*;
+
+    const KEY: &str = "drops:methods";
+
+    three! {
+        impl {
+            fn run(self: Box<Self>, _unused: Part) -> Outcome {
+                assert_eq!(self.0.name, "receiver");
+                Ok(())
+            }
+        }
+        fn run(receiver: Part, unused: Part) -> Outcome {
+            Box::new(Shop(receiver)).run(unused)
+        }
+    }
+
+    #[test]
+    fn sync_method_by_box() -> Outcome {
+        compare!(blocking part => run(part("receiver"), part("unused")));
+        Ok(())
+    }
+}
+
+mod boxed {
+    use super::*;
+
+    const KEY: &str = "drops:boxed";
+
+    three! {
+        fn run(used: Part, pair: Pair, _unused: Part) -> Pin<Box<dyn Future<Output = Outcome>>> {
+            Box::pin(async move {
+                let _local = used.local();
+                tokio::task::yield_now().await;
+                let _moved = pair.1;
+                Ok(())
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn boxed_future() -> Outcome {
+        // What the block does not use is no part of the future: it is dropped before that runs.
+        let outside = |name| Part::new(name, None);
+        compare!(part => run(part("used"), pair(outside("first"), part("second")), outside("unused")));
+        Ok(())
+    }
+}
+
+mod traits {
+    use super::*;
+
+    const KEY: &str = "drops:traits";
+
+    #[async_trait::async_trait]
+    trait Store {
+        async fn by_value(self: Box<Self>, used: Part, _: Part, last: Part) -> Outcome;
+        async fn with_patterns(&self, used: Part, both: (Part, Part), unused: Part) -> Outcome;
+    }
+
+    macro_rules! store {
+        ($module:ident $(#[$attribute:meta])?) => {
+            mod $module {
+                use super::*;
+
+                pub(super) struct Shop(pub(super) Part);
+
+                #[async_trait::async_trait]
+                impl Store for Shop {
+                    $(#[$attribute])?
+                    async fn by_value(self: Box<Self>, used: Part, _: Part, last: Part) -> Outcome {
+                        let _local = used.local();
+                        tokio::task::yield_now().await;
+                        let _ = (&last, &self.0);
+                        Ok(())
+                    }
+
+                    $(#[$attribute])?
+                    async fn with_patterns(&self, used: Part, (left, right): (Part, Part), _unused: Part) -> Outcome {
+                        let _local = left.local();
+                        tokio::task::yield_now().await;
+                        let _ = (&right, &used);
+                        Ok(())
+                    }
+                }
+            }
+        };
+    }
+
+    store!(plain);
+    store!(annotated #[distributed_lock(key = "{KEY}", global)]);
+    store!(guarded #[distributed_lock(key = "{KEY}", global, guard = _lock)]);
+
+    async fn by_value(shop: impl Store, part: impl Fn(&'static str) -> Part) -> Outcome {
+        Box::new(shop).by_value(part("used"), part("unnamed"), part("last")).await
+    }
+
+    async fn with_patterns(shop: &impl Store, part: impl Fn(&'static str) -> Part) -> Outcome {
+        shop.with_patterns(part("used"), (part("left"), part("right")), part("unused")).await
+    }
+
+    #[tokio::test]
+    async fn async_trait() -> Outcome {
+        let (plain, part) = (|name| Part::new(name, None), |name| Part::new(name, Some(KEY)));
+        by_value(plain::Shop(plain("receiver")), plain).await?;
+        let expected = DROPPED.take();
+        locked(KEY, by_value(annotated::Shop(part("receiver")), part)).await??;
+        assert_eq!(DROPPED.take(), expected);
+        locked(KEY, by_value(guarded::Shop(part("receiver")), part)).await??;
+        assert_eq!(DROPPED.take(), expected);
+
+        with_patterns(&plain::Shop(plain("receiver")), plain).await?;
+        let expected = DROPPED.take();
+        let receiver = || Part::new("receiver", None);
+        locked(KEY, with_patterns(&annotated::Shop(receiver()), part)).await??;
+        assert_eq!(DROPPED.take(), expected);
+        locked(KEY, with_patterns(&guarded::Shop(receiver()), part)).await??;
+        assert_eq!(DROPPED.take(), expected);
+        Ok(())
+    }
+}
