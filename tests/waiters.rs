@@ -4,11 +4,12 @@
 mod support;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use redlocked::LockManager;
-use support::{LIMIT, RedisServer};
+use redlocked::{LockManager, ReleaseOutcome};
+use support::{LIMIT, RedisCluster, RedisServer, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -65,4 +66,175 @@ fn every_grant_in_a_burst_is_entered() {
     });
     let entered = entered.load(Ordering::SeqCst) + 6_000;
     assert_eq!(clock() - before, entered, "fencing tokens of {entered} calls");
+}
+
+/// A hundred waiters of one process, in whose queue something happens as the lock gets free: all are served, in order.
+fn all_are_served(server: &RedisServer, locks: &LockManager, accident: &str) {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    runtime().block_on(async {
+        let guard = locks.lock("k").ttl(30 * SECOND).acquire().await.unwrap();
+        let book = Arc::clone(&order);
+        let waiting = calls(locks, 100, move |number| book.lock().unwrap().push(number));
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        eventually("all are queued", || server.run::<u64>("ZCARD lock:k%queue") == 100);
+        let _: redis::Value = server.run(accident);
+        let start = Instant::now();
+        drop(guard);
+        waiting.join_all().await;
+        assert!(start.elapsed() < 10 * SECOND, "{accident}: not before {:?}", start.elapsed());
+    });
+    assert_eq!(*order.lock().unwrap(), (0..100).collect::<Vec<_>>(), "{accident}");
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn when_the_queue_vanishes_all_its_waiters_are_served() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    for accident in ["DEL lock:k%queue", "FLUSHALL", "PEXPIRE lock:k%queue 1"] {
+        all_are_served(&server, &locks, accident);
+    }
+}
+
+/// Then one waiter finds out by asking.
+#[test]
+fn without_a_push_of_changes_a_flush_forgets_nobody() {
+    let server = RedisServer::start();
+    let _: String = server.run("ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client|tracking");
+    let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
+    let locks = LockManager::connect_blocking(&url).unwrap();
+    assert!(!locks.capabilities_blocking().unwrap().watches());
+    all_are_served(&server, &locks, "FLUSHALL");
+}
+
+#[test]
+fn when_the_queue_vanishes_in_a_cluster_all_its_waiters_are_served() {
+    let cluster = RedisCluster::of_this_process();
+    let locks = LockManager::connect_blocking(&cluster.url()).unwrap();
+    let owner = cluster.owner_of("lock:{gone}");
+    runtime().block_on(async {
+        let guard = locks.lock("{gone}").acquire().await.unwrap();
+        let mut waiting = tokio::task::JoinSet::new();
+        for _ in 0..50 {
+            let request = locks.lock("{gone}").wait(LIMIT);
+            waiting.spawn(async move { request.run(async |_| ()).await.unwrap() });
+        }
+        tokio::task::yield_now().await;
+        let queue = || owner.run::<Vec<String>>("KEYS lock:{gone}%queue*").pop();
+        eventually("all are queued", || {
+            queue().is_some_and(|queue| owner.run::<u32>(&format!("ZCARD {queue}")) == 50)
+        });
+        let start = Instant::now();
+        let _: u32 = owner.run(&format!("DEL {}", queue().unwrap()));
+        drop(guard);
+        waiting.join_all().await;
+        assert!(start.elapsed() < LIMIT / 2, "{:?}", start.elapsed());
+    });
+}
+
+#[test]
+fn a_queue_outlives_its_process_by_a_minute_at_most() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    runtime().block_on(async {
+        let waiting = calls(&locks, 1, |_| ());
+        tokio::task::yield_now().await;
+        eventually("it is queued", || server.run::<u64>("ZCARD lock:k%queue") == 1);
+        assert!((1..=60_000).contains(&server.run::<i64>("PTTL lock:k%queue")));
+        drop(guard);
+        waiting.join_all().await;
+    });
+}
+
+/// A server's clock may be set back while somebody waits.
+#[test]
+fn who_comes_later_is_behind_even_when_the_clock_went_back() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    runtime().block_on(async {
+        let mut waiting = Vec::new();
+        for number in 0..3 {
+            let book = Arc::clone(&order);
+            waiting.push(calls(&locks, 1, move |_| book.lock().unwrap().push(number)));
+            tokio::task::yield_now().await;
+            eventually("it is queued", || server.run::<u64>("ZCARD lock:k%queue") == number + 1);
+            // As if it had come an hour from now.
+            let last: Vec<String> = server.run("ZRANGE lock:k%queue -1 -1");
+            let _: f64 = server.run(&format!("ZINCRBY lock:k%queue 3600000000 {}", last[0]));
+        }
+        drop(guard);
+        for waiting in waiting {
+            waiting.join_all().await;
+        }
+    });
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2]);
+}
+
+/// Members of processes that are gone, each of another one.
+fn dead_waiters(server: &RedisServer, count: u32) {
+    let mut client = server.client();
+    for first in (0..count).step_by(1000) {
+        let mut add = redis::cmd("ZADD");
+        add.arg("lock:k%queue");
+        for number in first..count.min(first + 1000) {
+            add.arg(number).arg(format!("token{number}@gone:1|30000|lock:%inbox:gone{}", number % 100));
+        }
+        let _: u32 = add.query(&mut client).unwrap();
+    }
+}
+
+#[test]
+fn a_lock_behind_many_dead_waiters_is_had_at_once() {
+    let server = RedisServer::start();
+    let (locks, other) = (connect(&server), connect(&server));
+    for dead in [1, 2, 3, 64, 1000, 10_000] {
+        // A release that clears them away, for a waiter behind them.
+        let guard = locks.lock("k").acquire_blocking().unwrap();
+        dead_waiters(&server, dead);
+        let waiter = {
+            let other = other.clone();
+            thread::spawn(move || other.lock("k").wait(LIMIT).acquire_blocking().unwrap())
+        };
+        eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == dead + 1);
+        let asked = server.client_commands();
+        drop(guard);
+        drop(waiter.join().unwrap());
+        let asked = server.client_commands() - asked;
+        assert!(asked < 10 + u64::from(dead) / 1000, "{asked} calls behind {dead} dead waiters");
+        eventually("no key is left", || server.keys().is_empty());
+        // One try.
+        dead_waiters(&server, dead);
+        drop(other.lock("k").acquire_blocking().unwrap());
+        eventually("no key is left", || server.keys().is_empty());
+        // And an operator.
+        let guard = locks.lock("k").acquire_blocking().unwrap();
+        dead_waiters(&server, dead);
+        other.force_release_blocking("k").unwrap();
+        eventually("no key is left", || server.keys().is_empty());
+        drop(guard);
+    }
+}
+
+#[test]
+fn a_malformed_member_of_the_queue_is_passed_over() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    for member in ["nonsense", "token|0|inbox", "token|ttl|inbox", "|", "token@host:1|1000"] {
+        let guard = locks.lock("k").acquire_blocking().unwrap();
+        let _: u32 = server.run(&format!("ZADD lock:k%queue 1 {member}"));
+        let waiter = {
+            let locks = locks.clone();
+            thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().unwrap())
+        };
+        eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == 2);
+        let _: u32 = server.run(&format!("ZADD lock:k%queue 9999999999999999 {member}x"));
+        guard.release_blocking().unwrap();
+        assert_eq!(waiter.join().unwrap().release_blocking().unwrap(), ReleaseOutcome::Released, "{member}");
+        eventually("no key is left", || server.keys().is_empty());
+    }
 }

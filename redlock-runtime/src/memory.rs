@@ -185,10 +185,11 @@ impl Lock {
         }
         if self.holder.is_none() || self.is(&request.token) {
             self.queue.retain(|waiter| !waiting(waiter));
-            let lasts = if mode == Mode::Again { request.ttl.min(CLAIM) } else { request.ttl };
+            let has_waited = matches!(mode, Mode::Again | Mode::Rejoin);
+            let lasts = if has_waited { request.ttl.min(CLAIM) } else { request.ttl };
             self.hold(&request.token, now.after(lasts), inbox);
             let fence = next_fence(now, clock);
-            return if mode == Mode::Again { Reply::Claimed { fence } } else { Reply::Held { fence } };
+            return if has_waited { Reply::Claimed { fence } } else { Reply::Held { fence } };
         }
         let place = self.queue.iter().position(waiting).and_then(|in_front| u32::try_from(in_front).ok());
         Reply::Busy {

@@ -61,11 +61,12 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
             Value::Int(0),
         ) => Reply::NotMine,
         (Action::Mend { .. }, Value::Int(2)) => Reply::Nobodys,
+        (Action::Release, Value::Int(2)) => Reply::Refused(Refusal::Unfinished),
         (Action::Reserve { .. }, Value::Int(last)) if last > 0 => {
             Reply::Reserved { last: last.unsigned_abs() }
         }
         (Action::Vote { .. }, Value::Int(clock)) if clock > 0 => Reply::Voted { clock: clock.unsigned_abs() },
-        (Action::Acquire(Mode::Again), Value::Int(fence)) if fence > 0 => {
+        (Action::Acquire(Mode::Again | Mode::Rejoin), Value::Int(fence)) if fence > 0 => {
             Reply::Claimed { fence: fence.unsigned_abs() }
         }
         (Action::Acquire(_), Value::Int(fence)) if fence > 0 => Reply::Held { fence: fence.unsigned_abs() },
@@ -91,6 +92,7 @@ pub(super) fn read_all(value: Value, modes: &[Mode], sharded: bool) -> Vec<Reply
 
 fn read_found(parts: &[Value]) -> Reply {
     match parts {
+        [Value::Int(3)] => Reply::Refused(Refusal::Unfinished),
         [Value::Nil, ..] => Reply::Found(None),
         [Value::BulkString(value), Value::Int(pttl), Value::Int(waiters)] => {
             Reply::Found(Some((holder(value, *pttl), u32::try_from(*waiters).unwrap_or(u32::MAX))))
@@ -130,6 +132,7 @@ fn read_busy(parts: &[Value]) -> Reply {
                 place: place.map(|(in_front, now)| Place { in_front, at: ServerTime(now) }),
             }
         }
+        [Value::Int(3)] => Reply::Refused(Refusal::Unfinished),
         [Value::Int(2), Value::Int(waiters)] => {
             Reply::QueueFull { waiters: u32::try_from(*waiters).unwrap_or(u32::MAX) }
         }
@@ -206,7 +209,7 @@ fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// `granted|token|fencing token|server time|lock` and the like, as grant.lua and release.lua publish it.
+/// `granted|token|fencing token|server time|lock` and the like, as acquire.lua, grant.lua and release.lua publish it.
 fn read_notice(text: &str) -> Option<Notice> {
     let mut parts = text.splitn(5, '|');
     let (kind, token) = (parts.next()?, Token::from_value(parts.next()?));
@@ -215,6 +218,7 @@ fn read_notice(text: &str) -> Option<Notice> {
         "granted" => What::Granted { fence: first, at: ServerTime(second) },
         "next" => What::Next { claim: Duration::from_millis(first) },
         "free" => What::LeftFree,
+        "gone" => What::PlaceLost,
         _ => return None,
     };
     Some(Notice { token, name: parts.next()?.into(), what })

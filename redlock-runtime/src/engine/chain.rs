@@ -294,7 +294,7 @@ mod tests {
         asked.table.disconnected("cut".into());
         asked.table.connected(asked.now, HANDS_OFF);
         let sent: Vec<_> = asked.table.take_outbox();
-        assert!(sent.iter().any(|(id, request)| *id == 2 && request.action == Action::Acquire(Mode::Again)));
+        assert!(sent.iter().any(|(id, request)| *id == 2 && request.action == Action::Acquire(Mode::Rejoin)));
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Table {
         let Some(Errand { key, question, by }) = self.errands.remove(&id) else {
             return;
         };
-        if matches!(&reply, Reply::Refused(refusal) if refusal.is_unloaded()) {
+        if matches!(&reply, Reply::Refused(refusal) if refusal.is_asked_again()) {
             self.errands.insert(id, Errand { key, question, by });
             self.send_errand(now, id);
             return;

@@ -66,8 +66,10 @@ pub(crate) enum Mode {
     Join {
         at_most: u32,
     },
-    /// The waiter had a place in the queue.
+    /// The waiter had a place in the queue. Should that be gone, the server tells: see [`What::PlaceLost`].
     Again,
+    /// The same, and all others of this process do so, too: there is nothing to tell.
+    Rejoin,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -133,12 +135,16 @@ pub(crate) enum What {
     LeftFree,
     /// It is not this token's any more. Only `memory://` tells a holder like this: a server tells who watches.
     TakenAway,
+    /// It asked again and had no place in the queue any more: the others of this process may have lost theirs, too.
+    PlaceLost,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     /// The server does not know the script yet: the same request again carries its source.
     Unloaded,
+    /// More dead waiters are in front than one call clears away: the same request again goes on.
+    Unfinished,
     /// Loading, failing over, busy with a script …: it passes.
     Later(Arc<str>),
     /// There was no answer, and now there is no way to ask again: it may have been done. It passes.
@@ -150,8 +156,9 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn is_unloaded(&self) -> bool {
-        matches!(self, Self::Unloaded)
+    /// The same request is sent again, at once.
+    pub(crate) fn is_asked_again(&self) -> bool {
+        matches!(self, Self::Unloaded | Self::Unfinished)
     }
 
     /// The node has become a replica: no place for a lock, and nothing that it says of one counts.
@@ -162,7 +169,7 @@ impl Refusal {
     /// For the caller: an outage passes, the rest stays until the settings are changed.
     pub(crate) fn error(self, key: Option<Arc<str>>) -> LockError {
         match self {
-            Self::Unloaded | Self::Later(_) | Self::Unanswered(_) => {
+            Self::Unloaded | Self::Unfinished | Self::Later(_) | Self::Unanswered(_) => {
                 LockError::Unavailable { key, reason: self.words() }
             }
             Self::Elsewhere(_) | Self::Never(_) => LockError::Misconfigured { key, reason: self.words() },
@@ -172,6 +179,7 @@ impl Refusal {
     pub(crate) fn words(self) -> Arc<str> {
         match self {
             Self::Unloaded => "the server has forgotten a script".into(),
+            Self::Unfinished => "the server is still clearing away dead waiters".into(),
             Self::Later(words) | Self::Unanswered(words) | Self::Never(words) => words,
             Self::Elsewhere(redirect) => redirect.words(),
         }

@@ -61,6 +61,11 @@ impl Queues {
         self.of.get(name).map_or(0, |queue| queue.waiting.len())
     }
 
+    /// All in line, in their order.
+    pub(super) fn line(&self, name: &Arc<str>) -> Vec<Id> {
+        self.of.get(name).map_or_else(Vec::new, |queue| queue.waiting.iter().copied().collect())
+    }
+
     /// The first in line, if any.
     pub(super) fn first(&self, name: &Arc<str>) -> Option<Id> {
         self.of.get(name)?.waiting.front().copied()

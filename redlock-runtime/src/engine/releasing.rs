@@ -134,7 +134,7 @@ impl Releasing {
             Reply::Done => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotMine if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotMine => self.answer(Ok(ReleaseOutcome::AlreadyLost)),
-            Reply::Refused(Refusal::Unloaded) => return Next::Again,
+            Reply::Refused(Refusal::Unloaded | Refusal::Unfinished) => return Next::Again,
             Reply::Refused(refusal) => {
                 self.refused(now, refusal);
                 return Next::Later;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Id;
 use super::held::Held;
-use super::protocol::{Action, CLAIM, Notice, Refusal, Reply, Request, ServerTime, What};
+use super::protocol::{Action, CLAIM, Mode, Notice, Refusal, Reply, Request, ServerTime, What};
 use super::queue::Turn;
 use super::releasing::{self, Releasing};
 use super::replicas::Unconfirmed;
@@ -81,7 +81,9 @@ impl Table {
                     self.told(now, id, what);
                 }
             }
-            Reply::Refused(Refusal::Unloaded) => self.ask(now, id),
+            Reply::Refused(Refusal::Unloaded | Refusal::Unfinished) => {
+                self.ask_in(now, id, action == Action::Acquire(Mode::Rejoin));
+            }
             Reply::Refused(Refusal::Later(reason) | Refusal::Unanswered(reason)) if !waiting.ask.one_try => {
                 waiting.refused(now, reason);
                 self.schedule(id);
@@ -124,11 +126,21 @@ impl Table {
 
     /// What the node tells one of our waiters.
     pub(super) fn notice(&mut self, now: Moment, notice: &Notice) {
+        if let What::PlaceLost = notice.what {
+            // The waiter that found that out has a place again, or the lock.
+            let found_out = self.by_token.get(&notice.token).copied();
+            for id in self.queues.line(&notice.name) {
+                if Some(id) != found_out {
+                    self.rejoin(now, id);
+                }
+            }
+            return;
+        }
         let Some(id) = self.by_token.get(&notice.token).copied() else {
             match notice.what {
                 What::Granted { .. } => self.return_unless_held(now, notice),
                 What::TakenAway => self.taken_away(now, notice),
-                What::Next { .. } | What::LeftFree => {}
+                What::Next { .. } | What::LeftFree | What::PlaceLost => {}
             }
             return;
         };
@@ -154,7 +166,7 @@ impl Table {
             }
             What::Next { claim } => waiting.is_next(now, claim),
             What::LeftFree => waiting.stand_back(now),
-            What::TakenAway => {}
+            What::TakenAway | What::PlaceLost => {}
         }
         self.schedule(id);
     }
@@ -201,7 +213,28 @@ impl Table {
         };
         for id in ids {
             self.watch(id);
-            self.look(now, id);
+            match names {
+                Some(_) => self.look(now, id),
+                None => self.look_after_a_flush(now, id),
+            }
+        }
+    }
+
+    /// With the lock, its queue is gone.
+    fn look_after_a_flush(&mut self, now: Moment, id: Id) {
+        match self.attempts.get(&id) {
+            Some(Attempt::Waiting(waiting)) if waiting.is_queued() => self.rejoin(now, id),
+            _ => self.look(now, id),
+        }
+    }
+
+    /// A waiter whose place in the queue may be gone makes sure of one, unless it asks anyway.
+    fn rejoin(&mut self, now: Moment, id: Id) {
+        if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
+            && waiting.is_queued()
+            && matches!(waiting.step, Step::Queued | Step::Pause { .. })
+        {
+            self.ask_with_all(now, id);
         }
     }
 

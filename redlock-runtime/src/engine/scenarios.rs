@@ -30,6 +30,7 @@ const TTL: Duration = Duration::from_secs(30);
 const JOIN: Action = Action::Acquire(Mode::Join { at_most: 10 });
 const AGAIN: Action = Action::Acquire(Mode::Again);
 const RENEW: Action = Action::Renew { nth: 0, shortens: false };
+const REJOIN: Action = Action::Acquire(Mode::Rejoin);
 const SERVER_START: u64 = 1_000_000_000;
 
 type Outcome = oneshot::Receiver<Result<Arc<Lease>, LockError>>;
@@ -305,7 +306,7 @@ fn after_a_reconnect_everybody_asks_again_and_holders_compare() {
     script.send();
     script.answers(RENEW, Reply::NotMine);
     assert!(lease.is_some_and(|lease| lease.remaining(script.now).is_none()), "it was gone: lost");
-    script.answers(AGAIN, Reply::Held { fence: 2 });
+    script.answers(REJOIN, Reply::Held { fence: 2 });
     assert!(held(&mut waiter).is_some());
 }
 
@@ -482,7 +483,7 @@ fn a_grant_from_another_server_than_the_place_is_confirmed_first() {
     // Its clock is not the one that told the place.
     script.grants(1, script.server_time());
     assert!(held(&mut outcome).is_none());
-    script.answers(AGAIN, Reply::Held { fence: 7 });
+    script.answers(REJOIN, Reply::Held { fence: 7 });
     assert!(held(&mut outcome).is_some());
 }
 
@@ -496,6 +497,6 @@ fn a_grant_over_the_next_connection_is_confirmed_first() {
     script.send();
     script.grants(1, script.server_time());
     assert!(held(&mut outcome).is_none());
-    script.answers(AGAIN, Reply::Held { fence: 7 });
+    script.answers(REJOIN, Reply::Held { fence: 7 });
     assert!(held(&mut outcome).is_some());
 }

@@ -140,7 +140,7 @@ mod tests {
             assert!(!script.contains("'PUBLISH'") && !script.contains("'NUMSUB'"), "{script}");
         }
         for script in [Script::Acquire, Script::Release, Script::ForceRelease, Script::AcquireAll] {
-            assert!(script.source(true).contains("if listeners(next_inbox, next_token, lock) > 0 then"));
+            assert!(script.source(true).contains("= listeners(next_inbox, next_token, lock) > 0"));
         }
     }
 }

@@ -267,7 +267,7 @@ impl Table {
                     if waiting.step == Step::Connection
                         || (self.everybody_queues() && waiting.step == Step::Turn) =>
                 {
-                    self.ask(now, id);
+                    self.ask_with_all(now, id);
                 }
                 Some(Attempt::Held(_)) => self.renew(now, id),
                 Some(Attempt::Releasing(_)) => self.send_release(now, id),
@@ -297,7 +297,7 @@ impl Table {
                 Some(Attempt::Waiting(waiting)) if slots.contains(Slot::of(&waiting.ask.name)) => {
                     waiting.moved();
                     if let Step::Pause { .. } | Step::Queued = waiting.step {
-                        self.ask(now, id);
+                        self.ask_with_all(now, id);
                     }
                 }
                 Some(Attempt::Held(held)) if slots.contains(Slot::of(&held.name)) => self.renew(now, id),
@@ -352,13 +352,22 @@ impl Table {
 
     /// Asks the node for the lock, now or as soon as there is a connection.
     pub(super) fn ask(&mut self, now: Moment, id: Id) {
+        self.ask_in(now, id, false);
+    }
+
+    /// The same, as each waiter of the lock in this process does now.
+    pub(super) fn ask_with_all(&mut self, now: Moment, id: Id) {
+        self.ask_in(now, id, true);
+    }
+
+    pub(super) fn ask_in(&mut self, now: Moment, id: Id, with_all: bool) {
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return;
         };
         if self.connected {
             let action = match waiting.ask.follows {
-                None => Some(Action::Acquire(waiting.mode())),
-                Some(after) => chain::next(&self.outbox, waiting.mode(), after),
+                None => Some(Action::Acquire(waiting.mode(with_all))),
+                Some(after) => chain::next(&self.outbox, waiting.mode(with_all), after),
             };
             let Some(action) = action else {
                 self.leave_out(now, id);

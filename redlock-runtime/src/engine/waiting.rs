@@ -138,10 +138,12 @@ impl Waiting {
         Request { action, name: Arc::clone(&self.ask.name), token: self.token.clone(), ttl: self.ask.ttl }
     }
 
-    pub(super) fn mode(&self) -> Mode {
+    /// `with_all`: all others of this process ask, too.
+    pub(super) fn mode(&self, with_all: bool) -> Mode {
         match self.place {
             _ if self.ask.one_try => Mode::OneTry,
             None => Mode::Join { at_most: self.ask.max_waiters },
+            Some(_) if with_all => Mode::Rejoin,
             Some(_) => Mode::Again,
         }
     }

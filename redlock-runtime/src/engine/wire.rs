@@ -263,6 +263,7 @@ impl RedisConnection {
                 let (how, inbox, at_most) = match self.as_written(request.action) {
                     Action::Acquire(Mode::Join { at_most }) => ("join", Some(&**inbox), Some(at_most)),
                     Action::Acquire(Mode::Again) => ("again", Some(&**inbox), None),
+                    Action::Acquire(Mode::Rejoin) => ("rejoin", Some(&**inbox), None),
                     Action::Release if self.setup.foreign_clients => ("1", Some(&**inbox), None),
                     Action::Release => ("0", Some(&**inbox), None),
                     _ => ("0", None, None),
@@ -303,6 +304,7 @@ impl RedisConnection {
             let (how, at_most) = match self.mode_of(request.action) {
                 Mode::Join { at_most } => ("join", at_most),
                 Mode::Again => ("again", 0),
+                Mode::Rejoin => ("rejoin", 0),
                 Mode::OneTry => ("0", 0),
             };
             command.arg(request.token.value()).arg(in_ms(request.ttl)).arg(how).arg(at_most);

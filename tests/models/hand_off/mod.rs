@@ -14,7 +14,7 @@
 //! - Frozen processes. In the model nothing has to go on: a frozen client is one that does not read.
 //! - Renewals and the claim. One lasts as long as the lease does, the other is an early expiry.
 //! - Fencing tokens: a script that gives the lock counts.
-//! - That one script clears away 64 dead waiters at most.
+//! - That one call clears away 2,000 dead waiters at most, and is made again then.
 //! - Hints (`next`, `free`): a client looks again at any moment as it is. Clients of other kinds.
 //!
 //! Found: the mistakes of [`Mistake`].

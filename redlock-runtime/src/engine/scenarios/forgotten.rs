@@ -1,4 +1,4 @@
-//! A waiter is never forgotten, by hand.
+//! A waiter is never forgotten, by hand: pushes that come early, places in the queue that are gone.
 
 use super::*;
 
@@ -75,4 +75,92 @@ fn a_push_behind_the_answer_that_tells_the_same_changes_nothing() {
     script.grants(1, at);
     script.is_quiet();
     assert!(lease.is_some_and(|lease| lease.remaining(script.now).is_some()));
+}
+
+/// Exactly these ask, in this order.
+#[track_caller]
+fn ask(script: &mut Script, expected: &[(Id, Action)]) {
+    let sent: Vec<_> = script.sent.iter().map(|(id, _, request)| (*id, request.action)).collect();
+    assert_eq!(sent, expected);
+}
+
+#[test]
+fn when_one_has_lost_its_place_all_of_its_process_ask_once_and_in_order() {
+    let mut script = Script::connected();
+    let outcomes: Vec<_> = (1..=4).map(|id| queued(id, &mut script)).collect();
+    script.passes(2 * SECOND);
+    script.tick();
+    ask(&mut script, &[(1, AGAIN)]);
+    script.tells(1, What::PlaceLost);
+    let busy = || Reply::Busy {
+        holder: Holder { name: Some("host:1".into()), free_in: Some(TTL) },
+        place: Some(Place { in_front: 0, at: ServerTime(SERVER_START) }),
+    };
+    script.answers(AGAIN, busy());
+    ask(&mut script, &[(2, REJOIN), (3, REJOIN), (4, REJOIN)]);
+    for _ in 2..=4 {
+        script.answers(REJOIN, busy());
+    }
+    script.is_quiet();
+    drop(outcomes);
+}
+
+#[test]
+fn when_one_gets_the_lock_without_a_place_all_others_ask() {
+    let mut script = Script::connected();
+    let mut outcomes: Vec<_> = (1..=3).map(|id| queued(id, &mut script)).collect();
+    script.passes(2 * SECOND);
+    script.tick();
+    script.answers(AGAIN, Reply::Held { fence: 7 });
+    assert!(held(&mut outcomes[0]).is_some());
+    script.tells(1, What::PlaceLost);
+    ask(&mut script, &[(2, REJOIN), (3, REJOIN)]);
+}
+
+#[test]
+fn when_everything_has_changed_all_waiters_ask_in_order() {
+    let mut script = Script::with(Abilities { hands_off: true, watches: true, votes: false });
+    let outcomes: Vec<_> = (1..=3).map(|id| queued(id, &mut script)).collect();
+    script.table.changed(script.now, None);
+    script.send();
+    ask(&mut script, &[(1, REJOIN), (2, REJOIN), (3, REJOIN)]);
+    drop(outcomes);
+}
+
+#[test]
+fn the_next_of_a_process_makes_sure_of_its_place_from_time_to_time() {
+    let mut script = Script::connected();
+    let mut outcomes: Vec<_> = (1..=3).map(|id| queued(id, &mut script)).collect();
+    let at = script.server_time();
+    script.grants(1, at);
+    assert!(held(&mut outcomes[0]).is_some());
+    script.passes(SECOND * 9 / 10);
+    script.tick();
+    let asked = script.sent.extract_if(.., |(_, _, request)| request.action == AGAIN);
+    assert_eq!(asked.map(|(id, ..)| id).collect::<Vec<_>>(), [2]);
+    script.answers(RENEW, Reply::Done);
+    // The holder and then that waiter leave: the next one does so, too.
+    for (id, answer) in [(1, Reply::Done), (2, Reply::NotMine)] {
+        script.table.abandon(script.now, id);
+        script.send();
+        script.answers(Action::Release, answer);
+    }
+    script.passes(2 * SECOND);
+    script.tick();
+    ask(&mut script, &[(3, AGAIN)]);
+}
+
+#[test]
+fn what_the_server_has_begun_is_asked_for_again_at_once() {
+    let mut script = Script::connected();
+    let unfinished = || Reply::Refused(Refusal::Unfinished);
+    let mut outcome = script.acquires(1, Some(Duration::ZERO));
+    script.answers(Action::Acquire(Mode::OneTry), unfinished());
+    script.answers(Action::Acquire(Mode::OneTry), Reply::Held { fence: 7 });
+    assert!(held(&mut outcome).is_some());
+    script.table.release(script.now, 1, None);
+    script.send();
+    script.answers(Action::Release, unfinished());
+    script.answers(Action::Release, Reply::Done);
+    assert!(script.table.is_idle());
 }

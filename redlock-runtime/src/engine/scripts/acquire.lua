@@ -1,6 +1,7 @@
 -- Takes a lock that is free, or is this token's already; else joins its queue. Behind take.lua and grant.lua.
--- ARGV[3] '0': one try; 'join': may wait in the queue, unless ARGV[5] do already; 'again': has waited in it
--- Returns a fencing token, or {2, waiters} for a full queue, or
+-- ARGV[3] '0': one try; 'join': may wait in the queue, unless ARGV[5] do already; 'again': has waited in it;
+--         'rejoin': the same, and all others of its inbox do so, too
+-- Returns a fencing token, or {2, waiters} for a full queue, or {3} when the same call again has to go on, or
 --         {0, the holder's value, its PTTL in ms (-1: none), server time in us, waiters in front (-1: not queued)}.
 -- Idempotent by token: the second call of a granted token renews, so that a lost reply is answered by asking
 -- again, and the lease may be counted from the latest request; a waiter keeps its place. A waiter that asks again
@@ -11,17 +12,26 @@
 local QUEUE_TTL = 60000
 
 local waits = ARGV[3] ~= '0'
+local has_waited = ARGV[3] == 'again' or ARGV[3] == 'rejoin'
 
 local function take(at_least)
   local fence = next_fence()
   local lasts = tonumber(ttl)
-  if ARGV[3] == 'again' then lasts = math.min(lasts, CLAIM) end
+  if has_waited then lasts = math.min(lasts, CLAIM) end
   redis.call('SET', lock, token, 'PX', string.format('%.0f', math.max(lasts, at_least)))
   return fence
 end
 
+-- The queue has vanished (FLUSHALL, DEL, eviction), or this waiter alone has left it, granted: the others of its inbox
+-- may stand in no queue any more, and only one of them asks.
+local function tell_place_lost()
+  if ARGV[3] ~= 'again' then return end
+  redis.pcall('PUBLISH', ARGV[4], 'gone|' .. token .. '|0|0|' .. lock)
+end
+
 local function join()
   if not redis.call('ZSCORE', queue, me) then
+    tell_place_lost()
     local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
     redis.call('ZADD', queue, string.format('%.0f', math.max(tonumber(time()), (tonumber(last) or 0) + 1)), me)
   end
@@ -40,14 +50,14 @@ if holder then
   if waits then join() end
 else
   -- Nobody barges: a free lock with a queue goes to its head, who may be me.
-  if redis.call('EXISTS', queue) == 0 then return take(0) end
+  if redis.call('EXISTS', queue) == 0 then
+    tell_place_lost()
+    return take(0)
+  end
   if waits then join() end
   holder = grant()
-  if holder == token then return take(0) end
-  if not holder then
-    if redis.call('EXISTS', queue) == 0 then return take(0) end
-    holder = ''
-  end
+  if holder == false then return {3} end
+  if not holder or holder == token then return take(0) end
 end
 local in_front = waits and redis.call('ZRANK', queue, me) or -1
 return {0, holder, redis.call('PTTL', lock), time(), in_front}

@@ -1,7 +1,9 @@
 -- Takes a lock away from whoever holds it: to the longest waiter, or to nobody. Behind grant.lua.
--- Returns what inspect.lua would have returned before.
+-- Returns what inspect.lua would have returned before, or {3} when the same call again has to go on.
 local before = {redis.call('GET', lock), redis.call('PTTL', lock), redis.call('ZCARD', queue)}
-if before[1] and not grant() then
-  redis.call('DEL', lock)
+if before[1] then
+  local next_holder = grant()
+  if next_holder == false then return {3} end
+  if not next_holder then redis.call('DEL', lock) end
 end
 return before

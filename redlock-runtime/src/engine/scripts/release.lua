@@ -3,13 +3,11 @@
 -- ARGV[3] '1': clients of another kind use the lock too. They know nothing of its queue, and would never find it
 -- free as long as somebody waits: so one release in 128, by the clock of fencing tokens, leaves it free for a
 -- moment and has the head of the queue ask again.
--- Returns 1, or 0 when the lock is not this token's.
+-- Returns 1, or 0 when the lock is not this token's, or 2 when it still is and the same call again has to go on.
 local function leave_free()
   if ARGV[3] ~= '1' or (tonumber(redis.call('GET', clock)) or 1) % 128 ~= 0 then return false end
-  local head = redis.call('ZRANGE', queue, 0, 0)[1]
-  if not head then return false end
-  local next_token, _, next_inbox = string.match(head, '^([^|]*)|([^|]*)|(.*)$')
-  if redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] == 0 then return false end
+  local next_token, _, next_inbox = read(redis.call('ZRANGE', queue, 0, 0)[1])
+  if not next_token or not is_heard(next_token, next_inbox) then return false end
   redis.call('DEL', lock)
   redis.pcall('PUBLISH', next_inbox, 'free|' .. next_token .. '|0|0|' .. lock)
   return true
@@ -19,7 +17,8 @@ if holder ~= token then
   redis.call('ZREM', queue, me)
   return 0
 end
-if not leave_free() and not grant() then
-  redis.call('DEL', lock)
-end
+if leave_free() then return 1 end
+local next_holder = grant()
+if next_holder == false then return 2 end
+if not next_holder then redis.call('DEL', lock) end
 return 1
