@@ -1,7 +1,8 @@
 //! What stands after the `=`: each kind of value, or the error that says how to write it.
 
+use quote::ToTokens as _;
 use syn::parse::ParseStream;
-use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result};
+use syn::{Block, Error, Expr, ExprUnary, Ident, Lit, LitStr, Path, Result, Stmt, UnOp};
 
 use crate::duration;
 use crate::errors::{Errors, nearest};
@@ -49,9 +50,11 @@ pub(crate) fn keys(value: Expr, errors: &mut Errors) -> Option<Vec<Key>> {
     let list = match value {
         Expr::Array(list) => list,
         Expr::Group(group) => return keys(*group.expr, errors),
+        Expr::Paren(paren) => return keys(*paren.expr, errors),
         other => {
             let expected = format!("expected a list such as `{}`", hint("keys"));
-            let message = match literal(&other) {
+            let found = literal(&other);
+            let message = match errors.keep(found)? {
                 Some(Lit::Str(_)) => format!("{expected}, found a string: one key is `{}`", hint("key")),
                 Some(lit) => format!("{expected}, found {}", describe(lit)),
                 None => match bracketed(&other) {
@@ -89,7 +92,7 @@ pub(crate) fn keys(value: Expr, errors: &mut Errors) -> Option<Vec<Key>> {
 }
 
 fn one_key(value: Expr, example: &str, errors: &mut Errors) -> Option<Key> {
-    match literal(&value) {
+    match errors.keep(literal(&value))? {
         Some(Lit::Str(lit)) => {
             if let Err(mistakes) = template::parse(&lit.value()) {
                 for mistake in mistakes {
@@ -113,13 +116,14 @@ fn bracketed(value: &Expr) -> Option<&'static str> {
         Expr::Repeat(_) => Some("a repetition"),
         Expr::Tuple(_) => Some("a tuple"),
         Expr::Group(group) => bracketed(&group.expr),
+        Expr::Paren(paren) => bracketed(&paren.expr),
         Expr::Reference(reference) => bracketed(&reference.expr).map(|_| "a reference"),
         _ => None,
     }
 }
 
 pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
-    let Some(lit) = literal(&value) else {
+    let Some(lit) = literal(&value)? else {
         return Ok(Length::Expr(value.into()));
     };
     let Lit::Str(lit) = lit else {
@@ -151,17 +155,29 @@ fn why_not_forever(option: &str) -> &'static str {
     }
 }
 
+/// `true`, `false`, or one of them behind `!`, as a macro may have it: what it says is known here, or it is refused.
 pub(crate) fn boolean(value: &Expr, option: &str) -> Result<bool> {
-    match literal(value) {
-        Some(Lit::Bool(lit)) => Ok(lit.value),
-        _ => Err(Error::new_spanned(value, format!("expected `{option} = true` or `{option} = false`"))),
+    fn known(value: &Expr) -> Option<bool> {
+        match bare(value) {
+            Expr::Lit(lit) => {
+                if let Lit::Bool(lit) = &lit.lit {
+                    Some(lit.value)
+                } else {
+                    None
+                }
+            }
+            Expr::Unary(ExprUnary { op: UnOp::Not(_), expr, .. }) => known(expr).map(|value| !value),
+            _ => None,
+        }
     }
+    let expected = || Error::new_spanned(value, format!("expected `{option} = true` or `{option} = false`"));
+    known(value).ok_or_else(expected)
 }
 
 /// What `on_lost` says: false for `"cancel"`, true for `"finish"`.
 pub(crate) fn finish_when_lost(value: &Expr) -> Result<bool> {
     let expected = "expected `on_lost = \"cancel\"` or `on_lost = \"finish\"`";
-    let message = match literal(value) {
+    let message = match literal(value)? {
         Some(Lit::Str(lit)) => match lit.value().as_str() {
             "cancel" => return Ok(false),
             "finish" => return Ok(true),
@@ -205,14 +221,18 @@ pub(crate) fn binding(value: &Expr) -> Result<Ident> {
         .filter(|ident| !["self", "Self", "super", "crate"].contains(&ident.to_string().as_str()))
         .cloned()
         .ok_or_else(|| {
-            let found = literal(value).map(|lit| format!(", found {}", describe(lit))).unwrap_or_default();
+            let found = literal(value)
+                .ok()
+                .flatten()
+                .map(|lit| format!(", found {}", describe(lit)))
+                .unwrap_or_default();
             Error::new_spanned(value, format!("expected a name for the guard, such as `guard = lock`{found}"))
         })
 }
 
 /// Any expression but a literal, which can be neither a manager nor a handler.
 pub(crate) fn expression(value: Expr, hint: &str) -> Result<Expr> {
-    match literal(&value) {
+    match literal(&value)? {
         Some(lit) => Err(Error::new_spanned(lit, format!("expected `{hint}`, found {}", describe(lit)))),
         None => Ok(value),
     }
@@ -225,12 +245,42 @@ pub(crate) fn crate_path(input: ParseStream) -> Result<Path> {
     input.call(Path::parse_mod_style)
 }
 
-/// The literal behind invisible delimiters and a sign.
-fn literal(expr: &Expr) -> Option<&Lit> {
-    match expr {
-        Expr::Lit(ExprLit { lit, .. }) => Some(lit),
-        Expr::Group(group) => literal(&group.expr),
-        Expr::Unary(unary) => literal(&unary.expr),
+/// The literal, if the value is one. An operator in front of it would be lost: it is an error.
+fn literal(value: &Expr) -> Result<Option<&Lit>> {
+    match bare(value) {
+        Expr::Lit(lit) => Ok(Some(&lit.lit)),
+        Expr::Unary(unary) => match (literal(&unary.expr)?, &unary.op) {
+            // A number with its sign, which no option takes.
+            (Some(lit @ (Lit::Int(_) | Lit::Float(_))), UnOp::Neg(_)) => Ok(Some(lit)),
+            (Some(lit), op) => {
+                let (found, op_text) = (describe(lit), op.to_token_stream());
+                Err(Error::new_spanned(op, format!("`{op_text}` before {found}: remove the `{op_text}`")))
+            }
+            (None, _) => Ok(None),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// The expression inside what does not change its value: parentheses, references, the braces of a block that is nothing
+/// else, and the invisible delimiters that a macro leaves.
+pub(crate) fn bare(value: &Expr) -> &Expr {
+    let inside = match value {
+        Expr::Group(group) => Some(&*group.expr),
+        Expr::Paren(paren) => Some(&*paren.expr),
+        Expr::Reference(reference) => Some(&*reference.expr),
+        Expr::Block(block) => whole(&block.block),
+        Expr::Unsafe(block) => whole(&block.block),
+        Expr::Const(block) => whole(&block.block),
+        _ => None,
+    };
+    inside.map_or(value, bare)
+}
+
+/// The expression that is the whole block.
+fn whole(block: &Block) -> Option<&Expr> {
+    match block.stmts.as_slice() {
+        [Stmt::Expr(expr, None)] => Some(expr),
         _ => None,
     }
 }
@@ -251,7 +301,11 @@ fn describe(lit: &Lit) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Errors, ON_LOST, finish_when_lost, keys, meant};
+    use syn::Expr;
+
+    use super::{
+        Errors, Key, Length, ON_LOST, boolean, expression, finish_when_lost, key, keys, length, meant,
+    };
 
     #[test]
     fn what_is_not_a_list_of_keys() {
@@ -275,6 +329,57 @@ mod tests {
             let found = errors.finish().map(|error| error.to_string()).unwrap_or_default();
             for hint in hints {
                 assert!(found.contains(hint), "{text}: {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_literal_is_known_inside_what_does_not_change_it() {
+        for text in ["\"a\"", "(\"a\")", "&\"a\"", "{ \"a\" }", "&({ &\"a\" })", "const { \"a\" }"] {
+            let mut errors = Errors::default();
+            let found = syn::parse_str(text).ok().and_then(|value| key(value, &mut errors));
+            assert!(matches!(found, Some(Key::Template(lit)) if lit.value() == "a"), "{text}");
+            assert!(errors.finish().is_none(), "{text}");
+            let found = syn::parse_str(&text.replace('a', "10s")).and_then(|value| length(value, "ttl"));
+            assert!(matches!(found, Ok(Length::Millis(10_000, _))), "{text}");
+        }
+        for text in ["{ use_it(); \"a\" }", "'a: { \"a\" }.b", "a(\"a\")", "\"a\".b()"] {
+            let found = syn::parse_str(text).ok().and_then(|value| key(value, &mut Errors::default()));
+            assert!(matches!(found, Some(Key::Expr(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_operator_before_a_literal_is_not_lost() {
+        for (text, expected) in [
+            ("true", Ok(true)),
+            ("!true", Ok(false)),
+            ("!!true", Ok(true)),
+            ("!(false)", Ok(true)),
+            ("-true", Err("expected `renew = true` or `renew = false`")),
+            ("!once", Err("expected `renew = true` or `renew = false`")),
+        ] {
+            let found = syn::parse_str(text).and_then(|value| boolean(&value, "renew"));
+            assert_eq!(found.map_err(|error| error.to_string()), expected.map_err(str::to_owned), "{text}");
+        }
+        for (text, message) in [
+            ("-\"a\"", "`-` before a string: remove the `-`"),
+            ("(!(\"a\"))", "`!` before a string: remove the `!`"),
+            ("*\"a\"", "`*` before a string: remove the `*`"),
+            ("-1", "found an integer"),
+            ("- -1.5", "found a float"),
+        ] {
+            let parse = || syn::parse_str::<Expr>(text);
+            let mut errors = Errors::default();
+            assert!(parse().is_ok_and(|value| key(value, &mut errors).is_none()), "{text}");
+            assert!(errors.finish().is_some_and(|error| error.to_string().ends_with(message)), "{text}");
+            for error in [
+                parse().and_then(|value| length(value, "ttl").map(drop)),
+                parse().and_then(|value| finish_when_lost(&value).map(drop)),
+                parse().and_then(|value| expression(value, "manager = self.locks").map(drop)),
+            ] {
+                let error = error.map_err(|error| error.to_string());
+                assert!(matches!(&error, Err(error) if error.ends_with(message)), "{text}: {error:?}");
             }
         }
     }

@@ -16,6 +16,7 @@ mod drops;
 mod functions;
 mod holding;
 mod hygiene;
+mod keys;
 mod macros;
 mod methods;
 mod nested;
