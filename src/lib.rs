@@ -7,5 +7,52 @@ pub use redlock_runtime::{
     LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome,
 };
 
+/// A key by the rules of the attribute, as a `String`: for [`LockManager::lock`], and where a template does not reach.
+///
+/// Written like `format!`: values in order, by name, or named by the template itself; there also fields, and methods that
+/// take nothing. What they print is percent-escaped for `:`, `{`, `}`, `%`, control characters, and the punctuation between
+/// two of them: so `key!("stock:{}", sku)` is the key that `#[distributed_lock(key = "stock:{sku}")]` locks, and values that
+/// print differently give different keys. A constant that the template names, as `{TENANT}`, is taken as it is.
+///
+/// ```
+/// use redlocked::{LockError, LockManager, distributed_lock, key};
+///
+/// /// As web frameworks have them: the inside is private.
+/// # #[derive(Clone)]
+/// struct Request(&'static str);
+/// # impl Request { fn parts(&self) -> Vec<&str> { self.0.split('/').collect() } }
+///
+/// #[distributed_lock(key = key!("stock:{}", request.parts()[1]))]
+/// async fn purchase(request: Request) -> Result<usize, LockError> {
+///     Ok(request.parts().len())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let locks = LockManager::connect("memory://").await?;
+/// locks.clone().set_global();
+/// assert_eq!(purchase(Request("eu/shoes:red")).await?, 2);
+///
+/// let sku = "shoes:red";
+/// let guard = locks.lock(key!("stock:{sku}")).acquire().await?;
+/// assert_eq!(guard.key(), "stock:shoes%3Ared");
+/// assert!(purchase(Request("eu/shoes:red")).await.is_err_and(|error| error.is_busy()));
+///
+/// assert_eq!(key!("{}-{to}:{:04}", "eu-west", 7, to = "us"), "eu%2Dwest-us:0007");
+/// #     Ok(())
+/// # }
+/// ```
+///
+/// Refused at compile time: what the attribute refuses in a template. A key that is empty or too long is refused where it is
+/// locked, with [`LockError::InvalidKey`].
+#[macro_export]
+macro_rules! key {
+    ($($template:tt)*) => { $crate::__private::render_key!($crate, $($template)*) };
+}
+
+/// What the macros write calls to. Not part of the public API: it changes without notice.
 #[doc(hidden)]
-pub use redlock_runtime::__private;
+pub mod __private {
+    pub use redlock_macros::render_key;
+    pub use redlock_runtime::__private::*;
+}

@@ -14,7 +14,7 @@ use crate::checks;
 use crate::errors::Errors;
 use crate::global;
 use crate::item::{self, LockedFn};
-use crate::key;
+use crate::key::{self, Renderer};
 use crate::output::{Output, ends, place};
 use crate::scope::Scope;
 use crate::value::{Key, Length};
@@ -243,8 +243,7 @@ impl<'a> Expansion<'a> {
                 if let Some(text) = key::constant(lit) {
                     return quote_spanned!(span=> #krate::__private::key(#text));
                 }
-                let text = key::format_args(lit, template, &self.scope, errors);
-                quote_spanned!(span=> #template.render(#text))
+                key::render(lit, Renderer { krate, key: template }, &self.scope, errors)
             }
             Key::Expr(expr) => {
                 let path = quote_spanned!(span=> #krate::__private::key);

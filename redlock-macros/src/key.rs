@@ -1,84 +1,151 @@
 //! The key: a template and the names that the function binds, to tokens.
 
 use proc_macro2::{Literal, Span, TokenStream, TokenTree};
-use quote::quote_spanned;
+use quote::{ToTokens as _, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::parse::Parser as _;
 use syn::{Error, Ident, LitStr, Result};
 
 use crate::errors::{Errors, list, nearest};
+use crate::output::place;
 use crate::scope::Scope;
 use crate::template::{self, Piece, Placeholder};
 
-// Input:   "stock:{sku}"
-//
-// Output:  format_args!("stock:{sku}", sku = key.escape(&sku))
-//
-// The literal is the user's own token as long as each placeholder is one name: rustc then points inside it, at a name
-// that does not exist and at a value that has no `Display`. A path of fields needs another name, thus another literal:
-//
-// Input:   "{self.tenant}:{req.id:04}"
-//
-// Output:  format_args!("{self_tenant}:{req_id:04}", self_tenant = key.escape(&self.tenant), …)
-pub(crate) fn format_args(lit: &LitStr, key: &Ident, scope: &Scope, errors: &mut Errors) -> TokenStream {
+/// The path of the crate, and the variable that holds the `KeyTemplate`.
+#[derive(Clone, Copy)]
+pub(crate) struct Renderer<'a> {
+    pub(crate) krate: &'a TokenStream,
+    pub(crate) key: &'a Ident,
+}
+
+impl Renderer<'_> {
+    // Functions and not methods: a trait of the user's could have methods of the same names for every type.
+    //
+    // Output:  KeyTemplate::render(&key, format_args!("stock:{sku}", sku = …), "")
+    pub(crate) fn render(self, template: &Rewritten, separators: &str) -> TokenStream {
+        let (Self { krate, key }, Rewritten { literal, arguments }) = (self, template);
+        quote_spanned! {Span::mixed_site()=>
+            #krate::__private::KeyTemplate::render(
+                &#key, ::core::format_args!(#literal #(, #arguments)*), #separators
+            )
+        }
+    }
+
+    // Output:  KeyTemplate::escape(&key, &sku)
+    pub(crate) fn escape(self, value: &TokenStream, span: Span) -> TokenStream {
+        let krate = self.krate;
+        let path = quote_spanned!(span=> #krate::__private::KeyTemplate::escape);
+        let path = place(path, span, span);
+        let key = Ident::new(&self.key.to_string(), self.key.span().located_at(span));
+        quote_spanned!(span=> #path(&#key, &#value))
+    }
+}
+
+/// A template as `format_args!` takes it, and the arguments that it names.
+pub(crate) struct Rewritten {
+    literal: TokenTree,
+    pub(crate) arguments: Vec<TokenStream>,
+}
+
+impl Rewritten {
+    // The literal is the user's own token as long as each placeholder is one name: rustc then points inside it, at a name
+    // that does not exist and at a value that has no `Display`. A path of fields needs another name, thus another literal:
+    //
+    // Input:   "{self.tenant}:{req.id():04}"
+    //
+    // Output:  "{self_tenant}:{req_id:04}", and an `argument` for each of the two
+    pub(crate) fn of<'a>(
+        lit: &LitStr,
+        pieces: &[Piece<'a>],
+        reserved: &[String],
+        mut argument: impl FnMut(&Placeholder<'a>, &str) -> Option<TokenStream>,
+    ) -> Self {
+        let values: Vec<&Placeholder<'_>> = pieces.iter().filter_map(Piece::value).collect();
+        let mut output = String::new();
+        let mut named = Vec::<(&[&str], String)>::new();
+        let mut arguments = Vec::new();
+        for piece in pieces {
+            let value = match piece {
+                Piece::Text(text) => {
+                    output.push_str(text);
+                    continue;
+                }
+                Piece::Value(value) => value,
+            };
+            let mut name = argument_name(value);
+            if let Some((_, known)) = named.iter().find(|(path, _)| *path == value.path) {
+                name.clone_from(known);
+            } else {
+                let taken = |name: &String| {
+                    name == "self"
+                        || values.iter().any(|value| value.path == [name])
+                        || named.iter().any(|(_, known)| known == name)
+                        || reserved.contains(name)
+                };
+                while is_path(value) && taken(&name) {
+                    name.push('_');
+                }
+                if let Some(tokens) = argument(value, &name) {
+                    arguments.push(tokens);
+                    named.push((&value.path, name.clone()));
+                }
+            }
+            output.extend(["{", &name, value.spec, "}"]);
+        }
+        let literal = if values.iter().any(|value| is_path(value)) {
+            let mut literal = Literal::string(&output);
+            literal.set_span(lit.span());
+            literal.into()
+        } else {
+            TokenTree::from(lit.token())
+        };
+        Self { literal, arguments }
+    }
+}
+
+/// A template of the attribute, rendered.
+pub(crate) fn render(
+    lit: &LitStr,
+    renderer: Renderer<'_>,
+    scope: &Scope,
+    errors: &mut Errors,
+) -> TokenStream {
     let text = lit.value();
     let Ok(pieces) = template::parse(&text) else {
         return TokenStream::new();
     };
-    let values: Vec<&Placeholder<'_>> = pieces.iter().filter_map(Piece::value).collect();
-    let rewrite = values.iter().any(|value| is_path(value));
-
-    let mut output = String::new();
-    let mut arguments = Vec::<(&[&str], String, TokenStream)>::new();
-    for piece in &pieces {
-        let value = match piece {
-            Piece::Text(text) => {
-                output.push_str(text);
-                continue;
+    let is_text = |value: &Placeholder<'_>| is_constant(value.root()) && !scope.varies(value.root());
+    let separators = separators(lit, &pieces, is_text, errors);
+    let rewritten = pieces.iter().filter_map(Piece::value).any(is_path);
+    let template = Rewritten::of(lit, &pieces, &[], |value, name| {
+        match scope.get(value.root(), lit.span()) {
+            Some(root) => return errors.keep(argument(name, &root, value, renderer, lit)),
+            None if scope.misses_a_pattern() && !is_constant(value.root()) => {
+                errors.at(lit, unknown(value, scope));
             }
-            Piece::Value(value) => value,
-        };
-        let mut name = argument_name(value);
-        if let Some((_, known, _)) = arguments.iter().find(|(path, ..)| *path == value.path) {
-            name.clone_from(known);
-        } else {
-            let taken = |name: &str| {
-                name == "self"
-                    || values.iter().any(|value| value.path == [name])
-                    || arguments.iter().any(|it| it.1 == name)
-            };
-            while is_path(value) && taken(&name) {
-                name.push('_');
-            }
-            match scope.get(value.root(), lit.span()) {
-                Some(root) => {
-                    if let Some(argument) = errors.keep(argument(&name, &root, value, key, lit)) {
-                        arguments.push((&value.path, name.clone(), argument));
-                    }
-                }
-                None if scope.misses_a_pattern() && !is_constant(value.root()) => {
-                    errors.at(lit, unknown(value, scope));
-                }
-                // A constant, or a name that rustc does not find either.
-                None if !is_path(value) && (!rewrite || is_constant(value.root())) => {}
-                None => errors.at(lit, unknown(value, scope)),
-            }
+            // A constant, or a name that rustc does not find either.
+            None if !is_path(value)
+                && (!rewritten || is_constant(value.root()) || scope.varies(value.root())) => {}
+            None => errors.at(lit, unknown(value, scope)),
         }
-        output.push('{');
-        output.push_str(&name);
-        output.push_str(value.spec);
-        output.push('}');
-    }
+        None
+    });
+    renderer.render(&template, &separators)
+}
 
-    let lit = if rewrite {
-        let mut literal = Literal::string(&output);
-        literal.set_span(lit.span());
-        TokenTree::from(literal)
-    } else {
-        TokenTree::from(lit.token())
-    };
-    let arguments = arguments.into_iter().map(|(.., argument)| argument);
-    quote_spanned!(Span::mixed_site()=> ::core::format_args!(#lit #(, #arguments)*))
+/// The characters that the values may not hold as they are, as they keep the values apart.
+pub(crate) fn separators(
+    lit: &LitStr,
+    pieces: &[Piece<'_>],
+    is_text: impl Fn(&Placeholder<'_>) -> bool,
+    errors: &mut Errors,
+) -> String {
+    template::separators(pieces, is_text).unwrap_or_else(|mistakes| {
+        for mistake in mistakes {
+            errors.at(lit, mistake);
+        }
+        String::new()
+    })
 }
 
 /// The whole key, if nothing is put into it.
@@ -93,12 +160,12 @@ pub(crate) fn constant(lit: &LitStr) -> Option<Literal> {
     Some(literal)
 }
 
-/// `name = key.escape(&root.field)`, or the error if a field cannot be one.
-fn argument(
+/// `name = escape(&root.field)`, or the error if a field cannot be one.
+pub(crate) fn argument(
     name: &str,
     root: &Ident,
     value: &Placeholder<'_>,
-    key: &Ident,
+    renderer: Renderer<'_>,
     lit: &LitStr,
 ) -> Result<TokenStream> {
     let span = Span::mixed_site().located_at(lit.span());
@@ -108,16 +175,23 @@ fn argument(
         // The user's own token: `r#type` is the name `type`.
         root.clone()
     };
-    let mut fields = TokenStream::new();
-    for field in value.path.iter().skip(1) {
-        let Some(field) = field_token(field, span) else {
-            let message = format!("`{{{}}}`: `{field}` cannot be a field", value.name());
+    let mut path = root.to_token_stream();
+    for step in value.path.iter().skip(1) {
+        let (field, call) = match step.strip_suffix("()") {
+            Some(method) => (method, Some(quote_spanned!(span=> ()))),
+            None => (*step, None),
+        };
+        let is_index = |field: &TokenTree| matches!(field, TokenTree::Literal(_));
+        let token = field_token(field, span).filter(|field| call.is_none() || !is_index(field));
+        let Some(field) = token else {
+            let kind = if call.is_some() { "method" } else { "field" };
+            let message = format!("`{{{}}}`: `{field}` cannot be a {kind}", value.name());
             return Err(Error::new(lit.span(), message));
         };
-        fields.extend(quote_spanned!(span=> .#field));
+        path.extend(quote_spanned!(span=> .#field #call));
     }
-    let key = Ident::new(&key.to_string(), key.span().located_at(span));
-    Ok(quote_spanned!(span=> #name = #key.escape(&#root #fields)))
+    let value = renderer.escape(&path, span);
+    Ok(quote_spanned!(span=> #name = #value))
 }
 
 /// What `format_args!` calls the value: for a path, its fields joined.
@@ -126,6 +200,15 @@ fn argument_name(value: &Placeholder<'_>) -> String {
         return value.name();
     }
     value.path.join("_").replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+}
+
+/// The variable `name` as whatever wrote the template sees it.
+pub(crate) fn variable(name: &str, lit: &LitStr) -> Result<Ident> {
+    match field_token(name, lit.span()) {
+        Some(TokenTree::Ident(ident)) => Ok(ident),
+        _ if name == "self" => Ok(Ident::new(name, lit.span())),
+        _ => Err(Error::new(lit.span(), format!("`{name}` cannot be a variable"))),
+    }
 }
 
 /// A field, also of a tuple.
@@ -147,7 +230,7 @@ fn field_token(field: &str, span: Span) -> Option<TokenTree> {
 }
 
 /// What cannot be the name of an argument of `format_args!`.
-fn is_path(value: &Placeholder<'_>) -> bool {
+pub(crate) fn is_path(value: &Placeholder<'_>) -> bool {
     value.path.len() > 1 || value.root() == "self"
 }
 
@@ -178,16 +261,16 @@ fn unknown(value: &Placeholder<'_>, scope: &Scope) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proc_macro2::Span;
+    use proc_macro2::{Span, TokenStream};
     use syn::{Ident, LitStr, parse_quote};
 
-    use super::{Errors, Scope, constant, format_args};
+    use super::{Errors, Renderer, Scope, constant, render};
 
     fn errors(template: &str) -> Vec<String> {
         let mut errors = Errors::default();
         let scope = Scope::of(&parse_quote!(fn f(&self, order: Order, r#type: u8, größe: u8, a: A)));
         let (lit, key) = (LitStr::new(template, Span::call_site()), Ident::new("key", Span::call_site()));
-        format_args(&lit, &key, &scope, &mut errors);
+        render(&lit, Renderer { krate: &TokenStream::new(), key: &key }, &scope, &mut errors);
         let errors =
             errors.finish().map(|errors| errors.into_iter().map(|error| error.to_string()).collect());
         errors.unwrap_or_default()
@@ -196,14 +279,15 @@ mod tests {
     #[test]
     fn names() {
         for (template, expected) in [
-            ("{self}{order.id}{type}{größe.x}{order.type}{a.0.1}", ""),
+            ("{self}:{order.id}:{type}:{größe.x}:{order.type}:{a.0.1}:{a.b().c().0}", ""),
             ("{unknown}", ""),
             ("{self.a}{TENANT}", ""),
-            ("{self.a}{oder}", "unknown argument `oder` in `{oder}`, did you mean `order`?"),
+            ("{self.a}:{oder}", "unknown argument `oder` in `{oder}`, did you mean `order`?"),
             ("{oder.id}", "unknown argument `oder` in `{oder.id}`, did you mean `order`?"),
             ("{b.c}", "unknown argument `b` in `{b.c}`, did you mean `a`?"),
             ("{b2.c}", "unknown argument `b2` in `{b2.c}`, expected `self`, `order`, `type`, `größe` or `a`"),
             ("{a.self}", "`{a.self}`: `self` cannot be a field"),
+            ("{a.0()}", "`{a.0()}`: `0` cannot be a method"),
             ("{a._}", "`{a._}`: `_` cannot be a field"),
             ("{a.1b}", "`{a.1b}`: `1b` cannot be a field"),
             ("{a.²}", "`{a.²}`: `²` cannot be a field"),
@@ -236,7 +320,7 @@ mod tests {
         for a in words {
             for b in words {
                 for c in words {
-                    errors(&format!("{{{a}.{b}.{c}}}{{{a}.{b}}}{{{a}_{b}}}{{{a}}}"));
+                    errors(&format!("{{{a}.{b}.{c}}}{{{a}.{b}()}}:{{{a}_{b}}}-{{{a}}}"));
                 }
             }
         }

@@ -5,6 +5,7 @@
 
 mod args;
 mod boxed;
+mod by_hand;
 mod captures;
 mod checks;
 mod duration;
@@ -101,15 +102,16 @@ use proc_macro::TokenStream;
 /// # }
 /// ```
 ///
-/// or a path of fields, also of `self`:
+/// or a path of fields, and of methods that take nothing, also of `self`:
 ///
 /// ```
 /// # use redlocked::{LockError, LockManager, distributed_lock};
 /// # struct User { id: u64 }
 /// # struct Request { user: User }
+/// # impl Request { fn user(&self) -> &User { &self.user } }
 /// # struct Importer { tenant: String }
 /// # impl Importer {
-/// #[distributed_lock(key = "{self.tenant}:{request.user.id}:{range.0}", guard = lock)]
+/// #[distributed_lock(key = "{self.tenant}:{request.user().id}:{range.0}", guard = lock)]
 /// async fn import(&self, request: &Request, range: (u32, u32)) -> Result<String, LockError> {
 ///     // `acme:7:100`
 ///     Ok(lock.key().to_owned())
@@ -128,8 +130,9 @@ use proc_macro::TokenStream;
 /// Every name that a pattern binds is an argument, as `sku` in `Path(sku): Path<String>`. A constant is a placeholder too:
 /// `"{TENANT}:{id}"`. Write `{{` and `}}` for braces.
 ///
-/// What a placeholder prints is percent-escaped for `:`, `{`, `}`, `%` and control characters, so that two lists of
-/// arguments never meet in one key. A constant, and the text between placeholders, are taken as they are.
+/// What a placeholder prints is percent-escaped for `:`, `{`, `}`, `%`, control characters, and whatever punctuation stands
+/// between two placeholders of the same template: so two lists of arguments that print differently never meet in one key. A
+/// constant, and the text between placeholders, are taken as they are.
 ///
 /// ```
 /// # use redlocked::{LockError, LockManager, distributed_lock};
@@ -139,24 +142,32 @@ use proc_macro::TokenStream;
 /// fn upload(folder: &str, file: &str) -> Result<String, LockError> {
 ///     Ok(lock.key().to_owned())
 /// }
+///
+/// #[distributed_lock(key = "{from}-{to}", guard = lock)]
+/// fn route(from: &str, to: &str) -> Result<String, LockError> {
+///     Ok(lock.key().to_owned())
+/// }
 /// # fn main() -> Result<(), LockError> {
 /// #     LockManager::connect_blocking("memory://")?.set_global();
 /// assert_eq!(upload("a:b", "c")?, "{acme:eu}:a%3Ab:c");
 /// assert_eq!(upload("a", "b:c")?, "{acme:eu}:a:b%3Ac");
+/// assert_eq!(route("eu", "us")?, "eu-us");
+/// assert_eq!(route("eu-west", "us")?, "eu%2Dwest-us");
 /// #     Ok(())
 /// # }
 /// ```
 ///
-/// For everything else there are expressions of a type that is `AsRef<str>`; their value is taken as it is:
+/// For everything else there are expressions of a type that is `AsRef<str>`. Their value is taken as it is, with any braces
+/// in it; `key!` escapes as a template does:
 ///
 /// ```
-/// # use redlocked::{LockError, LockManager, distributed_lock};
+/// # use redlocked::{LockError, LockManager, distributed_lock, key};
 /// # #[derive(Clone)] struct Order(u64);
-/// # impl Order { fn id(&self) -> u64 { self.0 } }
+/// # impl Order { fn parts(&self) -> Vec<u64> { vec![self.0] } }
 /// # struct Desk(&'static str);
 /// # impl Desk {
 /// #     fn lock_name(&self) -> &str { self.0 }
-/// #[distributed_lock(key = format!("order:{}", order.id()), guard = lock)]
+/// #[distributed_lock(key = key!("order:{}", order.parts()[0]), guard = lock)]
 /// async fn pack(&self, order: Order) -> Result<String, LockError> {
 ///     # drop(order);
 ///     // `order:7`
@@ -180,7 +191,8 @@ use proc_macro::TokenStream;
 /// The key is rendered once, from borrowed arguments, before the body has them.
 ///
 /// Refused at compile time: an empty template, one longer than 1 KiB, control characters, `{}`, `{0}`, a name that does not
-/// exist, calls and indices inside a placeholder, an argument without `Display` (an `Option`: write `{id:?}`), and `{x:p}`.
+/// exist, indices and calls with arguments inside a placeholder, placeholders with no punctuation between them (a letter or
+/// digit could be part of either value), an argument without `Display` (an `Option`: write `{id:?}`), and `{x:p}`.
 /// Refused with `LockError::InvalidKey` when called: a rendered key that is empty, longer than 1 KiB with its prefix, or has
 /// control characters.
 ///
@@ -615,4 +627,11 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(args.into(), item.into()).into()
+}
+
+/// What `redlocked::key!` writes its call to.
+#[doc(hidden)]
+#[proc_macro]
+pub fn render_key(tokens: TokenStream) -> TokenStream {
+    by_hand::expand(tokens.into()).into()
 }

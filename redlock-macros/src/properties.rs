@@ -38,6 +38,11 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
+/// The same with a colon between all of them, so that nothing else keeps the values apart.
+fn apart(parts: &[Part]) -> Vec<Part> {
+    parts.iter().flat_map(|part| [part.clone(), Part::Text(":".to_owned())]).collect()
+}
+
 /// The template as the user would write it.
 fn written(parts: &[Part]) -> String {
     let text = |part: &Part| match part {
@@ -48,8 +53,15 @@ fn written(parts: &[Part]) -> String {
 }
 
 /// What a format string and its named arguments say together, with each name replaced by what it stands for.
-fn said(format_args: TokenStream) -> String {
-    let Some(TokenTree::Group(inside)) = format_args.into_iter().last() else { return String::new() };
+fn said(render: TokenStream) -> String {
+    let last_group = |tokens: TokenStream| {
+        let groups = tokens
+            .into_iter()
+            .filter_map(|token| if let TokenTree::Group(it) = token { Some(it) } else { None });
+        groups.last()
+    };
+    let format_args = last_group(render).and_then(|render| last_group(render.stream()));
+    let Some(inside) = format_args else { return String::new() };
     let plain = |tokens: String| tokens.replace([' ', '&'], "").replace("r#", "");
     let parser = |input: ParseStream| {
         let lit: LitStr = input.parse()?;
@@ -58,8 +70,8 @@ fn said(format_args: TokenStream) -> String {
             let _: Token![,] = input.parse()?;
             let name = input.call(Ident::parse_any)?.unraw().to_string();
             let _: Token![=] = input.parse()?;
-            let Expr::MethodCall(escape) = input.parse()? else { return Err(input.error("no call")) };
-            arguments.push((name, plain(escape.args.to_token_stream().to_string())));
+            let Expr::Call(escape) = input.parse()? else { return Err(input.error("no call")) };
+            arguments.push((name, plain(escape.args.last().to_token_stream().to_string())));
         }
         let mut said = String::new();
         for piece in template::parse(&lit.value()).unwrap() {
@@ -274,11 +286,12 @@ const RIGHT: [(&str, &str); 7] = [
 proptest! {
     #[test]
     fn a_template_says_what_is_written(parts in vec(part(), 1..6)) {
-        let template = written(&parts);
+        let template = written(&apart(&parts));
         invariants::of_template(&template);
         let mut errors = Errors::default();
         let (lit, name) = (LitStr::new(&template, Span::call_site()), Ident::new("key", Span::call_site()));
-        let tokens = key::format_args(&lit, &name, &scope(), &mut errors);
+        let krate = TokenStream::new();
+        let tokens = key::render(&lit, key::Renderer { krate: &krate, key: &name }, &scope(), &mut errors);
         let errors = errors.finish().map(|error| error.to_string());
         assert_eq!((errors, said(tokens)), (None, template));
     }

@@ -9,11 +9,16 @@ use syn::{FnArg, Ident, Pat, Signature};
 pub(crate) struct Scope {
     receiver: Option<Ident>,
     names: Vec<Ident>,
+    /// Generic constants: no arguments, and yet not the same for every call.
+    constants: Vec<Ident>,
 }
 
 impl Scope {
     pub(crate) fn of(sig: &Signature) -> Self {
-        let mut scope = Self::default();
+        let mut scope = Self {
+            constants: sig.generics.const_params().map(|constant| constant.ident.clone()).collect(),
+            ..Self::default()
+        };
         for input in &sig.inputs {
             match input {
                 FnArg::Receiver(receiver) => {
@@ -30,11 +35,25 @@ impl Scope {
         let ident = if name == "self" {
             self.receiver.as_ref()?
         } else {
-            self.names.iter().rev().find(|ident| ident.unraw() == name)?
+            let mut found = self.names.iter().filter(|ident| ident.unraw() == name);
+            let ident = found.next()?;
+            if found.next().is_some() {
+                // One is a macro's, the other its caller's: rustc knows which of them the template means.
+                let mut ident = ident.clone();
+                ident.set_span(span);
+                return Some(ident);
+            }
+            ident
         };
         let mut ident = ident.clone();
         ident.set_span(ident.span().located_at(span));
         Some(ident)
+    }
+
+    /// True for a name that does not say the same in every call.
+    pub(crate) fn varies(&self, name: &str) -> bool {
+        let receiver = name == "self" && self.receiver.is_some();
+        receiver || self.names.iter().chain(&self.constants).any(|ident| ident.unraw() == name)
     }
 
     /// The names as the user would write them in a key.

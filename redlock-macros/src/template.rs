@@ -19,9 +19,10 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// `{self.tenant:04}`: the path is `self`, `tenant`, the spec `:04`.
+/// `{self.tenant():04}`: the path is `self`, `tenant()`, the spec `:04`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Placeholder<'a> {
+    /// A name; then fields, and calls of methods that take nothing.
     pub(crate) path: Vec<&'a str>,
     pub(crate) spec: &'a str,
 }
@@ -30,6 +31,11 @@ impl Placeholder<'_> {
     /// What stands between the braces, without the spec.
     pub(crate) fn name(&self) -> String {
         self.path.join(".")
+    }
+
+    /// As it is written in the template.
+    pub(crate) fn written(&self) -> String {
+        format!("{{{}{}}}", self.name(), self.spec)
     }
 
     /// The first name of the path; an empty path does not exist.
@@ -41,8 +47,26 @@ impl Placeholder<'_> {
 /// Redis takes longer keys, the runtime does not.
 const MAX_BYTES: usize = 1024;
 
-/// The pieces of a template, or everything that is wrong with it.
+/// The pieces of a template, or everything that is wrong with it. Each value has a name.
 pub(crate) fn parse(template: &str) -> Result<Vec<Piece<'_>>, Vec<String>> {
+    parse_with(placeholder, template)
+}
+
+/// The same for a template with arguments behind it: `{}` and `{0}` are values too.
+pub(crate) fn parse_before_arguments(template: &str) -> Result<Vec<Piece<'_>>, Vec<String>> {
+    let placeholder = |inside| match inside_parts(inside) {
+        (name, spec) if name.bytes().all(|c| c.is_ascii_digit()) && check_format(inside, spec).is_ok() => {
+            Ok(Placeholder { path: vec![name], spec })
+        }
+        _ => placeholder(inside),
+    };
+    parse_with(placeholder, template)
+}
+
+fn parse_with<'a>(
+    placeholder: impl Fn(&'a str) -> Result<Placeholder<'a>, String>,
+    template: &'a str,
+) -> Result<Vec<Piece<'a>>, Vec<String>> {
     let (mut pieces, mut errors) = (Vec::new(), Vec::new());
     let (mut rest, mut text_end) = (template, 0);
     if template.is_empty() {
@@ -111,19 +135,15 @@ fn push_text<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str) {
     }
 }
 
+/// The name and the spec of what stands between the braces.
+fn inside_parts(inside: &str) -> (&str, &str) {
+    inside.split_at(inside.find(':').unwrap_or(inside.len()))
+}
+
 /// The inside of `{…}`.
 fn placeholder(inside: &str) -> Result<Placeholder<'_>, String> {
-    let (name, spec) = inside.split_at(inside.find(':').unwrap_or(inside.len()));
-    let (fill, format) = split_fill(spec.strip_prefix(':').unwrap_or_default());
-    if fill.is_empty() && format.starts_with(':') {
-        return Err(format!("`{{{inside}}}` is a path: {FORMAT}"));
-    }
-    if format.ends_with('p') {
-        return Err(format!("`{{{inside}}}` is an address, which differs from machine to machine"));
-    }
-    if format.contains('$') || format.contains(".*") {
-        return Err(format!("`{{{inside}}}` takes its width from an argument: {FORMAT}"));
-    }
+    let (name, spec) = inside_parts(inside);
+    check_format(inside, spec)?;
     if name.trim().is_empty() {
         return Err(format!("`{{{inside}}}` names no argument: write its name, such as `{{id}}`"));
     }
@@ -138,15 +158,20 @@ fn placeholder(inside: &str) -> Result<Placeholder<'_>, String> {
     if let Some(unraw) = name.strip_prefix("r#") {
         return Err(format!("`{{{inside}}}` has an `r#`: write `{{{unraw}{spec}}}`"));
     }
-    if let Some(odd) = name.chars().find(|c| !(c.is_alphanumeric() || "_.".contains(*c))) {
+    let path: Vec<&str> = name.split('.').collect();
+    let called = |step: &&str| step.ends_with("()");
+    if path.first().is_some_and(called) {
+        return Err(format!("`{{{inside}}}` calls a function: {}", by_hand(name, spec)));
+    }
+    let mut names = path.iter().flat_map(|step| step.strip_suffix("()").unwrap_or(step).chars());
+    if let Some(odd) = names.find(|c| !(c.is_alphanumeric() || *c == '_')) {
         return Err(match odd {
-            '(' | ')' => format!("`{{{inside}}}` is a call: {FORMAT}"),
-            '[' | ']' => format!("`{{{inside}}}` is an index: {FORMAT}"),
-            _ => format!("`{{{inside}}}` is not a name or a path of fields: {FORMAT}"),
+            '(' | ')' => format!("`{{{inside}}}` is a call with arguments: {}", by_hand(name, spec)),
+            '[' | ']' => format!("`{{{inside}}}` is an index: {}", by_hand(name, spec)),
+            _ => format!("`{{{inside}}}` is not a name or a path of fields: {}", by_hand(name, spec)),
         });
     }
-    let path: Vec<&str> = name.split('.').collect();
-    if path.contains(&"") {
+    if path.iter().any(|step| step.is_empty() || *step == "()") {
         return Err(format!("`{{{inside}}}` is not a path of fields: write one such as `{{order.id}}`"));
     }
     Ok(Placeholder { path, spec })
@@ -159,11 +184,72 @@ fn split_fill(spec: &str) -> (&str, &str) {
     spec.split_at(if aligned { end } else { 0 })
 }
 
-const FORMAT: &str = "write `key = format!(...)` instead of the template";
+/// What cannot be the spec of a key.
+fn check_format(inside: &str, spec: &str) -> Result<(), String> {
+    let (fill, format) = split_fill(spec.strip_prefix(':').unwrap_or_default());
+    if fill.is_empty() && format.starts_with(':') {
+        return Err(format!("`{{{inside}}}` is a path: {}", by_hand(inside, "")));
+    }
+    if format.ends_with('p') {
+        return Err(format!("`{{{inside}}}` is an address, which differs from machine to machine"));
+    }
+    if format.contains('$') || format.contains(".*") {
+        let formatted = format!("format!(\"{{{inside}}}\")");
+        return Err(format!("`{{{inside}}}` takes its width from an argument: {}", by_hand(&formatted, "")));
+    }
+    Ok(())
+}
+
+/// Where an expression goes that cannot stand in a template.
+fn by_hand(expr: &str, spec: &str) -> String {
+    format!("write `{{{spec}}}` for it, as in `key = redlocked::key!(\"...:{{{spec}}}\", {expr})`")
+}
+
+/// The characters that keep the values of a template apart, without those that are escaped in every key; or which values
+/// nothing keeps apart. What is `fixed` is text: it is the same for every call.
+///
+/// An escaped value holds none of them, so the first one that follows a value ends it. A letter or a digit cannot be one,
+/// as escapes are made of them, and neither can `%`.
+pub(crate) fn separators(
+    pieces: &[Piece<'_>],
+    fixed: impl Fn(&Placeholder<'_>) -> bool,
+) -> Result<String, Vec<String>> {
+    let (mut separators, mut errors) = (String::new(), Vec::new());
+    let (mut last, mut between): (Option<&Placeholder<'_>>, String) = (None, String::new());
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => between.push_str(text),
+            Piece::Value(value) if fixed(value) => {}
+            Piece::Value(value) => {
+                between.retain(|c| !c.is_alphanumeric() && c != '%');
+                if let Some(last) = last.replace(value) {
+                    if between.is_empty() {
+                        let (last, value) = (last.written(), value.written());
+                        errors.push(format!(
+                            "nothing keeps `{last}` and `{value}` apart, so other arguments could give the same key: \
+                             write `{last}:{value}`, or put other punctuation between"
+                        ));
+                    }
+                    let new = |c: &char| !ESCAPED.contains(c);
+                    for c in between.chars().filter(new) {
+                        if !separators.contains(c) {
+                            separators.push(c);
+                        }
+                    }
+                }
+                between.clear();
+            }
+        }
+    }
+    if errors.is_empty() { Ok(separators) } else { Err(errors) }
+}
+
+/// What the runtime escapes in each value; control characters, which it escapes too, are in no template.
+const ESCAPED: [char; 4] = [':', '{', '}', '%'];
 
 #[cfg(test)]
 mod tests {
-    use super::{Piece, Placeholder, parse};
+    use super::{Piece, Placeholder, parse, parse_before_arguments, separators};
 
     fn text(text: &str) -> Piece<'_> {
         Piece::Text(text)
@@ -188,6 +274,7 @@ mod tests {
             ("{self}", vec![value(&["self"], "")]),
             ("{self.a.b:x}", vec![value(&["self", "a", "b"], ":x")]),
             ("{pair.0}", vec![value(&["pair", "0"], "")]),
+            ("{a.b().c:04}", vec![value(&["a", "b()", "c"], ":04")]),
             ("{{}}", vec![text("{{}}")]),
             ("{{{id}}}", vec![text("{{"), value(&["id"], ""), text("}}")]),
             ("a{{b}}c{id}", vec![text("a{{b}}c"), value(&["id"], "")]),
@@ -217,7 +304,18 @@ mod tests {
             ("a:{a..b}", "is not a path of fields"),
             ("a:{.b}", "is not a path of fields"),
             ("a:{a.}", "is not a path of fields"),
-            ("a:{f(x)}", "is a call"),
+            (
+                "a:{f(x)}",
+                "is a call with arguments: write `{}` for it, as in `key = redlocked::key!(\"...:{}\", f(x))`",
+            ),
+            ("a:{f()}", "calls a function: write `{}` for it"),
+            (
+                "a:{a.b().c(1):04}",
+                "write `{:04}` for it, as in `key = redlocked::key!(\"...:{:04}\", a.b().c(1))`",
+            ),
+            ("a:{a.()}", "is not a path of fields"),
+            ("a:{a.b()()}", "is a call with arguments"),
+            ("a:{a.b)}", "is a call with arguments"),
             ("a:{a[0]}", "is an index"),
             ("a:{a::B}", "is a path"),
             ("a:{Self::KIND}", "is a path"),
@@ -238,6 +336,52 @@ mod tests {
         }
         assert!(parse(&"x".repeat(1024)).is_ok());
         assert!(parse(&"x".repeat(1025)).is_err());
+    }
+
+    #[test]
+    fn positions() {
+        for (template, pieces) in [
+            ("{}", vec![value(&[""], "")]),
+            ("a:{0:04}", vec![text("a:"), value(&["0"], ":04")]),
+            ("{a.b()}:{:?}", vec![value(&["a", "b()"], ""), text(":"), value(&[""], ":?")]),
+        ] {
+            assert_eq!(parse_before_arguments(template), Ok(pieces), "{template:?}");
+        }
+        for template in ["{0.a}", "{0 }", "{:p}", "{:.*}", "{0:w$}"] {
+            assert!(parse_before_arguments(template).is_err(), "{template:?}");
+        }
+    }
+
+    #[test]
+    fn separators_of_values() {
+        for (template, found) in [
+            ("a-b", Ok("")),
+            ("a-{b}-c", Ok("")),
+            ("{a}:{b}", Ok("")),
+            ("{a}}}{b}", Ok("")),
+            ("{a}-{b}", Ok("-")),
+            ("x.{a}-{b}/{c} {d}-{a}_x", Ok("-/ ")),
+            ("{a}, {b}", Ok(", ")),
+            ("{a}x:y-z{b}", Ok("-")),
+            ("{a}→{b}", Ok("→")),
+            ("{a:->5}_{b}", Ok("_")),
+            ("{A}{b}{C}", Ok("")),
+            ("{a}{B}-{c}", Ok("-")),
+            ("{a}{b}", Err("nothing keeps `{a}` and `{b}` apart")),
+            ("{a.b:02}{c}", Err("write `{a.b:02}:{c}`")),
+            ("{a}{B}{c}", Err("write `{a}:{c}`")),
+            ("{a}x{b}", Err("write `{a}:{b}`")),
+            ("{a}0é日{b}", Err("write `{a}:{b}`")),
+            ("{a}%{b}", Err("write `{a}:{b}`")),
+        ] {
+            let pieces = parse(template).unwrap_or_default();
+            let separators = separators(&pieces, |value| value.name().contains(char::is_uppercase));
+            match (separators, found) {
+                (Ok(separators), Ok(found)) => assert_eq!(separators, found, "{template}"),
+                (Err(errors), Err(hint)) => assert!(errors.join("").contains(hint), "{template}: {errors:?}"),
+                (separators, _) => assert_eq!(separators, Ok(String::new()), "{template}"),
+            }
+        }
     }
 
     #[test]

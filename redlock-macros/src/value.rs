@@ -262,9 +262,14 @@ fn literal(value: &Expr) -> Result<Option<&Lit>> {
     }
 }
 
+/// The string, if the value is one.
+pub(crate) fn string(value: &Expr) -> Result<Option<&LitStr>> {
+    Ok(literal(value)?.and_then(|lit| if let Lit::Str(lit) = lit { Some(lit) } else { None }))
+}
+
 /// The expression inside what does not change its value: parentheses, references, the braces of a block that is nothing
 /// else, and the invisible delimiters that a macro leaves.
-pub(crate) fn bare(value: &Expr) -> &Expr {
+fn bare(value: &Expr) -> &Expr {
     let inside = match value {
         Expr::Group(group) => Some(&*group.expr),
         Expr::Paren(paren) => Some(&*paren.expr),

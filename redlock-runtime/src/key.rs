@@ -49,8 +49,9 @@ pub fn key<K: KeyText + ?Sized>(key: &K) -> String {
 /// Renders a key from a format string whose interpolated values are escaped.
 ///
 /// The values announce themselves to the writer while they are formatted; what they write is
-/// percent-escaped for `:` `{` `}` `%` and control characters. So the literal and the format specs stay the
-/// user's own, and `"{a}:{b}"` never renders `("x:y", "z")` and `("x", "y:z")` to the same key.
+/// percent-escaped for `:` `{` `}` `%`, control characters, and what separates the values of this template. So the
+/// literal and the format specs stay the user's own, and `"{a}-{b}"` never renders `("x-y", "z")` and `("x", "y-z")` to
+/// the same key.
 #[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct KeyTemplate {
@@ -68,10 +69,12 @@ impl KeyTemplate {
         Escaped { inside_value: &self.inside_value, value }
     }
 
-    /// The key. A value whose formatting fails ends the key early; only a broken `Display` does that.
+    /// The key, with `separators` escaped in its values. A value whose formatting fails ends the key early; only a broken
+    /// `Display` does that.
     #[must_use]
-    pub fn render(&self, text: fmt::Arguments<'_>) -> String {
-        let mut writer = EscapingWriter { key: String::with_capacity(48), inside_value: &self.inside_value };
+    pub fn render(&self, text: fmt::Arguments<'_>, separators: &str) -> String {
+        let mut writer =
+            EscapingWriter { key: String::with_capacity(48), inside_value: &self.inside_value, separators };
         if writer.write_fmt(text).is_err() {
             // An empty key is refused with `InvalidKey`: better no lock than one for the wrong thing.
             return String::new();
@@ -83,6 +86,7 @@ impl KeyTemplate {
 struct EscapingWriter<'a> {
     key: String,
     inside_value: &'a Cell<bool>,
+    separators: &'a str,
 }
 
 impl Write for EscapingWriter<'_> {
@@ -92,7 +96,7 @@ impl Write for EscapingWriter<'_> {
             return Ok(());
         }
         for char in text.chars() {
-            if matches!(char, ':' | '{' | '}' | '%') || char.is_control() {
+            if matches!(char, ':' | '{' | '}' | '%') || char.is_control() || self.separators.contains(char) {
                 for byte in char.encode_utf8(&mut [0; 4]).bytes() {
                     write!(self.key, "%{byte:02X}")?;
                 }
@@ -156,7 +160,7 @@ mod tests {
     fn two_argument_lists_never_meet_in_one_key() {
         let render = |a: &str, b: &str| {
             let key = KeyTemplate::new();
-            key.render(format_args!("{a}:{b}", a = key.escape(a), b = key.escape(b)))
+            key.render(format_args!("{a}:{b}", a = key.escape(a), b = key.escape(b)), "")
         };
         assert_eq!(render("x", "y"), "x:y");
         assert_eq!(render("x:y", "z"), "x%3Ay:z");
@@ -164,15 +168,22 @@ mod tests {
         assert_eq!(render("x%3Ay", "z"), "x%253Ay:z");
         assert_eq!(render("{", "}\n\u{85}"), "%7B:%7D%0A%C2%85");
         assert_eq!(render("grün", "日本"), "grün:日本");
+        let render = |a: &str, b: &str| {
+            let key = KeyTemplate::new();
+            key.render(format_args!("{a}-{b}", a = key.escape(a), b = key.escape(b)), "-")
+        };
+        assert_eq!(render("a.b", "c"), "a.b-c");
+        assert_eq!(render("a-b", "c"), "a%2Db-c");
+        assert_eq!(render("a", "b-c"), "a-b%2Dc");
     }
 
     #[test]
     fn the_format_spec_is_the_users() {
         let key = KeyTemplate::new();
         let (n, name) = (7, "a:b");
-        assert_eq!(key.render(format_args!("{{}}{n:04}/{n:#x}", n = key.escape(&n))), "{}0007/0x7");
-        assert_eq!(key.render(format_args!("{name:?}", name = key.escape(name))), "\"a%3Ab\"");
-        assert_eq!(key.render(format_args!("{name:_>5}", name = key.escape(name))), "__a%3Ab");
+        assert_eq!(key.render(format_args!("{{}}{n:04}/{n:#x}", n = key.escape(&n)), ""), "{}0007/0x7");
+        assert_eq!(key.render(format_args!("{name:?}", name = key.escape(name)), ""), "\"a%3Ab\"");
+        assert_eq!(key.render(format_args!("{name:_>5}", name = key.escape(name)), ""), "__a%3Ab");
     }
 
     #[test]
@@ -184,7 +195,7 @@ mod tests {
             }
         }
         let key = KeyTemplate::new();
-        assert_eq!(key.render(format_args!("a:{b}", b = key.escape(&Broken))), "");
+        assert_eq!(key.render(format_args!("a:{b}", b = key.escape(&Broken)), ""), "");
     }
 
     /// What the documentation says: `:`, `{`, `}`, `%` and control characters, byte for byte.
@@ -211,7 +222,7 @@ mod tests {
                 value = key.escape(&value),
                 after = $after
             );
-            (key.render(text), [$before, &escaped(&formatted), $after].concat())
+            (key.render(text, ""), [$before, &escaped(&formatted), $after].concat())
         }};
     }
 
@@ -247,9 +258,24 @@ mod tests {
             let render = |values: &[String]| {
                 let key = KeyTemplate::new();
                 let [a, b, c] = [0, 1, 2].map(|i| key.escape(&values[i]));
-                key.render(format_args!("{a}:{b}:{c}"))
+                key.render(format_args!("{a}:{b}:{c}"), "")
             };
             assert_eq!(render(&values) == render(&others), values == others, "{values:?} {others:?}");
+        }
+
+        #[test]
+        fn whatever_separates_them(values in vec("[a_→1%2]{0,4}", 3), others in vec("[a_→1%2]{0,4}", 3)) {
+            let render = |values: &[String]| {
+                let key = KeyTemplate::new();
+                let [a, b, c] = [0, 1, 2].map(|i| key.escape(&values[i]));
+                // The fill of `a` is a separator, too.
+                key.render(format_args!("1{a:_>2}_{b}a1→2{c}_"), "_→")
+            };
+            let formatted = |values: &[String]| [format!("{:_>2}", values[0]), values[1].clone(), values[2].clone()];
+            assert_eq!(
+                render(&values) == render(&others), formatted(&values) == formatted(&others),
+                "{values:?} {others:?}"
+            );
         }
     }
 

@@ -49,3 +49,216 @@ mod in_parentheses {
         Ok(())
     }
 }
+
+mod calls {
+    use super::*;
+
+    /// As of `tonic`: the fields are private.
+    struct Request<T>(T);
+
+    impl<T> Request<T> {
+        fn get_ref(&self) -> &T {
+            &self.0
+        }
+    }
+
+    struct Order {
+        id: u32,
+    }
+
+    struct Shop(u32);
+
+    impl Shop {
+        fn tenant(&self) -> String {
+            format!("acme:{}", self.0)
+        }
+
+        #[distributed_lock(key = "calls:{self.tenant()}:{request.get_ref().id:03}:{request.get_ref().id:03}")]
+        async fn buy(&self, request: Request<Order>) -> Outcome<u32> {
+            held("calls:acme%3A7:008:008").await?;
+            Ok(self.0 + request.0.id)
+        }
+    }
+
+    #[distributed_lock(key = "calls:{name.len()}:{name.to_uppercase().len()}")]
+    fn count(name: &str) -> Outcome<usize> {
+        held_blocking("calls:3:3")?;
+        Ok(name.len())
+    }
+
+    #[tokio::test]
+    async fn async_method() -> Outcome {
+        let call = async { Shop(7).buy(Request(Order { id: 8 })).await };
+        assert_eq!(locked("calls:acme%3A7:008:008", call).await??, 15);
+        Ok(())
+    }
+
+    #[test]
+    fn sync_method() -> Outcome {
+        assert_eq!(locked_blocking("calls:3:3", || count("hat"))??, 3);
+        Ok(())
+    }
+}
+
+mod separators {
+    use super::*;
+
+    #[distributed_lock(key = "transfer:{from}-{to}/{number:02}", guard = lock)]
+    fn transfer(from: &str, to: &str, number: u32) -> Outcome<String> {
+        Ok(lock.key().to_owned())
+    }
+
+    #[distributed_lock(keys = ["a-b {from}_{to}", "c-d {to}.{from}"], guard = lock)]
+    fn several(from: &str, to: &str) -> Outcome<String> {
+        Ok(lock.keys().collect::<Vec<_>>().join(", "))
+    }
+
+    #[test]
+    fn what_separates_two_values_is_in_neither_of_them() -> Outcome {
+        managers()?;
+        assert_eq!(transfer("eu", "us", 7)?, "transfer:eu-us/07");
+        assert_eq!(transfer("eu-west", "us", 7)?, "transfer:eu%2Dwest-us/07");
+        assert_eq!(transfer("eu", "west-us/7", 7)?, "transfer:eu-west%2Dus%2F7/07");
+        assert_eq!(transfer("eu_west", "u.s", 7)?, "transfer:eu_west-u.s/07");
+        assert_eq!(several("a_b-c.d", "e")?, "a-b a%5Fb-c.d_e, c-d e.a_b-c%2Ed");
+        Ok(())
+    }
+}
+
+mod a_trait_of_the_same_names {
+    use super::*;
+
+    /// For every type, and by value: such methods come before ours.
+    trait Html: Sized {
+        fn escape(self, _: impl Sized) -> u8 {
+            1
+        }
+        fn render(self, _: impl Sized, _: &str) -> u8 {
+            2
+        }
+    }
+
+    impl<T> Html for T {}
+
+    #[distributed_lock(key = "html:{id}")]
+    async fn asynchronous(id: u32) -> Outcome<u32> {
+        held("html:7").await?;
+        Ok(id + u32::from(id.escape(id)) + u32::from(id.render(id, "")))
+    }
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        assert_eq!(locked("html:7", asynchronous(7)).await??, 10);
+        Ok(())
+    }
+}
+
+mod the_same_name_twice {
+    use super::*;
+
+    macro_rules! lock_it {
+        ($name:ident, $sync:ident, $theirs:ident) => {
+            #[distributed_lock(key = "twice:{id}")]
+            async fn $name(id: u32, $theirs: u32) -> Outcome<u32> {
+                held("twice:1").await?;
+                Ok(10 * id + $theirs)
+            }
+
+            #[distributed_lock(key = "twice:{id}:{id.to_string()}")]
+            fn $sync($theirs: u32, id: u32) -> Outcome<u32> {
+                held_blocking("twice:2:2")?;
+                Ok(10 * id + $theirs)
+            }
+        };
+    }
+
+    lock_it!(macros_first, macros_last, id);
+
+    #[tokio::test]
+    async fn a_template_of_the_macro_means_the_argument_of_the_macro() -> Outcome {
+        assert_eq!(locked("twice:1", macros_first(1, 2)).await??, 12);
+        assert_eq!(locked_blocking("twice:2:2", || macros_last(1, 2))??, 21);
+        Ok(())
+    }
+}
+
+mod generic_constants {
+    use super::*;
+
+    #[allow(non_upper_case_globals)]
+    #[distributed_lock(key = "shards:{N}:{size}", guard = lock)]
+    fn blocking<const N: usize, const size: usize>(_items: [u8; N], id: u32) -> Outcome<u32> {
+        assert_eq!(lock.key(), "shards:3:4");
+        Ok(id)
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        managers()?;
+        assert_eq!(blocking::<3, 4>([0; 3], 7)?, 7);
+        Ok(())
+    }
+}
+
+mod by_hand {
+    use super::*;
+    use redlocked::key;
+
+    struct Shop(u32);
+
+    impl Shop {
+        #[distributed_lock(key = key!("by hand:{self.0}:{id}"))]
+        async fn buy(&self, id: u32) -> Outcome<u32> {
+            held("by hand:7:8").await?;
+            Ok(self.0 + id)
+        }
+    }
+
+    #[async_trait::async_trait]
+    trait Store {
+        async fn load(&self, pair: (u32, u32)) -> Outcome<u32>;
+    }
+
+    #[async_trait::async_trait]
+    impl Store for Shop {
+        #[distributed_lock(key = redlocked::key!("by hand:{}:{low}", self.0))]
+        async fn load(&self, (low, high): (u32, u32)) -> Outcome<u32> {
+            held("by hand:7:8").await?;
+            Ok(self.0 + low + high)
+        }
+    }
+
+    macro_rules! lock_it {
+        ($name:ident, $argument:ident, $key:literal) => {
+            #[distributed_lock(key = key!($key, $argument = $argument))]
+            fn $name($argument: u32) -> Outcome<u32> {
+                held_blocking(&key!($key, $argument = 7))?;
+                Ok($argument)
+            }
+        };
+    }
+
+    lock_it!(by_a_macro, r#type, "by hand:a macro:{type:02}");
+
+    #[tokio::test]
+    async fn async_methods() -> Outcome {
+        assert_eq!(locked("by hand:7:8", Shop(7).buy(8)).await??, 15);
+        assert_eq!(locked("by hand:7:8", Shop(7).load((8, 9))).await??, 24);
+        Ok(())
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        assert_eq!(locked_blocking("by hand:a macro:07", || by_a_macro(7))??, 7);
+        Ok(())
+    }
+
+    #[test]
+    fn temporaries_live_long_enough() {
+        let order = std::sync::RwLock::new((7, "a:b".to_owned()));
+        let order = || order.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        assert_eq!(key!("{}:{name:>5}", order().0, name = order().1,), "7:  a%3Ab");
+        assert_eq!(key!(("{}{{{}}}"), 1, 2), "1{2}");
+        assert_eq!(key!("nightly"), "nightly");
+    }
+}

@@ -23,13 +23,16 @@ where
             let __key = ::redlocked::__private::KeyTemplate::new();
             ::redlocked::LockManager::lock(
                 &self.locks,
-                __key
-                    .render(
-                        ::core::format_args!(
-                            "{self_tenant}:{a}", self_tenant = __key.escape(& self
-                            .tenant), a = __key.escape(& a)
-                        ),
+                ::redlocked::__private::KeyTemplate::render(
+                    &__key,
+                    ::core::format_args!(
+                        "{self_tenant}:{a}", self_tenant =
+                        ::redlocked::__private::KeyTemplate::escape(& __key, & self
+                        .tenant), a = ::redlocked::__private::KeyTemplate::escape(&
+                        __key, & a)
                     ),
+                    "",
+                ),
             )
         };
         let __body = async move {

@@ -15,13 +15,16 @@ where
         let __lock = {
             let __key = ::redlocked::__private::KeyTemplate::new();
             ::redlocked::__private::lock(
-                __key
-                    .render(
-                        ::core::format_args!(
-                            "{self_tenant}:{id}", self_tenant = __key.escape(& self
-                            .tenant), id = __key.escape(& id)
-                        ),
+                ::redlocked::__private::KeyTemplate::render(
+                    &__key,
+                    ::core::format_args!(
+                        "{self_tenant}:{id}", self_tenant =
+                        ::redlocked::__private::KeyTemplate::escape(& __key, & self
+                        .tenant), id = ::redlocked::__private::KeyTemplate::escape(&
+                        __key, & id)
                     ),
+                    "",
+                ),
             )
         };
         return match ::redlocked::__private::run(__lock, load(self, id)).await {

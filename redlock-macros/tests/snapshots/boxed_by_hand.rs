@@ -3,7 +3,14 @@ fn walk(path: String) -> BoxFuture<'static, Result<(), Error>> {
         let __lock = {
             let __key = ::redlocked::__private::KeyTemplate::new();
             ::redlocked::__private::lock(
-                __key.render(::core::format_args!("{path}", path = __key.escape(& path))),
+                ::redlocked::__private::KeyTemplate::render(
+                    &__key,
+                    ::core::format_args!(
+                        "{path}", path = ::redlocked::__private::KeyTemplate::escape(&
+                        __key, & path)
+                    ),
+                    "",
+                ),
             )
         };
         let __body = async move { step(&path).await };

@@ -2,15 +2,19 @@ async fn send(&self, req: &Request, pair: (u8, u8), plain: &str) -> Result<(), E
     let __lock = {
         let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock(
-            __key
-                .render(
-                    ::core::format_args!(
-                        "{TENANT}:{{{self_kind}}}:{req_user_id:04}:{pair_0}:{plain}:{req_user_id}",
-                        self_kind = __key.escape(& self.kind), req_user_id = __key
-                        .escape(& req.user.id), pair_0 = __key.escape(& pair.0), plain =
-                        __key.escape(& plain)
-                    ),
+            ::redlocked::__private::KeyTemplate::render(
+                &__key,
+                ::core::format_args!(
+                    "{TENANT}:{{{self_kind}}}:{req_user_id:04}:{pair_0}:{plain}:{req_user_id}",
+                    self_kind = ::redlocked::__private::KeyTemplate::escape(& __key, &
+                    self.kind), req_user_id =
+                    ::redlocked::__private::KeyTemplate::escape(& __key, & req.user.id),
+                    pair_0 = ::redlocked::__private::KeyTemplate::escape(& __key, & pair
+                    .0), plain = ::redlocked::__private::KeyTemplate::escape(& __key, &
+                    plain)
                 ),
+                "",
+            ),
         )
     };
     let __body = async move {

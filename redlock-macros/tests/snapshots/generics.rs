@@ -9,7 +9,14 @@ where
     let __lock = {
         let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock(
-            __key.render(::core::format_args!("{id}", id = __key.escape(& id))),
+            ::redlocked::__private::KeyTemplate::render(
+                &__key,
+                ::core::format_args!(
+                    "{id}", id = ::redlocked::__private::KeyTemplate::escape(& __key, &
+                    id)
+                ),
+                "",
+            ),
         )
     };
     return match ::redlocked::__private::run_blocking(

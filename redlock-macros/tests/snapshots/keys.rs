@@ -2,18 +2,22 @@ async fn transfer(from: u64, to: &Account, amount: u64) -> Result<(), BankError>
     let __lock = {
         let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock_all([
-                __key
-                    .render(
-                        ::core::format_args!(
-                            "account:{from}", from = __key.escape(& from)
-                        ),
+                ::redlocked::__private::KeyTemplate::render(
+                    &__key,
+                    ::core::format_args!(
+                        "account:{from}", from =
+                        ::redlocked::__private::KeyTemplate::escape(& __key, & from)
                     ),
-                __key
-                    .render(
-                        ::core::format_args!(
-                            "account:{to_id}", to_id = __key.escape(& to.id)
-                        ),
+                    "",
+                ),
+                ::redlocked::__private::KeyTemplate::render(
+                    &__key,
+                    ::core::format_args!(
+                        "account:{to_id}", to_id =
+                        ::redlocked::__private::KeyTemplate::escape(& __key, & to.id)
                     ),
+                    "",
+                ),
                 ::redlocked::__private::key(&audit_key(from)),
             ])
             .wait(::core::time::Duration::from_millis(5000))

@@ -2,14 +2,18 @@ async fn alike(&self, a: A, a_b: B, a_b_c: u8) -> Result<(), Error> {
     let __lock = {
         let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock(
-            __key
-                .render(
-                    ::core::format_args!(
-                        "{a_b_c_}:{a_b_c__}:{a_b_c}:{self_}:{a_b_c_:04}", a_b_c_ = __key
-                        .escape(& a.b_c), a_b_c__ = __key.escape(& a_b.c), a_b_c = __key
-                        .escape(& a_b_c), self_ = __key.escape(& self)
-                    ),
+            ::redlocked::__private::KeyTemplate::render(
+                &__key,
+                ::core::format_args!(
+                    "{a_b_c_}:{a_b_c__}:{a_b_c}:{self_}:{a_b_c_:04}", a_b_c_ =
+                    ::redlocked::__private::KeyTemplate::escape(& __key, & a.b_c),
+                    a_b_c__ = ::redlocked::__private::KeyTemplate::escape(& __key, & a_b
+                    .c), a_b_c = ::redlocked::__private::KeyTemplate::escape(& __key, &
+                    a_b_c), self_ = ::redlocked::__private::KeyTemplate::escape(& __key,
+                    & self)
                 ),
+                "",
+            ),
         )
     };
     let __body = async move {

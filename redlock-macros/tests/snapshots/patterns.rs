@@ -10,15 +10,20 @@ async fn patterns(
     let __lock = {
         let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock(
-            __key
-                .render(
-                    ::core::format_args!(
-                        "{sku}:{x}:{y}:{first}:{whole:?}:{type}", sku = __key.escape(&
-                        sku), x = __key.escape(& x), y = __key.escape(& y), first = __key
-                        .escape(& first), whole = __key.escape(& whole), r#type = __key
-                        .escape(& r#type)
-                    ),
+            ::redlocked::__private::KeyTemplate::render(
+                &__key,
+                ::core::format_args!(
+                    "{sku}:{x}:{y}:{first}:{whole:?}:{type}", sku =
+                    ::redlocked::__private::KeyTemplate::escape(& __key, & sku), x =
+                    ::redlocked::__private::KeyTemplate::escape(& __key, & x), y =
+                    ::redlocked::__private::KeyTemplate::escape(& __key, & y), first =
+                    ::redlocked::__private::KeyTemplate::escape(& __key, & first), whole
+                    = ::redlocked::__private::KeyTemplate::escape(& __key, & whole),
+                    r#type = ::redlocked::__private::KeyTemplate::escape(& __key, &
+                    r#type)
                 ),
+                "",
+            ),
         )
     };
     let __body = async move {

@@ -2,10 +2,14 @@ async fn purchase(sku: &str, quantity: u32) -> Result<Receipt, ShopError> {
     let __lock = {
         let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock(
-                __key
-                    .render(
-                        ::core::format_args!("stock:{sku}", sku = __key.escape(& sku)),
+                ::redlocked::__private::KeyTemplate::render(
+                    &__key,
+                    ::core::format_args!(
+                        "stock:{sku}", sku =
+                        ::redlocked::__private::KeyTemplate::escape(& __key, & sku)
                     ),
+                    "",
+                ),
             )
             .ttl(::core::time::Duration::from_millis(10000))
             .wait(::core::time::Duration::from_millis(5000))

@@ -5,12 +5,14 @@ pub(crate) fn report(&mut self, name: &str) -> Result<&mut Report, Error> {
     let __lock = {
         let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock(
-                __key
-                    .render(
-                        ::core::format_args!(
-                            "report:{name}", name = __key.escape(& name)
-                        ),
+                ::redlocked::__private::KeyTemplate::render(
+                    &__key,
+                    ::core::format_args!(
+                        "report:{name}", name =
+                        ::redlocked::__private::KeyTemplate::escape(& __key, & name)
                     ),
+                    "",
+                ),
             )
             .wait_forever()
             .renew(false)

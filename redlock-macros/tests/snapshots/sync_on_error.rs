@@ -2,7 +2,14 @@ fn count(n: u32) -> Option<impl Iterator<Item = u32>> {
     let __lock = {
         let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock(
-            __key.render(::core::format_args!("n:{n:04}", n = __key.escape(& n))),
+            ::redlocked::__private::KeyTemplate::render(
+                &__key,
+                ::core::format_args!(
+                    "n:{n:04}", n = ::redlocked::__private::KeyTemplate::escape(& __key,
+                    & n)
+                ),
+                "",
+            ),
         )
     };
     return match ::redlocked::__private::run_blocking(

@@ -1,6 +1,6 @@
 use redlocked::{distributed_lock, LockError};
 
-#[distributed_lock(key = "stock:{sku.len()}")]
+#[distributed_lock(key = "stock:{sku.get(1)}")]
 async fn purchase(sku: &str) -> Result<(), LockError> {
     let _ = sku;
     Ok(())
