@@ -21,9 +21,8 @@ mod in_parentheses {
         ($name:ident, $key:expr, $once:literal) => {
             #[distributed_lock(key = $key, ttl = "50ms", renew = !$once)]
             async fn $name(id: u32) -> Outcome<u32> {
-                held("in:a macro:7").await?;
-                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-                Ok(id)
+                let _ = id;
+                std::future::pending().await
             }
         };
     }
@@ -44,7 +43,8 @@ mod in_parentheses {
 
     #[tokio::test]
     async fn not_of_a_macro_means_not() -> Outcome {
-        let lost = locked("in:a macro:7", once(7)).await?;
+        managers()?;
+        let lost = once(7).await;
         assert!(matches!(lost, Err(LockError::Lost { .. })), "{lost:?}");
         Ok(())
     }
