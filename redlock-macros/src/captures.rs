@@ -67,10 +67,14 @@ impl Captures {
         };
         let names: Vec<&Ident> = self.bindings.iter().rev().filter(moves).collect();
         let span = Span::mixed_site();
+        let allow = names
+            .iter()
+            .any(|name| name.to_string().starts_with('_'))
+            .then(|| quote_spanned!(span=> #[allow(clippy::used_underscore_binding)]));
         match names.as_slice() {
             [] => TokenStream::new(),
-            [name] => quote_spanned!(span=> let _ = &#name;),
-            names => quote_spanned!(span=> let _ = (#(&#names),*);),
+            [name] => quote_spanned!(span=> #allow let _ = &#name;),
+            names => quote_spanned!(span=> #allow let _ = (#(&#names),*);),
         }
     }
 }
@@ -142,7 +146,7 @@ mod tests {
             ("fn f(self, a: A)", "a.x()", "let_=(&a,&self);"),
             ("fn f(self: Arc<Self>)", "", "let_=&self;"),
             ("fn f(&self, a: &A, b: u32, c: *const C)", "self.x(a, b, c)", ""),
-            ("fn f(_a: A, _: B)", "", "let_=&_a;"),
+            ("fn f(_a: A, _: B)", "", "#[allow(clippy::used_underscore_binding)]let_=&_a;"),
             ("fn f(a: A, b: B)", "b", "let_=&b;"),
             ("fn f(r#type: A)", "println!(\"{type:?}\")", "let_=&r#type;"),
             ("fn f(a: A, ab: B)", "println!(\"{ab} {{a\")", "let_=(&ab,&a);"),

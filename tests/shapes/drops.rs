@@ -1,4 +1,5 @@
 //! Arguments are dropped while the lock is held, in the order of the plain function.
+#![allow(clippy::unnecessary_wraps, clippy::boxed_local, reason = "these are the shapes")]
 
 use std::cell::RefCell;
 

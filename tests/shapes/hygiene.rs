@@ -119,6 +119,7 @@ mod use_in_the_body {
     }
 
     /// The `use` in the body shadows the return type, inside it.
+    #[expect(clippy::items_after_statements, reason = "it is the shape")]
     #[distributed_lock(key = "use")]
     async fn uses() -> Outcome<Shadow> {
         held("use").await?;

@@ -104,6 +104,18 @@ where
     Ok((id, list.len()))
 }
 
+/// Arguments that move into the body although it does not use them.
+#[distributed_lock(key = "unused", global)]
+pub async fn unused(_first: String, _second: String) -> Result<u8, LockError> {
+    Ok(1)
+}
+
+/// The same in a sync function.
+#[distributed_lock(key = "unused", global)]
+pub fn unused_blocking(_first: String) -> Result<u8, LockError> {
+    Ok(1)
+}
+
 /// The names that the expansion uses itself.
 #[distributed_lock(key = "{lock}:{key}:{body}:{error}:{output}")]
 pub async fn our_names(lock: u8, key: u8, body: u8, error: u8, output: u8) -> Result<[u8; 5], LockError> {
