@@ -1,11 +1,14 @@
 //! Which locks the code that runs on this thread right now holds, so that it does not wait for itself.
 //!
 //! A guarded body is noted while it is polled, not while it waits, and a sync body while it runs. So a task is
-//! known by what it runs inside of, whichever thread polls it next; a task that a body spawns is another one.
+//! known by what it runs inside of, whichever thread polls it next; a task that a body spawns is another one. A sync body
+//! may run a whole runtime: the tasks of tokio that are polled there have other ids than the body's own task, or than none.
 
 use std::cell::RefCell;
 use std::slice;
 use std::sync::Arc;
+
+use tokio::task;
 
 use crate::clock::Moment;
 use crate::engine::{Engine, Id};
@@ -40,7 +43,8 @@ impl Holds {
 }
 
 thread_local! {
-    static HERE: RefCell<Vec<Scope>> = const { RefCell::new(Vec::new()) };
+    /// Each with the task that entered it, if it was one of tokio's.
+    static HERE: RefCell<Vec<(Option<task::Id>, Scope)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The scope lies with the thread until this is dropped, and then in its slot again.
@@ -52,14 +56,14 @@ pub(crate) struct Entered<'a> {
 pub(crate) fn enter(slot: &mut Option<Scope>) -> Entered<'_> {
     if let Some(scope) = slot.take() {
         // While the thread ends, nothing is noted.
-        let _ = HERE.try_with(|here| here.borrow_mut().push(scope));
+        let _ = HERE.try_with(|here| here.borrow_mut().push((task::try_id(), scope)));
     }
     Entered { slot }
 }
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        *self.slot = HERE.try_with(|here| here.borrow_mut().pop()).ok().flatten();
+        *self.slot = HERE.try_with(|here| here.borrow_mut().pop()).ok().flatten().map(|(_, scope)| scope);
     }
 }
 
@@ -67,9 +71,10 @@ impl Drop for Entered<'_> {
 pub(crate) fn held_here(engine: &Arc<Engine>, key: &str) -> Option<Hold> {
     let now = Moment::now();
     let same = |hold: &&Hold| **hold.lease.key() == *key && hold.lease.remaining(now).is_some();
-    let within = |scope: &Scope| {
-        let holds = scope.holds.as_slice().iter();
-        holds.filter(|_| Arc::ptr_eq(&scope.engine, engine)).find(same).cloned()
+    let task = task::try_id();
+    let within = |(entered_by, scope): &(Option<task::Id>, Scope)| {
+        let is_ours = *entered_by == task && Arc::ptr_eq(&scope.engine, engine);
+        scope.holds.as_slice().iter().filter(|_| is_ours).find(same).cloned()
     };
     let held = HERE.try_with(|here| here.borrow().iter().rev().find_map(within)).ok().flatten();
     held.filter(|_| engine.is_here())

@@ -251,6 +251,9 @@ impl LockRequest {
     /// Whether a call inside the body of another one, with the same key and manager, joins it; false by default: it
     /// gets [`LockError::Deadlock`] at once. A task that the body spawns is not inside it.
     ///
+    /// Tasks of tokio are told apart also where a sync body runs a runtime (`block_on`) that polls others. Those of another
+    /// executor are not: what that polls on the thread of a sync body counts as nested in it.
+    ///
     /// # Examples
     ///
     /// ```

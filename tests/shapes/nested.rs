@@ -111,3 +111,95 @@ mod twice {
         locked_blocking("twice:sync:1", || locked_blocking("twice:sync:2", twice_blocking))??
     }
 }
+
+/// A sync body may run a runtime, which polls tasks that have nothing to do with it.
+mod polled_inside {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use redlocked::{LockManager, LockRequest};
+    use tokio::runtime::{Builder, Handle, Runtime};
+    use tokio::task::{LocalSet, block_in_place, spawn_blocking, spawn_local};
+
+    use super::*;
+
+    const MOMENT: Duration = Duration::from_millis(20);
+
+    fn runtime() -> Result<Runtime, std::io::Error> {
+        Builder::new_current_thread().enable_all().build()
+    }
+
+    #[test]
+    fn unrelated_tasks_neither_join_nor_deadlock() -> Result<(), Box<dyn std::error::Error>> {
+        let locks = LockManager::connect_blocking("memory://polled-inside")?;
+        let runtime = runtime()?;
+        let inside = Arc::new(AtomicU32::new(0));
+        let (asking, mut asked) = tokio::sync::mpsc::channel(2);
+        let unrelated = [true, false].map(|reentrant| {
+            let request = locks.lock("k").wait(Duration::from_secs(20)).reentrant(reentrant);
+            let (inside, asking) = (inside.clone(), asking.clone());
+            runtime.spawn(async move {
+                let _ = asking.send(()).await;
+                let alone = request.run(async |_| {
+                    let others = inside.fetch_add(1, Ordering::SeqCst);
+                    tokio::time::sleep(MOMENT).await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    others == 0
+                });
+                alone.await
+            })
+        });
+        locks.lock("k").run_blocking(|_| {
+            inside.fetch_add(1, Ordering::SeqCst);
+            // Polls the two for the first time, and for long enough to let them in.
+            runtime.block_on(async {
+                asked.recv().await;
+                asked.recv().await;
+                tokio::time::sleep(MOMENT).await;
+            });
+            inside.fetch_sub(1, Ordering::SeqCst);
+        })?;
+        for task in unrelated {
+            assert!(runtime.block_on(task)??, "two are inside");
+        }
+        Ok(())
+    }
+
+    /// True when what the body calls is found to be nested in it, with and without `reentrant`.
+    fn nests(request: &LockRequest, block_on: impl Fn(LockRequest) -> Result<(), LockError>) -> bool {
+        let both = request.clone().run_blocking(|_| {
+            let joined = block_on(request.clone().reentrant(true)).is_ok();
+            joined && matches!(block_on(request.clone()), Err(LockError::Deadlock { .. }))
+        });
+        both == Ok(true)
+    }
+
+    #[test]
+    fn a_call_of_the_body_is_nested_wherever_it_runs() -> Result<(), Box<dyn std::error::Error>> {
+        let request = LockManager::connect_blocking("memory://calls-of-the-body")?.lock("k");
+        let blocking = |request: LockRequest| request.acquire_blocking().map(drop);
+        let by_handle = |request: LockRequest| Handle::current().block_on(request.acquire()).map(drop);
+        assert!(nests(&request, blocking));
+        let own = runtime()?;
+        assert!(nests(&request, |request| own.block_on(request.acquire()).map(drop)));
+
+        own.block_on(async {
+            assert!(nests(&request, blocking), "in the future of `block_on`");
+            let (first, second) = (request.clone(), request.clone());
+            assert!(tokio::spawn(async move { nests(&first, blocking) }).await?, "in a task");
+            let in_pool = spawn_blocking(move || nests(&second, blocking) && nests(&second, by_handle));
+            assert!(in_pool.await?, "in a thread of the pool");
+            let local = request.clone();
+            let in_set = LocalSet::new();
+            let in_local = async { spawn_local(async move { nests(&local, blocking) }).await };
+            assert!(in_set.run_until(in_local).await?, "in a `LocalSet`");
+            Ok::<(), tokio::task::JoinError>(())
+        })?;
+        let many = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let request = request.clone();
+        let in_worker = many
+            .spawn(async move { nests(&request, blocking) && block_in_place(|| nests(&request, by_handle)) });
+        assert!(many.block_on(in_worker)?, "in a worker");
+        Ok(())
+    }
+}
