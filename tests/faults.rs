@@ -1,6 +1,9 @@
 //! What happens when Redis, the network or another client misbehaves: each on a real server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
+#[allow(unreachable_pub, reason = "shared with the benches")]
+#[path = "../benches/support/delay.rs"]
+mod delay;
 mod support;
 
 use std::sync::Arc;
@@ -8,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use delay::DelayProxy;
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 use support::{LIMIT, Proxy, RedisServer, eventually};
 
@@ -329,6 +333,19 @@ fn listing_walks_over_many_keys() {
     redis::cmd("EVAL").arg(populate).arg(0).exec(&mut server.client()).unwrap();
     let _guard = locks.lock("k").acquire_blocking().unwrap();
     assert_eq!(locks.list_blocking("*").unwrap(), ["k"]);
+}
+
+#[test]
+fn listing_may_take_longer_than_one_answer() {
+    let server = RedisServer::start();
+    let far = DelayProxy::to(server.port(), SECOND / 25);
+    let locks = LockManager::builder(far.url()).io_timeout(SECOND / 2).connect_blocking().unwrap();
+    let populate = "for i = 1, 20000 do redis.call('SET', 'other:' .. i, i) end";
+    redis::cmd("EVAL").arg(populate).arg(0).exec(&mut server.client()).unwrap();
+    let _guard = locks.lock("k").acquire_blocking().unwrap();
+    let start = Instant::now();
+    assert_eq!(locks.list_blocking("*").unwrap(), ["k"]);
+    assert!(start.elapsed() > SECOND / 2, "{:?}", start.elapsed());
 }
 
 // Lost connections, lost replies, lost scripts ------------------------------------------------------------

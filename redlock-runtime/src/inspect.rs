@@ -177,8 +177,10 @@ impl LockManager {
     /// The keys, without the prefix, of all locks that are held and match `pattern`, sorted. `*` stands for any
     /// characters, `?` for one.
     ///
-    /// It walks over all keys of the server with `SCAN`, a page at a time, without holding up anybody else. Locks
-    /// that are taken or released meanwhile may be in the answer or not.
+    /// It walks over all keys of the server with `SCAN`, a page of about 1,000 at a time, without holding up other clients.
+    /// Each page may take the [`io_timeout`](crate::LockManagerBuilder::io_timeout), so the whole takes as long as the server
+    /// has keys: one round trip for each 1,000, whether they are locks or not. Locks that are taken or released meanwhile
+    /// may be in the answer or not.
     ///
     /// # Errors
     ///

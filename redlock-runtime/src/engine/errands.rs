@@ -131,6 +131,8 @@ impl Table {
         }
         self.timers.set(id, None);
         if let Some(question) = question.answer(key.as_ref(), reply) {
+            // Each page has as long as the first.
+            let by = now.after(self.io_timeout);
             self.errand(now, id, Errand { key, question, by });
         }
     }
