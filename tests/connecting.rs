@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use delay::DelayProxy;
 use redlocked::{LockManager, ReleaseOutcome};
+#[cfg(target_os = "linux")]
+use support::keeps_alive;
 use support::quorum::Quorum;
 use support::{LIMIT, LateProxy, MASTER, RedisCluster, RedisServer, Rewriter, eventually, sentinel};
 
@@ -185,4 +187,14 @@ fn what_arrives_late_over_a_broken_connection_takes_no_lock() {
     eventually("the old connection has ended", || clients() == before);
     assert!(server.keys().is_empty(), "{:?}", server.keys());
     locks.lock("k").run_blocking(|_| ()).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_idle_connection_is_kept_alive() {
+    let server = RedisServer::start();
+    let sentinel = sentinel(server.port(), None, "");
+    let url = format!("redis+sentinel://127.0.0.1:{}/{MASTER}", sentinel.port());
+    let _locks = LockManager::connect_blocking(&url).unwrap();
+    eventually("a probe is due on both", || keeps_alive(server.port()) && keeps_alive(sentinel.port()));
 }

@@ -36,6 +36,16 @@ fn refused(builder: LockManagerBuilder, why: &str) {
     assert!(start.elapsed() < LIMIT / 2, "at once: {:?}", start.elapsed());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn an_idle_encrypted_connection_is_kept_alive() {
+    let (authority, server) = start("no");
+    let url = server.url("rediss", "127.0.0.1");
+    let port = url.rsplit_once(':').unwrap().1.trim_end_matches('/').parse().unwrap();
+    let _locks = LockManager::builder(&url).tls_ca(authority.pem("ca.pem")).connect_blocking().unwrap();
+    eventually("a probe is due", || support::keeps_alive(port));
+}
+
 #[test]
 fn everything_works_through_tls() {
     let (authority, server) = start("no");

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, RedisError, Value};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -305,12 +304,10 @@ impl RedisNode {
 
 /// As we connect to it.
 fn ours(info: ConnectionInfo) -> ConnectionInfo {
-    // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
-    let tcp = TcpSettings::default().set_nodelay(true);
     let redis = info
         .redis_settings()
         .clone()
         .set_protocol(ProtocolVersion::RESP3)
         .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
-    info.set_tcp_settings(tcp).set_redis_settings(redis)
+    info.set_redis_settings(redis)
 }

@@ -6,6 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -31,6 +33,22 @@ pub(super) fn without_timeouts() -> AsyncConnectionConfig {
     config.set_connection_timeout(None).set_response_timeout(None)
 }
 
+/// An idle connection sends a probe after this long: less than the minute after which the most impatient firewalls forget
+/// one. Without an answer it ends after three more.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+const PROBE_AGAIN: Duration = Duration::from_secs(10);
+
+/// For every connection, encrypted or not.
+pub(super) fn tcp_settings() -> TcpSettings {
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE);
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple", windows))]
+    let keep_alive = keep_alive.with_interval(PROBE_AGAIN);
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    let keep_alive = keep_alive.with_retries(3);
+    // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
+    TcpSettings::default().set_nodelay(true).set_keepalive(keep_alive)
+}
+
 /// Opens a connection. An encrypted one ends with the receiver of `pushes`.
 pub(super) async fn open(
     info: ConnectionInfo,
@@ -39,6 +57,7 @@ pub(super) async fn open(
     pushes: &UnboundedSender<Pushed>,
     timeout: Duration,
 ) -> Result<MultiplexedConnection, Attempt> {
+    let info = info.set_tcp_settings(tcp_settings());
     let opening = async {
         if let Some(tls) = tls {
             return tls.open(&info, config, pushes.clone()).await;

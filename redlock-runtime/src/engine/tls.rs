@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::SockRef;
 use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::UnboundedSender;
@@ -76,7 +78,7 @@ impl Tls {
             return Err(Attempt::Refused("TLS is for TCP".to_owned()));
         };
         let asked_in_vain = Arc::new(AtomicBool::new(false));
-        let stream = self.handshake(host, *port, &asked_in_vain).await?;
+        let stream = self.handshake(host, *port, info.tcp_settings(), &asked_in_vain).await?;
         match MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await {
             Ok((connection, driver)) => {
                 // As one that redis opens by itself: an answer that is still owed does not keep it open, and the
@@ -95,14 +97,17 @@ impl Tls {
         &self,
         host: &str,
         port: u16,
+        settings: &TcpSettings,
         asked_in_vain: &Arc<AtomicBool>,
     ) -> Result<TlsStream<TcpStream>, Attempt> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| Attempt::Refused(format!("`{host}` is not a name that a certificate can have")))?;
         let failed = |error: std::io::Error| Attempt::Failed(error.into());
         let tcp = TcpStream::connect((host, port)).await.map_err(failed)?;
-        // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
-        tcp.set_nodelay(true).map_err(failed)?;
+        tcp.set_nodelay(settings.nodelay()).map_err(failed)?;
+        if let Some(keep_alive) = settings.keepalive() {
+            SockRef::from(&tcp).set_tcp_keepalive(keep_alive).map_err(failed)?;
+        }
         let mut config = Arc::clone(&self.config);
         if !self.shows_certificate {
             let resolver = Arc::new(NoCertificate { asked: Arc::clone(asked_in_vain) });
