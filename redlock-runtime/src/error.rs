@@ -256,7 +256,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// `<host>:<pid>` of the holder; `None` when another kind of client holds the lock.
+    /// `<host>:<pid>` of the holder, control characters escaped; `None` when another kind of client holds the lock.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()

@@ -155,10 +155,7 @@ impl Holding {
     }
 
     fn seen(&self, now: Moment) -> Holder {
-        Holder {
-            name: token::owner_of(self.token.value()).map(Arc::from),
-            free_in: Some(self.expires.since(now)),
-        }
+        Holder { name: token::owner_of(self.token.value()), free_in: Some(self.expires.since(now)) }
     }
 }
 

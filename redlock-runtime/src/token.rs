@@ -78,11 +78,16 @@ pub(crate) fn no_random(error: getrandom::Error) -> String {
     format!("the operating system gave no random numbers for a token: {error}")
 }
 
-/// The public part of a lock's value: `<host>:<pid>`, or `None` when another kind of client wrote it.
-pub(crate) fn owner_of(value: &str) -> Option<&str> {
+/// A host's name has 253 characters at most, behind it stands the number of a process.
+const LONGEST_OWNER: usize = 264;
+
+/// The public part of a lock's value: `<host>:<pid>`, or `None` when another kind of client wrote it. Fit to be shown: a
+/// client of another kind may have written anything in this form.
+pub(crate) fn owner_of(value: &str) -> Option<Arc<str>> {
     let (secret, owner) = value.split_once('@')?;
     let ours = secret.len() == SECRET_LENGTH && secret.bytes().all(|byte| ALPHABET.contains(&byte));
-    (ours && !owner.is_empty()).then_some(owner)
+    let shown = || owner.chars().take(LONGEST_OWNER).flat_map(char::escape_debug).collect::<String>();
+    (ours && !owner.is_empty()).then(|| shown().into())
 }
 
 impl fmt::Debug for Token {
@@ -100,7 +105,7 @@ mod tests {
         let token = Token::random()?;
         let other = Token::random()?;
         assert_ne!(token.value(), other.value());
-        assert_eq!(owner_of(token.value()), Some(own_name().as_str()));
+        assert_eq!(owner_of(token.value()).as_deref(), Some(own_name().as_str()));
         assert_eq!(format!("{token:?}"), "Token(..)");
         Ok(())
     }
@@ -118,5 +123,15 @@ mod tests {
         for value in ["", "x", "secret@", "c0ffee@host:1", "0123456789012345678901"] {
             assert_eq!(owner_of(value), None, "{value}");
         }
+    }
+
+    #[test]
+    fn an_owner_is_fit_for_a_terminal_and_a_log() {
+        let owner = |text: &str| owner_of(&format!("AAAAAAAAAAAAAAAAAAAAAA@{text}"));
+        let shown = owner("web\u{1b}[2J\n\u{202e}3:1");
+        assert_eq!(shown.as_deref(), Some("web\\u{1b}[2J\\n\\u{202e}3:1"));
+        assert_eq!(owner(&"x".repeat(100_000)).map(|shown| shown.len()), Some(LONGEST_OWNER));
+        let longest = format!("{}:4294967295", "h".repeat(253));
+        assert_eq!(owner(&longest).as_deref(), Some(longest.as_str()));
     }
 }

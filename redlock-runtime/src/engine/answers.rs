@@ -117,7 +117,7 @@ fn read_page(parts: &[Value]) -> Reply {
 /// Of whom the server tells only a value and how long it lives.
 fn holder(value: &[u8], pttl: i64) -> Holder {
     Holder {
-        name: std::str::from_utf8(value).ok().and_then(token::owner_of).map(Arc::from),
+        name: std::str::from_utf8(value).ok().and_then(token::owner_of),
         free_in: u64::try_from(pttl).ok().map(Duration::from_millis),
     }
 }
