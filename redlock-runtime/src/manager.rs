@@ -31,7 +31,7 @@ use crate::request::{Keys, LockRequest};
 /// | `redis+sentinel://[user:password@]host[:port],…/name[/db]` | the primary that Sentinel calls so |
 /// | `redis+unix:///path/to/redis.sock` | the same through a unix socket |
 /// | `redis+cluster://[user:password@]host[:port],host[:port]` | a Redis Cluster; some of its nodes are enough |
-/// | `memory://[name]` | inside this process, for tests and first steps: same protocol, no server |
+/// | `memory://[name]` | inside this process, for tests and first steps: same protocol, no server; one store for each name, and one for all managers without |
 ///
 /// `rediss+sentinel://` and `rediss+cluster://` are encrypted, too: every sentinel, and every node.
 ///

@@ -62,6 +62,9 @@ fn split(urls: &str) -> Vec<String> {
 
 fn node(url: &str, settings: &NodeSettings) -> Result<Node, LockError> {
     let refused = |reason: &str| invalid(url, reason);
+    if let Some(reason) = unknown_parameter(url) {
+        return Err(refused(&reason));
+    }
     if let Some(name) = url.strip_prefix("memory://") {
         return Ok(Node::Memory(MemoryNode::named(name)));
     }
@@ -107,6 +110,9 @@ const UNKNOWN: &str = "it starts with none of redis://, rediss://, redis+unix://
 /// `redis+cluster://user:password@host:port,host:port`, or with `rediss`: some nodes of it, from which the others are known.
 fn cluster(url: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
     let refused = |reason: &str| Err(invalid(url, reason));
+    if let Some(reason) = unknown_parameter(url) {
+        return refused(&reason);
+    }
     if let Some(reason) = misfit(&settings.prefix) {
         return refused(reason);
     }
@@ -131,6 +137,26 @@ fn cluster(url: &str, settings: &NodeSettings) -> Result<Deployment, LockError> 
         Ok(seeds) => Ok(Deployment::Cluster(Box::new(ClusterNodes::new(seeds, settings.clone(), tls)))),
         Err(_) => refused("it is not like redis+cluster://host1:6379,host2:6379"),
     }
+}
+
+/// What stands behind the `?` of an address, and is none of what it may have there.
+fn unknown_parameter(url: &str) -> Option<String> {
+    let known: &[&str] = match scheme(url) {
+        "redis+unix" | "unix" | "valkey+unix" => &["db", "user", "pass"],
+        "redis+sentinel" | "rediss+sentinel" => &["sentinel_user", "sentinel_password"],
+        _ => &[],
+    };
+    let (_, query) = url.split_once('?')?;
+    let names = || query.split('&').map(|part| part.split_once('=').map_or(part, |(name, _)| name));
+    let unknown = names().find(|name| !name.is_empty() && !known.contains(name))?;
+    // What is no name may be a piece of a password with a `?` in it.
+    let is_name = unknown.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    let which = if is_name && !query.contains('@') { format!(" `{unknown}`") } else { String::new() };
+    let may_have = match known {
+        [] => "an address like this has none".to_owned(),
+        known => format!("an address like this may have `{}`", known.join("`, `")),
+    };
+    Some(format!("unknown parameter{which}: {may_have}"))
 }
 
 fn scheme(url: &str) -> &str {
@@ -200,6 +226,31 @@ mod tests {
         ] {
             let error = parse(urls, &settings("")).map(|_| ()).map_err(|error| error.to_string());
             assert!(matches!(&error, Err(text) if !text.contains("secret")), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_named_with_the_known_ones() {
+        let told = |url: &str| parse(url, &settings("")).err().map(|error| error.to_string());
+        for (url, name, known) in [
+            ("redis://h/0?timeout=5", "`timeout`", "none"),
+            ("memory://?ttl", "`ttl`", "none"),
+            ("redis+cluster://a,b?x=1", "`x`", "none"),
+            ("redis+unix:///s.sock?db=1&passw=secret", "`passw`", "`db`, `user`, `pass`"),
+            ("redis+sentinel://h/n?sentinel_pasword=secret", "`sentinel_pasword`", "`sentinel_password`"),
+            ("redis://a,redis://b?x=1", "`x`", "none"),
+            ("redis://u:sec?ret@h/", "unknown parameter:", "none"),
+        ] {
+            let error = told(url).unwrap_or_default();
+            assert!(
+                error.contains(name) && error.contains(known) && !error.contains("ret"),
+                "{url}: {error}"
+            );
+        }
+        for url in
+            ["redis://h/0?", "redis+unix:///s.sock?db=1&pass=p", "redis+sentinel://h/n?sentinel_user=u"]
+        {
+            assert_eq!(told(url), None, "{url}");
         }
     }
 
