@@ -26,6 +26,8 @@ mod invariants;
 mod item;
 #[path = "../../redlock-macros/src/key.rs"]
 mod key;
+#[path = "../../redlock-macros/src/named.rs"]
+mod named;
 #[path = "../../redlock-macros/src/options.rs"]
 mod options;
 #[path = "../../redlock-macros/src/output.rs"]

@@ -1,80 +1,125 @@
 //! One lock for every call, although the calls have arguments: the classic slip of a key, unless it was said.
 
-use proc_macro2::Span;
-use syn::LitStr;
+use quote::ToTokens;
+use syn::Expr;
 
 use crate::args::LockArgs;
 use crate::errors::Errors;
 use crate::key::is_constant;
+use crate::named::{named, text_that_looks_like_a_template};
 use crate::scope::Scope;
 use crate::template::{self, Piece, Placeholder};
-use crate::value::Key;
+use crate::value::{Key, Length};
 
 /// Wants `global` where the key is the same for every call, and nowhere else. Of several keys, one that differs is enough.
 pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
-    let keys = args.key.as_slice().iter().chain(args.keys.iter().flatten());
-    let mut constant = None;
-    for key in keys {
-        let Key::Template(lit) = key else {
-            if let Some(global) = &args.global {
-                errors.at(
-                    global,
-                    "`global` is for a template, and this `key` is an expression: remove `global`",
-                );
+    let keys: Vec<&Key> = args.key.as_slice().iter().chain(args.keys.iter().flatten()).collect();
+    let mut differs = None;
+    for key in &keys {
+        match key {
+            Key::Template(lit) => {
+                let text = lit.value();
+                // Its own mistakes have been told.
+                let Ok(pieces) = template::parse(&text) else {
+                    return;
+                };
+                let value = pieces.iter().filter_map(Piece::value).find(|value| varies(value, scope));
+                differs = differs.or(value.map(|value| format!("the key has `{{{}}}`", value.name())));
             }
-            return;
-        };
-        let text = lit.value();
-        // Its own mistakes have been told.
-        let Ok(pieces) = template::parse(&text) else {
-            return;
-        };
-        if let Some(value) = pieces.iter().filter_map(Piece::value).find(|value| varies(value, scope)) {
-            if let Some(global) = &args.global {
-                let name = value.name();
-                let problem =
-                    format!("`global` is for one lock for all, and the key has `{{{name}}}`: remove one");
-                errors.at(global, problem);
+            Key::Expr(expr) => {
+                if let Some((text, name)) = text_that_looks_like_a_template(expr, &|name| scope.varies(name))
+                {
+                    errors.at(
+                        text,
+                        format!(
+                            "`{{{name}}}` is text here, as a template stands alone: write `redlocked::key!({})`",
+                            text.token()
+                        ),
+                    );
+                    return;
+                }
+                let name = named(&expr.to_token_stream(), &|name| scope.varies(name));
+                differs = differs.or(name.map(|name| format!("the key names `{name}`")));
             }
-            return;
         }
-        constant = constant.or(Some(lit));
     }
-    if let (Some(lit), None) = (constant, &args.global) {
-        same_for_all(lit, args.keys.is_some(), scope, errors);
+    match (differs, &args.global) {
+        (Some(differs), Some(global)) => {
+            errors.at(global, format!("`global` is for one lock for all, and {differs}: remove one"));
+        }
+        (None, None) => {
+            if let Some(key) = keys.first() {
+                same_for_all(key, args, scope, errors);
+            }
+        }
+        _ => {}
     }
 }
 
 /// True if calls may differ in it; rustc has something to say about a name that does not exist.
 fn varies(value: &Placeholder<'_>, scope: &Scope) -> bool {
-    scope.get(value.root(), Span::call_site()).is_some() || !is_constant(value.root())
+    scope.varies(value.root()) || !is_constant(value.root())
 }
 
-fn same_for_all(lit: &LitStr, several: bool, scope: &Scope, errors: &mut Errors) {
-    let arguments: Vec<String> = scope.arguments().collect();
-    if let Some(first) = arguments.first() {
-        let key = suggestion(&lit.value(), &arguments, first);
-        let (subject, example) = if several {
-            ("these keys are", format!("keys = [{key:?}, ...]"))
-        } else {
-            ("this key is", format!("key = {key:?}"))
-        };
-        errors.at(
-            lit,
-            format!(
-                "{subject} the same for every call: name an argument, as in `{example}`, or add `global` if one lock \
-                 for all is meant"
-            ),
-        );
+fn same_for_all(key: &Key, args: &LockArgs, scope: &Scope, errors: &mut Errors) {
+    let arguments = data(args, scope);
+    let Some(first) = arguments.first() else {
+        return;
+    };
+    let shown: Vec<&String> = arguments.iter().filter(|argument| scope.prints(argument)).collect();
+    let advice = match shown.first() {
+        Some(first) => {
+            let key = match key {
+                Key::Template(lit) => suggestion(&lit.value(), &shown, first),
+                Key::Expr(expr) => match &**expr {
+                    Expr::Path(path)
+                        if path.path.get_ident().is_some_and(|name| is_constant(&name.to_string())) =>
+                    {
+                        format!("{{{}}}:{{{first}}}", path.path.to_token_stream())
+                    }
+                    _ => match text_that_looks_like_a_template(expr, &|_| true) {
+                        Some((text, _)) => text.value(),
+                        None => format!("...:{{{first}}}"),
+                    },
+                },
+            };
+            let option =
+                if args.keys.is_some() { format!("keys = [{key:?}, ...]") } else { format!("key = {key:?}") };
+            format!("name an argument, as in `{option}`")
+        }
+        // Perhaps no argument has a `Display`.
+        None => format!(
+            "name what differs, such as `{{{first}}}`, a field (`{{{first}.id}}`) or a call (`{{{first}.id()}}`) of it"
+        ),
+    };
+    let subject = if args.keys.is_some() { "these keys are" } else { "this key is" };
+    let message =
+        format!("{subject} the same for every call: {advice}, or add `global` if one lock for all is meant");
+    match key {
+        Key::Template(lit) => errors.at(lit, message),
+        Key::Expr(expr) => errors.at(expr, message),
     }
 }
 
+/// The arguments that a key could be made of. What the lock itself is set up from is none.
+fn data(args: &LockArgs, scope: &Scope) -> Vec<String> {
+    let lengths = [&args.ttl, &args.wait, &args.max_hold, &args.min_hold];
+    let lengths = lengths.into_iter().filter_map(|length| match length {
+        Some(Length::Expr(expr)) => Some(&**expr),
+        _ => None,
+    });
+    let settings: Vec<_> = lengths.chain(&args.manager).map(ToTokens::to_token_stream).collect();
+    let is_setting =
+        |argument: &str| settings.iter().any(|expr| named(expr, &|name| name == argument).is_some());
+    scope.arguments().filter(|argument| !is_setting(argument)).collect()
+}
+
 /// The key with an argument in it: braces around the name of one, else one more part.
-fn suggestion(key: &str, arguments: &[String], first: &str) -> String {
+fn suggestion(key: &str, arguments: &[&String], first: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let mut at = 0;
     for word in key.split(|c| !is_part(c)) {
-        if arguments.iter().any(|argument| argument == word) {
+        if arguments.iter().any(|argument| *argument == word) {
             let (before, after) = (&key[..at], &key[at + word.len()..]);
             // `{{sku}}`, as other template languages have it, is `{sku}` in the text.
             let (before, after) = match (before.strip_suffix("{{"), after.strip_prefix("}}")) {
@@ -129,6 +174,53 @@ mod tests {
     }
 
     #[test]
+    fn so_does_an_expression_that_names_no_argument() {
+        for (key, advice) in [
+            ("KEY", "name an argument, as in `key = \"{KEY}:{sku}\"`, or add `global`"),
+            ("names::KEY", "as in `key = \"...:{sku}\"`"),
+            ("current_name()", "as in `key = \"...:{sku}\"`"),
+            ("concat!(\"stock:\", \"{sku}\")", "as in `key = \"...:{sku}\"`"),
+            ("format!(\"stock:{{sku}}\")", "as in `key = \"...:{sku}\"`"),
+            ("order.sku(KEY)", ""),
+            ("sku::KEY", "as in `key = \"...:{sku}\"`"),
+        ] {
+            let found = mistakes(&format!("key = {key}"), "fn f(sku: &str, order: Order)");
+            let is_same = found.contains("is the same for every call");
+            assert!(is_same != advice.is_empty() && found.contains(advice), "{key}: {found}");
+            if is_same {
+                assert_eq!(mistakes(&format!("key = {key}, global"), "fn f(sku: &str)"), "", "{key}");
+            }
+        }
+        let text = "`{sku}` is text here, as a template stands alone: write `redlocked::key!(\"a:{sku}\")`";
+        for key in [
+            "\"a:{sku}\".to_owned()",
+            "if all { \"a\" } else { \"a:{sku}\" }",
+            "match all { _ => &\"a:{sku}\" }",
+        ] {
+            assert_eq!(mistakes(&format!("key = {key}"), "fn f(sku: &str, all: bool)"), text, "{key}");
+        }
+    }
+
+    #[test]
+    fn advice_is_of_what_can_be_printed() {
+        for (sig, advice) in [
+            ("fn f(order: Order, id: u64)", "as in `key = \"stock:{id}\"`"),
+            (
+                "fn f(order: &Order)",
+                "such as `{order}`, a field (`{order.id}`) or a call (`{order.id()}`) of it",
+            ),
+            ("fn f(Json(order): Json<Order>, Path(id): Path<u64>)", "as in `key = \"stock:{id}\"`"),
+            ("fn f(Path((shop, id)): Path<(Shop, String)>)", "as in `key = \"stock:{id}\"`"),
+            ("fn f(a: Option<u8>, b: &&Arc<str>)", "as in `key = \"stock:{b}\"`"),
+            ("fn f(a: Vec<u8>, b: Cow<'_, str>)", "as in `key = \"stock:{b}\"`"),
+            ("fn f(a: &[u8], b: impl Display + Copy)", "as in `key = \"stock:{b}\"`"),
+        ] {
+            let found = mistakes("key = \"stock\"", sig);
+            assert!(found.contains(advice), "{sig}: {found}");
+        }
+    }
+
+    #[test]
     fn nothing_to_say() {
         for (args, sig) in [
             ("key = \"stock:{sku}\"", "fn f(sku: &str, quantity: u32)"),
@@ -138,9 +230,21 @@ mod tests {
             ("key = \"nightly\", global", "fn f()"),
             ("key = \"nightly\"", "fn f(&self)"),
             ("key = \"nightly\"", "fn f(_: u8, _job: u8)"),
-            ("key = KEY", "fn f(sku: &str)"),
+            ("key = KEY", "fn f(&self)"),
+            ("key = KEY, global", "fn f(sku: &str)"),
+            ("key = concat!(\"a:\", \"b\"), global", "fn f(sku: &str)"),
+            ("key = format!(\"stock:{sku}\")", "fn f(sku: &str)"),
+            ("key = sku", "fn f(sku: &str)"),
+            ("key = self.name()", "fn f(&self, sku: &str)"),
+            ("key = \"stock\", manager = shop.locks", "fn f(State(shop): State<Shop>)"),
+            (
+                "key = \"stock\", manager = locks, ttl = config.ttl",
+                "fn f(locks: &LockManager, config: &Config)",
+            ),
+            ("key = \"stock\"", "fn f(#[cfg(test)] sku: &str)"),
+            ("key = \"{N}\"", "fn f<const N: usize>(a: [u8; N])"),
             ("keys = [\"config\", \"account:{id}\"]", "fn f(id: u32)"),
-            ("keys = [\"config\", KEY]", "fn f(id: u32)"),
+            ("keys = [\"config\", KEY, format!(\"{id}\")]", "fn f(id: u32)"),
             ("keys = [\"a\", \"b\"], global", "fn f(id: u32)"),
             ("keys = [\"a\", \"b\"]", "fn f()"),
         ] {
@@ -153,7 +257,8 @@ mod tests {
         for (args, hint) in [
             ("key = \"stock:{sku}\", global", "the key has `{sku}`: remove one"),
             ("key = \"{self.tenant.id:04}\", global", "the key has `{self.tenant.id}`: remove one"),
-            ("key = KEY, global", "this `key` is an expression: remove `global`"),
+            ("key = format!(\"{sku}\"), global", "the key names `sku`: remove one"),
+            ("key = self.name(), global", "the key names `self`: remove one"),
         ] {
             let found = mistakes(args, "fn f(&self, sku: &str)");
             assert!(found.ends_with(hint), "{args}: {found}");

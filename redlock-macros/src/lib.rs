@@ -14,6 +14,7 @@ mod expand;
 mod global;
 mod item;
 mod key;
+mod named;
 mod options;
 mod output;
 mod scope;
@@ -263,9 +264,10 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// Neither `self` nor an argument whose name starts with `_` asks for it, and a `key` that is an expression is not looked
-/// into. Refused beside such an expression, and beside a placeholder that names an argument or `self`.
-/// Of several [keys](#keys), one that names an argument is enough.
+/// A `key` that is an expression needs it, too, if it names no argument. An argument does not ask for it whose name starts
+/// with `_`, that only some builds have (`#[cfg]`), or that [`manager`](#manager) or a duration is taken from; neither does
+/// `self`. Refused beside a key that names an argument, `self`, or a generic constant. Of several [keys](#keys), one that
+/// names an argument is enough.
 ///
 /// ## `ttl`
 ///

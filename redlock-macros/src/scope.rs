@@ -2,7 +2,7 @@
 
 use proc_macro2::Span;
 use syn::ext::IdentExt as _;
-use syn::{FnArg, Ident, Pat, Signature};
+use syn::{FnArg, GenericArgument, Ident, Pat, PathArguments, Signature, Type, TypeParamBound};
 
 /// The user's own identifiers, so that their hygiene is the user's.
 #[derive(Default)]
@@ -11,6 +11,10 @@ pub(crate) struct Scope {
     names: Vec<Ident>,
     /// Generic constants: no arguments, and yet not the same for every call.
     constants: Vec<Ident>,
+    /// The arguments whose types have a `Display`, by their spelling.
+    printed: Vec<Ident>,
+    /// The arguments that only some builds have.
+    conditional: Vec<Ident>,
 }
 
 impl Scope {
@@ -24,7 +28,13 @@ impl Scope {
                 FnArg::Receiver(receiver) => {
                     scope.receiver = Some(Ident::new("self", receiver.self_token.span));
                 }
-                FnArg::Typed(input) => scope.bind(&input.pat),
+                FnArg::Typed(input) => {
+                    scope.bind(&input.pat);
+                    printed(&input.pat, &input.ty, &mut scope.printed);
+                    if input.attrs.iter().any(|attr| attr.path().is_ident("cfg")) {
+                        scope.conditional.extend(names_in(&input.pat));
+                    }
+                }
             }
         }
         scope
@@ -62,9 +72,15 @@ impl Scope {
         receiver.chain(self.names.iter().map(|ident| ident.unraw().to_string())).collect()
     }
 
-    /// The arguments that a key could be made of; a name that starts with `_` says that nobody uses it.
+    /// The arguments that a key could be made of in every build; a name that starts with `_` says that it is not used.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = String> {
-        self.names.iter().map(|ident| ident.unraw().to_string()).filter(|name| !name.starts_with('_'))
+        let names = self.names.iter().filter(|ident| !self.conditional.contains(ident));
+        names.map(|ident| ident.unraw().to_string()).filter(|name| !name.starts_with('_'))
+    }
+
+    /// True for an argument that has a `Display`, by the spelling of its type.
+    pub(crate) fn prints(&self, name: &str) -> bool {
+        self.printed.iter().any(|ident| ident.unraw() == name)
     }
 
     /// True for the name of an argument, or `self`.
@@ -109,6 +125,82 @@ pub(crate) fn names_in(pat: &Pat) -> Vec<Ident> {
         Pat::Or(pat) => all(pat.cases.iter().take(1)),
         _ => Vec::new(),
     }
+}
+
+/// Adds the names in `pat` whose types have a `Display`, by their spelling.
+fn printed(pat: &Pat, ty: &Type, names: &mut Vec<Ident>) {
+    match (pat, ty) {
+        (_, Type::Group(ty)) => printed(pat, &ty.elem, names),
+        (Pat::Ident(pat), ty) if has_display(ty) => names.push(pat.ident.clone()),
+        (Pat::Reference(pat), Type::Reference(ty)) => printed(&pat.pat, &ty.elem, names),
+        (Pat::Tuple(pat), Type::Tuple(ty)) => {
+            pat.elems.iter().zip(&ty.elems).for_each(|(pat, ty)| printed(pat, ty, names));
+        }
+        // `Path(id): Path<u64>`.
+        (Pat::TupleStruct(pat), ty) if pat.elems.len() == 1 => {
+            if let (Some(pat), Some(ty)) = (pat.elems.first(), only_argument(ty)) {
+                printed(pat, ty, names);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn has_display(ty: &Type) -> bool {
+    const PRINTED: [&str; 23] = [
+        "bool",
+        "char",
+        "f32",
+        "f64",
+        "i8",
+        "i16",
+        "i32",
+        "i64",
+        "i128",
+        "isize",
+        "u8",
+        "u16",
+        "u32",
+        "u64",
+        "u128",
+        "usize",
+        "str",
+        "String",
+        "IpAddr",
+        "Ipv4Addr",
+        "Ipv6Addr",
+        "SocketAddr",
+        "Uuid",
+    ];
+    match ty {
+        Type::Reference(ty) => has_display(&ty.elem),
+        Type::Group(ty) => has_display(&ty.elem),
+        Type::Paren(ty) => has_display(&ty.elem),
+        Type::ImplTrait(ty) => ty.bounds.iter().any(|bound| {
+            matches!(bound, TypeParamBound::Trait(bound)
+                if bound.path.segments.last().is_some_and(|name| name.ident == "Display"))
+        }),
+        Type::Path(path) => path.path.segments.last().is_some_and(|name| {
+            let name = name.ident.to_string();
+            PRINTED.contains(&name.as_str())
+                || ["Arc", "Box", "Cow", "Rc"].contains(&name.as_str())
+                    && only_argument(ty).is_some_and(has_display)
+        }),
+        _ => false,
+    }
+}
+
+/// `T` of `Path<T>`.
+fn only_argument(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = ty else { return None };
+    let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else {
+        return None;
+    };
+    let mut types = arguments.args.iter().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    });
+    types.next().filter(|_| types.next().is_none())
 }
 
 /// `__arg1`, as `#[async_trait]` calls an argument whose pattern it has put into the body.
