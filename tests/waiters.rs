@@ -238,3 +238,33 @@ fn a_malformed_member_of_the_queue_is_passed_over() {
         eventually("no key is left", || server.keys().is_empty());
     }
 }
+
+/// The credentials of a service are changed while its stand-by leader waits.
+#[test]
+fn a_wait_without_a_limit_outlives_a_change_of_credentials() {
+    let server = RedisServer::start();
+    let user = |more: &str| {
+        let _: String = server.run(&format!("ACL SETUSER shop reset on ~lock:* &lock:* +@all {more}"));
+    };
+    user(">pass");
+    let locks =
+        LockManager::connect_blocking(&format!("redis://shop:pass@127.0.0.1:{}/", server.port())).unwrap();
+    let guard = connect(&server).lock("k").acquire_blocking().unwrap();
+    let leader = {
+        let locks = locks.clone();
+        thread::spawn(move || locks.lock("k").wait_forever().acquire_blocking().map(drop))
+    };
+    eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+    for (trouble, words) in [(">other", "WRONGPASS"), (">pass -set", "forbids")] {
+        user(trouble);
+        let _: redis::Value = server.run("CLIENT KILL USER shop");
+        eventually("a bounded wait is refused", || {
+            let refused = locks.lock("other").wait(LIMIT).acquire_blocking();
+            matches!(refused, Err(error) if error.to_string().contains(words))
+        });
+        assert!(!leader.is_finished());
+        user(">pass");
+    }
+    drop(guard);
+    leader.join().unwrap().unwrap();
+}

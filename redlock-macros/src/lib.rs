@@ -315,7 +315,7 @@ use proc_macro::TokenStream;
 ///     Ok(sku.len())
 /// }
 ///
-/// #[distributed_lock(key = "stock:{sku}", wait = "forever")]
+/// #[distributed_lock(key = "stock:{sku}", wait = "forever")] // also while Redis is down or refuses the lock
 /// async fn sell(sku: &str) -> Result<usize, LockError> {
 ///     Ok(sku.len())
 /// }

@@ -41,6 +41,12 @@ pub(crate) fn broke(reason: &str) {
     tracing::info!(reason, "connecting to Redis again");
 }
 
+/// Said once for a caller that waits for ever: nothing else tells of it.
+pub(crate) fn refused(key: &str, reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(key, reason, "Redis refuses a lock that is waited for without a limit");
+}
+
 pub(crate) fn lost(key: &str, reason: LostReason) {
     #[cfg(feature = "tracing")]
     tracing::warn!(key, %reason, "lost a lock that was held");

@@ -153,7 +153,11 @@ impl LockRequest {
         self
     }
 
-    /// Waits until the lock is acquired, also while Redis is down.
+    /// Waits until the lock is acquired, also while Redis is down or refuses it: a wrong password, a missing right or an
+    /// eviction policy may be set right while the caller waits. The feature `tracing` tells of each as a warning. A
+    /// manager that is shut down and a queue that is full still are errors.
+    ///
+    /// Dropping the future gives up its place in the queue.
     ///
     /// # Examples
     ///

@@ -163,7 +163,7 @@ mod tests {
             follows,
             max_waiters: 10,
             started: now,
-            gives_up_at: None,
+            gives_up_at: Some(now.after(100 * TTL)),
             caller: Some(caller),
         };
         (ask, outcome)

@@ -14,6 +14,7 @@ use crate::clock::Moment;
 use crate::error::LockError;
 use crate::lease::{Lease, safe_until};
 use crate::lost_reason::LostReason;
+use crate::report;
 use crate::token::{self, Token};
 
 impl Table {
@@ -85,6 +86,14 @@ impl Table {
                 self.ask_in(now, id, action == Action::Acquire(Mode::Rejoin));
             }
             Reply::Refused(Refusal::Later(reason) | Refusal::Unanswered(reason)) if !waiting.ask.one_try => {
+                waiting.refused(now, reason);
+                self.schedule(id);
+            }
+            Reply::Refused(refusal) if waiting.ask.waits_for_ever() => {
+                let reason = refusal.words();
+                if waiting.is_refused_anew(&reason) {
+                    report::refused(&waiting.ask.key, &reason);
+                }
                 waiting.refused(now, reason);
                 self.schedule(id);
             }

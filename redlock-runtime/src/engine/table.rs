@@ -128,7 +128,7 @@ impl Table {
             ask.fail(LockError::closed(&ask.key, SHUT_DOWN));
             return;
         }
-        if let Some(trouble) = self.trouble.as_ref().filter(|trouble| ask.one_try || trouble.turned_away) {
+        if let Some(trouble) = self.trouble.as_ref().filter(|trouble| ask.is_ended_by(trouble)) {
             ask.fail(trouble.error(Some(Arc::clone(&ask.key))));
             return;
         }
@@ -332,11 +332,11 @@ impl Table {
     }
 
     /// No connection could be made. Who asked for one try hears it now; when the server turned us away,
-    /// everybody does.
+    /// all do but those who wait for ever.
     pub(super) fn unreachable(&mut self, now: Moment, trouble: Disconnected) {
         for id in self.ids() {
             if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
-                && (waiting.ask.one_try || trouble.turned_away)
+                && waiting.ask.is_ended_by(&trouble)
             {
                 let error = trouble.error(Some(Arc::clone(&waiting.ask.key)));
                 self.fail(now, id, error);

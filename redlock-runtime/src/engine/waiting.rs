@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Id;
-use super::protocol::{Action, Mode, Place, Request, ServerTime, What};
+use super::protocol::{Action, Disconnected, Mode, Place, Request, ServerTime, What};
 use super::releasing::Releasing;
 use crate::clock::Moment;
 use crate::error::{Holder, LockError};
@@ -51,6 +51,16 @@ impl Ask {
 
     fn hold_until(&self, since: Moment) -> Option<Moment> {
         self.max_hold.map(|max_hold| since.after(max_hold))
+    }
+
+    /// Not even a wrong password or a missing right ends it: an operator may set that right.
+    pub(super) fn waits_for_ever(&self) -> bool {
+        !self.one_try && self.gives_up_at.is_none()
+    }
+
+    /// True when this trouble ends it before its time.
+    pub(super) fn is_ended_by(&self, trouble: &Disconnected) -> bool {
+        self.one_try || (trouble.turned_away && !self.waits_for_ever())
     }
 
     pub(super) fn fail(&mut self, error: LockError) {
@@ -276,6 +286,11 @@ impl Waiting {
         let (place, sent) = self.place?;
         let later = Duration::from_micros(at.0.checked_sub(place.at.0)?);
         Some(sent.after(later.saturating_sub(later / 1000)).min(now))
+    }
+
+    /// True when the server has refused it with other words than before, or for the first time.
+    pub(super) fn is_refused_anew(&self, reason: &Arc<str>) -> bool {
+        !matches!(&self.seen, Seen::Refused(before) if before == reason)
     }
 
     pub(super) fn refused(&mut self, now: Moment, reason: Arc<str>) {

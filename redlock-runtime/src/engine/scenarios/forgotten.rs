@@ -164,3 +164,35 @@ fn what_the_server_has_begun_is_asked_for_again_at_once() {
     script.answers(Action::Release, Reply::Done);
     assert!(script.table.is_idle());
 }
+
+#[test]
+fn a_refusal_ends_a_bounded_wait_alone() {
+    let mut script = Script::connected();
+    let refused = || Reply::Refused(Refusal::Never("NOPERM no right".into()));
+    let mut outcomes = [script.acquires(1, Some(SECOND)), script.acquires(2, None)];
+    script.answers(JOIN, refused());
+    script.answers(JOIN, refused());
+    assert!(matches!(outcomes[0].try_recv(), Ok(Err(LockError::Misconfigured { .. }))));
+    script.passes(SECOND);
+    script.tick();
+    script.answers(JOIN, Reply::Held { fence: 1 });
+    assert!(held(&mut outcomes[1]).is_some());
+}
+
+#[test]
+fn a_server_that_turns_us_away_ends_a_bounded_wait_alone() {
+    let mut script = Script::connected();
+    let mut before = [script.acquires(1, Some(SECOND)), script.acquires(2, None)];
+    script.table.disconnected("cut".into());
+    let trouble = Disconnected { reason: "WRONGPASS".into(), turned_away: true };
+    script.table.unreachable(script.now, trouble);
+    let mut after = [script.acquires(3, Some(SECOND)), script.acquires(4, None)];
+    for outcomes in [&mut before, &mut after] {
+        assert!(matches!(outcomes[0].try_recv(), Ok(Err(LockError::Misconfigured { .. }))));
+        assert!(outcomes[1].try_recv().is_err(), "it waits");
+    }
+    script.sent.clear();
+    script.table.connected(script.now, Abilities { hands_off: true, watches: false, votes: false });
+    script.send();
+    ask(&mut script, &[(1, Action::Release), (2, JOIN), (4, JOIN)]);
+}
