@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redlocked::{LockManager, ReleaseOutcome};
-use support::{LIMIT, RedisCluster, RedisServer, eventually};
+use support::{LIMIT, Proxy, RedisCluster, RedisServer, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -267,4 +267,42 @@ fn a_wait_without_a_limit_outlives_a_change_of_credentials() {
     }
     drop(guard);
     leader.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let stuck = LockManager::builder(proxy.url()).io_timeout(3 * LIMIT).connect_blocking().unwrap();
+    let locks = connect(&server);
+    let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    let of_the_stuck: Vec<_> = (0..20)
+        .map(|_| {
+            let stuck = stuck.clone();
+            thread::spawn(move || stuck.lock("k").wait_forever().run_blocking(|_| ()).unwrap())
+        })
+        .collect();
+    eventually("they are queued", || server.run::<u32>("ZCARD lock:k%queue") == 20);
+    let other = connect(&server);
+    let waiters: Vec<_> = [&locks, &other, &locks]
+        .into_iter()
+        .map(|locks| {
+            let locks = locks.clone();
+            thread::spawn(move || locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap())
+        })
+        .collect();
+    eventually("the others are queued, too", || server.run::<u32>("ZCARD lock:k%queue") == 23);
+    proxy.hold_replies(true);
+    let start = Instant::now();
+    drop(guard);
+    for waiter in waiters {
+        waiter.join().unwrap();
+    }
+    assert!(start.elapsed() < 4 * SECOND, "not a claim for each of them: {:?}", start.elapsed());
+    // It goes on, and each of its callers has its turn.
+    proxy.hold_replies(false);
+    for caller in of_the_stuck {
+        caller.join().unwrap();
+    }
+    eventually("no key is left", || server.keys().is_empty());
 }

@@ -11,7 +11,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::Moment;
 use crate::engine::{
-    Abilities, Action, CLAIM, Found, Mode, Notice, Place, Pushed, Reply, Request, ServerTime, Standing, What,
+    Abilities, Action, CLAIM, Claimant, Found, Mode, Notice, Place, Pushed, Reply, Request, ServerTime,
+    Standing, What,
 };
 use crate::error::Holder;
 use crate::token::{self, Token};
@@ -182,7 +183,7 @@ impl Lock {
         }
         if self.holder.is_none() || self.is(&request.token) {
             self.queue.retain(|waiter| !waiting(waiter));
-            let has_waited = matches!(mode, Mode::Again | Mode::Rejoin);
+            let has_waited = mode.has_waited();
             let lasts = if has_waited { request.ttl.min(CLAIM) } else { request.ttl };
             self.hold(&request.token, now.after(lasts), inbox);
             let fence = next_fence(now, clock);
@@ -263,7 +264,7 @@ impl Lock {
             let what = What::Granted { fence, at: server_time(now) };
             if next.tell(name, what) {
                 if let Some(head) = self.queue.front() {
-                    head.tell(name, What::Next { claim: next.ttl.min(CLAIM) });
+                    head.tell(name, What::Next { claim: next.ttl.min(CLAIM), claimant: Claimant::of("") });
                 }
                 self.holder = Some(Holding { token: next.token, expires, inbox: next.inbox });
                 return;

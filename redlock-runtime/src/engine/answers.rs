@@ -9,7 +9,7 @@ use redis::{PushInfo, PushKind, ServerError, Value};
 use super::chain;
 use super::denied;
 use super::names::{Names, is_side_name};
-use super::protocol::{Action, Mode, Notice, Place, Redirect, Refusal, Reply, ServerTime, What};
+use super::protocol::{Action, Claimant, Mode, Notice, Place, Redirect, Refusal, Reply, ServerTime, What};
 use super::scripts::Script;
 use super::slots::Slot;
 use crate::error::Holder;
@@ -66,7 +66,7 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
             Reply::Reserved { last: last.unsigned_abs() }
         }
         (Action::Vote { .. }, Value::Int(clock)) if clock > 0 => Reply::Voted { clock: clock.unsigned_abs() },
-        (Action::Acquire(Mode::Again | Mode::Rejoin), Value::Int(fence)) if fence > 0 => {
+        (Action::Acquire(mode), Value::Int(fence)) if fence > 0 && mode.has_waited() => {
             Reply::Claimed { fence: fence.unsigned_abs() }
         }
         (Action::Acquire(_), Value::Int(fence)) if fence > 0 => Reply::Held { fence: fence.unsigned_abs() },
@@ -213,10 +213,10 @@ fn text(value: &Value) -> Option<&str> {
 fn read_notice(text: &str) -> Option<Notice> {
     let mut parts = text.splitn(5, '|');
     let (kind, token) = (parts.next()?, Token::from_value(parts.next()?));
-    let (first, second) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let (first, second) = (parts.next()?.parse().ok()?, parts.next()?);
     let what = match kind {
-        "granted" => What::Granted { fence: first, at: ServerTime(second) },
-        "next" => What::Next { claim: Duration::from_millis(first) },
+        "granted" => What::Granted { fence: first, at: ServerTime(second.parse().ok()?) },
+        "next" => What::Next { claim: Duration::from_millis(first), claimant: Claimant::of(second) },
         "free" => What::LeftFree,
         "gone" => What::PlaceLost,
         _ => return None,

@@ -65,8 +65,8 @@ pub(crate) use line::Deployment;
 pub(crate) use names::is_side_name;
 pub(crate) use node::NodeSettings;
 pub(crate) use protocol::{
-    Abilities, Action, CLAIM, Disconnected, Found, Mode, Notice, Place, Reply, Request, ServerTime, Standing,
-    What,
+    Abilities, Action, CLAIM, Claimant, Disconnected, Found, Mode, Notice, Place, Reply, Request, ServerTime,
+    Standing, What,
 };
 pub(crate) use releasing::Response;
 use replicas::{Confirmation, Confirmer};

@@ -70,6 +70,27 @@ pub(crate) enum Mode {
     Again,
     /// The same, and all others of this process do so, too: there is nothing to tell.
     Rejoin,
+    /// As [`Mode::Again`], and this one had a claim that is over by now: if the lock is free, it is stuck.
+    Overdue {
+        claimant: Claimant,
+    },
+}
+
+impl Mode {
+    pub(crate) fn has_waited(self) -> bool {
+        matches!(self, Self::Again | Self::Rejoin | Self::Overdue { .. })
+    }
+}
+
+/// The inbox of a process that was granted a lock, in short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Claimant(pub(crate) u32);
+
+impl Claimant {
+    /// As `acquire.lua` counts it, too.
+    pub(crate) fn of(inbox: &str) -> Self {
+        Self(inbox.bytes().fold(0, |sum: u32, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))))
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -129,8 +150,8 @@ pub(crate) struct Notice {
 pub(crate) enum What {
     /// The lock is its own since then, for a [`CLAIM`].
     Granted { fence: u64, at: ServerTime },
-    /// It is the head of the queue now, and the one in front has a claim of so long.
-    Next { claim: Duration },
+    /// It is the head of the queue now, or the first behind those of the claimant, whose claim lasts so long.
+    Next { claim: Duration, claimant: Claimant },
     /// The lock was left free for a moment, for clients that know nothing of its queue.
     LeftFree,
     /// It is not this token's any more. Only `memory://` tells a holder like this: a server tells who watches.

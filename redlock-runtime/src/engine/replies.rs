@@ -173,7 +173,7 @@ impl Table {
                 self.granted(now, id, fence, at);
                 return;
             }
-            What::Next { claim } => waiting.is_next(now, claim),
+            What::Next { claim, claimant } => waiting.is_next(now, claim, claimant),
             What::LeftFree => waiting.stand_back(now),
             What::TakenAway | What::PlaceLost => {}
         }

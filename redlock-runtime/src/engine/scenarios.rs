@@ -13,7 +13,8 @@ use tokio::sync::oneshot;
 
 use super::Id;
 use super::protocol::{
-    Abilities, Action, CLAIM, Disconnected, Mode, Notice, Place, Refusal, Reply, Request, ServerTime, What,
+    Abilities, Action, CLAIM, Claimant, Disconnected, Mode, Notice, Place, Refusal, Reply, Request,
+    ServerTime, What,
 };
 use super::releasing::Response;
 use super::slots::{Slot, Slots};
@@ -375,7 +376,8 @@ fn only_the_first_of_a_process_asks_again() {
 fn the_new_head_looks_when_the_claim_in_front_is_over() {
     let mut script = Script::connected();
     let outcomes: Vec<_> = (1..=2).map(|id| queued(id, &mut script)).collect();
-    let what = What::Next { claim: CLAIM };
+    let claimant = Claimant::of("inbox");
+    let what = What::Next { claim: CLAIM, claimant };
     let notice = Notice { token: Token::from_value("token 2"), name: "lock:k".into(), what };
     script.table.notice(script.now, &notice);
     script.passes(CLAIM / 10);
@@ -383,7 +385,7 @@ fn the_new_head_looks_when_the_claim_in_front_is_over() {
     script.is_quiet();
     script.passes(CLAIM);
     script.tick();
-    assert!(script.sent.iter().any(|(id, _, request)| *id == 2 && request.action == AGAIN));
+    assert!(script.sent.iter().any(|(id, _, request)| *id == 2 && request.action == Action::Acquire(Mode::Overdue { claimant })));
     drop(outcomes);
 }
 

@@ -366,8 +366,8 @@ impl Table {
         };
         if self.connected {
             let action = match waiting.ask.follows {
-                None => Some(Action::Acquire(waiting.mode(with_all))),
-                Some(after) => chain::next(&self.outbox, waiting.mode(with_all), after),
+                None => Some(Action::Acquire(waiting.mode(now, with_all))),
+                Some(after) => chain::next(&self.outbox, waiting.mode(now, with_all), after),
             };
             let Some(action) = action else {
                 self.leave_out(now, id);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Id;
-use super::protocol::{Action, Disconnected, Mode, Place, Request, ServerTime, What};
+use super::protocol::{Action, Claimant, Disconnected, Mode, Place, Request, ServerTime, What};
 use super::releasing::Releasing;
 use crate::clock::Moment;
 use crate::error::{Holder, LockError};
@@ -107,6 +107,8 @@ pub(super) struct Waiting {
     pub(super) ask_again: bool,
     /// Its place in the queue on the server, and when what told it was sent.
     place: Option<(Place, Moment)>,
+    /// When the claim in front will be over, and whose it is, as it was told last.
+    overdue: Option<(Moment, Claimant)>,
     /// What the server pushed before the answer to the pending ask was read.
     pub(super) told_early: Option<What>,
     /// The server tells when the lock is no longer its holder's.
@@ -126,6 +128,7 @@ impl Waiting {
             asks: 0,
             ask_again: false,
             place: None,
+            overdue: None,
             told_early: None,
             watches: false,
             elections: 0,
@@ -149,12 +152,15 @@ impl Waiting {
     }
 
     /// `with_all`: all others of this process ask, too.
-    pub(super) fn mode(&self, with_all: bool) -> Mode {
+    pub(super) fn mode(&self, now: Moment, with_all: bool) -> Mode {
         match self.place {
             _ if self.ask.one_try => Mode::OneTry,
             None => Mode::Join { at_most: self.ask.max_waiters },
             Some(_) if with_all => Mode::Rejoin,
-            Some(_) => Mode::Again,
+            Some(_) => match self.overdue {
+                Some((over, claimant)) if over <= now => Mode::Overdue { claimant },
+                _ => Mode::Again,
+            },
         }
     }
 
@@ -163,6 +169,7 @@ impl Waiting {
         self.unanswered = true;
         self.asks = self.asks.saturating_add(1);
         self.ask_again = false;
+        self.overdue = None;
         self.told_early = None;
         self.watches = false;
     }
@@ -231,13 +238,16 @@ impl Waiting {
 
     /// The lock is free for clients that know nothing of the queue; after that, it is our turn.
     pub(super) fn stand_back(&mut self, now: Moment) {
+        self.overdue = None;
         self.step = Step::Pause { until: now.after(jittered(2 * MILLISECOND)) };
     }
 
-    /// The head of the queue looks when the claim in front may be over.
-    pub(super) fn is_next(&mut self, now: Moment, claim: Duration) {
+    /// It looks when the claim in front may be over.
+    pub(super) fn is_next(&mut self, now: Moment, claim: Duration, claimant: Claimant) {
         if let Step::Queued | Step::Pause { .. } = self.step {
-            self.step = Step::Pause { until: now.after(claim + MILLISECOND) };
+            let until = now.after(claim + MILLISECOND);
+            self.overdue = Some((until, claimant));
+            self.step = Step::Pause { until };
         }
     }
 
@@ -320,6 +330,7 @@ impl Waiting {
     pub(super) fn disconnected(&mut self) {
         // The next connection may lead to another server, after a failover.
         self.moved();
+        self.overdue = None;
         self.told_early = None;
         if self.step != Step::Turn {
             self.step = Step::Connection;

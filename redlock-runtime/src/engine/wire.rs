@@ -264,6 +264,9 @@ impl RedisConnection {
                     Action::Acquire(Mode::Join { at_most }) => ("join", Some(&**inbox), Some(at_most)),
                     Action::Acquire(Mode::Again) => ("again", Some(&**inbox), None),
                     Action::Acquire(Mode::Rejoin) => ("rejoin", Some(&**inbox), None),
+                    Action::Acquire(Mode::Overdue { claimant }) => {
+                        ("overdue", Some(&**inbox), Some(claimant.0))
+                    }
                     Action::Release if self.setup.foreign_clients => ("1", Some(&**inbox), None),
                     Action::Release => ("0", Some(&**inbox), None),
                     _ => ("0", None, None),
@@ -303,7 +306,7 @@ impl RedisConnection {
         for (_, request) in requests {
             let (how, at_most) = match self.mode_of(request.action) {
                 Mode::Join { at_most } => ("join", at_most),
-                Mode::Again => ("again", 0),
+                Mode::Again | Mode::Overdue { .. } => ("again", 0),
                 Mode::Rejoin => ("rejoin", 0),
                 Mode::OneTry => ("0", 0),
             };

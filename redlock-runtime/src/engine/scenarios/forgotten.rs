@@ -38,11 +38,16 @@ fn a_grant_that_overtakes_its_place_and_is_over_is_asked_about() {
 
 #[test]
 fn a_hint_that_overtakes_the_answer_is_followed() {
-    for (what, by) in [(What::Next { claim: CLAIM }, CLAIM + SECOND / 100), (What::LeftFree, SECOND / 100)] {
+    let claimant = Claimant::of("inbox");
+    let overdue = Action::Acquire(Mode::Overdue { claimant });
+    for (what, by, action) in [
+        (What::Next { claim: CLAIM, claimant }, CLAIM + SECOND / 100, overdue),
+        (What::LeftFree, SECOND / 100, AGAIN),
+    ] {
         let (mut script, _outcome) = told_early(what);
         script.passes(by);
         script.tick();
-        assert!(script.sent.iter().any(|(id, _, request)| *id == 2 && request.action == AGAIN), "{what:?}");
+        assert!(script.sent.iter().any(|(id, _, request)| *id == 2 && request.action == action), "{what:?}");
     }
 }
 
@@ -195,4 +200,27 @@ fn a_server_that_turns_us_away_ends_a_bounded_wait_alone() {
     script.table.connected(script.now, Abilities { hands_off: true, watches: false, votes: false });
     script.send();
     ask(&mut script, &[(1, Action::Release), (2, JOIN), (4, JOIN)]);
+}
+
+#[test]
+fn a_claim_that_is_not_over_yet_is_nobodys_fault() {
+    let mut script = Script::connected();
+    let claimant = Claimant::of("inbox");
+    let _first = queued(1, &mut script);
+    let next = What::Next { claim: CLAIM, claimant };
+    script.tells(1, next);
+    // The lock was claimed, released and left free since.
+    script.passes(CLAIM / 2);
+    script.tells(1, What::LeftFree);
+    script.passes(CLAIM);
+    script.tick();
+    let busy = script.busy(0);
+    script.answers(AGAIN, busy);
+    // It asks for another reason.
+    script.tells(1, next);
+    script.passes(CLAIM / 2);
+    script.tells(1, What::PlaceLost);
+    script.table.changed(script.now, Some(&["lock:k".into()]));
+    script.send();
+    ask(&mut script, &[(1, AGAIN)]);
 }

@@ -34,11 +34,26 @@ local function is_heard(next_token, next_inbox)
   return heard[next_inbox]
 end
 
--- This waiter looks when the claim in front may be over: what it knew of the holder is out of date.
-local function tell_next(member, lasts)
+-- This waiter looks when the claim in front may be over, what it knew of the holder is out of date, and says then whose
+-- claim it was.
+local function tell_next(member, lasts, claimant)
   local next_token, _, next_inbox = read(member)
   if not next_token then return end
-  redis.pcall('PUBLISH', next_inbox, 'next|' .. next_token .. '|' .. lasts .. '|0|' .. lock)
+  redis.pcall('PUBLISH', next_inbox, 'next|' .. next_token .. '|' .. lasts .. '|' .. claimant .. '|' .. lock)
+end
+
+-- The head is told, and, if it is of the same process, the first of another one: a stuck process does not look. A process
+-- that passes a lock on to itself is not stuck.
+local function tell_those_behind(head, lasts, claimant)
+  tell_next(head, lasts, claimant)
+  local _, _, head_inbox = read(head)
+  if head_inbox ~= claimant or ARGV[4] == claimant then return end
+  for _, member in ipairs(redis.call('ZRANGE', queue, 1, TOGETHER)) do
+    local _, _, other_inbox = read(member)
+    if other_inbox and other_inbox ~= claimant then
+      return tell_next(member, lasts, claimant)
+    end
+  end
 end
 
 -- The first waiter that listens gets the lock; the dead and malformed ones in front of it leave the queue.
@@ -64,7 +79,7 @@ local function grant()
         local now = time()
         fence = string.format('%.0f', fence)
         redis.pcall('PUBLISH', next_inbox, 'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. lock)
-        tell_next(members[i + 1] or redis.call('ZRANGE', queue, 0, 0)[1], lasts)
+        tell_those_behind(members[i + 1] or redis.call('ZRANGE', queue, 0, 0)[1], lasts, next_inbox)
         return next_token
       end
     end
