@@ -14,7 +14,7 @@ use support::{
 };
 
 const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn connect(server: &RedisServer) -> LockManager {
     LockManager::connect_blocking(&server.url()).unwrap()
@@ -267,6 +267,22 @@ fn a_prefix_that_is_called_like_a_side_key_is_refused() {
     let locks = LockManager::builder("memory://").prefix("shop%").start().unwrap();
     let refused = locks.lock("queue").acquire_blocking().map(drop);
     assert!(matches!(refused, Err(LockError::InvalidKey { .. })), "{refused:?}");
+}
+
+// Fencing tokens -----------------------------------------------------------------------------------------
+
+#[test]
+fn fencing_tokens_grow_when_the_data_are_replaced_under_a_connection() {
+    let (server, older) = (RedisServer::start(), RedisServer::start());
+    let locks = connect(&server);
+    let fence = || locks.lock("k").wait(LIMIT).run_blocking(LockGuard::fencing_token).unwrap();
+    let before = fence();
+    let _: String = older.run("SET lock:%clock 1700000000000000");
+    let _: String = server.run(&format!("REPLICAOF 127.0.0.1 {}", older.port()));
+    eventually("it has the other data", || server.run::<u64>("GET lock:%clock") == 1_700_000_000_000_000);
+    let _: String = server.run("REPLICAOF NO ONE");
+    let after = fence();
+    assert!(after > before, "{before}, then {after}");
 }
 
 // Refused ------------------------------------------------------------------------------------------------

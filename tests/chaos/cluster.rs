@@ -53,6 +53,7 @@ fn mistakes_in_the_scripts_are_found_in_a_cluster_too() {
 /// What a failover has forgotten is below the time, and has to be for that: a counter alone gives a token twice.
 #[test]
 fn fencing_tokens_that_a_failover_gives_twice_are_found() {
-    let counts = ("if ARGV[6] or fence < 1e15 then", "if false   or fence < 1e15 then");
+    let counts =
+        ("if fence < (tonumber(ARGV[6]) or 1e15) then", "if fence < 1e15                        then");
     is_found(RedisCluster::start(), Unrest::Failovers, counts, |verdict| verdict.fences() > 0);
 }

@@ -18,7 +18,7 @@ use super::answers::Pushed;
 use super::chain;
 use super::node::RedisNode;
 use super::opening::WINDOW;
-use super::protocol::{Abilities, Disconnected, Notice, Refusal, Reply, Request, Standing};
+use super::protocol::{Abilities, Disconnected, Notice, Reply, Request, Standing};
 use super::slots::Slots;
 use super::voters::Voters;
 use super::waiting::jittered;
@@ -284,7 +284,7 @@ impl Up {
                         return Poll::Ready(Err("Redis has become a replica (READONLY)".into()));
                     }
                     if let Kind::Redis(connection) = &mut connection.kind {
-                        forget_unloaded(connection, &batch.requests, &replies);
+                        connection.answered(batch.sent, now, &batch.requests, &replies);
                     }
                     let replies = batch.requests.into_iter().zip(replies);
                     let replies = replies.map(|((id, request), reply)| (id, request, reply)).collect();
@@ -315,14 +315,6 @@ impl Up {
 
 fn is_of_a_replica(reply: &Reply) -> bool {
     matches!(reply, Reply::Refused(refusal) if refusal.is_of_a_replica())
-}
-
-fn forget_unloaded(connection: &mut RedisConnection, requests: &[(Id, Request)], replies: &[Reply]) {
-    for ((_, request), reply) in requests.iter().zip(replies) {
-        if *reply == Reply::Refused(Refusal::Unloaded) {
-            connection.forget(request.action);
-        }
-    }
 }
 
 fn connect(node: &Node, timeout: Duration) -> Connecting {

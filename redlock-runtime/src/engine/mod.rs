@@ -13,6 +13,7 @@ mod cluster;
 mod cohort;
 mod denied;
 mod errands;
+mod fence_floor;
 mod held;
 mod in_turn;
 mod line;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Script, Value};
 
+use super::fence_floor::ABOVE_ALL;
 use super::names::{Names, QUEUE};
 use super::previous::Client;
 use super::protocol::{Abilities, Standing};
@@ -128,8 +129,9 @@ impl Probe {
             (unused, both)
         });
         // Raises the clock of fencing tokens to the server's time. Where that fails, each grant will.
-        let clock =
-            clock.map(|clock| ask(&["EVAL", RAISE, "3", clock, clock, clock, "", "", "", "", "", "time"]));
+        let above_all = ABOVE_ALL.to_string();
+        let clock = clock
+            .map(|clock| ask(&["EVAL", RAISE, "3", clock, clock, clock, "", "", "", "", "", &above_all]));
         Self { pipeline, client, watching, role, memory, server, sharded, plain, commands, clock }
     }
 

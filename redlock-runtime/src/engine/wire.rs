@@ -14,11 +14,13 @@ use tokio::task::unconstrained;
 use super::Id;
 use super::answers::{is_of_another_type, nonsense, read, read_all, refusal};
 use super::chain;
+use super::fence_floor::FenceFloor;
 use super::names::Names;
-use super::protocol::{Abilities, Action, Disconnected, Mode, Reply, Request, Standing};
+use super::protocol::{Abilities, Action, Disconnected, Mode, Refusal, Reply, Request, Standing};
 use super::renewals;
 use super::scripts::Script;
 use super::voters::Vote;
+use crate::clock::Moment;
 use crate::token::Token;
 
 /// What comes out of a batch: one reply per request, or a connection that broke.
@@ -32,6 +34,9 @@ pub(super) struct RedisConnection {
     unloaded: [bool; Script::COUNT],
     /// So many renewals are asked for one by one from now on.
     renewals_alone: usize,
+    fences: FenceFloor,
+    /// Of the requests that are written now.
+    floor: Option<u64>,
 }
 
 /// What was settled when the connection was opened.
@@ -51,7 +56,9 @@ pub(super) struct Setup {
 
 impl RedisConnection {
     pub(super) fn new(connection: MultiplexedConnection, setup: Setup) -> Self {
-        Self { connection, setup: Box::new(setup), unloaded: [true; Script::COUNT], renewals_alone: 0 }
+        let fences = FenceFloor::new(setup.standing.clock, Moment::now());
+        let (setup, unloaded) = (Box::new(setup), [true; Script::COUNT]);
+        Self { connection, setup, unloaded, renewals_alone: 0, fences, floor: None }
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -62,6 +69,7 @@ impl RedisConnection {
     /// not own their slots yet, but another one has sent us here.
     pub(super) fn submit(&mut self, requests: &[(Id, Request)], asking: bool) -> Replies {
         let mut connection = self.connection.clone();
+        self.floor = self.fences.at(Moment::now());
         if let [(_, request)] = requests
             && !matches!(request.action, Action::Watch | Action::WatchHolder | Action::AcquireNext { .. })
             && !asking
@@ -186,8 +194,25 @@ impl RedisConnection {
         self.setup.abilities
     }
 
+    /// What the server has answered to requests of a batch.
+    pub(super) fn answered(
+        &mut self,
+        sent: Moment,
+        now: Moment,
+        requests: &[(Id, Request)],
+        replies: &[Reply],
+    ) {
+        for ((_, request), reply) in requests.iter().zip(replies) {
+            match reply {
+                Reply::Refused(Refusal::Unloaded) => self.forget(request.action),
+                Reply::Held { fence } | Reply::Claimed { fence } => self.fences.learn(sent, now, *fence),
+                _ => {}
+            }
+        }
+    }
+
     /// The server has forgotten a script (SCRIPT FLUSH, failover): the next request carries its source.
-    pub(super) fn forget(&mut self, action: Action) {
+    fn forget(&mut self, action: Action) {
         if let Some(script) = self.script(action) {
             self.unloaded[script.index()] = true;
         }
@@ -271,16 +296,13 @@ impl RedisConnection {
                     Action::Release => ("0", Some(&**inbox), None),
                     _ => ("0", None, None),
                 };
-                // The clock has been raised to the server's time since the connection was opened.
-                if self.setup.standing.clock > 0 {
-                    command.arg(how).arg(inbox).arg(at_most);
-                } else {
-                    command
-                        .arg(how)
-                        .arg(inbox.unwrap_or_default())
-                        .arg(at_most.unwrap_or_default())
-                        .arg("time");
-                }
+                match self.floor.filter(|_| request.action != Action::Release) {
+                    None => command.arg(how).arg(inbox).arg(at_most),
+                    Some(floor) => {
+                        let (inbox, at_most) = (inbox.unwrap_or_default(), at_most.unwrap_or_default());
+                        command.arg(how).arg(inbox).arg(at_most).arg(floor)
+                    }
+                };
             }
         }
         command
@@ -293,7 +315,7 @@ impl RedisConnection {
         let long = |(_, request): &(Id, Request)| 2 * request.name.len() + request.token.value().len() + 80;
         let long = requests.iter().map(long).sum::<usize>() + self.setup.inbox.len() + 160;
         let mut command = self.call(Script::AcquireAll, 6 + 6 * requests.len(), long);
-        let Setup { names, inbox, standing, .. } = &*self.setup;
+        let Setup { names, inbox, .. } = &*self.setup;
         command.arg(2 * requests.len() + 1);
         for (_, request) in requests {
             command.arg(&*request.name);
@@ -302,7 +324,11 @@ impl RedisConnection {
         for (_, request) in requests.iter().take(1) {
             names.write_clock(&mut command, &request.name);
         }
-        command.arg(&**inbox).arg(if standing.clock > 0 { "" } else { "time" });
+        command.arg(&**inbox);
+        match self.floor {
+            Some(floor) => command.arg(floor),
+            None => command.arg(""),
+        };
         for (_, request) in requests {
             let (how, at_most) = match self.mode_of(request.action) {
                 Mode::Join { at_most } => ("join", at_most),

@@ -1,0 +1,160 @@
+//! Below which number a server's clock of fencing tokens is out of date: its data have been replaced under the connection.
+//!
+//! Fencing tokens follow the server's time in microseconds. So a token that was given tells what the time was, and a clock
+//! on this side tells how long ago. The floor stays a little below that, or each grant would have to ask for the time; and
+//! it goes along with an acquire every few milliseconds. So data that are replaced by some of the last 40 ms are not
+//! noticed; a replica takes longer to become a primary. A grant from holder to waiter needs no floor: in other data, the
+//! lock is not the holder's.
+//!
+//! Only a hint: the server never raises its clock above its own time.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+/// The server raises its clock to 10 ms below its time, so this often at most: every 10 ms.
+const BELOW: Duration = Duration::from_millis(20);
+
+/// A grant that was compared with the floor stands for so much time.
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// Above every fencing token: raises each.
+pub(super) const ABOVE_ALL: u64 = 1 << 53;
+
+/// The least that a clock of this age is: one that is not there counts from zero.
+const LEAST: u64 = 1_000_000_000_000_000;
+
+pub(super) struct FenceFloor {
+    /// A fencing token, and when it was known.
+    known: Option<(u64, Moment)>,
+    /// In a Cluster there is a clock for each slot, and each grant is compared.
+    has_one_clock: bool,
+    /// When a request was sent that carried the floor and was granted.
+    compared: Option<Moment>,
+}
+
+impl FenceFloor {
+    /// `clock`: what the server said when the connection began; zero when it has many.
+    pub(super) fn new(clock: u64, now: Moment) -> Self {
+        let has_one_clock = clock > 0;
+        Self { known: has_one_clock.then_some((clock, now)), has_one_clock, compared: None }
+    }
+
+    /// What an acquire that is sent now carries, if it is time for that.
+    pub(super) fn at(&self, now: Moment) -> Option<u64> {
+        let is_due = self.compared.is_none_or(|at| now.since(at) >= AGAIN);
+        is_due.then(|| self.estimate(now))
+    }
+
+    fn estimate(&self, now: Moment) -> u64 {
+        let Some((fence, at)) = self.known else {
+            return ABOVE_ALL;
+        };
+        fence.saturating_add(micros(now.since(at))).saturating_sub(micros(BELOW)).clamp(LEAST, ABOVE_ALL)
+    }
+
+    /// A request that was sent then has been given this fencing token.
+    pub(super) fn learn(&mut self, sent: Moment, now: Moment, fence: u64) {
+        let was_compared = self.at(sent).is_some();
+        if was_compared && self.has_one_clock {
+            self.compared = Some(sent);
+        }
+        let is_late = fence > self.estimate(now).saturating_add(micros(BELOW));
+        // The server did not go as far as it was asked to: its time is behind.
+        let is_early = was_compared && fence < self.estimate(sent);
+        if is_late || is_early {
+            self.known = Some((fence, now));
+        }
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: u64 = 1_795_000_000_000_000;
+
+    /// A server, as fence.lua is.
+    struct Server {
+        started: Moment,
+        /// How fast its time goes, in thousandths of ours.
+        pace: u64,
+        clock: u64,
+        raised: u32,
+    }
+
+    impl Server {
+        fn new(pace: u64) -> Self {
+            Self { started: Moment::now(), pace, clock: START, raised: 0 }
+        }
+
+        fn time(&self, now: Moment) -> u64 {
+            START + micros(now.since(self.started)) * self.pace / 1000
+        }
+
+        fn next_fence(&mut self, now: Moment, floor: Option<u64>) -> u64 {
+            self.clock += 1;
+            if floor.is_some_and(|floor| self.clock < floor) {
+                self.raised += 1;
+                self.clock = self.clock.max(self.time(now) - 10_000);
+            }
+            self.clock
+        }
+    }
+
+    #[test]
+    fn a_clock_is_raised_now_and_then_and_never_above_the_time() {
+        for pace in [990, 1000, 1010] {
+            let mut server = Server::new(pace);
+            let mut floor = FenceFloor::new(START, server.started);
+            let mut now = server.started;
+            let mut last = START;
+            for _ in 0..200_000 {
+                let sent = now;
+                now = now.after(Duration::from_micros(50));
+                let fence = server.next_fence(now, floor.at(sent));
+                assert!(fence > last && fence <= server.time(now), "{pace}");
+                now = now.after(Duration::from_micros(50));
+                floor.learn(sent, now, fence);
+                last = fence;
+            }
+            // In 20 s.
+            assert!((500..4100).contains(&server.raised), "raised {} times at {pace}", server.raised);
+        }
+    }
+
+    #[test]
+    fn data_of_before_are_noticed() {
+        let mut server = Server::new(1000);
+        let mut floor = FenceFloor::new(START, server.started);
+        let now = server.started.after(Duration::from_mins(1));
+        let before = server.next_fence(now, floor.at(now));
+        floor.learn(now, now, before);
+        server.clock = START;
+        let now = now.after(Duration::from_millis(40));
+        assert!(server.next_fence(now, floor.at(now)) > before);
+    }
+
+    #[test]
+    fn the_floor_goes_along_now_and_then_where_there_is_one_clock() {
+        let now = Moment::now();
+        let mut floor = FenceFloor::new(START, now);
+        assert_eq!(floor.at(now), Some(START - 20_000));
+        floor.learn(now, now, START + 1);
+        assert_eq!(floor.at(now), None, "it was compared just now");
+        assert_eq!(floor.at(now.after(AGAIN)), Some(START - 14_999));
+    }
+
+    #[test]
+    fn in_a_cluster_each_grant_is_compared_and_the_first_one_raises() {
+        let now = Moment::now();
+        let mut floor = FenceFloor::new(0, now);
+        assert_eq!(floor.at(now), Some(ABOVE_ALL));
+        floor.learn(now, now, START);
+        assert_eq!(floor.at(now), Some(START - 20_000));
+    }
+}
