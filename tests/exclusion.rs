@@ -372,3 +372,45 @@ fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
     let _: i32 = owner.run("CLIENT KILL USER shop");
     eventually("one cannot", || !hands_off());
 }
+
+// Several keys, and cohorts --------------------------------------------------------------------------------
+
+#[test]
+fn a_lock_that_is_lost_while_the_next_is_waited_for_starts_all_over_and_keeps_none_for_its_min_hold() {
+    let server = RedisServer::start();
+    let (locks, other) = (connect(&server), connect(&server));
+    let in_the_way = other.lock("c").ttl(MINUTE).acquire_blocking().unwrap();
+    let request = locks.lock_all(["a", "b", "c"]).ttl(MINUTE).min_hold(MINUTE / 2).wait(MINUTE);
+    let waiter = thread::spawn(move || request.acquire_blocking().unwrap());
+    let waiting = |key: &str| server.run::<u32>(&format!("ZCARD lock:{key}%queue")) == 1;
+    eventually("it waits for the last one", || waiting("c"));
+    let _: String = server.run("SET lock:b thief PX 60000");
+    // The first is its own again, and there is no wait for the last one with the second in foreign hands.
+    eventually("it waits for the one that was stolen", || waiting("b") && !waiting("c"));
+    assert!(in_the_way.is_held());
+    let _: i32 = server.run("DEL lock:b");
+    drop(in_the_way);
+    let guard = waiter.join().unwrap();
+    assert!(guard.is_held());
+    for key in ["a", "b", "c"] {
+        assert!(other.lock(key).acquire_blocking().unwrap_err().is_busy());
+    }
+}
+
+#[test]
+fn what_a_cohort_reserves_is_never_ahead_of_the_servers_time() {
+    let server = RedisServer::start();
+    // A minute of fencing tokens.
+    let locks = LockManager::builder(server.url()).cohort(60_000_000).connect_blocking().unwrap();
+    let first = locks.lock("k").ttl(MINUTE).acquire_blocking().unwrap();
+    let before = server.client_commands();
+    let next = locks.lock("k").ttl(MINUTE).wait(LIMIT);
+    let next = thread::spawn(move || next.acquire_blocking().unwrap());
+    eventually("it asks for those of the next", || server.client_commands() > before);
+    let fence = first.fencing_token();
+    drop(first);
+    assert!(next.join().unwrap().fencing_token() > fence);
+    let clock: u64 = server.run("GET lock:%clock");
+    let (seconds, micros): (u64, u64) = server.run("TIME");
+    assert!(clock <= seconds * 1_000_000 + micros, "{clock} at {seconds}.{micros:06}");
+}
