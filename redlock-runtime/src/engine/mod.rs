@@ -14,6 +14,7 @@ mod cohort;
 mod denied;
 mod errands;
 mod fence_floor;
+mod fifo;
 mod held;
 mod in_turn;
 mod line;

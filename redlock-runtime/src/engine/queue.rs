@@ -1,12 +1,12 @@
 //! Who waits for what, in this process: per key one holder and a FIFO of waiters, of whom only the first asks
 //! again. So what asking costs the server grows with processes, not with tasks.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use foldhash::HashMap;
 
 use super::Id;
+use super::fifo::Fifo;
 
 /// After so many hand-overs within this process in a row, the next waiter lets other processes ask first.
 const LONGEST_STREAK: u32 = 32;
@@ -19,7 +19,7 @@ pub(super) struct Queues {
 #[derive(Default)]
 struct Queue {
     holder: Option<Id>,
-    waiting: VecDeque<Id>,
+    waiting: Fifo<Id>,
     streak: u32,
 }
 
@@ -36,18 +36,14 @@ impl Queues {
     /// Joins the end of the line. True when it is this waiter's turn to ask.
     pub(super) fn join(&mut self, name: &Arc<str>, id: Id) -> bool {
         let queue = self.of.entry(Arc::clone(name)).or_default();
-        queue.waiting.push_back(id);
+        queue.waiting.push(id);
         queue.holder.is_none() && queue.waiting.len() == 1
     }
 
     /// `id` got the lock: it leaves the line.
     pub(super) fn got(&mut self, name: &Arc<str>, id: Id) {
         let queue = self.of.entry(Arc::clone(name)).or_default();
-        if queue.waiting.front() == Some(&id) {
-            queue.waiting.pop_front();
-        } else {
-            queue.waiting.retain(|waiter| *waiter != id);
-        }
+        queue.waiting.remove(id);
         queue.holder = Some(id);
     }
 
@@ -75,11 +71,7 @@ impl Queues {
     pub(super) fn leave(&mut self, name: &Arc<str>, id: Id) -> Option<Turn> {
         let queue = self.of.get_mut(name)?;
         let was_first = queue.waiting.front() == Some(&id);
-        if was_first {
-            queue.waiting.pop_front();
-        } else {
-            queue.waiting.retain(|waiter| *waiter != id);
-        }
+        queue.waiting.remove(id);
         let was_holder = queue.holder == Some(id);
         if was_holder {
             queue.holder = None;
