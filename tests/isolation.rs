@@ -1,4 +1,5 @@
 //! What one caller, one key or one node suffers does not cost the others.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may panic")]
 
 mod support;
 
@@ -9,8 +10,9 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlocked::LockManager;
-use support::{LIMIT, RedisServer};
+use redlocked::{Acquire, LockGuard, LockManager};
+use support::quorum::Quorum;
+use support::{LIMIT, RedisCluster, RedisServer};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -66,4 +68,133 @@ fn calls_that_are_dropped_by_the_thousand_leave_no_lock() {
     });
     locks.shutdown_blocking(LIMIT).unwrap();
     assert_eq!(server.keys(), Vec::<String>::new());
+}
+
+/// Begins `count` calls for other keys each, and waits until the engine has taken them in.
+fn begin(locks: &LockManager, count: usize) -> Vec<Acquire> {
+    let mut cx = Context::from_waker(Waker::noop());
+    let begin = |nth| {
+        let mut call = locks.lock(format!("backlog:{nth}")).ttl(600 * SECOND).wait(600 * SECOND).acquire();
+        assert!(Pin::new(&mut call).poll(&mut cx).is_pending());
+        call
+    };
+    let calls = (0..count).map(begin).collect();
+    locks.capabilities_blocking().unwrap();
+    calls
+}
+
+/// Holds back what the servers are asked to do, drops two thousand calls for each meanwhile, and says how many commands that
+/// cost each.
+fn dropped_while_held_back(locks: &LockManager, servers: &[&RedisServer]) -> u64 {
+    let commands = || servers.iter().map(|server| server.client_commands()).sum::<u64>();
+    locks.lock("before").run_blocking(|_| ()).unwrap();
+    let before = commands();
+    for server in servers {
+        let _: String = server.run("CLIENT PAUSE 60000 WRITE");
+    }
+    drop(begin(locks, 2000 * servers.len()));
+    // They are taken in by now.
+    locks.capabilities_blocking().unwrap();
+    for server in servers {
+        let _: String = server.run("CLIENT UNPAUSE");
+    }
+    locks.shutdown_blocking(LIMIT).unwrap();
+    for server in servers {
+        assert_eq!(server.keys(), Vec::<String>::new());
+    }
+    (commands() - before) / servers.len() as u64
+}
+
+#[test]
+fn a_call_that_is_dropped_while_the_connection_is_held_back_costs_the_server_nothing() {
+    let server = RedisServer::start();
+    let locks = LockManager::builder(server.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    // A few were under way and had to be released.
+    let commands = dropped_while_held_back(&locks, &[&server]);
+    assert!(commands < 700, "{commands}");
+}
+
+#[test]
+fn nor_the_nodes_of_a_quorum() {
+    let quorum = Quorum::durable(3);
+    let settings = quorum.builder().io_timeout(LIMIT).node_timeout(LIMIT);
+    let locks = settings.connect_blocking().unwrap();
+    let commands = dropped_while_held_back(&locks, &quorum.servers.iter().collect::<Vec<_>>());
+    assert!(commands < 700, "{commands}");
+}
+
+#[test]
+fn nor_those_of_a_cluster() {
+    let cluster = RedisCluster::start();
+    let locks = LockManager::builder(cluster.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    let commands = dropped_while_held_back(&locks, &cluster.primaries());
+    assert!(commands < 700, "{commands}");
+}
+
+#[test]
+fn a_node_that_is_away_costs_the_others_nothing_however_many_wait_for_it() {
+    let more = || vec!["--cluster-require-full-coverage".to_owned(), "no".to_owned()];
+    let cluster = RedisCluster::of_nodes("port", more);
+    let locks = LockManager::connect_blocking(&cluster.url()).unwrap();
+    let mut client = cluster.nodes[0].client();
+    let mut slot = |key: &str| -> u16 {
+        redis::cmd("CLUSTER").arg("KEYSLOT").arg(format!("lock:{key}")).query(&mut client).unwrap()
+    };
+    let tags: Vec<(String, u16)> = (0..600)
+        .map(|nth| format!("{{{nth}}}"))
+        .map(|tag| {
+            let at = slot(&tag);
+            (tag, at)
+        })
+        .collect();
+    let of = |slots: std::ops::Range<u16>| tags.iter().filter(move |(_, slot)| slots.contains(slot));
+    let (healthy, lost): (Vec<_>, Vec<_>) = (of(0..5461).collect(), of(5462..10_922).collect());
+    let held: Vec<LockGuard> = healthy
+        .iter()
+        .take(20)
+        .map(|(tag, _)| locks.lock(format!("held:{tag}")).ttl(2 * SECOND).acquire_blocking().unwrap())
+        .collect();
+    for node in [1, 4] {
+        cluster.nodes[node].pause();
+    }
+    let mut cx = Context::from_waker(Waker::noop());
+    let waiters: Vec<Acquire> = (0..3000)
+        .map(|nth| {
+            let key = format!("lost:{nth}:{}", lost[nth % lost.len()].0);
+            let mut call = locks.lock(key).wait(60 * SECOND).acquire();
+            assert!(Pin::new(&mut call).poll(&mut cx).is_pending());
+            call
+        })
+        .collect();
+    let began = Instant::now();
+    while began.elapsed() < 3 * SECOND {
+        let (tag, _) = healthy[began.elapsed().subsec_nanos() as usize % healthy.len()];
+        locks.lock(format!("other:{tag}")).wait(SECOND).run_blocking(|_| ()).unwrap();
+    }
+    assert!(held.iter().all(LockGuard::is_held));
+    drop(waiters);
+    for node in [1, 4] {
+        cluster.nodes[node].resume();
+    }
+}
+
+#[test]
+fn waiters_that_are_refused_leave_the_server_in_peace_and_are_served_when_it_is_well() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let _: String = server.run("CONFIG SET min-replicas-to-write 1");
+    let calls = begin(&locks, 500);
+    // The pause between two questions of one waiter grows to a second, on average.
+    thread::sleep(2 * SECOND);
+    let before = server.client_commands();
+    thread::sleep(SECOND);
+    let asked = server.client_commands() - before;
+    assert!(asked < 1500, "{asked} a second by 500 waiters");
+    let _: String = server.run("CONFIG SET min-replicas-to-write 0");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        for call in calls {
+            tokio::time::timeout(LIMIT, call).await.unwrap().unwrap().release().await.unwrap();
+        }
+    });
 }

@@ -78,9 +78,9 @@ pub(super) fn refused(reply: &Reply, locks: usize) -> Vec<Reply> {
 }
 
 /// How to ask for a lock behind `after`, whose request must be the last one so far.
-pub(super) fn next(outbox: &[(Id, Request)], mode: Mode, after: Id) -> Option<Action> {
+pub(super) fn next(last: Option<&(Id, Request)>, mode: Mode, after: Id) -> Option<Action> {
     let next = Action::AcquireNext { mode, after };
-    outbox.last().is_some_and(|before| follows(before, next)).then_some(next)
+    last.is_some_and(|before| follows(before, next)).then_some(next)
 }
 
 impl Table {
@@ -99,7 +99,7 @@ impl Table {
         let in_time = waiting.ask.capped(sent, safe_until(sent, waiting.ask.ttl)) > now;
         match reply {
             // But it may have been before, in a call whose answer was lost.
-            Reply::NotAsked => waiting.unanswered = waiting.asks > 1,
+            Reply::NotAsked => waiting.unanswered = u32::from(waiting.asks > 1),
             // It follows the first one again.
             Reply::Refused(Refusal::Unloaded) => return false,
             // The first one may have to be asked for again.

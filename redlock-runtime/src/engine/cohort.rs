@@ -102,7 +102,7 @@ impl Table {
                 return Some(held);
             };
             // Who has asked the server may be given the lock by the server.
-            if next.step != Step::Turn || next.must_release() || !held.may_be_followed_by(&next.ask) {
+            if next.step != Step::Turn || next.must_release(true) || !held.may_be_followed_by(&next.ask) {
                 return Some(held);
             }
             // A body that is quicker than the server: the answer is on its way, and sooner here than the lock would be.

@@ -57,6 +57,10 @@ impl<T: Member> Fifo<T> {
         self.members.back()?.as_ref()
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.members.iter().flatten()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.members.len() - self.index.as_ref().map_or(0, |index| index.gaps)
     }

@@ -11,6 +11,7 @@ use super::protocol::Request;
 use super::quorum::Quorum;
 use super::{EngineSettings, Id};
 use crate::clock::Moment;
+use crate::token::Token;
 
 /// Where locks live.
 pub(crate) enum Deployment {
@@ -61,12 +62,21 @@ impl Line {
         }
     }
 
-    /// True when another batch may be sent.
-    pub(super) fn has_room(&self) -> bool {
+    /// How many requests may be sent that are not urgent; `None` when none may be.
+    pub(super) fn room(&self) -> Option<usize> {
         match self {
-            Self::One(link) => link.has_room(),
-            Self::Quorum(quorum) => quorum.has_room(),
-            Self::Cluster(cluster) => cluster.has_room(),
+            Self::One(link) => link.room(),
+            Self::Quorum(quorum) => Some(quorum.room()),
+            Self::Cluster(cluster) => cluster.room(),
+        }
+    }
+
+    /// True when a request for a lock has not been sent to any node; it will not be.
+    pub(super) fn take_back(&mut self, id: Id, name: &str, token: &Token) -> bool {
+        match self {
+            // What one server was handed was sent; a quorum does so for each node, when it hears of the release.
+            Self::One(_) | Self::Quorum(_) => false,
+            Self::Cluster(cluster) => cluster.take_back(id, name, token),
         }
     }
 

@@ -22,13 +22,12 @@ use super::protocol::{Abilities, Disconnected, Notice, Reply, Request, Standing}
 use super::slots::Slots;
 use super::voters::Voters;
 use super::waiting::jittered;
+use super::window::Window;
 use super::wire::{INBOX_MOVED, RedisConnection, Replies};
 use crate::clock::Moment;
 use crate::memory::MemoryNode;
 
-/// Requests in one batch at most. A hundred thousand held locks are all compared after a reconnect: in one batch, that is
-/// longer without an answer than a server may be.
-const LARGEST: usize = 1000;
+const PUSHES: usize = 256;
 
 /// Pauses between attempts to connect: doubled each time, jittered.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
@@ -53,7 +52,24 @@ impl Node {
 
 struct Connection {
     kind: Kind,
-    pushes: UnboundedReceiver<Pushed>,
+    pushes: Pushes,
+}
+
+/// What the server tells without being asked.
+struct Pushes {
+    inbox: UnboundedReceiver<Pushed>,
+    /// Taken from the inbox, as many at once as a flood asks for: tokio lets a task take few one by one.
+    taken: Vec<Pushed>,
+}
+
+impl Pushes {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Pushed>> {
+        if self.taken.is_empty() {
+            ready!(self.inbox.poll_recv_many(cx, &mut self.taken, PUSHES));
+            self.taken.reverse();
+        }
+        Poll::Ready(self.taken.pop())
+    }
 }
 
 enum Kind {
@@ -72,8 +88,7 @@ enum State {
 struct Up {
     connection: Connection,
     under_way: VecDeque<Batch>,
-    /// What was too much for one batch; with it, whether the node owns the slots yet.
-    unsent: VecDeque<(bool, Vec<(Id, Request)>)>,
+    window: Window,
     /// When it last answered.
     heard: Moment,
 }
@@ -137,20 +152,32 @@ impl Link {
     fn reconnect(&mut self) -> Vec<(Id, Request)> {
         let connecting = State::Connecting(connect(&self.node, self.io_timeout));
         match std::mem::replace(&mut self.state, connecting) {
-            State::Up(up) => {
-                let sent = up.under_way.into_iter().flat_map(|batch| batch.requests);
-                sent.chain(up.unsent.into_iter().flat_map(|(_, requests)| requests)).collect()
-            }
+            State::Up(up) => up.under_way.into_iter().flat_map(|batch| batch.requests).collect(),
             _ => Vec::new(),
         }
     }
 
-    /// True when another batch may be sent.
-    pub(super) fn has_room(&self) -> bool {
-        matches!(&self.state, State::Up(up) if up.unsent.is_empty() && up.under_way.len() < WINDOW)
+    /// Where pushes to a node in memory come in.
+    #[cfg(test)]
+    pub(super) fn inbox(&self) -> Option<UnboundedSender<Pushed>> {
+        match &self.state {
+            State::Up(up) => match &up.connection.kind {
+                Kind::Memory { inbox, .. } => Some(inbox.clone()),
+                Kind::Redis(_) => None,
+            },
+            _ => None,
+        }
     }
 
-    /// Sends `requests` in one write. `now` was read before.
+    /// How many requests the next batch may have that are not urgent; `None` when there may be no batch.
+    pub(super) fn room(&self) -> Option<usize> {
+        match &self.state {
+            State::Up(up) if up.under_way.len() < WINDOW => Some(up.window.room()),
+            _ => None,
+        }
+    }
+
+    /// Sends `requests` in one write, for which there is room. `now` was read before.
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
         self.send_as(cx, now, requests, false);
     }
@@ -166,15 +193,7 @@ impl Link {
         let State::Up(up) = &mut self.state else {
             return;
         };
-        if requests.len() <= LARGEST {
-            up.unsent.push_back((asking, requests));
-        } else {
-            let mut rest = requests.into_iter();
-            while rest.len() > 0 {
-                up.unsent.push_back((asking, rest.by_ref().take(LARGEST).collect()));
-            }
-        }
-        up.submit(cx, now);
+        up.submit(cx, now, requests, asking);
     }
 
     /// When to look again, whatever happens: to reconnect, or because an answer is overdue.
@@ -203,7 +222,7 @@ impl Link {
                         self.state = State::Up(Box::new(Up {
                             connection,
                             under_way: VecDeque::new(),
-                            unsent: VecDeque::new(),
+                            window: Window::new(standing.round_trip),
                             heard: now,
                         }));
                         return Poll::Ready(News::Connected { abilities, standing });
@@ -216,7 +235,6 @@ impl Link {
                     }
                 },
                 State::Up(up) => {
-                    up.submit(cx, now);
                     let news = ready!(up.poll(cx, now, self.io_timeout));
                     return Poll::Ready(match news {
                         Ok(news) => news,
@@ -229,29 +247,25 @@ impl Link {
 }
 
 impl Up {
-    /// Sends as many batches as may be under way.
-    fn submit(&mut self, cx: &mut Context<'_>, now: Moment) {
-        while self.under_way.len() < WINDOW
-            && let Some((asking, requests)) = self.unsent.pop_front()
-        {
-            let mut replies = match &mut self.connection.kind {
-                Kind::Redis(connection) => connection.submit(&requests, asking),
-                Kind::Memory { node, inbox } => {
-                    let execute = |request: &Request| node.execute(request, inbox, Moment::now());
-                    let replies = chain::one_by_one(&requests, execute);
-                    Box::pin(std::future::ready(Ok(replies)))
-                }
-            };
-            let early = match replies.as_mut().poll(cx) {
-                Poll::Ready(early) => {
-                    // Nothing else will wake the engine for this one.
-                    cx.waker().wake_by_ref();
-                    Some(early)
-                }
-                Poll::Pending => None,
-            };
-            self.under_way.push_back(Batch { sent: now, requests, replies, early });
-        }
+    fn submit(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>, asking: bool) {
+        let mut replies = match &mut self.connection.kind {
+            Kind::Redis(connection) => connection.submit(&requests, asking),
+            Kind::Memory { node, inbox } => {
+                let execute = |request: &Request| node.execute(request, inbox, Moment::now());
+                let replies = chain::one_by_one(&requests, execute);
+                Box::pin(std::future::ready(Ok(replies)))
+            }
+        };
+        let early = match replies.as_mut().poll(cx) {
+            Poll::Ready(early) => {
+                // Nothing else will wake the engine for this one.
+                cx.waker().wake_by_ref();
+                Some(early)
+            }
+            Poll::Pending => None,
+        };
+        self.window.sent(requests.len());
+        self.under_way.push_back(Batch { sent: now, requests, replies, early });
     }
 
     /// Since when an answer has been awaited: the batches before it took their time, too.
@@ -266,7 +280,7 @@ impl Up {
         io_timeout: Duration,
     ) -> Poll<Result<News, Arc<str>>> {
         let silent_since = self.silent_since();
-        let Self { connection, under_way, heard, .. } = self;
+        let Self { connection, under_way, window, heard } = self;
         if let Some(batch) = under_way.front_mut() {
             let answered = match batch.early.take() {
                 Some(early) => Poll::Ready(early),
@@ -278,6 +292,7 @@ impl Up {
                     let Some(batch) = under_way.pop_front() else {
                         return Poll::Pending;
                     };
+                    window.answered(batch.requests.len(), now.since(batch.sent));
                     // As if unanswered: what the batch asks for is asked again where the primary is now.
                     if replies.iter().any(is_of_a_replica) {
                         under_way.push_front(batch);
@@ -299,7 +314,10 @@ impl Up {
             }
         }
         // After the replies: a push that follows a reply on the wire is read after it.
-        match ready!(connection.pushes.poll_recv(cx)) {
+        let pushed = ready!(connection.pushes.poll(cx));
+        // It is alive, and the answers are behind this.
+        *heard = now;
+        match pushed {
             Some(Pushed::Changed(names)) => Poll::Ready(Ok(News::Changed(names))),
             Some(Pushed::Notice(notice)) => Poll::Ready(Ok(News::Notice(notice))),
             Some(Pushed::InboxMoved) => Poll::Ready(Err(INBOX_MOVED.into())),
@@ -319,6 +337,7 @@ fn is_of_a_replica(reply: &Reply) -> bool {
 
 fn connect(node: &Node, timeout: Duration) -> Connecting {
     let (inbox, pushes) = unbounded_channel();
+    let pushes = Pushes { inbox: pushes, taken: Vec::new() };
     match node {
         Node::Redis(node) => {
             let node = node.as_ref().clone();
@@ -339,47 +358,74 @@ mod tests {
     use std::task::Waker;
 
     use super::*;
+    use crate::engine::previous::Client;
     use crate::engine::protocol::Action;
     use crate::token::Token;
 
     #[test]
-    fn much_goes_out_in_batches_that_are_each_answered_in_order() {
+    fn batches_are_answered_in_the_order_in_which_they_were_sent() {
         let mut cx = Context::from_waker(Waker::noop());
         let now = Moment::now();
         let mut link = Link::new(Node::Memory(MemoryNode::named("link-batches")), Duration::from_secs(1));
         assert!(matches!(link.poll(&mut cx, now), Poll::Ready(News::Connected { .. })));
-        let much = (LARGEST * (WINDOW + 2) + 1).try_into().unwrap_or(Id::MAX);
         let request = Request {
             action: Action::Renew { nth: 0, shortens: false },
             name: "lock:k".into(),
             token: Token::nobodys(),
             ttl: Duration::from_secs(30),
         };
-        link.send(&mut cx, now, (0..much).map(|id| (id, request.clone())).collect());
-        assert!(!link.has_room(), "the rest goes first");
+        for id in 0..32 {
+            assert!(link.room().is_some());
+            link.send(&mut cx, now, vec![(id, request.clone())]);
+        }
+        assert_eq!(link.room(), None, "so many batches at most");
         let mut answered = Vec::new();
         while let Poll::Ready(news) = link.poll(&mut cx, now) {
             if let News::Replies { replies, .. } = news {
-                assert!(replies.len() <= LARGEST);
                 answered.extend(replies.into_iter().map(|(id, ..)| id));
             }
         }
-        assert_eq!(answered, (0..much).collect::<Vec<_>>());
-        assert!(link.has_room());
+        assert_eq!(answered, (0..32).collect::<Vec<_>>());
+        assert!(link.room().is_some());
     }
 
     #[test]
-    fn what_has_not_been_sent_is_unanswered_too() {
+    fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
         let mut cx = Context::from_waker(Waker::noop());
-        let now = Moment::now();
-        let node = Node::Memory(MemoryNode::named("link-unsent"));
-        let mut link = Link::new(node.clone(), Duration::from_secs(1));
-        assert!(matches!(link.poll(&mut cx, now), Poll::Ready(News::Connected { .. })));
-        let (action, name, token) =
-            (Action::Renew { nth: 0, shortens: false }, Arc::from("lock:k"), Token::nobodys());
-        let request = Request { action, name, token, ttl: Duration::from_secs(30) };
-        let much = LARGEST * (WINDOW + 2);
-        link.send(&mut cx, now, vec![(1, request); much]);
-        assert_eq!(link.replace(node).len(), much);
+        let (limit, start) = (Duration::from_secs(1), Moment::now());
+        let at = |millis| start.after(Duration::from_millis(millis));
+        let (inbox, pushes) = unbounded_channel();
+        let kind = Kind::Memory { node: MemoryNode::named("link-silence"), inbox };
+        let pushes = Pushes { inbox: pushes, taken: Vec::new() };
+        let batch = |early| Batch {
+            sent: start,
+            requests: Vec::new(),
+            replies: Box::pin(std::future::pending()),
+            early,
+        };
+        let mut up = Up {
+            connection: Connection { kind, pushes },
+            under_way: [batch(Some(Ok(Vec::new()))), batch(None)].into(),
+            window: Window::new(Duration::ZERO),
+            heard: start,
+        };
+        assert!(matches!(up.poll(&mut cx, at(900), limit), Poll::Ready(Ok(News::Replies { .. }))));
+        // It took its time for the first one; the second one's begins now.
+        assert!(up.poll(&mut cx, at(1800), limit).is_pending());
+        assert_eq!(up.silent_since(), Some(at(900)));
+        assert!(matches!(up.poll(&mut cx, at(1900), limit), Poll::Ready(Err(_))));
+    }
+
+    #[test]
+    fn the_next_connection_knows_the_one_before_wherever_it_leads() {
+        let client = Client::read("id=7 addr=10.0.0.1:5000 laddr=10.0.0.2:6379");
+        let node = || RedisNode::for_a_test("redis://127.0.0.1:1/");
+        let before = node();
+        before.previous().set(client.clone());
+        let mut link = Link::new(Node::Redis(Box::new(before)), Duration::from_secs(1));
+        link.replace(Node::Redis(Box::new(node())));
+        let Node::Redis(now) = &link.node else { unreachable!() };
+        assert!(client.is_some());
+        assert_eq!(now.previous().get(), client);
     }
 }

@@ -22,6 +22,7 @@ mod link;
 mod names;
 mod node;
 mod opening;
+mod outbox;
 mod previous;
 mod probe;
 mod protocol;
@@ -40,9 +41,12 @@ mod table;
 mod timers;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
+#[cfg(test)]
+mod turns;
 mod verdict;
 mod voters;
 mod waiting;
+mod window;
 mod wire;
 
 use std::future::{Future, poll_fn};
@@ -55,6 +59,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep};
 
 pub(crate) use address::{parse, without_credentials};
@@ -180,18 +185,7 @@ impl Engine {
                     let confirmer = Confirmer { node, wanted: replicas, limit, commands: own_commands };
                     tokio::spawn(confirmer.run(to_confirm));
                 }
-                let driver = Driver {
-                    inbox,
-                    room: Vec::new(),
-                    open: true,
-                    table,
-                    line: Line::new(deployment, settings),
-                    connecting: Vec::new(),
-                    closing: Vec::new(),
-                    io_timeout,
-                    alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
-                    alarm_at: None,
-                };
+                let driver = Driver::new(inbox, table, Line::new(deployment, settings), io_timeout);
                 // As a task: what wakes it puts it into the queue of the runtime, which then need not look for
                 // more events first.
                 let _ = tokio::spawn(driver.run()).await;
@@ -256,6 +250,16 @@ impl Drop for Engine {
     }
 }
 
+/// Commands that are taken in before the line and the timers have their turn, at most, and so many at a time.
+const COMMANDS: usize = 1024;
+const BATCH: usize = 256;
+
+/// What the line tells before commands and timers have their turn, at most.
+const NEWS: usize = 256;
+
+/// Rounds before the connections have theirs, at most.
+const ROUNDS: usize = 16;
+
 struct Driver {
     inbox: UnboundedReceiver<Command>,
     /// Room for what comes in, kept between rounds.
@@ -273,31 +277,110 @@ struct Driver {
     alarm_at: Option<Moment>,
 }
 
-enum Event {
-    Line(News),
-    Commands(Vec<Command>),
-    Alarm,
-}
-
 impl Driver {
+    fn new(inbox: UnboundedReceiver<Command>, table: Table, line: Line, io_timeout: Duration) -> Self {
+        Self {
+            inbox,
+            room: Vec::new(),
+            open: true,
+            table,
+            line,
+            connecting: Vec::new(),
+            closing: Vec::new(),
+            io_timeout,
+            alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            alarm_at: None,
+        }
+    }
+
     async fn run(mut self) {
-        while self.open || !self.table.is_idle() || !self.line.is_idle() {
-            let event = poll_fn(|cx| self.poll(cx)).await;
+        while poll_fn(|cx| self.poll(cx)).await {
+            // Whoever reads and writes the connections has a turn, and the system is asked what has arrived.
+            yield_now().await;
+        }
+    }
+
+    /// Rounds, in each of which commands, the line and the timers have their turns. Ready when there may be more to do at
+    /// once; then false when nothing ever will be.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        for _ in 0..ROUNDS {
+            let is_left = self.take_commands(cx);
+            self.send(cx);
+            let is_left = self.listen(cx) | is_left;
             let now = Moment::now();
-            match event {
-                Event::Line(news) => self.news(now, news),
-                Event::Commands(mut commands) => {
-                    self.open = !commands.is_empty();
-                    for command in commands.drain(..) {
-                        self.command(now, command);
-                    }
-                    self.room = commands;
-                }
-                Event::Alarm => {}
-            }
             self.table.tick(now);
             self.look_at_closing(now);
+            if !self.open && self.table.is_idle() && self.line.is_idle() {
+                return Poll::Ready(false);
+            }
+            if is_left {
+                return Poll::Ready(true);
+            }
+            let can_send = self.line.room().is_some_and(|room| self.table.outbox.has_any(room));
+            if !can_send && self.sleep(cx, now).is_pending() {
+                return Poll::Pending;
+            }
         }
+        Poll::Ready(true)
+    }
+
+    /// True when there may be more.
+    fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
+        for _ in 0..COMMANDS / BATCH {
+            let mut commands = std::mem::take(&mut self.room);
+            let outcome =
+                if self.open { self.inbox.poll_recv_many(cx, &mut commands, BATCH) } else { Poll::Pending };
+            let now = Moment::now();
+            for command in commands.drain(..) {
+                self.command(now, command);
+            }
+            self.room = commands;
+            match outcome {
+                Poll::Ready(0) => self.open = false,
+                Poll::Ready(_) => {}
+                Poll::Pending => return false,
+            }
+        }
+        true
+    }
+
+    fn send(&mut self, cx: &mut Context<'_>) {
+        while let Some(room) = self.line.room()
+            && self.table.outbox.has_any(room)
+        {
+            let requests = self.table.outbox.take(room, |_| true);
+            self.line.send(cx, Moment::now(), requests);
+        }
+    }
+
+    /// True when there may be more.
+    fn listen(&mut self, cx: &mut Context<'_>) -> bool {
+        for _ in 0..NEWS {
+            let Poll::Ready(news) = self.line.poll(cx, Moment::now()) else {
+                return false;
+            };
+            self.news(Moment::now(), news);
+        }
+        true
+    }
+
+    /// Until there is something to do at a certain time, at the latest.
+    fn sleep(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<()> {
+        let patience = self.closing.iter().map(Closing::due).min();
+        let dues = [self.table.next_timer(), self.line.due(), patience];
+        let Some(due) = dues.into_iter().flatten().min() else {
+            return Poll::Pending;
+        };
+        if due <= now {
+            return Poll::Ready(());
+        }
+        // Only when it must ring sooner: setting it anew each time keeps it from ever ringing, and one that rings too
+        // soon costs less than one that is set for each lock.
+        if self.alarm_at.is_none_or(|at| due < at) {
+            self.alarm_at = Some(due);
+            self.alarm.as_mut().reset(Instant::now() + due.since(now));
+        }
+        self.alarm.as_mut().poll(cx).map(|()| self.alarm_at = None)
     }
 
     fn look_at_closing(&mut self, now: Moment) {
@@ -307,42 +390,18 @@ impl Driver {
         self.closing = closing.filter_map(|closing| closing.look(now, table, is_idle)).collect();
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        let now = Moment::now();
-        if self.table.has_outbox() && self.line.has_room() {
-            self.line.send(cx, now, self.table.take_outbox());
-        }
-        if let Poll::Ready(news) = self.line.poll(cx, now) {
-            return Poll::Ready(Event::Line(news));
-        }
-        if self.open && self.inbox.poll_recv_many(cx, &mut self.room, 256).is_ready() {
-            return Poll::Ready(Event::Commands(std::mem::take(&mut self.room)));
-        }
-        let patience = self.closing.iter().map(Closing::due).min();
-        let dues = [self.table.next_timer(), self.line.due(), patience];
-        let Some(due) = dues.into_iter().flatten().min() else {
-            return Poll::Pending;
-        };
-        if due <= now {
-            return Poll::Ready(Event::Alarm);
-        }
-        // Only when it must ring sooner: setting it anew each time keeps it from ever ringing, and one that rings too
-        // soon costs less than one that is set for each lock.
-        if self.alarm_at.is_none_or(|at| due < at) {
-            self.alarm_at = Some(due);
-            self.alarm.as_mut().reset(Instant::now() + due.since(now));
-        }
-        self.alarm.as_mut().poll(cx).map(|()| {
-            self.alarm_at = None;
-            Event::Alarm
-        })
-    }
-
     fn command(&mut self, now: Moment, command: Command) {
         match command {
             Command::Acquire { id, ask, token } => self.table.acquire(now, id, ask, token),
             Command::AcquireAll { asks } => self.table.acquire_all(now, asks),
-            Command::Abandon { id } => self.table.abandon(now, id),
+            Command::Abandon { id } => {
+                if let Some(waiting) = self.table.asking(id)
+                    && self.line.take_back(id, &waiting.ask.name, &waiting.token)
+                {
+                    waiting.taken_back();
+                }
+                self.table.abandon(now, id);
+            }
             Command::Extend { id, extension } => self.table.extend(now, id, extension),
             Command::Release { id, response } => self.table.release(now, id, response),
             Command::Confirmed { id, token, confirmation } => {

@@ -37,6 +37,20 @@ pub(crate) struct NodeSettings {
     pub(crate) tls: TlsSettings,
 }
 
+#[cfg(test)]
+impl NodeSettings {
+    pub(super) fn for_a_test() -> Self {
+        Self {
+            prefix: "lock:".to_owned(),
+            instance: "1".to_owned(),
+            foreign_clients: false,
+            allow_eviction: false,
+            seat: None,
+            tls: TlsSettings::default(),
+        }
+    }
+}
+
 /// Where a node is, how to get there, and what our side keys and channels are called there.
 #[derive(Clone)]
 pub(crate) struct RedisNode {
@@ -110,6 +124,17 @@ impl RedisNode {
     /// The same, and its first connection follows the last one to that.
     pub(super) fn after(self, before: &Self) -> Self {
         Self { previous: before.previous.clone(), ..self }
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_a_test(url: &str) -> Self {
+        let info = redis::IntoConnectionInfo::into_connection_info(url).unwrap_or_else(|_| unreachable!());
+        Self::new(info, &NodeSettings::for_a_test())
+    }
+
+    #[cfg(test)]
+    pub(super) fn previous(&self) -> &Previous {
+        &self.previous
     }
 
     /// Connects to the primary, wherever it is.

@@ -61,12 +61,12 @@ impl Table {
             Reply::Held { fence } => self.answered_held(now, id, sent, fence, false),
             Reply::Claimed { fence } => self.answered_held(now, id, sent, fence, true),
             Reply::Busy { holder, .. } if waiting.ask.one_try => {
-                waiting.unanswered = false;
+                waiting.unanswered = 0;
                 let error = LockError::Busy { key: Arc::clone(&waiting.ask.key), holder };
                 self.fail(now, id, error);
             }
             Reply::QueueFull { waiters } => {
-                waiting.unanswered = false;
+                waiting.unanswered = 0;
                 let error = LockError::QueueFull { key: Arc::clone(&waiting.ask.key), waiters };
                 self.fail(now, id, error);
             }
@@ -103,7 +103,7 @@ impl Table {
             }
             Reply::Refused(refusal) => {
                 let error = refusal.error(Some(Arc::clone(&waiting.ask.key)));
-                waiting.unanswered = false;
+                waiting.unanswered = 0;
                 self.fail(now, id, error);
             }
             // No node answers an acquire like this.
@@ -206,6 +206,8 @@ impl Table {
         let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
             return;
         };
+        // Behind a renewal, it would leave the lock no more than a claim.
+        self.outbox.take_back(id);
         let since = since.unwrap_or(now);
         let lease = waiting.ask.lease(fence, since, safe);
         self.enter(now, id, waiting, lease, |ask, token, lease| Held::handed_over(ask, token, lease, since));
@@ -342,7 +344,7 @@ impl Table {
             }
             Err(error) => {
                 waiting.ask.fail(LockError::unavailable(&waiting.ask.key, token::no_random(error)));
-                waiting.unanswered = false;
+                waiting.unanswered = 0;
                 self.drop_waiting(now, id, &waiting);
             }
         }

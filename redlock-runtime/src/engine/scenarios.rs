@@ -1,5 +1,6 @@
 //! The table driven by hand: every request, answer, push and tick in a chosen order, without a node or a clock.
 
+mod backlog;
 mod closing;
 mod cohort;
 mod forgotten;
@@ -75,6 +76,13 @@ impl Script {
     }
 
     fn acquires_for(&mut self, id: Id, wait: Option<Duration>, min_hold: Option<Duration>) -> Outcome {
+        let (ask, outcome) = self.ask(wait, min_hold);
+        self.table.acquire(self.now, id, ask, Token::from_value(&format!("token {id}")));
+        self.send();
+        outcome
+    }
+
+    fn ask(&self, wait: Option<Duration>, min_hold: Option<Duration>) -> (Ask, Outcome) {
         let (caller, outcome) = oneshot::channel();
         let ask = Ask {
             key: "k".into(),
@@ -90,9 +98,7 @@ impl Script {
             gives_up_at: wait.map(|wait| self.now.after(wait.max(SECOND))),
             caller: Some(caller),
         };
-        self.table.acquire(self.now, id, ask, Token::from_value(&format!("token {id}")));
-        self.send();
-        outcome
+        (ask, outcome)
     }
 
     /// The oldest request that is unanswered; `None` when there is none.
@@ -501,4 +507,21 @@ fn a_grant_over_the_next_connection_is_confirmed_first() {
     assert!(held(&mut outcome).is_none());
     script.answers(REJOIN, Reply::Held { fence: 7 });
     assert!(held(&mut outcome).is_some());
+}
+
+#[test]
+fn a_release_whose_answer_was_lost_with_a_node_of_a_cluster_was_done() {
+    let mut script = Script::connected();
+    let mut outcome = script.acquires(1, None);
+    script.answers(JOIN, Reply::Held { fence: 1 });
+    assert!(held(&mut outcome).is_some());
+    let (response, mut released) = oneshot::channel();
+    script.table.release(script.now, 1, Some(Response::to(response)));
+    script.send();
+    script.answers(Action::Release, Reply::Refused(Refusal::Unanswered("the node is away".into())));
+    script.passes(SECOND / 2);
+    script.tick();
+    // It had been done before: nobody took the lock away.
+    script.answers(Action::Release, Reply::NotMine);
+    assert!(matches!(released.try_recv(), Ok(Ok(ReleaseOutcome::Released))));
 }

@@ -14,7 +14,8 @@ use super::Id;
 use super::chain;
 use super::errands::Errand;
 use super::held::{Extension, Held};
-use super::protocol::{Abilities, Action, Disconnected, Request};
+use super::outbox::Outbox;
+use super::protocol::{Abilities, Action, Disconnected};
 use super::queue::{Queues, Turn};
 use super::releasing::{self, Releasing, Response};
 use super::replicas::Unconfirmed;
@@ -50,7 +51,7 @@ pub(super) struct Table {
     pub(super) attempts: HashMap<Id, Attempt>,
     pub(super) queues: Queues,
     pub(super) timers: Timers,
-    pub(super) outbox: Vec<(Id, Request)>,
+    pub(super) outbox: Outbox,
     /// Why there is no connection; `None` while there is one, and before the first has failed.
     pub(super) trouble: Option<Disconnected>,
     pub(super) connected: bool,
@@ -78,7 +79,7 @@ impl Table {
             attempts: HashMap::new(),
             queues: Queues::default(),
             timers: Timers::default(),
-            outbox: Vec::new(),
+            outbox: Outbox::default(),
             trouble: None,
             connected: false,
             abilities: Abilities { hands_off: false, watches: false, votes: false },
@@ -93,13 +94,10 @@ impl Table {
         }
     }
 
-    /// What is to be sent, in this order.
-    pub(super) fn take_outbox(&mut self) -> Vec<(Id, Request)> {
-        std::mem::take(&mut self.outbox)
-    }
-
-    pub(super) fn has_outbox(&self) -> bool {
-        !self.outbox.is_empty()
+    /// All that is to be sent, in this order.
+    #[cfg(test)]
+    pub(super) fn take_outbox(&mut self) -> Vec<(Id, super::protocol::Request)> {
+        self.outbox.take_all().collect()
     }
 
     pub(super) fn next_timer(&self) -> Option<Moment> {
@@ -124,6 +122,9 @@ impl Table {
     // Commands -------------------------------------------------------------------------------------------
 
     pub(super) fn acquire(&mut self, now: Moment, id: Id, mut ask: Ask, token: Token) {
+        if ask.is_in_vain() {
+            return;
+        }
         if self.closed {
             ask.fail(LockError::closed(&ask.key, SHUT_DOWN));
             return;
@@ -175,6 +176,14 @@ impl Table {
                 self.attempts.insert(id, releasing);
             }
             None => {}
+        }
+    }
+
+    /// The attempt of which the answer to a request for the lock is to come.
+    pub(super) fn asking(&mut self, id: Id) -> Option<&mut Waiting> {
+        match self.attempts.get_mut(&id) {
+            Some(Attempt::Waiting(waiting)) if waiting.is_asking() => Some(waiting),
+            _ => None,
         }
     }
 
@@ -310,7 +319,7 @@ impl Table {
     pub(super) fn disconnected(&mut self, reason: Arc<str>) {
         self.connected = false;
         self.broke = reason;
-        self.outbox.clear();
+        self.outbox = Outbox::default();
         let trouble = Disconnected::passing(Arc::clone(&self.broke));
         for id in self.errands.keys().copied().collect::<Vec<_>>() {
             self.fail_errand(id, &trouble);
@@ -367,7 +376,7 @@ impl Table {
         if self.connected {
             let action = match waiting.ask.follows {
                 None => Some(Action::Acquire(waiting.mode(now, with_all))),
-                Some(after) => chain::next(&self.outbox, waiting.mode(now, with_all), after),
+                Some(after) => chain::next(self.outbox.last(), waiting.mode(now, with_all), after),
             };
             let Some(action) = action else {
                 self.leave_out(now, id);
@@ -396,7 +405,7 @@ impl Table {
         };
         if self.connected && held.wants_renewal() {
             held.renewing(now);
-            self.outbox.push((id, held.request(held.renewal())));
+            self.outbox.push_urgent((id, held.request(held.renewal())));
         } else {
             held.suspend();
         }
@@ -411,7 +420,7 @@ impl Table {
             && self.connected
             && self.abilities.watches
         {
-            self.outbox.push((id, held.request(Action::Watch)));
+            self.outbox.push_urgent((id, held.request(Action::Watch)));
         }
     }
 
@@ -435,7 +444,8 @@ impl Table {
 
     pub(super) fn drop_waiting(&mut self, now: Moment, id: Id, waiting: &Waiting) {
         self.timers.set(id, None);
-        if waiting.must_release() {
+        let was_sent = !waiting.is_asking() || self.outbox.take_back(id).is_none();
+        if waiting.must_release(was_sent) {
             self.attempts.insert(id, Attempt::Releasing(waiting.release(now)));
             self.send_release(now, id);
         } else {

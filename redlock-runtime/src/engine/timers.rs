@@ -1,22 +1,28 @@
-//! When to look at which attempt again. One timer each, removed with its attempt: a service that takes a
+//! When to look at which attempt again, or at which slot of a Cluster. One timer each, removed with its attempt: a service that takes a
 //! hundred thousand locks a second with a ttl of 30 s must not collect three million stale timers.
 
 use std::collections::BTreeSet;
+use std::hash::Hash;
 
 use foldhash::HashMap;
 
 use super::Id;
 use crate::clock::Moment;
 
-#[derive(Default)]
-pub(super) struct Timers {
-    due: BTreeSet<(Moment, Id)>,
-    of: HashMap<Id, Moment>,
+pub(super) struct Timers<K = Id> {
+    due: BTreeSet<(Moment, K)>,
+    of: HashMap<K, Moment>,
 }
 
-impl Timers {
+impl<K> Default for Timers<K> {
+    fn default() -> Self {
+        Self { due: BTreeSet::new(), of: HashMap::default() }
+    }
+}
+
+impl<K: Copy + Ord + Hash> Timers<K> {
     /// Replaces the timer of `id`; `None` removes it.
-    pub(super) fn set(&mut self, id: Id, at: Option<Moment>) {
+    pub(super) fn set(&mut self, id: K, at: Option<Moment>) {
         let old = match at {
             Some(at) => self.of.insert(id, at),
             None => self.of.remove(&id),
@@ -37,7 +43,7 @@ impl Timers {
     }
 
     /// One attempt whose time has come; its timer is gone.
-    pub(super) fn pop(&mut self, now: Moment) -> Option<Id> {
+    pub(super) fn pop(&mut self, now: Moment) -> Option<K> {
         let &(at, id) = self.due.first()?;
         if at > now {
             return None;

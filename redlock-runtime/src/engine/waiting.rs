@@ -63,6 +63,11 @@ impl Ask {
         self.one_try || (trouble.turned_away && !self.waits_for_ever())
     }
 
+    /// True when its caller has gone before it was looked at.
+    pub(super) fn is_in_vain(&self) -> bool {
+        self.caller.as_ref().is_some_and(Caller::is_closed)
+    }
+
     pub(super) fn fail(&mut self, error: LockError) {
         if let Some(caller) = self.caller.take() {
             // A caller that has gone does not mind.
@@ -99,8 +104,8 @@ pub(super) struct Waiting {
     pub(super) token: Token,
     pub(super) step: Step,
     pub(super) seen: Seen,
-    /// The server may have granted what we asked: a request has been sent whose answer was not "busy".
-    pub(super) unanswered: bool,
+    /// How many requests were made since the last answer "busy": the server may have granted each.
+    pub(super) unanswered: u32,
     /// How often it has been asked for.
     pub(super) asks: u32,
     /// The lock was released here after the pending ask was sent.
@@ -113,6 +118,8 @@ pub(super) struct Waiting {
     pub(super) told_early: Option<What>,
     /// The server tells when the lock is no longer its holder's.
     watches: bool,
+    /// How often in a row it has been refused.
+    refusals: u32,
     /// How often in a row nobody has had a quorum of votes.
     pub(super) elections: u32,
 }
@@ -124,13 +131,14 @@ impl Waiting {
             token,
             step: Step::Turn,
             seen: Seen::Nothing,
-            unanswered: false,
+            unanswered: 0,
             asks: 0,
             ask_again: false,
             place: None,
             overdue: None,
             told_early: None,
             watches: false,
+            refusals: 0,
             elections: 0,
         }
     }
@@ -166,7 +174,7 @@ impl Waiting {
 
     pub(super) fn asking(&mut self, now: Moment) {
         self.step = Step::Asking { sent: now };
-        self.unanswered = true;
+        self.unanswered = self.unanswered.saturating_add(1);
         self.asks = self.asks.saturating_add(1);
         self.ask_again = false;
         self.overdue = None;
@@ -178,9 +186,20 @@ impl Waiting {
         matches!(self.step, Step::Asking { sent } if now.since(sent) > limit)
     }
 
-    /// True when the server may hold something for this attempt: the lock, or a place in the queue.
-    pub(super) fn must_release(&self) -> bool {
-        self.unanswered || self.place.is_some()
+    pub(super) fn is_asking(&self) -> bool {
+        matches!(self.step, Step::Asking { .. })
+    }
+
+    /// The last request was not sent, and will not be.
+    pub(super) fn taken_back(&mut self) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.step = Step::Turn;
+    }
+
+    /// True when the server may hold something for this attempt: the lock, or a place in the queue. `was_sent`: the last
+    /// request was.
+    pub(super) fn must_release(&self, was_sent: bool) -> bool {
+        self.unanswered > u32::from(!was_sent) || self.place.is_some()
     }
 
     /// How many waited in front of it when that was last told.
@@ -215,7 +234,7 @@ impl Waiting {
         first: bool,
         can_watch: bool,
     ) -> bool {
-        self.unanswered = false;
+        (self.unanswered, self.refusals) = (0, 0);
         self.place = place.map(|place| (place, sent));
         let free_in = holder.free_in;
         self.seen = Seen::Busy(holder);
@@ -305,7 +324,9 @@ impl Waiting {
 
     pub(super) fn refused(&mut self, now: Moment, reason: Arc<str>) {
         self.seen = Seen::Refused(reason);
-        self.step = Step::Pause { until: now.after(jittered(ASK_AGAIN_AFTER)) };
+        let pause = ASK_AGAIN_AFTER * 2_u32.saturating_pow(self.refusals.min(8));
+        self.refusals = self.refusals.saturating_add(1);
+        self.step = Step::Pause { until: now.after(jittered(pause.min(ASK_AGAIN_REFUSED))) };
     }
 
     /// Takes over what the waiter in front, which gives up, has learnt. False when it has to ask by itself.
@@ -346,8 +367,12 @@ impl Waiting {
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// How often the first waiter of a process looks whether the lock has been released, where nobody would tell; and
-/// how long any waiter lets a server be that refused.
+/// how long any waiter lets a server be that refused for the first time.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// And how long when it goes on refusing: the pause doubles each time. Ten thousand waiters shall not keep a server busy
+/// that cannot serve them.
+const ASK_AGAIN_REFUSED: Duration = Duration::from_secs(1);
 
 /// How often the first waiter of a process makes sure that it has missed nothing, when it is next in the queue:
 /// less than a claim, so that a waiter that was granted the lock and is stuck costs no more than its claim.

@@ -36,6 +36,7 @@ impl Cluster {
         match news {
             News::Connected { abilities, standing } => {
                 (member.up, member.trouble, member.abilities) = (true, None, Some(abilities));
+                self.look_at_all_lanes();
                 if self.connected {
                     self.returned(node);
                 } else {
@@ -50,6 +51,7 @@ impl Cluster {
                     report::unreachable(&trouble.reason);
                 }
                 member.trouble = Some(trouble.clone());
+                self.look_at_all_lanes();
                 let all = self.members.iter().flatten().all(|member| member.trouble.is_some());
                 if !self.connected && all {
                     self.news.push_back(News::Unreachable(trouble));
@@ -60,6 +62,7 @@ impl Cluster {
             News::Broke { reason, unanswered } => {
                 report::broke(&reason);
                 self.unanswered(now, node, unanswered);
+                self.look_at_all_lanes();
                 if *reason == *INBOX_MOVED {
                     self.move_inbox(now, node);
                 }
@@ -98,6 +101,9 @@ impl Cluster {
         let slot = flight.slot;
         let lane = self.lanes.get_mut(&slot)?;
         lane.back(&mut flight);
+        if lane.is_waiting() {
+            self.to_look_at.insert(slot);
+        }
         let reply = match reply {
             Reply::Refused(Refusal::Elsewhere(redirect)) => {
                 self.redirect(now, node, Parked { flight, id, request }, &redirect);
@@ -193,5 +199,37 @@ impl Cluster {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::engine::cluster::ClusterNodes;
+    use crate::engine::cluster::lanes::{Flight, Lane};
+    use crate::engine::node::NodeSettings;
+    use crate::engine::slots::Slot;
+    use crate::token::Token;
+
+    const LIMIT: Duration = Duration::from_secs(1);
+
+    /// What comes of a node's answer to a release.
+    fn answered(unanswered: bool, reply: Reply) -> Option<Reply> {
+        let mut cluster =
+            Cluster::new(ClusterNodes::new(Vec::new(), NodeSettings::for_a_test(), None), LIMIT);
+        let (now, slot) = (Moment::now(), Slot::of("lock:k"));
+        let flight = Flight { sequence: 1, slot, since: now, redirects: 0, unanswered, asking: false };
+        cluster.lanes.entry(slot).or_insert_with(Lane::new).sent(0, &flight);
+        let (action, name, token) = (Action::Release, "lock:k".into(), Token::from_value("token"));
+        let request = Request { action, name, token, ttl: LIMIT };
+        cluster.reply(now, 0, Course::Slot(flight), 1, request, reply).map(|(_, _, reply)| reply)
+    }
+
+    #[test]
+    fn a_release_that_was_done_over_the_connection_that_broke_is_done() {
+        assert_eq!(answered(true, Reply::NotMine), Some(Reply::Done));
+        assert_eq!(answered(false, Reply::NotMine), Some(Reply::NotMine));
     }
 }

@@ -5,8 +5,11 @@
 //! nothing of the slot is under way any more. No I/O, no clock.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
+
+use foldhash::{HashMap, HashMapExt};
 
 use crate::clock::Moment;
 use crate::engine::Id;
@@ -50,6 +53,8 @@ pub(super) struct Lane {
     /// Of these, to a node that does not own the slot yet.
     asking: usize,
     waiting: BTreeMap<u64, Parked>,
+    /// The same by their tokens: many may wait for one lock.
+    of_token: HashMap<Token, Vec<u64>>,
     /// Nothing is sent before this.
     not_before: Option<Moment>,
     pauses: u32,
@@ -64,6 +69,7 @@ impl Lane {
             in_flight: 0,
             asking: 0,
             waiting: BTreeMap::new(),
+            of_token: HashMap::new(),
             not_before: None,
             pauses: 0,
             reason: None,
@@ -78,6 +84,15 @@ impl Lane {
     /// True when a request that was sent back may go elsewhere at once: nothing waits that came before.
     pub(super) fn may_redirect(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        self.in_flight > 0
+    }
+
+    /// Where it goes now.
+    pub(super) fn node(&self) -> usize {
+        self.node
     }
 
     pub(super) fn sent(&mut self, node: usize, flight: &Flight) {
@@ -110,12 +125,41 @@ impl Lane {
         if parked.request.action == Action::Release {
             self.withdraw(&parked.request.token, parked.flight.sequence);
         }
+        self.of_token.entry(parked.request.token.clone()).or_default().push(parked.flight.sequence);
         self.waiting.insert(parked.flight.sequence, parked);
     }
 
     /// Nobody waits for what was asked with a token before its release, and nothing may be done with it after that.
     fn withdraw(&mut self, token: &Token, before: u64) {
-        self.waiting.retain(|&sequence, parked| sequence > before || parked.request.token != *token);
+        self.remove(token, |parked| parked.flight.sequence <= before);
+    }
+
+    /// True when the lock was asked for with this token and that has not been sent; it will not be.
+    pub(super) fn take_back(&mut self, token: &Token) -> bool {
+        let asks = |parked: &Parked| {
+            !parked.flight.unanswered
+                && matches!(parked.request.action, Action::Acquire(_) | Action::AcquireNext { .. })
+        };
+        self.remove(token, asks) > 0
+    }
+
+    fn remove(&mut self, token: &Token, is_over: impl Fn(&Parked) -> bool) -> usize {
+        let Some(sequences) = self.of_token.get_mut(token) else {
+            return 0;
+        };
+        let before = self.waiting.len();
+        sequences.retain(|sequence| match self.waiting.entry(*sequence) {
+            Entry::Occupied(parked) if is_over(parked.get()) => {
+                parked.remove();
+                false
+            }
+            Entry::Occupied(_) => true,
+            Entry::Vacant(_) => false,
+        });
+        if sequences.is_empty() {
+            self.of_token.remove(token);
+        }
+        before - self.waiting.len()
     }
 
     /// Lets the slot be for a moment.
@@ -137,13 +181,26 @@ impl Lane {
     }
 
     pub(super) fn take_all(&mut self) -> Vec<Parked> {
+        self.of_token.clear();
         std::mem::take(&mut self.waiting).into_values().collect()
     }
 
-    /// What has waited for longer than `limit`.
+    /// What has waited for longer than `limit`: those that came first.
     pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> Vec<Parked> {
-        let overdue = self.waiting.extract_if(.., |_, parked| now.since(parked.flight.since) >= limit);
-        overdue.map(|(_, parked)| parked).collect()
+        let mut overdue = Vec::new();
+        while let Some(first) = self.waiting.first_entry()
+            && now.since(first.get().flight.since) >= limit
+        {
+            let (sequence, parked) = first.remove_entry();
+            if let Some(sequences) = self.of_token.get_mut(&parked.request.token) {
+                sequences.retain(|other| *other != sequence);
+                if sequences.is_empty() {
+                    self.of_token.remove(&parked.request.token);
+                }
+            }
+            overdue.push(parked);
+        }
+        overdue
     }
 
     pub(super) fn is_waiting(&self) -> bool {
@@ -156,7 +213,7 @@ impl Lane {
 
     /// When to look again.
     pub(super) fn due(&self, limit: Duration) -> Option<Moment> {
-        let overdue = self.waiting.values().map(|parked| parked.flight.since.after(limit)).min();
+        let overdue = self.waiting.values().next().map(|parked| parked.flight.since.after(limit));
         let ready = self.not_before.filter(|_| self.in_flight == 0 && self.is_waiting());
         [overdue, ready].into_iter().flatten().min()
     }

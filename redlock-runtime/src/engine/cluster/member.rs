@@ -10,6 +10,7 @@ use crate::clock::Moment;
 use crate::engine::Id;
 use crate::engine::link::{Link, News, Node};
 use crate::engine::node::RedisNode;
+use crate::engine::outbox::{Outbox, Unsent};
 use crate::engine::protocol::{Abilities, Disconnected, Request};
 use crate::engine::slots::Slot;
 
@@ -31,10 +32,33 @@ pub(super) struct Member {
     /// Why the last attempt to connect failed; `None` while nobody knows, and while it is up.
     pub(super) trouble: Option<Disconnected>,
     link: Link,
-    /// What is to be sent, each with whether it has to say that it was sent here.
-    outbox: VecDeque<(bool, Id, Request)>,
-    /// What is on its way, then what is in the outbox, in the order of the link.
+    outbox: Outbox<Routed>,
+    /// What is on its way, in the order of the link.
     courses: VecDeque<Course>,
+}
+
+/// A request that is to be sent, and where it is on its way.
+struct Routed {
+    course: Course,
+    id: Id,
+    request: Request,
+}
+
+impl Routed {
+    /// It has to say that it was sent here.
+    fn asking(&self) -> bool {
+        matches!(self.course, Course::Slot(flight) if flight.asking)
+    }
+}
+
+impl Unsent for Routed {
+    fn request(&self) -> (Id, &Request) {
+        (self.id, &self.request)
+    }
+
+    fn is_repeated(&self) -> bool {
+        matches!(self.course, Course::Slot(flight) if flight.unanswered)
+    }
 }
 
 impl Member {
@@ -51,25 +75,35 @@ impl Member {
             abilities: None,
             trouble: None,
             link: Link::new(Node::Redis(Box::new(node)), timeout),
-            outbox: VecDeque::new(),
+            outbox: Outbox::default(),
             courses: VecDeque::new(),
         }
     }
 
     pub(super) fn push(&mut self, course: Course, id: Id, request: Request) {
-        let asking = matches!(course, Course::Slot(flight) if flight.asking);
-        self.courses.push_back(course);
-        self.outbox.push_back((asking, id, request));
+        self.outbox.push(Routed { course, id, request });
+    }
+
+    /// Ahead of what is for other slots: nothing is under way for this one.
+    pub(super) fn push_urgent(&mut self, flight: Flight, id: Id, request: Request) {
+        self.outbox.push_urgent(Routed { course: Course::Slot(flight), id, request });
+    }
+
+    /// Where the request of `id` for a lock would have gone, which has not been sent and will not be.
+    pub(super) fn take_back(&mut self, id: Id) -> Option<Course> {
+        self.outbox.take_back(id).map(|routed| routed.course)
     }
 
     /// Sends what there is, as far as there is room.
     pub(super) fn flush(&mut self, cx: &mut Context<'_>, now: Moment) {
-        while self.link.has_room()
-            && let Some(&(asking, ..)) = self.outbox.front()
+        while let Some(room) = self.link.room()
+            && self.outbox.has_any(room)
+            && let Some(asking) = self.outbox.front().map(Routed::asking)
         {
-            let alike = self.outbox.iter().take_while(|(other, ..)| *other == asking).count();
-            let batch = self.outbox.drain(..alike).map(|(_, id, request)| (id, request)).collect();
-            self.link.send_as(cx, now, batch, asking);
+            let batch = self.outbox.take(room, |other| other.asking() == asking);
+            self.courses.extend(batch.iter().map(|routed| routed.course));
+            let requests = batch.into_iter().map(|routed| (routed.id, routed.request)).collect();
+            self.link.send_as(cx, now, requests, asking);
         }
     }
 
@@ -96,20 +130,18 @@ impl Member {
     /// The connection is gone: what was on its way, in its order. What has not been sent was not done.
     pub(super) fn take_all(&mut self, sent: Vec<(Id, Request)>) -> Vec<(Course, Id, Request)> {
         self.up = false;
-        let unanswered = sent.len();
-        let unsent = std::mem::take(&mut self.outbox).into_iter().map(|(_, id, request)| (id, request));
-        let courses = std::mem::take(&mut self.courses);
-        let all = courses.into_iter().zip(sent.into_iter().chain(unsent)).enumerate();
-        all.map(|(nth, (mut course, (id, request)))| {
-            if let Course::Slot(flight) = &mut course {
-                flight.unanswered |= nth < unanswered;
-            }
-            (course, id, request)
-        })
-        .collect()
+        let unanswered =
+            std::mem::take(&mut self.courses).into_iter().zip(sent).map(|(mut course, (id, request))| {
+                if let Course::Slot(flight) = &mut course {
+                    flight.unanswered = true;
+                }
+                (course, id, request)
+            });
+        let unsent = self.outbox.take_all().map(|Routed { course, id, request }| (course, id, request));
+        unanswered.chain(unsent).collect()
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.courses.is_empty()
+        self.courses.is_empty() && self.outbox.is_empty()
     }
 }

@@ -26,7 +26,9 @@ use super::Id;
 use super::link::News;
 use super::protocol::{Abilities, Action, Disconnected, Refusal, Reply, Request};
 use super::slots::{BySlot, Slot};
+use super::timers::Timers;
 use crate::clock::Moment;
+use crate::token::Token;
 use lanes::{Flight, Lane, Parked};
 use member::{Course, Member};
 use topology::Layout;
@@ -36,6 +38,9 @@ const REDIRECTS: u32 = 4;
 
 /// Which node has which slots is asked for this often at most, jittered.
 const LEARN_AGAIN: Duration = Duration::from_millis(200);
+
+/// Requests that are refused together, at most: others want to be heard in between.
+const AT_ONCE: usize = 100;
 
 type Learning = Pin<Box<dyn Future<Output = Result<Layout, Disconnected>> + Send>>;
 
@@ -50,6 +55,10 @@ pub(super) struct Cluster {
     lanes: HashMap<Slot, Lane>,
     /// Lanes in which something waits.
     stalled: BTreeSet<Slot>,
+    /// Those of them whose first may be able to go.
+    to_look_at: BTreeSet<Slot>,
+    /// When to look at the others.
+    timers: Timers<Slot>,
     /// Pages of nodes to which there is no connection yet, and no reason why not.
     pages: Vec<(Id, Request)>,
     sequence: u64,
@@ -77,6 +86,8 @@ impl Cluster {
             replicas: Vec::new(),
             lanes: HashMap::new(),
             stalled: BTreeSet::new(),
+            to_look_at: BTreeSet::new(),
+            timers: Timers::default(),
             pages: Vec::new(),
             sequence: 0,
             first: 0,
@@ -91,8 +102,27 @@ impl Cluster {
     }
 
     /// Each member has room of its own.
-    pub(super) fn has_room(&self) -> bool {
-        self.connected
+    pub(super) fn room(&self) -> Option<usize> {
+        self.connected.then_some(usize::MAX)
+    }
+
+    /// True when a request for a lock has not been sent to any node; it will not be.
+    pub(super) fn take_back(&mut self, id: Id, name: &str, token: &Token) -> bool {
+        let slot = Slot::of(name);
+        let Some(lane) = self.lanes.get_mut(&slot) else {
+            return false;
+        };
+        let waited = lane.take_back(token);
+        if !waited {
+            let member = self.members.get_mut(lane.node()).and_then(Option::as_mut);
+            let Some(Course::Slot(mut flight)) = member.and_then(|member| member.take_back(id)) else {
+                return false;
+            };
+            lane.back(&mut flight);
+            self.to_look_at.insert(slot);
+        }
+        self.close_lane(slot);
+        true
     }
 
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
@@ -113,25 +143,25 @@ impl Cluster {
             };
             self.send_one(now, Parked { flight, id, request });
         }
+        self.look_at_lanes(now);
         self.flush(cx, now);
     }
 
     pub(super) fn due(&self) -> Option<Moment> {
         let links = self.members.iter().flatten().filter_map(Member::due);
-        let lanes = self.stalled.iter().filter_map(|slot| self.lanes.get(slot)?.due(self.limit));
-        links.chain(lanes).chain(self.learn_at).min()
+        links.chain(self.timers.next()).chain(self.learn_at).min()
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
         loop {
+            if let Some(news) = self.news.pop_front() {
+                return Poll::Ready(news);
+            }
             let heard = self.learn(cx, now) | self.listen(cx, now);
             self.look_at_lanes(now);
             self.flush(cx, now);
             self.tell_abilities();
-            if let Some(news) = self.news.pop_front() {
-                return Poll::Ready(news);
-            }
-            if !heard {
+            if !heard && self.news.is_empty() {
                 return Poll::Pending;
             }
         }
@@ -156,8 +186,13 @@ impl Cluster {
         let owner = *self.owners.get(slot);
         match owner.and_then(|node| Some((node, self.members.get_mut(node)?.as_mut()?))) {
             Some((node, member)) if member.up && lane.is_free(node) => {
+                let is_first = !lane.is_under_way();
                 lane.sent(node, &parked.flight);
-                member.push(Course::Slot(parked.flight), parked.id, parked.request);
+                let Parked { flight, id, request } = parked;
+                match request.action {
+                    Action::Renew { .. } if is_first => member.push_urgent(flight, id, request),
+                    _ => member.push(Course::Slot(flight), id, request),
+                }
             }
             Some((_, Member { up: false, trouble: Some(trouble), .. })) => {
                 let trouble = trouble.clone();
@@ -176,23 +211,34 @@ impl Cluster {
     fn park(&mut self, parked: Parked) {
         let slot = parked.flight.slot;
         self.stalled.insert(slot);
+        self.to_look_at.insert(slot);
         self.lanes.entry(slot).or_insert_with(Lane::new).park(parked);
     }
 
     fn close_lane(&mut self, slot: Slot) {
         if let Some(lane) = self.lanes.get(&slot) {
+            if !lane.is_waiting() {
+                self.stalled.remove(&slot);
+                self.to_look_at.remove(&slot);
+                self.timers.set(slot, None);
+            }
             if lane.is_empty() {
                 self.lanes.remove(&slot);
-                self.stalled.remove(&slot);
-            } else if !lane.is_waiting() {
-                self.stalled.remove(&slot);
             }
         }
     }
 
+    /// There is another way, or none any more, to some of the nodes.
+    fn look_at_all_lanes(&mut self) {
+        self.to_look_at.clone_from(&self.stalled);
+    }
+
     /// What can go now goes; what has waited for too long is refused.
     fn look_at_lanes(&mut self, now: Moment) {
-        for slot in self.stalled.iter().copied().collect::<Vec<_>>() {
+        while let Some(slot) = self.timers.pop(now) {
+            self.to_look_at.insert(slot);
+        }
+        for slot in std::mem::take(&mut self.to_look_at) {
             let Some(lane) = self.lanes.get_mut(&slot) else {
                 continue;
             };
@@ -213,6 +259,10 @@ impl Cluster {
             for parked in ready {
                 self.send_one(now, parked);
             }
+            // What has been looked at just now waits for a time, or for something to happen.
+            self.to_look_at.remove(&slot);
+            let due = self.lanes.get(&slot).and_then(|lane| lane.due(self.limit));
+            self.timers.set(slot, due);
             self.close_lane(slot);
         }
     }
@@ -241,6 +291,11 @@ impl Cluster {
     }
 
     fn answer(&mut self, now: Moment, id: Id, request: Request, reply: Reply) {
-        self.news.push_back(News::Replies { sent: now, replies: vec![(id, request, reply)] });
+        match self.news.back_mut() {
+            Some(News::Replies { sent, replies }) if *sent == now && replies.len() < AT_ONCE => {
+                replies.push((id, request, reply));
+            }
+            _ => self.news.push_back(News::Replies { sent: now, replies: vec![(id, request, reply)] }),
+        }
     }
 }

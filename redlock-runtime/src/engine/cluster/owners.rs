@@ -120,6 +120,7 @@ impl Cluster {
             *slots = (slots.0.max(*last), slots.1.min(*first));
         }
         self.replicas.clone_from(&layout.replicas);
+        self.look_at_all_lanes();
         for node in 0..self.members.len() {
             self.settle(now, node, slots.get(&node).copied());
         }

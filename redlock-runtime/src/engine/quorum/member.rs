@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::super::Id;
 use super::super::link::{Link, News};
+use super::super::outbox::Outbox;
 use super::super::protocol::{Action, Request, Standing};
 use super::bell::Bell;
 use crate::clock::Moment;
@@ -17,7 +18,7 @@ const MOST_OWED: usize = 10_000;
 pub(super) struct Member {
     pub(super) link: Link,
     /// What is to be sent to it, in this order.
-    pub(super) outbox: Vec<(Id, Request)>,
+    pub(super) outbox: Outbox,
     state: State,
     /// What the link wakes; as a waker, too.
     bell: Option<(Arc<Bell>, Waker)>,
@@ -51,7 +52,7 @@ impl Member {
             tried: false,
             since: None,
         };
-        Self { link, outbox: Vec::new(), state, bell: None, owed: VecDeque::new(), paying: 0 }
+        Self { link, outbox: Outbox::default(), state, bell: None, owed: VecDeque::new(), paying: 0 }
     }
 
     fn bell(&mut self, engine: &Waker) -> &(Arc<Bell>, Waker) {
@@ -84,11 +85,20 @@ impl Member {
 
     /// Sends what is to be sent, if there is room.
     pub(super) fn flush(&mut self, cx: &mut Context<'_>, now: Moment) {
-        if !self.outbox.is_empty() && self.link.has_room() {
-            let requests = std::mem::take(&mut self.outbox);
+        while let Some(room) = self.link.room()
+            && self.outbox.has_any(room)
+        {
+            let requests = self.outbox.take(room, |_| true);
             let waker = self.bell(cx.waker()).1.clone();
             self.link.send(&mut Context::from_waker(&waker), now, requests);
         }
+    }
+
+    pub(super) fn room(&self) -> usize {
+        if !self.is_up() {
+            return usize::MAX;
+        }
+        self.link.room().map_or(0, |room| room.saturating_sub(self.outbox.len()))
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -142,10 +152,10 @@ impl Member {
     /// It is there: what it is owed goes out first.
     pub(super) fn up(&mut self, now: Moment, standing: Standing, watches: bool) {
         self.state = State::Up { since: now, standing, watches };
-        let before = self.outbox.len();
-        let owed = self.owed.drain(..).filter(|(until, _)| *until > now);
-        self.outbox.extend(owed.map(|(_, request)| (super::NOBODY, request)));
-        self.paying = self.outbox.len() - before;
+        for (_, request) in self.owed.drain(..).filter(|(until, _)| *until > now) {
+            self.outbox.push((super::NOBODY, request));
+            self.paying += 1;
+        }
     }
 
     /// It has answered a release that it was owed.
@@ -168,7 +178,7 @@ impl Member {
             State::Down { since, .. } => *since,
         };
         self.state = State::Down { reason, turned_away: false, tried: false, since };
-        let unsent = std::mem::take(&mut self.outbox);
+        let unsent = self.outbox.take_all();
         self.paying = 0;
         for (_, request) in unanswered.into_iter().chain(unsent) {
             if request.action == Action::Release {

@@ -14,6 +14,7 @@ mod member;
 mod scenarios;
 mod wish;
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::mem::discriminant;
 use std::sync::Arc;
@@ -39,6 +40,9 @@ const NOBODY: Id = 0;
 /// Locks of whose change not enough members have told are forgotten beyond this: it is a hint, and who waits looks from
 /// time to time anyway.
 const MOST_CHANGES: usize = 10_000;
+
+/// What a node may tell before the next one has its turn.
+const TURN: usize = 64;
 
 pub(super) struct Quorum {
     members: Vec<Member>,
@@ -83,10 +87,11 @@ impl Quorum {
         }
     }
 
-    /// False when so many members are behind that no quorum could answer soon.
-    pub(super) fn has_room(&self) -> bool {
-        let behind = self.members.iter().filter(|member| member.is_up() && !member.link.has_room()).count();
-        behind <= self.members.len() - self.needed
+    /// How many requests a quorum of members has room for; one that is away needs none.
+    pub(super) fn room(&self) -> usize {
+        let mut rooms: Vec<usize> = self.members.iter().map(Member::room).collect();
+        rooms.sort_unstable_by_key(|room| Reverse(*room));
+        rooms.get(self.needed - 1).copied().unwrap_or(0)
     }
 
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
@@ -107,8 +112,14 @@ impl Quorum {
                 self.settle(now, id, true);
             }
             for node in 0..self.members.len() {
-                while let Poll::Ready(news) = self.members[node].poll(cx, now) {
+                // One that has much to tell takes turns with the others, and with whoever calls.
+                for turn in 0.. {
+                    let Poll::Ready(news) = self.members[node].poll(cx, now) else { break };
                     self.hear(now, node, news);
+                    if turn == TURN {
+                        cx.waker().wake_by_ref();
+                        break;
+                    }
                 }
             }
             self.begin(now);
@@ -130,6 +141,16 @@ impl Quorum {
 
     /// Puts a request to all nodes.
     fn put(&mut self, now: Moment, id: Id, request: Request) {
+        // A caller that has gone: nothing more may be asked for behind the release.
+        let vote = match request.action {
+            Action::Release | Action::Keep => self.withdraw(id),
+            _ => None,
+        };
+        self.put_behind(now, id, request, vote);
+    }
+
+    /// `vote`: the ballot for the lock that is released; a node that has not been asked yet is not asked.
+    fn put_behind(&mut self, now: Moment, id: Id, request: Request, vote: Option<Id>) {
         let action = match request.action {
             Action::Acquire(_) => Action::Vote { fence: self.wish.next(now) },
             Action::Renew { shortens, .. } => Action::Mend { shortens },
@@ -140,16 +161,15 @@ impl Quorum {
         }
         self.last_id += 1;
         let own_id = self.last_id;
-        match action {
-            Action::Vote { .. } => drop(self.asking.insert(id, own_id)),
-            // A caller that has gone: nothing more may be asked for behind the release.
-            Action::Release | Action::Keep => self.withdraw(id),
-            _ => {}
+        if let Action::Vote { .. } = action {
+            self.asking.insert(id, own_id);
         }
         let mut ballot = Ballot::new(id, request, action, now, self.members.len());
         let question = ballot.question();
         for (node, member) in self.members.iter_mut().enumerate() {
-            if let Some(reason) = member.absence() {
+            if vote.is_some_and(|vote| member.outbox.take_back(vote).is_some()) {
+                ballot.answer(node, Reply::NotMine);
+            } else if let Some(reason) = member.absence() {
                 ballot.absent(node, Arc::clone(reason));
                 if action == Action::Release {
                     member.owe(now, question.clone());
@@ -159,7 +179,11 @@ impl Quorum {
             {
                 ballot.absent(node, reason);
             } else if let Some(question) = for_node(node, &question) {
-                member.outbox.push((own_id, question));
+                if let Action::Mend { .. } = action {
+                    member.outbox.push_urgent((own_id, question));
+                } else {
+                    member.outbox.push((own_id, question));
+                }
             } else {
                 ballot.absent(node, "another node was asked".into());
             }
@@ -190,12 +214,12 @@ impl Quorum {
         self.round_trip = round_trips.get(self.needed - 1).copied().unwrap_or_default();
     }
 
-    /// Whatever comes of it, nobody wants it any more.
-    fn withdraw(&mut self, id: Id) {
-        if let Some(own_id) = self.asking.remove(&id) {
-            self.ballots.remove(&own_id);
-            self.timers.set(own_id, None);
-        }
+    /// Whatever comes of what `id` asks for, nobody wants it any more.
+    fn withdraw(&mut self, id: Id) -> Option<Id> {
+        let own_id = self.asking.remove(&id)?;
+        self.ballots.remove(&own_id);
+        self.timers.set(own_id, None);
+        Some(own_id)
     }
 
     /// Ends a ballot that is decided. `over`: its time is up.
@@ -240,7 +264,7 @@ impl Quorum {
             _ => false,
         };
         if failed {
-            self.give_back(now, &ballot.request);
+            self.give_back(now, own_id, &ballot.request);
         }
         let Ballot { id, request, sent, .. } = ballot;
         if is_new {
@@ -268,8 +292,9 @@ impl Quorum {
     }
 
     /// On all nodes, also on those that did not answer: they may have heard.
-    fn give_back(&mut self, now: Moment, request: &Request) {
-        self.put(now, NOBODY, Request { action: Action::Release, ..request.clone() });
+    fn give_back(&mut self, now: Moment, own_id: Id, request: &Request) {
+        let release = Request { action: Action::Release, ..request.clone() };
+        self.put_behind(now, NOBODY, release, Some(own_id));
     }
 
     /// True when nothing is on the way to a node.

@@ -62,7 +62,7 @@ impl Script {
 
     /// What is put to a node.
     fn hears(&mut self, node: usize) -> Vec<(Id, Request)> {
-        std::mem::take(&mut self.quorum.members[node].outbox)
+        self.quorum.members[node].outbox.take_all().collect()
     }
 
     fn answers(&mut self, node: usize, asked: &[(Id, Request)], reply: &Reply) {

@@ -1,0 +1,179 @@
+//! Requests that are to be sent, in their order. One that asks for a lock can be taken back until it is sent: then there
+//! is nothing to give back, and a crowd of calls that end before their turn costs the server nothing.
+
+use std::collections::VecDeque;
+
+use super::Id;
+use super::fifo::{Fifo, Member};
+use super::protocol::{Action, Request};
+
+/// Requests in one batch at most, but for those that must not be parted. A hundred thousand held locks are all compared
+/// after a reconnect: in one batch, that is longer without an answer than a server may be.
+const LARGEST: usize = 1000;
+
+/// A request, with whatever is known of its way.
+pub(super) trait Unsent {
+    fn request(&self) -> (Id, &Request);
+
+    /// True for one that may have been done before: its release cannot be spared.
+    fn is_repeated(&self) -> bool {
+        false
+    }
+}
+
+impl Unsent for (Id, Request) {
+    fn request(&self) -> (Id, &Request) {
+        (self.0, &self.1)
+    }
+}
+
+pub(super) struct Outbox<T = (Id, Request)> {
+    /// They go first: a lock that is held is not lost because of how much others ask for and give back.
+    urgent: VecDeque<T>,
+    requests: Fifo<Entry<T>>,
+}
+
+struct Entry<T>(T);
+
+impl<T: Unsent> Member for Entry<T> {
+    fn id(&self) -> Option<Id> {
+        let (id, request) = self.0.request();
+        let asks =
+            matches!(request.action, Action::Acquire(_) | Action::AcquireNext { .. } | Action::Vote { .. });
+        (asks && !self.0.is_repeated()).then_some(id)
+    }
+}
+
+impl<T> Default for Outbox<T> {
+    fn default() -> Self {
+        Self { urgent: VecDeque::new(), requests: Fifo::default() }
+    }
+}
+
+impl<T: Unsent> Outbox<T> {
+    pub(super) fn push(&mut self, request: T) {
+        self.requests.push(Entry(request));
+    }
+
+    /// Ahead of all but those that are as urgent. Nothing of the same lock may be waiting to be sent.
+    pub(super) fn push_urgent(&mut self, request: T) {
+        self.urgent.push_back(request);
+    }
+
+    pub(super) fn front(&self) -> Option<&T> {
+        self.urgent.front().or_else(|| self.requests.front().map(|entry| &entry.0))
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        self.urgent.pop_front().or_else(|| self.requests.pop().map(|entry| entry.0))
+    }
+
+    /// The one that was pushed last and is not urgent, if it has not been taken back.
+    pub(super) fn last(&self) -> Option<&T> {
+        self.requests.last().map(|entry| &entry.0)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.urgent.len() + self.requests.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.urgent.is_empty() && self.requests.is_empty()
+    }
+
+    /// True when there is a batch to take.
+    pub(super) fn has_any(&self, room: usize) -> bool {
+        !self.urgent.is_empty() || room > 0 && !self.requests.is_empty()
+    }
+
+    /// The next batch, as far as they are `alike`: those that are urgent, and for others there is so much room. Locks that
+    /// are asked for in one call are not parted.
+    pub(super) fn take(&mut self, room: usize, alike: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut batch =
+            Vec::with_capacity(self.len().min(room.saturating_add(self.urgent.len())).min(LARGEST));
+        while batch.len() < LARGEST
+            && let Some(next) = self.urgent.pop_front_if(|next| alike(next))
+        {
+            batch.push(next);
+        }
+        if !self.urgent.is_empty() {
+            return batch;
+        }
+        let room = room.min(LARGEST - batch.len()) + batch.len();
+        while let Some(next) = self.requests.front().map(|entry| &entry.0)
+            && alike(next)
+            && (batch.len() < room || matches!(next.request().1.action, Action::AcquireNext { .. }))
+        {
+            batch.extend(self.requests.pop().map(|entry| entry.0));
+        }
+        batch
+    }
+
+    /// True when the request of `id` for a lock has not been sent; it will not be.
+    pub(super) fn take_back(&mut self, id: Id) -> Option<T> {
+        self.requests.remove(id).map(|entry| entry.0)
+    }
+
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
+        let mut all = std::mem::take(self);
+        std::iter::from_fn(move || all.pop())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::protocol::Mode;
+    use super::*;
+    use crate::token::Token;
+
+    const ACQUIRE: Action = Action::Acquire(Mode::OneTry);
+    const RENEW: Action = Action::Renew { nth: 0, shortens: false };
+
+    fn outbox(actions: &[(Id, Action)]) -> Outbox {
+        let mut outbox = Outbox::default();
+        for &(id, action) in actions {
+            let (name, token) = ("k".into(), Token::nobodys());
+            outbox.push((id, Request { action, name, token, ttl: Duration::ZERO }));
+        }
+        outbox
+    }
+
+    fn ids(requests: impl IntoIterator<Item = (Id, Request)>) -> Vec<Id> {
+        requests.into_iter().map(|(id, _)| id).collect()
+    }
+
+    #[test]
+    fn only_what_asks_for_a_lock_is_taken_back() {
+        let mut outbox = outbox(&[(1, RENEW), (2, ACQUIRE), (1, Action::Release), (3, ACQUIRE)]);
+        assert!(outbox.take_back(1).is_none());
+        assert!(outbox.take_back(2).is_some() && outbox.take_back(2).is_none());
+        assert_eq!(ids(outbox.take_all()), [1, 1, 3]);
+    }
+
+    #[test]
+    fn what_is_urgent_goes_first() {
+        let mut outbox = outbox(&[(1, Action::Release), (2, ACQUIRE)]);
+        let (name, token) = ("k".into(), Token::nobodys());
+        let renewal = Request { action: RENEW, name, token, ttl: Duration::ZERO };
+        outbox.push_urgent((3, renewal.clone()));
+        outbox.push_urgent((4, renewal));
+        assert_eq!(ids(outbox.take(1, |_| true)), [3, 4, 1]);
+        assert_eq!(ids(outbox.take_all()), [2]);
+    }
+
+    #[test]
+    fn a_batch_is_as_large_as_there_is_room_and_parts_no_call() {
+        let next = |after| Action::AcquireNext { mode: Mode::OneTry, after };
+        let all = [(1, ACQUIRE), (2, ACQUIRE), (3, next(2)), (4, next(3)), (5, ACQUIRE)];
+        let mut outbox = outbox(&all);
+        assert_eq!(ids(outbox.take(2, |_| true)), [1, 2, 3, 4]);
+        assert_eq!(ids(outbox.take(2, |_| true)), [5]);
+        let mut many = self::outbox(&vec![(1, RENEW); LARGEST + 1]);
+        assert_eq!(
+            [many.take(usize::MAX, |_| true).len(), many.take(usize::MAX, |_| true).len()],
+            [LARGEST, 1]
+        );
+    }
+}
