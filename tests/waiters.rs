@@ -306,3 +306,49 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
     }
     eventually("no key is left", || server.keys().is_empty());
 }
+
+/// What a release runs on the server.
+const RELEASE: &str = concat!(
+    include_str!("../redlock-runtime/src/engine/scripts/free.lua"),
+    include_str!("../redlock-runtime/src/engine/scripts/fence.lua"),
+    include_str!("../redlock-runtime/src/engine/scripts/grant.lua"),
+    include_str!("../redlock-runtime/src/engine/scripts/release.lua"),
+);
+
+/// Both take a fencing token in each round.
+#[test]
+fn two_locks_in_turn_are_both_left_free_for_clients_of_another_kind() {
+    let server = RedisServer::start();
+    let (mut client, mut listener) = (server.client(), server.client());
+    let mut inbox = listener.as_pubsub();
+    inbox.subscribe("inbox").unwrap();
+    let _: String = server.run("SET lock:%clock 2000000000000001");
+    let script = redis::Script::new(RELEASE);
+    let mut left_free = [0, 0];
+    for _ in 0..2000 {
+        for (lock, left_free) in ["lock:a", "lock:b"].into_iter().zip(&mut left_free) {
+            let queue = format!("{lock}%queue");
+            redis::pipe()
+                .cmd("SET")
+                .arg(lock)
+                .arg("holder")
+                .ignore()
+                .cmd("ZADD")
+                .arg(&queue)
+                .arg(1)
+                .arg("waiter|30000|inbox")
+                .ignore()
+                .exec(&mut client)
+                .unwrap();
+            let mut call = script.key(lock);
+            call.key(&queue).key("lock:%clock").arg("holder").arg(30_000).arg("1").arg("other");
+            assert_eq!(call.invoke::<u32>(&mut client).unwrap(), 1);
+            if !redis::cmd("EXISTS").arg(lock).query::<bool>(&mut client).unwrap() {
+                *left_free += 1;
+                // Its waiter takes it.
+                redis::cmd("INCR").arg("lock:%clock").exec(&mut client).unwrap();
+            }
+        }
+    }
+    assert!(left_free.iter().all(|times| (2..200).contains(times)), "{left_free:?} of 2,000 times");
+}

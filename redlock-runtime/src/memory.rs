@@ -26,8 +26,20 @@ pub(crate) struct MemoryNode(Arc<Mutex<Store>>);
 #[derive(Default)]
 struct Store {
     locks: HashMap<Arc<str>, Lock>,
+    /// From so many locks on, those that have expired are looked for: a `min_hold` ends without a request.
+    many: usize,
     /// The last fencing token.
     clock: u64,
+}
+
+impl Store {
+    /// At twice as many locks as were left the last time, so that it costs each new lock next to nothing.
+    fn forget_expired(&mut self, now: Moment) {
+        if self.locks.len() > self.many {
+            self.locks.retain(|_, lock| lock.is_held(now) || !lock.queue.is_empty());
+            self.many = 2 * self.locks.len().max(32);
+        }
+    }
 }
 
 /// Exists while somebody holds it or waits for it.
@@ -87,7 +99,8 @@ impl MemoryNode {
 
     pub(crate) fn execute(&self, request: &Request, inbox: &Inbox, now: Moment) -> Reply {
         let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Store { locks, clock } = &mut *store;
+        store.forget_expired(now);
+        let Store { locks, clock, .. } = &mut *store;
         if let Action::List { .. } = request.action {
             let held = locks.iter().filter(|(_, lock)| lock.is_held(now)).map(|(name, _)| name);
             let names = held.filter(|name| matches(&request.name, name)).map(ToString::to_string);
@@ -299,4 +312,34 @@ fn matches_rest(pattern: &str, text: &str, first: impl Fn(char) -> bool) -> bool
 fn next_fence(now: Moment, clock: &mut u64) -> u64 {
     *clock = clock.saturating_add(1).max(server_time(now).0);
     *clock
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_whose_min_hold_is_over_takes_no_room() {
+        let node = MemoryNode::named("min-hold-is-over");
+        let (inbox, _pushes) = unbounded_channel();
+        let (start, ttl) = (Moment::now(), Duration::from_secs(1));
+        for number in 0..10_000 {
+            let now = start.after(number * ttl / 10);
+            let (name, token) = (Arc::from(format!("lock:{number}")), Token::from_value("token"));
+            for action in [Action::Acquire(Mode::OneTry), Action::Keep] {
+                let request = Request { action, name: Arc::clone(&name), token: token.clone(), ttl };
+                node.execute(&request, &inbox, now);
+            }
+            assert!(node.execute(&list(), &inbox, now) != Reply::Page { cursor: 0, names: Vec::new() });
+        }
+        let locks = node.0.lock().unwrap_or_else(PoisonError::into_inner).locks.len();
+        assert!(locks <= 100, "{locks} of 10,000");
+    }
+
+    fn list() -> Request {
+        let (action, name) = (Action::List { cursor: 0 }, Arc::from("*"));
+        Request { action, name, token: Token::nobodys(), ttl: Duration::ZERO }
+    }
 }
