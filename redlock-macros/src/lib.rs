@@ -434,6 +434,9 @@ use proc_macro::TokenStream;
 /// instead: it runs under the lock that is held, and the outer one gives it back. Of several [keys](#keys) it joins those
 /// that are held, and takes the others. A task that the body spawns is not nested: it waits as everybody does.
 ///
+/// A sync body that runs an executor (`block_on`) polls its tasks on the same thread. Those of tokio are told apart from the
+/// body; tasks of another executor count as nested in it.
+///
 /// ```
 /// # use redlocked::{LockError, LockManager, distributed_lock};
 /// #[distributed_lock(key = "account:{id}")]
