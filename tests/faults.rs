@@ -594,14 +594,20 @@ fn a_held_lock_needs_no_thread() {
 }
 
 #[test]
-fn dropping_a_guard_never_waits_for_the_server() {
+fn dropping_guards_waits_once_for_a_server_that_hangs_and_in_tokio_never() {
     let server = RedisServer::start();
-    let locks = connect(&server);
-    let guards: Vec<_> = (0..100).map(|n| locks.lock(format!("k{n}")).acquire_blocking().unwrap()).collect();
+    let locks = LockManager::builder(server.url()).io_timeout(3 * SECOND).connect_blocking().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let take = |name: &str| -> Vec<_> {
+        (0..100).map(|n| locks.lock(format!("{name}{n}")).acquire_blocking().unwrap()).collect()
+    };
+    let (in_tokio, outside) = (take("a"), take("b"));
     server.pause();
     let start = Instant::now();
-    drop(guards);
+    runtime.block_on(async { drop(in_tokio) });
     assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
+    drop(outside);
+    assert!(start.elapsed() < LIMIT, "after the first one there is no connection: {:?}", start.elapsed());
     server.resume();
     eventually("no key is left", || server.keys().is_empty());
 }

@@ -9,7 +9,7 @@
 //! | a lost connection ends the wait | rlock 0.2.0 | `faults::a_cut_connection_ends_neither_a_wait_nor_a_lock` |
 //! | a dropped guard, a panic or a dropped future leaves the key | rslock, redis-lock, distributed-lock, redisson 0.1.0 | `behaviour::dropping_a_guard_releases`, `behaviour::a_panic_in_the_body_releases`, `behaviour::a_body_dropped_in_the_middle_is_gone_before_the_lock_is`, `attribute::every_way_out_of_the_body_releases` |
 //! | a guard that is dropped outside a runtime panics | distkit 0.7.1 | `behaviour::a_guard_outlives_its_runtime_and_its_manager` |
-//! | a guard that is dropped stalls the executor | async-redis-lock 0.2.3, redlock 2.0.0 | `faults::dropping_a_guard_never_waits_for_the_server` |
+//! | a guard that is dropped stalls the executor | async-redis-lock 0.2.3, redlock 2.0.0 | `faults::dropping_guards_waits_once_for_a_server_that_hangs_and_in_tokio_never` |
 //! | a future that is dropped while its SET is on the way leaves the key | all but rlock | `faults::a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key`, `behaviour::a_caller_dropped_at_any_poll_leaves_nothing` |
 //! | one of three nodes down: no lock, or a key left behind | redlock | [`one_of_three_nodes_down_costs_neither_the_lock_nor_a_key`], `quorum::any_minority_may_be_down` |
 //! | two of three nodes down: a key left behind, or no end | redlock, rslock | `quorum::a_majority_that_is_down_is_unavailable_at_the_deadline_with_every_reason` |
