@@ -1,6 +1,7 @@
 //! The connection before this one. What was sent over it may still be on its way when it has long been given up here; and
 //! a request for a lock that arrives behind its release would take it for nobody. So the next connection begins by having
-//! the server close it, where access rules allow that.
+//! the server close it, where access rules allow that. Not through a unix socket: all clients there have one address, and
+//! the number alone may be another client's after a restart of the server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
