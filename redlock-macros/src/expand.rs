@@ -52,7 +52,6 @@ struct Expansion<'a> {
     lock: Ident,
     key: Ident,
     body: Ident,
-    guard: Ident,
     error: Ident,
     value: Ident,
 }
@@ -89,7 +88,6 @@ impl<'a> Expansion<'a> {
             lock: name("__lock"),
             key: name("__key"),
             body: name("__body"),
-            guard: name("__guard"),
             error: name("__error"),
             value: name("__output"),
         };
@@ -288,7 +286,7 @@ impl<'a> Expansion<'a> {
 
     /// Awaits the body under the lock.
     fn run(&self, brace: Span, stmts: &TokenStream) -> TokenStream {
-        let Self { krate, lock, body: body_name, guard, .. } = self;
+        let Self { krate, lock, body: body_name, .. } = self;
         let span = Span::mixed_site();
         let (future, run) = match &self.args.guard {
             None => {
@@ -296,7 +294,11 @@ impl<'a> Expansion<'a> {
                 (quote_spanned!(brace=> async move #body), "run")
             }
             Some(name) => {
-                let bind = quote_spanned!(span=> let #name: &#krate::LockGuard = &#guard;);
+                // By the same name, so that rustc speaks of the user's guard where it outlives the body.
+                let mut guard = name.clone();
+                guard.set_span(span.located_at(name.span()));
+                let at = span.located_at(name.span());
+                let bind = quote_spanned!(at=> let #name: &#krate::LockGuard = &#guard;);
                 let body = self.body(brace, &bind, stmts);
                 let future = quote_spanned!(brace=> async move #body);
                 let closure =
@@ -328,30 +330,34 @@ impl<'a> Expansion<'a> {
         let Self { args, krate, error, value, .. } = self;
         let span = Span::mixed_site();
         let probe = probe.then(|| self.probe());
+        // Each arm returns by itself, so that an error in one is about the return type, not about the other arms. But
+        // after what never returns a `return` would be unreachable, which a user may have forbidden.
+        let exit = self.output.returns().then(|| quote_spanned!(span=> return));
         let returned = self.output.point(value.to_token_stream());
         let ok = match &probe {
-            Some(probe) => quote_spanned!(span=> { #probe #returned }),
-            None => returned,
+            Some(probe) => quote_spanned!(span=> { #probe #exit #returned }),
+            None => quote_spanned!(span=> #exit #returned),
         };
-        let busy = args.on_busy.as_ref().map(
-            |expr| quote_spanned!(span=> ::core::result::Result::Err(#error) if #error.is_busy() => #expr,),
-        );
+        let busy = args.on_busy.as_ref().map(|expr| {
+            quote_spanned! {span=>
+                ::core::result::Result::Err(#error) if #krate::LockError::is_busy(&#error) => #exit #expr,
+            }
+        });
         let failed = match &args.on_error {
             Some(handler) => {
-                let path = quote_spanned!(span=> #krate::__private::on_error);
+                let output = self.output.turbofish();
+                let path = quote_spanned!(span=> #krate::__private::on_error #output);
                 call_around(path, &quote_spanned!(span=> #error, ), &handler.to_token_stream())
             }
             None => {
                 self.output.underline(quote_spanned!(span=> #krate::FromLockError::from_lock_error(#error)))
             }
         };
-        // A tail that a user may have forbidden; but what never returns would make it unreachable.
-        let exit = self.output.returns().then(|| quote_spanned!(span=> return));
         quote_spanned! {span=>
-            #exit match #call {
+            match #call {
                 ::core::result::Result::Ok(#value) => #ok,
                 #busy
-                ::core::result::Result::Err(#error) => #failed,
+                ::core::result::Result::Err(#error) => #exit #failed,
             }
         }
     }
@@ -361,7 +367,7 @@ impl<'a> Expansion<'a> {
     fn probe(&self) -> TokenStream {
         let Self { krate, value, .. } = self;
         let span = Span::mixed_site();
-        let probe = quote_spanned!(span=> #krate::__private::SyncReturn::of(&#value).probe());
+        let probe = quote_spanned!(span=> #krate::__private::SyncReturn::of(&#value).__redlock_probe());
         let probe = self.output.point(probe);
         quote_spanned! {span=>
             use #krate::__private::{ReturnsFuture as _, ReturnsValue as _};

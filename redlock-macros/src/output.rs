@@ -79,6 +79,11 @@ impl Output {
         }
     }
 
+    /// `::<R>`, if it is known.
+    pub(crate) fn turbofish(&self) -> Option<TokenStream> {
+        self.ty.as_ref().map(|ty| quote_spanned!(Span::mixed_site()=> ::<#ty>))
+    }
+
     /// False for `!`.
     pub(crate) fn returns(&self) -> bool {
         !self.never

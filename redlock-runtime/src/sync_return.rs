@@ -2,7 +2,8 @@
 //!
 //! Such a future would run after its lock was released. `FromLockError` refuses it, unless `on_error` stands in for
 //! that trait; then the attribute asks here. It cannot ask the type, which may be `impl Trait`, so it asks the value:
-//! method lookup takes `ReturnsFuture` when it applies, and else `ReturnsValue`, one reference further away.
+//! method lookup takes `ReturnsFuture` when it applies, and else `ReturnsValue`, one reference further away. The method has
+//! a name that no trait of a user's has, as a lookup would find that too.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -18,16 +19,16 @@ impl<R> SyncReturn<R> {
     }
 }
 
-/// The answer for a future: [`probe`](Self::probe) does not compile.
+/// The answer for a future: [`__redlock_probe`](Self::__redlock_probe) does not compile.
 pub trait ReturnsFuture: Sized {
     /// Never callable.
-    fn probe(self)
+    fn __redlock_probe(self)
     where
         Self: RunsUnderItsLock;
 }
 
 impl<R: Future> ReturnsFuture for SyncReturn<R> {
-    fn probe(self)
+    fn __redlock_probe(self)
     where
         Self: RunsUnderItsLock,
     {
@@ -37,7 +38,7 @@ impl<R: Future> ReturnsFuture for SyncReturn<R> {
 /// The answer for everything else.
 pub trait ReturnsValue: Sized {
     /// Does nothing.
-    fn probe(self) {}
+    fn __redlock_probe(self) {}
 }
 
 impl<R> ReturnsValue for &SyncReturn<R> {}
@@ -57,14 +58,14 @@ mod tests {
     use super::{ReturnsValue as _, SyncReturn};
 
     fn generic<T>(value: &T) {
-        SyncReturn::of(value).probe();
+        SyncReturn::of(value).__redlock_probe();
     }
 
     #[test]
     fn values_pass() {
-        SyncReturn::of(&()).probe();
-        SyncReturn::of(&Some("text")).probe();
-        SyncReturn::of(&(|| 1)).probe();
+        SyncReturn::of(&()).__redlock_probe();
+        SyncReturn::of(&Some("text")).__redlock_probe();
+        SyncReturn::of(&(|| 1)).__redlock_probe();
         generic(&std::future::ready(1));
     }
 }

@@ -110,6 +110,60 @@ mod raw_identifiers {
     }
 }
 
+mod hostile_trait {
+    use super::*;
+
+    /// Its methods take everything by value, so method lookup finds them before those of a reference.
+    trait Hostile: Sized {
+        fn escape<T>(self, _: T) {}
+        fn render<T>(self, _: T) {}
+        fn is_busy(self) {}
+        fn ttl<T>(self, _: T) {}
+        fn wait<T>(self, _: T) {}
+        fn wait_forever(self) {}
+        fn max_hold<T>(self, _: T) {}
+        fn min_hold<T>(self, _: T) {}
+        fn renew<T>(self, _: T) {}
+        fn on_lost<T>(self, _: T) {}
+        fn reentrant<T>(self, _: T) {}
+        fn lock<T>(self, _: T) {}
+        fn lock_all<T>(self, _: T) {}
+        fn from_lock_error<T>(self, _: T) {}
+        fn on_error<T>(self, _: T) {}
+        fn probe(self) {}
+        fn run(self) {}
+    }
+
+    impl<T> Hostile for T {}
+
+    #[distributed_lock(
+        key = "hostile:{id}", ttl = "10s", wait = "1s", max_hold = "1m", min_hold = "0s", renew = true, reentrant,
+        on_lost = "finish", on_busy = Ok(0)
+    )]
+    async fn asynchronous(id: u32) -> Outcome<u32> {
+        held("hostile:7").await?;
+        Ok(id)
+    }
+
+    #[distributed_lock(keys = ["hostile:sync:{id}", "hostile:sync"], wait = "forever", on_error = |_| Some(0))]
+    fn blocking(id: u32) -> Option<u32> {
+        held_blocking("hostile:sync:7").ok()?;
+        Some(id)
+    }
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        assert_eq!(locked("hostile:7", asynchronous(7)).await??, 7);
+        Ok(())
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        assert_eq!(locked_blocking("hostile:sync:7", || blocking(7))?, Some(7));
+        Ok(())
+    }
+}
+
 mod use_in_the_body {
     use super::*;
 

@@ -124,3 +124,35 @@ mod renamed_crate {
         locked("renamed", renamed()).await?
     }
 }
+
+mod coercions {
+    use super::*;
+
+    #[distributed_lock(key = "coercions", on_busy = Some(Box::new("busy")), on_error = |error| Some(Box::new(error)))]
+    async fn asynchronous() -> Option<Box<dyn Display>> {
+        held("coercions").await.ok()?;
+        Some(Box::new(7))
+    }
+
+    #[distributed_lock(key = "coercions:sync", on_error = |error| Some(Box::new(error)))]
+    fn blocking() -> Option<Box<dyn Display>> {
+        held_blocking("coercions:sync").ok()?;
+        Some(Box::new(7))
+    }
+
+    #[tokio::test]
+    async fn async_fn() -> Outcome {
+        assert_eq!(locked("coercions", asynchronous()).await?.map(|it| it.to_string()).as_deref(), Some("7"));
+        let other = managers()?.1.lock("coercions").try_acquire().await?;
+        assert_eq!(asynchronous().await.map(|it| it.to_string()).as_deref(), Some("busy"));
+        other.release().await?;
+        Ok(())
+    }
+
+    #[test]
+    fn sync_fn() -> Outcome {
+        let returned = locked_blocking("coercions:sync", blocking)?;
+        assert_eq!(returned.map(|it| it.to_string()).as_deref(), Some("7"));
+        Ok(())
+    }
+}

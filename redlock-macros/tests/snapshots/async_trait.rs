@@ -52,11 +52,11 @@ where
                 #[allow(unreachable_code)] __ret
             }
         };
-        return match ::redlocked::__private::run(__lock, __body).await {
-            ::core::result::Result::Ok(__output) => __output,
+        match ::redlocked::__private::run(__lock, __body).await {
+            ::core::result::Result::Ok(__output) => return __output,
             ::core::result::Result::Err(__error) => {
-                ::redlocked::FromLockError::from_lock_error(__error)
+                return ::redlocked::FromLockError::from_lock_error(__error);
             }
-        };
+        }
     })
 }

@@ -14,11 +14,11 @@ fn walk(path: String) -> BoxFuture<'static, Result<(), Error>> {
             )
         };
         let __body = async move { step(&path).await };
-        return match ::redlocked::__private::run(__lock, __body).await {
-            ::core::result::Result::Ok(__output) => __output,
+        match ::redlocked::__private::run(__lock, __body).await {
+            ::core::result::Result::Ok(__output) => return __output,
             ::core::result::Result::Err(__error) => {
-                ::redlocked::FromLockError::from_lock_error(__error)
+                return ::redlocked::FromLockError::from_lock_error(__error);
             }
-        };
+        }
     })
 }

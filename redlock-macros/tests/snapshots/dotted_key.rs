@@ -25,10 +25,10 @@ async fn send(&self, req: &Request, pair: (u8, u8), plain: &str) -> Result<(), E
         }
         self.client.send(req).await
     };
-    return match ::redlocked::__private::run(__lock, __body).await {
-        ::core::result::Result::Ok(__output) => __output,
+    match ::redlocked::__private::run(__lock, __body).await {
+        ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
-            ::redlocked::FromLockError::from_lock_error(__error)
+            return ::redlocked::FromLockError::from_lock_error(__error);
         }
-    };
+    }
 }

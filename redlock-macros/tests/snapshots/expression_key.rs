@@ -16,10 +16,10 @@ async fn ship(order: Order) -> Result<(), Error> {
         }
         Ok(())
     };
-    return match crate::vendor::redlocked::__private::run(__lock, __body).await {
-        ::core::result::Result::Ok(__output) => __output,
+    match crate::vendor::redlocked::__private::run(__lock, __body).await {
+        ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
-            crate::vendor::redlocked::FromLockError::from_lock_error(__error)
+            return crate::vendor::redlocked::FromLockError::from_lock_error(__error);
         }
-    };
+    }
 }

@@ -19,7 +19,7 @@ where
             ),
         )
     };
-    return match ::redlocked::__private::run_blocking(
+    match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             let _ = &self;
@@ -31,9 +31,9 @@ where
             Ok(Vec::new())
         },
     ) {
-        ::core::result::Result::Ok(__output) => __output,
+        ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
-            ::redlocked::FromLockError::from_lock_error(__error)
+            return ::redlocked::FromLockError::from_lock_error(__error);
         }
-    };
+    }
 }

@@ -1,8 +1,8 @@
 async fn post(entry: Entry) -> Result<(), Error> {
     let __lock = ::redlocked::__private::lock(::redlocked::__private::key("ledger"));
-    let __body = move |__guard: ::std::sync::Arc<::redlocked::LockGuard>| async move {
+    let __body = move |lock: ::std::sync::Arc<::redlocked::LockGuard>| async move {
         let _ = &entry;
-        let lock: &::redlocked::LockGuard = &__guard;
+        let lock: &::redlocked::LockGuard = &lock;
         if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
             Result<(), Error>,
         > {
@@ -10,10 +10,10 @@ async fn post(entry: Entry) -> Result<(), Error> {
         }
         save(entry, lock.fencing_token()).await
     };
-    return match ::redlocked::__private::run_with_guard(__lock, __body).await {
-        ::core::result::Result::Ok(__output) => __output,
+    match ::redlocked::__private::run_with_guard(__lock, __body).await {
+        ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
-            ::redlocked::FromLockError::from_lock_error(__error)
+            return ::redlocked::FromLockError::from_lock_error(__error);
         }
-    };
+    }
 }

@@ -30,10 +30,10 @@ async fn transfer(from: u64, to: &Account, amount: u64) -> Result<(), BankError>
         }
         bank::transfer(from, to, amount).await
     };
-    return match ::redlocked::__private::run(__lock, __body).await {
-        ::core::result::Result::Ok(__output) => __output,
+    match ::redlocked::__private::run(__lock, __body).await {
+        ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
-            ::redlocked::FromLockError::from_lock_error(__error)
+            return ::redlocked::FromLockError::from_lock_error(__error);
         }
-    };
+    }
 }

@@ -8,11 +8,13 @@ async fn nightly() -> Result<Outcome, Error> {
         }
         Ok(Done)
     };
-    return match ::redlocked::__private::run(__lock, __body).await {
-        ::core::result::Result::Ok(__output) => __output,
-        ::core::result::Result::Err(__error) if __error.is_busy() => Ok(Skipped),
+    match ::redlocked::__private::run(__lock, __body).await {
+        ::core::result::Result::Ok(__output) => return __output,
+        ::core::result::Result::Err(
+            __error,
+        ) if ::redlocked::LockError::is_busy(&__error) => return Ok(Skipped),
         ::core::result::Result::Err(__error) => {
-            ::redlocked::FromLockError::from_lock_error(__error)
+            return ::redlocked::FromLockError::from_lock_error(__error);
         }
-    };
+    }
 }

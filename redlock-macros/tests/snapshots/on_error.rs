@@ -22,10 +22,10 @@ async fn count(n: u32) {
             tick(n).await;
         }
     };
-    return match ::redlocked::__private::run(__lock, __body).await {
-        ::core::result::Result::Ok(__output) => __output,
+    match ::redlocked::__private::run(__lock, __body).await {
+        ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
-            ::redlocked::__private::on_error(__error, |error| log(&error))
+            return ::redlocked::__private::on_error::<()>(__error, |error| log(&error));
         }
-    };
+    }
 }

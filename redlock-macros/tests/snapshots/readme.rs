@@ -22,10 +22,10 @@ async fn purchase(sku: &str, quantity: u32) -> Result<Receipt, ShopError> {
         }
         shop::buy(sku, quantity).await
     };
-    return match ::redlocked::__private::run(__lock, __body).await {
-        ::core::result::Result::Ok(__output) => __output,
+    match ::redlocked::__private::run(__lock, __body).await {
+        ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
-            ::redlocked::FromLockError::from_lock_error(__error)
+            return ::redlocked::FromLockError::from_lock_error(__error);
         }
-    };
+    }
 }

@@ -1,6 +1,6 @@
 fn post(entry: Entry) -> Result<(), Error> {
     let __lock = ::redlocked::__private::lock(::redlocked::__private::key("ledger"));
-    return match ::redlocked::__private::run_blocking(
+    match ::redlocked::__private::run_blocking(
         __lock,
         move |lock: &::redlocked::LockGuard| {
             let _ = &entry;
@@ -12,9 +12,9 @@ fn post(entry: Entry) -> Result<(), Error> {
             save(entry, lock.fencing_token())
         },
     ) {
-        ::core::result::Result::Ok(__output) => __output,
+        ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
-            ::redlocked::FromLockError::from_lock_error(__error)
+            return ::redlocked::FromLockError::from_lock_error(__error);
         }
-    };
+    }
 }

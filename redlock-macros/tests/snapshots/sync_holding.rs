@@ -6,7 +6,7 @@ fn nightly(max: Duration) -> Result<(), Error> {
         .min_hold(::core::time::Duration::from_millis(300000))
         .renew(true)
         .reentrant(false);
-    return match ::redlocked::__private::run_blocking(
+    match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             let _ = &max;
@@ -18,9 +18,9 @@ fn nightly(max: Duration) -> Result<(), Error> {
             tidy()
         },
     ) {
-        ::core::result::Result::Ok(__output) => __output,
+        ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
-            ::redlocked::FromLockError::from_lock_error(__error)
+            return ::redlocked::FromLockError::from_lock_error(__error);
         }
-    };
+    }
 }

@@ -3,7 +3,7 @@ fn merge(&self, left: &str, right: &str) -> Result<(), Error> {
         &self.locks,
         [::redlocked::__private::key(&left), ::redlocked::__private::key(&right)],
     );
-    return match ::redlocked::__private::run_blocking(
+    match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
@@ -14,9 +14,9 @@ fn merge(&self, left: &str, right: &str) -> Result<(), Error> {
             self.join(left, right)
         },
     ) {
-        ::core::result::Result::Ok(__output) => __output,
+        ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
-            ::redlocked::FromLockError::from_lock_error(__error)
+            return ::redlocked::FromLockError::from_lock_error(__error);
         }
-    };
+    }
 }

@@ -17,7 +17,7 @@ pub(crate) fn report(&mut self, name: &str) -> Result<&mut Report, Error> {
             .wait_forever()
             .renew(false)
     };
-    return match ::redlocked::__private::run_blocking(
+    match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
@@ -28,9 +28,9 @@ pub(crate) fn report(&mut self, name: &str) -> Result<&mut Report, Error> {
             self.write(name)
         },
     ) {
-        ::core::result::Result::Ok(__output) => __output,
+        ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
-            ::redlocked::FromLockError::from_lock_error(__error)
+            return ::redlocked::FromLockError::from_lock_error(__error);
         }
-    };
+    }
 }

@@ -12,7 +12,7 @@ fn count(n: u32) -> Option<impl Iterator<Item = u32>> {
             ),
         )
     };
-    return match ::redlocked::__private::run_blocking(
+    match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
@@ -25,12 +25,14 @@ fn count(n: u32) -> Option<impl Iterator<Item = u32>> {
     ) {
         ::core::result::Result::Ok(__output) => {
             use ::redlocked::__private::{ReturnsFuture as _, ReturnsValue as _};
-            ::redlocked::__private::SyncReturn::of(&__output).probe();
-            __output
+            ::redlocked::__private::SyncReturn::of(&__output).__redlock_probe();
+            return __output;
         }
-        ::core::result::Result::Err(__error) if __error.is_busy() => None,
+        ::core::result::Result::Err(
+            __error,
+        ) if ::redlocked::LockError::is_busy(&__error) => return None,
         ::core::result::Result::Err(__error) => {
-            ::redlocked::__private::on_error(__error, report)
+            return ::redlocked::__private::on_error::<Option<_>>(__error, report);
         }
-    };
+    }
 }
