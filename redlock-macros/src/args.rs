@@ -106,10 +106,18 @@ impl Draft {
         }
         let hint = hint(&text);
         if !input.peek(Token![=]) || input.peek(Token![==]) {
-            let span = if input.is_empty() || input.peek(Token![,]) { name.span() } else { input.span() };
-            return Err(Error::new(span, format!("expected `{hint}`")));
+            let span_is_the_name = input.is_empty() || input.peek(Token![,]);
+            let span = if span_is_the_name { name.span() } else { input.span() };
+            let message = match text.as_str() {
+                "renew" if span_is_the_name => RENEW.to_owned(),
+                _ => format!("expected `{hint}`"),
+            };
+            return Err(Error::new(span, message));
         }
         let eq: Token![=] = input.parse()?;
+        if input.is_empty() && text == "renew" {
+            return Err(Error::new_spanned(eq, RENEW));
+        }
         if input.is_empty() || input.peek(Token![,]) {
             return Err(Error::new_spanned(eq, format!("expected a value, such as `{hint}`")));
         }
@@ -117,7 +125,14 @@ impl Draft {
             args.krate = Some(value::crate_path(input)?);
             return Ok(());
         }
-        let value: Expr = input.parse()?;
+        if text == "guard" && input.peek(Token![mut]) {
+            return Err(input.error("a guard is a reference, and not mutable: write `guard = lock`"));
+        }
+        if text == "key" && input.peek(Ident) && input.peek2(Token![:]) && !input.peek2(Token![::]) {
+            return Err(unquoted(input));
+        }
+        let ahead = input.fork();
+        let value: Expr = input.parse().map_err(|error| cut_off(&ahead, error, hint))?;
         match text.as_str() {
             "key" => args.key = value::key(value, errors),
             "keys" => args.keys = value::keys(value, errors),
@@ -182,6 +197,9 @@ impl Draft {
     }
 }
 
+/// Beside its value `renew` is no flag: it is on without it.
+const RENEW: &str = "the lock is renewed without this: remove `renew`, or write `renew = false` to stop that";
+
 /// There are two options that say what is locked, and each call needs one of them.
 fn other_key(option: &str) -> Option<&'static str> {
     match option {
@@ -196,6 +214,31 @@ fn starts_option(input: ParseStream) -> bool {
     let known = |name: Ident| OPTIONS.contains(&name.to_string().as_str());
     input.peek(Ident::peek_any)
         && (input.peek2(Token![=]) || input.fork().call(Ident::parse_any).is_ok_and(known))
+}
+
+/// `stock:{sku}` without its quotes.
+fn unquoted(input: ParseStream) -> Error {
+    let mut tokens = TokenStream::new();
+    while !input.is_empty() && !input.peek(Token![,]) {
+        let Ok(token) = input.parse::<TokenTree>() else { break };
+        tokens.extend([token]);
+    }
+    let text = tokens.to_string().replace(' ', "");
+    Error::new_spanned(tokens, format!("a template goes in quotes: `key = \"{text}\"`"))
+}
+
+/// The error of a value that ends too early, at its last token: syn would underline the whole attribute.
+fn cut_off(value: ParseStream, error: Error, hint: &str) -> Error {
+    let mut last = None;
+    while let Ok(token) = value.parse::<TokenTree>() {
+        last = Some(token);
+    }
+    match last {
+        Some(last) if error.to_string().starts_with("unexpected end of input") => {
+            Error::new(last.span(), format!("the value ends here, too early: expected one such as `{hint}`"))
+        }
+        _ => error,
+    }
 }
 
 /// After a slip of syntax the next option starts after the next comma.
@@ -319,6 +362,8 @@ mod tests {
             ),
             ("key", vec!["expected `key = "]),
             ("key =", vec!["expected a value"]),
+            ("key = stock:{sku}", vec!["goes in quotes: `key = \"stock:{sku}\"`"]),
+            ("key = stock:{sku}:all, ttl = 1", vec!["`key = \"stock:{sku}:all\"`", "found an integer"]),
             ("key = 1.5", vec!["found a float"]),
             ("key = ,", vec!["expected a value"]),
             ("key == \"a\"", vec!["expected `key = "]),
@@ -369,7 +414,21 @@ mod tests {
             ("global = \"yes\"", "expected `global = true` or `global = false`"),
             ("globl", "did you mean `global`?"),
             ("lock_at_least_for = \"1m\"", "did you mean `min_hold`?"),
-            ("guard = mut lock", "expected"),
+            ("guard = mut lock", "not mutable: write `guard = lock`"),
+            ("renew", "remove `renew`, or write `renew = false`"),
+            ("renew =", "remove `renew`, or write `renew = false`"),
+            ("ttl = 10s", "goes in quotes: `\"10s\"`"),
+            ("ttl = 500ms", "goes in quotes: `\"500ms\"`"),
+            ("wait = 1m30s", "goes in quotes: `\"1m30s\"`"),
+            ("wait = 30min", "write `\"30m\"`"),
+            ("wait = forever", "goes in quotes: `wait = \"forever\"`"),
+            ("wait = \"infinite\"", "write `\"forever\"`"),
+            ("wait = \"none\"", "leave `wait` out"),
+            (
+                "manager = self.",
+                "the value ends here, too early: expected one such as `manager = self.locks`",
+            ),
+            ("ttl = Duration::", "the value ends here, too early"),
             ("guard = a::b", "expected a name for the guard"),
             ("guard = _", "expected a name for the guard"),
             ("crate = \"a\"", "found a string"),

@@ -22,6 +22,10 @@ impl Errors {
         self.push(Error::new_spanned(tokens, message));
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// The value, if there is one.
     pub(crate) fn keep<T>(&mut self, result: Result<T, Error>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()

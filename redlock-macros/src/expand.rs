@@ -15,7 +15,7 @@ use crate::errors::Errors;
 use crate::global;
 use crate::item::{self, LockedFn};
 use crate::key::{self, Renderer};
-use crate::output::{Output, ends, place};
+use crate::output::{Output, ends, place, refuse_stream};
 use crate::scope::Scope;
 use crate::value::{Key, Length};
 
@@ -25,18 +25,42 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let attribute = args.clone();
     let args = LockArgs::parse(args, &mut errors);
     let function = errors.keep(syn::parse2::<LockedFn>(item.clone()));
-    let output =
-        function.map(|function| Expansion::of(&attribute, &args, &function, &mut errors)).unwrap_or_default();
-    match errors.finish() {
-        None => output,
+    let output = function.as_ref().map(|function| Expansion::of(&attribute, &args, function, &mut errors));
+    let Some(errors) = errors.finish() else {
+        return output.unwrap_or_default();
+    };
+    let errors = errors.to_compile_error();
+    match function {
         // In the place of an expression there is room for one.
-        Some(errors) if item::is_expression(&item) => errors.to_compile_error(),
-        Some(errors) => {
+        None if item::is_expression(&item) => errors,
+        None => {
             let mut unchanged = item;
-            unchanged.extend(errors.to_compile_error());
+            unchanged.extend(errors);
             unchanged
         }
+        Some(function) => {
+            let function = without_lock(&args, &function);
+            quote!(#function #errors)
+        }
     }
+}
+
+/// The function as it is, with what the attribute would have used, and what it would have bound.
+fn without_lock(args: &LockArgs, function: &LockedFn) -> TokenStream {
+    let span = Span::mixed_site();
+    let guard = args.guard.as_ref().filter(|guard| !Scope::of(&function.sig).binds(guard)).map(|guard| {
+        let krate = crate_path(args);
+        quote_spanned!(span=> let #guard: &#krate::LockGuard = ::core::option::Option::None.unwrap();)
+    });
+    let body = &function.body;
+    let function = function.with_body(&quote!(#guard #body));
+    quote_spanned!(span=> #[allow(unused_variables)] #function)
+}
+
+fn crate_path(args: &LockArgs) -> TokenStream {
+    args.krate
+        .as_ref()
+        .map_or_else(|| quote_spanned!(Span::mixed_site()=> ::redlocked), ToTokens::to_token_stream)
 }
 
 /// What all the pieces of the output need.
@@ -72,10 +96,7 @@ impl<'a> Expansion<'a> {
         let expansion = Self {
             attribute,
             args,
-            krate: args
-                .krate
-                .as_ref()
-                .map_or_else(|| quote_spanned!(Span::mixed_site()=> ::redlocked), ToTokens::to_token_stream),
+            krate: crate_path(args),
             scope,
             captures: future
                 .as_mut()
@@ -92,6 +113,7 @@ impl<'a> Expansion<'a> {
             value: name("__output"),
         };
         checks::guard(args, &expansion.scope, errors);
+        refuse_stream(&function.sig, errors);
         let body = match future {
             Some(future) => expansion.future(&future, errors),
             None if function.sig.asyncness.is_some() => expansion.asynchronous(function, errors),
@@ -334,13 +356,21 @@ impl<'a> Expansion<'a> {
         // after what never returns a `return` would be unreachable, which a user may have forbidden.
         let exit = self.output.returns().then(|| quote_spanned!(span=> return));
         let returned = self.output.point(value.to_token_stream());
-        let ok = match &probe {
-            Some(probe) => quote_spanned!(span=> { #probe #exit #returned }),
-            None => quote_spanned!(span=> #exit #returned),
+        let ok = if let Some(probe) = &probe {
+            quote_spanned!(span=> { #probe #exit #returned })
+        } else {
+            quote_spanned!(span=> #exit #returned)
         };
         let busy = args.on_busy.as_ref().map(|expr| {
+            let expr = match expr {
+                // There is a lint for `return ()`.
+                Expr::Tuple(unit) if unit.elems.is_empty() && exit.is_some() => {
+                    place(quote_spanned!(span=> return), expr.span(), expr.span())
+                }
+                expr => quote_spanned!(span=> #exit #expr),
+            };
             quote_spanned! {span=>
-                ::core::result::Result::Err(#error) if #krate::LockError::is_busy(&#error) => #exit #expr,
+                ::core::result::Result::Err(#error) if #krate::LockError::is_busy(&#error) => #expr,
             }
         });
         let failed = match &args.on_error {

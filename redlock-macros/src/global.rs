@@ -122,7 +122,8 @@ fn suggestion(key: &str, arguments: &[&String], first: &str) -> String {
         if arguments.iter().any(|argument| *argument == word) {
             let (before, after) = (&key[..at], &key[at + word.len()..]);
             // `{{sku}}`, as other template languages have it, is `{sku}` in the text.
-            let (before, after) = match (before.strip_suffix("{{"), after.strip_prefix("}}")) {
+            let unbraced = (before.trim_end().strip_suffix("{{"), after.trim_start().strip_prefix("}}"));
+            let (before, after) = match unbraced {
                 (Some(before), Some(after)) => (before, after),
                 _ => (before, after),
             };
@@ -165,6 +166,7 @@ mod tests {
             ("skus", "fn f(Path(sku): Path<String>)", "skus:{sku}"),
             ("{TENANT}", "fn f(_: u8, _b: u8, r#type: u8)", "{TENANT}:{type}"),
             ("stock:{{sku}}", "fn f(sku: &str)", "stock:{sku}"),
+            ("stock:{{ sku }}", "fn f(sku: &str)", "stock:{sku}"),
             ("stock_", "fn f(sku: &str)", "stock_{sku}"),
         ] {
             let found = mistakes(&format!("key = \"{key}\""), sig);

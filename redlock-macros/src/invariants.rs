@@ -66,7 +66,8 @@ fn sum(text: &str) -> u64 {
 /// Out of the attribute comes a function, or the item as it was with at least one error; in the place of an expression,
 /// only the error.
 pub(crate) fn of_attribute(args: TokenStream, item: TokenStream) {
-    let before = if item::is_expression(&item) { String::new() } else { item.to_string() };
+    let is_function = syn::parse2::<LockedFn>(item.clone()).is_ok();
+    let before = if is_function || item::is_expression(&item) { String::new() } else { item.to_string() };
     let output = expand::expand(args, item);
     if syn::parse2::<LockedFn>(output.clone()).is_ok() {
         return;

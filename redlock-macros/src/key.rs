@@ -123,9 +123,11 @@ pub(crate) fn render(
             None if scope.misses_a_pattern() && !is_constant(value.root()) => {
                 errors.at(lit, unknown(value, scope));
             }
-            // A constant, or a name that rustc does not find either.
+            // A constant, or a name that rustc does not find either, if it comes to see the literal.
             None if !is_path(value)
-                && (!rewritten || is_constant(value.root()) || scope.varies(value.root())) => {}
+                && (is_constant(value.root())
+                    || scope.varies(value.root())
+                    || !rewritten && errors.is_empty()) => {}
             None => errors.at(lit, unknown(value, scope)),
         }
         None

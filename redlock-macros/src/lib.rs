@@ -52,6 +52,8 @@ use proc_macro::TokenStream;
 ///
 /// A call renders the key from the arguments, takes the lock, runs the body, and gives the lock back: on return, `?`, a
 /// panic, and when the future is dropped. A lock that is not acquired, or not kept, is an error that the function returns.
+/// The arguments belong to the body: they are dropped before the lock is given back. An argument without a name (`_`) is
+/// dropped after it.
 ///
 /// # Options
 ///
@@ -618,6 +620,17 @@ use proc_macro::TokenStream;
 /// #     Ok(())
 /// # }
 /// ```
+///
+/// A stream that is returned would be read after its lock was released: `impl Stream`, `BoxStream` and
+/// `Pin<Box<dyn Stream>>` are compile errors, in a `Result` or an `Option` too. A lazy iterator, or a stream behind an
+/// alias, is not recognised: collect its items in the body.
+///
+/// # What it does not cover
+///
+/// * A task that the body spawns is not part of the body. It goes on when the body returns and when the lock is lost:
+///   await its handle in the body, or stop it when the body is dropped, as `tokio::task::JoinSet` does.
+/// * A transaction that the caller commits is committed after the lock was released, and the next caller may read the state
+///   before it: commit inside the body.
 ///
 /// # With other attributes
 ///

@@ -9,6 +9,8 @@ use syn::{
     TypeInfer, TypeParamBound, TypePath,
 };
 
+use crate::errors::Errors;
+
 /// What the function returns, or what its future resolves to.
 pub(crate) struct Output {
     /// With `_` for each `impl Trait`; `None` for `!`, and for what cannot be read from an alias.
@@ -141,6 +143,46 @@ pub(crate) fn is_future(ty: &Type) -> bool {
     }
 }
 
+/// True for a type that is a stream by its spelling, or a `Result` or an `Option` of one.
+fn is_stream(ty: &Type) -> bool {
+    let is_bound = |bounds: &Punctuated<TypeParamBound, Token![+]>| {
+        bounds.iter().any(|bound| match bound {
+            TypeParamBound::Trait(bound) => {
+                bound.path.segments.last().is_some_and(|segment| segment.ident == "Stream")
+            }
+            _ => false,
+        })
+    };
+    match ty {
+        Type::Group(ty) => is_stream(&ty.elem),
+        Type::Paren(ty) => is_stream(&ty.elem),
+        Type::ImplTrait(ty) => is_bound(&ty.bounds),
+        Type::TraitObject(ty) => is_bound(&ty.bounds),
+        Type::Path(TypePath { path, .. }) => {
+            path.segments.last().is_some_and(|segment| match segment.ident.to_string().as_str() {
+                "BoxStream" | "LocalBoxStream" => true,
+                "Pin" | "Box" | "Result" | "Option" => argument(path).is_some_and(is_stream),
+                _ => false,
+            })
+        }
+        _ => false,
+    }
+}
+
+/// Refuses a function that returns a stream: whoever reads it does so after the lock was released.
+pub(crate) fn refuse_stream(sig: &Signature, errors: &mut Errors) {
+    if let ReturnType::Type(_, ty) = &sig.output
+        && let output = future_output(ty).unwrap_or(ty)
+        && is_stream(output)
+    {
+        errors.at(
+            output,
+            "the lock would be released before this stream is read: collect its items in the body, or acquire a guard \
+             with `LockManager::lock` and keep it for as long as the stream is read",
+        );
+    }
+}
+
 fn is_future_bound(bounds: &Punctuated<TypeParamBound, Token![+]>) -> bool {
     bounds.iter().any(|bound| future_bound(bound).is_some())
 }
@@ -242,7 +284,7 @@ mod tests {
     use quote::ToTokens as _;
     use syn::parse_quote;
 
-    use super::{erase_impl_trait, future_output, is_future};
+    use super::{erase_impl_trait, future_output, is_future, is_stream};
 
     #[test]
     fn impl_trait_is_erased_at_any_depth() {
@@ -257,6 +299,23 @@ mod tests {
         for (mut ty, expected) in types {
             erase_impl_trait(&mut ty);
             assert_eq!(ty.to_token_stream().to_string(), expected.to_token_stream().to_string());
+        }
+    }
+
+    #[test]
+    fn streams_are_known_by_their_spelling() {
+        let types: [(syn::Type, bool); 8] = [
+            (parse_quote!(impl Stream<Item = u8> + Send), true),
+            (parse_quote!(Result<impl futures::Stream<Item = u8>, E>), true),
+            (parse_quote!(Option<Pin<Box<dyn Stream<Item = u8> + Send + 'a>>>), true),
+            (parse_quote!(Result<BoxStream<'static, u8>, E>), true),
+            (parse_quote!(LocalBoxStream<'a, u8>), true),
+            (parse_quote!(Result<TcpStream, E>), false),
+            (parse_quote!(Result<u8, Stream>), false),
+            (parse_quote!(impl Iterator<Item = u8>), false),
+        ];
+        for (ty, expected) in types {
+            assert_eq!(is_stream(&ty), expected, "{}", ty.to_token_stream());
         }
     }
 

@@ -91,6 +91,9 @@ fn parse_with<'a>(
         let end = after.find(['{', '}']).unwrap_or(after.len());
         let (inside, tail) = after.split_at(end);
         match tail.chars().next() {
+            Some('}') if rest[..at].ends_with('$') => {
+                errors.push(format!("a placeholder has no `$`: write `{{{inside}}}`"));
+            }
             Some('}') => match placeholder(inside) {
                 Ok(value) => pieces.push(Piece::Value(value)),
                 Err(error) => errors.push(error),
@@ -98,6 +101,10 @@ fn parse_with<'a>(
             Some(_) => errors.push(format!(
                 "`{{` inside the placeholder `{{{inside}`: close it first, or write `{{{{` for a brace in the text"
             )),
+            None if inside.is_empty() => errors.push(
+                "`{` opens a placeholder: name an argument, such as `{id}`, or write `{{` for a brace in the text"
+                    .to_owned(),
+            ),
             None => errors.push(format!("the placeholder `{{{inside}` is not closed: write `{{{inside}}}`")),
         }
         rest = after_placeholder(tail);
@@ -297,7 +304,8 @@ mod tests {
             ("a:{ id }", "write `{id}`"),
             ("a:{id :04}", "write `{id:04}`"),
             ("a:{id", "the placeholder `{id` is not closed: write `{id}`"),
-            ("a:{", "not closed"),
+            ("a:{", "opens a placeholder: name an argument"),
+            ("a:${id}", "has no `$`: write `{id}`"),
             ("a:id}", "unmatched `}`"),
             ("a:{{id}", "unmatched `}`"),
             ("a:{x{y}}", "inside the placeholder"),

@@ -124,10 +124,17 @@ fn bracketed(value: &Expr) -> Option<&'static str> {
 
 pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
     let Some(lit) = literal(&value)? else {
+        if option == "wait" && matches!(&value, Expr::Path(path) if path.path.is_ident("forever")) {
+            return Err(Error::new_spanned(&value, "this word goes in quotes: `wait = \"forever\"`"));
+        }
         return Ok(Length::Expr(value.into()));
     };
     let Lit::Str(lit) = lit else {
-        let message = format!("expected a duration such as `{}`, found {}", hint(option), describe(lit));
+        let message = match unquoted(lit).map(|text| (duration::parse(&text), text)) {
+            Some((Ok(_), text)) => format!("a duration goes in quotes: `\"{text}\"`"),
+            Some((Err(message), _)) => message,
+            None => format!("expected a duration such as `{}`, found {}", hint(option), describe(lit)),
+        };
         return Err(Error::new_spanned(&value, message));
     };
     let text = lit.value();
@@ -136,6 +143,14 @@ pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
     }
     let message = match duration::parse(&text) {
         Err(_) if text == "forever" => format!("`{option}` cannot be forever: {}", why_not_forever(option)),
+        Err(_) if option == "wait" && ENDLESS.contains(&text.to_lowercase().as_str()) => {
+            format!("`{text}` is not a duration: write `\"forever\"` to wait without limit")
+        }
+        Err(_) if option == "wait" && NOTHING.contains(&text.to_lowercase().as_str()) => {
+            format!(
+                "`{text}` is not a duration: leave `wait` out for one try, or write `\"forever\"` for no limit"
+            )
+        }
         Err(message) => message,
         Ok(millis) if millis < MIN_MILLIS && ["ttl", "max_hold"].contains(&option) => {
             let no_limit =
@@ -145,6 +160,22 @@ pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
         Ok(millis) => return Ok(Length::Millis(millis, lit.clone())),
     };
     Err(Error::new_spanned(lit, message))
+}
+
+/// How others say that a caller waits without limit.
+const ENDLESS: [&str; 8] =
+    ["always", "endless", "eternity", "forever", "inf", "infinite", "infinity", "unlimited"];
+
+/// What could be no time or no limit.
+const NOTHING: [&str; 5] = ["never", "no", "none", "null", "off"];
+
+/// `10s` as a number with a suffix, which the quotes were forgotten around.
+fn unquoted(lit: &Lit) -> Option<String> {
+    match lit {
+        Lit::Int(lit) if !lit.suffix().is_empty() => Some(lit.to_string()),
+        Lit::Float(lit) if !lit.suffix().is_empty() => Some(lit.to_string()),
+        _ => None,
+    }
 }
 
 fn why_not_forever(option: &str) -> &'static str {
