@@ -59,13 +59,19 @@ impl Captures {
         body: &TokenStream,
     ) -> TokenStream {
         let fallback = args.on_busy.iter().chain(&args.on_error).map(ToTokens::to_token_stream).collect();
-        let moves = |binding: &&Ident| {
+        // Where the body names it first: there rustc says that it moves.
+        let moved = |binding: &Ident| {
             let name = binding.unraw().to_string();
-            occurs(&name, body)
-                || (name == "self" || name.starts_with('_') || occurs(&name, attribute))
-                    && !occurs(&name, &fallback)
+            let unused = || {
+                let moves = name == "self" || name.starts_with('_') || occurrence(&name, attribute).is_some();
+                (moves && occurrence(&name, &fallback).is_none()).then(|| binding.span())
+            };
+            let at = occurrence(&name, body).or_else(unused)?;
+            let mut binding = binding.clone();
+            binding.set_span(binding.span().located_at(at));
+            Some(binding)
         };
-        let names: Vec<&Ident> = self.bindings.iter().rev().filter(moves).collect();
+        let names: Vec<Ident> = self.bindings.iter().rev().filter_map(moved).collect();
         let span = Span::mixed_site();
         let allow = names
             .iter()
@@ -103,20 +109,23 @@ fn has_no_drop(ty: &Type) -> bool {
     }
 }
 
-/// True if `name` is one of `tokens`, or between braces in a string.
-fn occurs(name: &str, tokens: &TokenStream) -> bool {
-    tokens.clone().into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident.unraw() == name,
-        TokenTree::Group(group) => occurs(name, &group.stream()),
-        TokenTree::Literal(literal) => {
-            let text = literal.to_string();
-            text.match_indices('{').any(|(at, _)| {
-                text[at + 1..]
-                    .strip_prefix(name)
-                    .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
-            })
-        }
-        TokenTree::Punct(_) => false,
+/// The first place of `name` among `tokens`, or between braces in a string.
+fn occurrence(name: &str, tokens: &TokenStream) -> Option<Span> {
+    tokens.clone().into_iter().find_map(|token| {
+        let found = match &token {
+            TokenTree::Ident(ident) => ident.unraw() == name,
+            TokenTree::Group(group) => return occurrence(name, &group.stream()),
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                text.match_indices('{').any(|(at, _)| {
+                    text[at + 1..]
+                        .strip_prefix(name)
+                        .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+                })
+            }
+            TokenTree::Punct(_) => false,
+        };
+        found.then(|| token.span())
     })
 }
 
