@@ -114,6 +114,7 @@ mod hostile_trait {
     use super::*;
 
     /// Its methods take everything by value, so method lookup finds them before those of a reference.
+    #[expect(dead_code, reason = "the expansion calls none of them")]
     trait Hostile: Sized {
         fn escape<T>(self, _: T) {}
         fn render<T>(self, _: T) {}
