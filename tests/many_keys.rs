@@ -324,8 +324,12 @@ fn what_is_lost_while_the_others_are_waited_for_is_asked_for_again(backend: &Bac
     let call = std::thread::spawn(move || request.acquire_blocking());
     eventually("it has the first and waits for the second", || waiters(&other, "b") == 1);
 
+    // In front of the loser, which hears of it at once and asks for the first again.
+    let thief = other.lock("a").wait(LIMIT);
+    let thief = std::thread::spawn(move || thief.acquire_blocking().unwrap());
+    eventually("another caller waits for the first", || waiters(&other, "a") == 1);
     other.force_release_blocking("a").unwrap().unwrap();
-    let thief = other.lock("a").wait(LIMIT).acquire_blocking().unwrap();
+    let thief = thief.join().unwrap();
     eventually("it waits for the first again", || waiters(&other, "a") == 1);
     eventually("and for nothing else", || waiters(&other, "b") == 0);
 
