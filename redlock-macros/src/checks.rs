@@ -1,5 +1,8 @@
 //! Options that contradict one another, or the function: only what literals prove.
 
+use proc_macro2::{Span, TokenStream};
+use quote::quote_spanned;
+
 use crate::args::LockArgs;
 use crate::errors::Errors;
 use crate::scope::Scope;
@@ -54,13 +57,14 @@ fn without_renewal(args: &LockArgs, errors: &mut Errors) {
     }
 }
 
-/// A guard that would hide an argument from the body.
-pub(crate) fn guard(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
-    if let Some(guard) = &args.guard
-        && scope.binds(guard)
-    {
-        errors.at(guard, format!("`{guard}` is an argument already: give the guard another name"));
-    }
+// Output:  let _ = |sku: (), sku: ()| (sku, sku);
+//
+/// A guard that is spelled like an argument would hide it from the body, unless one of the two is a macro's: rustc knows,
+/// and refuses two parameters of the same name.
+pub(crate) fn guard(args: &LockArgs, scope: &Scope) -> TokenStream {
+    let Some(guard) = &args.guard else { return TokenStream::new() };
+    let argument = scope.spelled(guard);
+    quote_spanned!(Span::mixed_site()=> #(let _ = |#argument: (), #guard: ()| (#argument, #guard);)*)
 }
 
 /// What makes no sense for a sync function.

@@ -112,7 +112,6 @@ impl<'a> Expansion<'a> {
             error: name("__error"),
             value: name("__output"),
         };
-        checks::guard(args, &expansion.scope, errors);
         refuse_stream(&function.sig, errors);
         let body = match future {
             Some(future) => expansion.future(&future, errors),
@@ -229,6 +228,7 @@ impl<'a> Expansion<'a> {
         let Self { args, krate, lock, key, .. } = self;
         let span = Span::mixed_site();
         global::check(args, &self.scope, errors);
+        let guard = checks::guard(args, &self.scope);
         let (method, names, keys) = match (&args.key, &args.keys) {
             (_, Some(keys)) => {
                 let names = keys.iter().map(|key| self.name(key, errors)).collect::<Vec<_>>();
@@ -248,9 +248,9 @@ impl<'a> Expansion<'a> {
         request.extend(self.options());
         if keys.iter().any(|key| matches!(key, Key::Template(lit) if key::constant(lit).is_none())) {
             let template = quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new(););
-            quote_spanned!(span=> let #lock = { #template #request };)
+            quote_spanned!(span=> #guard let #lock = { #template #request };)
         } else {
-            quote_spanned!(span=> let #lock = #request;)
+            quote_spanned!(span=> #guard let #lock = #request;)
         }
     }
 

@@ -88,6 +88,11 @@ impl Scope {
         self.names.contains(ident) || self.receiver.as_ref() == Some(ident)
     }
 
+    /// The arguments that are spelled like `ident`, which is another one all the same if a macro wrote it.
+    pub(crate) fn spelled<'a>(&'a self, ident: &'a Ident) -> impl Iterator<Item = &'a Ident> {
+        self.names.iter().filter(move |name| *name == ident)
+    }
+
     /// True if `#[async_trait]` has put a pattern elsewhere, and nobody has found it.
     pub(crate) fn misses_a_pattern(&self) -> bool {
         self.names.iter().any(stands_for_a_pattern)

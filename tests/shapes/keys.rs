@@ -182,6 +182,37 @@ mod the_same_name_twice {
     }
 }
 
+mod a_guard_of_the_same_name {
+    use super::*;
+
+    macro_rules! lock_it {
+        ($name:ident, $theirs:ident) => {
+            #[distributed_lock(key = redlocked::key!("guards:{}", $theirs), guard = lock)]
+            async fn $name($theirs: u32) -> Outcome<u32> {
+                assert_eq!(lock.key(), "guards:7");
+                Ok($theirs)
+            }
+        };
+        (sync $name:ident, $theirs:ident) => {
+            #[distributed_lock(key = redlocked::key!("guards:sync:{}", $theirs), guard = lock)]
+            fn $name($theirs: u32) -> Outcome<u32> {
+                assert_eq!(lock.key(), "guards:sync:7");
+                Ok($theirs)
+            }
+        };
+    }
+
+    lock_it!(asynchronous, lock);
+    lock_it!(sync blocking, lock);
+
+    #[tokio::test]
+    async fn the_macros_guard_does_not_hide_the_callers_argument() -> Outcome {
+        assert_eq!(locked("guards:7", asynchronous(7)).await??, 7);
+        assert_eq!(locked_blocking("guards:sync:7", || blocking(7))??, 7);
+        Ok(())
+    }
+}
+
 mod generic_constants {
     use super::*;
 
