@@ -55,6 +55,13 @@ const RULES: &[(&str, Without)] = &[
     ("+client|kill", Without::Nothing),
 ];
 
+#[test]
+fn the_readme_grants_these_rules_in_one_line() {
+    let rules: Vec<&str> = RULES.iter().map(|(rule, _)| *rule).collect();
+    let line = format!("ACL SETUSER shop on >password resetchannels ~lock:* &lock:* {}", rules.join(" "));
+    assert!(include_str!("../README.md").lines().any(|it| it == line), "{line}");
+}
+
 /// What a Cluster needs in addition, and where it differs.
 const RULES_IN_A_CLUSTER: &[(&str, Without)] = &[
     ("+cluster|slots", Without::Connecting),
