@@ -46,6 +46,10 @@ impl LateProxy {
         proxy
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
@@ -72,9 +76,7 @@ impl LateProxy {
 
     /// Now the server has what was kept, and then the end.
     pub fn deliver(&self) {
-        for open in self.shared.open.lock().unwrap().drain(..) {
-            open.keeps.store(false, Ordering::SeqCst);
-        }
+        self.shared.open.lock().unwrap().retain(|open| !open.keeps.swap(false, Ordering::SeqCst));
     }
 }
 

@@ -94,16 +94,26 @@ pub struct RedisServer {
 impl RedisServer {
     /// Without persistence: a restart forgets everything.
     pub fn start() -> Self {
-        Self::launch(None, false)
+        Self::start_with(&[])
+    }
+
+    /// The same with more settings.
+    pub fn start_with(more: &[String]) -> Self {
+        Self::launch(None, false, more)
     }
 
     pub fn with_password(password: &'static str) -> Self {
-        Self::launch(Some(password), false)
+        Self::launch(Some(password), false, &[])
     }
 
     /// Whatever it has answered survives a restart.
     pub fn durable() -> Self {
-        Self::launch(None, true)
+        Self::durable_with(&[])
+    }
+
+    /// The same with more settings.
+    pub fn durable_with(more: &[String]) -> Self {
+        Self::launch(None, true, more)
     }
 
     /// The URL of a server that lives as long as this process, for tests that share it: a shell ends it when
@@ -121,14 +131,14 @@ impl RedisServer {
         URL.clone()
     }
 
-    fn launch(password: Option<&'static str>, durable: bool) -> Self {
+    fn launch(password: Option<&'static str>, durable: bool, more: &[String]) -> Self {
         // Another process may take the port between our look and the server's bind: then try another one.
         for _ in 0..50 {
             let directory = temporary(durable).join(unique("redlocked-test"));
             fs::create_dir_all(&directory).unwrap();
             let port = free_port();
-            let process = spawn(port, password, durable, &[], &directory);
-            let mut server = Self { process, port, password, durable, more: Vec::new(), directory };
+            let process = spawn(port, password, durable, more, &directory);
+            let mut server = Self { process, port, password, durable, more: more.to_vec(), directory };
             if server.is_up() {
                 return server;
             }

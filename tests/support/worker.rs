@@ -118,6 +118,11 @@ impl Worker {
         kill_process(self.id(), signal).unwrap();
     }
 
+    /// Its number, as others name it.
+    pub fn process(&self) -> u32 {
+        self.process.id()
+    }
+
     fn id(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.process.id()).unwrap()).unwrap()
     }
