@@ -1,5 +1,6 @@
 //! Chaos for as long as you like: processes that take the same few locks while they are frozen and killed, and while the
-//! servers are stopped, killed, cut off and flushed; and a checker of what they did.
+//! servers are stopped, killed, cut off and flushed; then crowds, bursts, dropped calls, operators, and rights that come
+//! and go, one after the other; and a checker of what they did.
 //!
 //! ```text
 //! cargo run --release --example chaos                                 # one server, for a minute

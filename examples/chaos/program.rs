@@ -1,9 +1,16 @@
 //! What is said: at the start, every ten seconds, and at the end.
 
+#[path = "../../tests/chaos/caller.rs"]
+mod caller;
 #[path = "../../tests/chaos/calls.rs"]
 mod calls;
+#[allow(dead_code, reason = "the tests need more of it")]
 #[path = "../../tests/chaos/checker.rs"]
 mod checker;
+#[path = "../../tests/chaos/company.rs"]
+mod company;
+#[path = "../../tests/chaos/crowd.rs"]
+mod crowd;
 #[path = "../../tests/chaos/deeds.rs"]
 mod deeds;
 #[path = "../../tests/chaos/dice.rs"]
@@ -16,9 +23,12 @@ mod ground;
 #[allow(dead_code, reason = "the tests need more of it")]
 #[path = "../../tests/chaos/history.rs"]
 mod history;
+#[path = "../../tests/chaos/liveness.rs"]
+mod liveness;
 #[allow(dead_code, reason = "the tests need more of it")]
 #[path = "../../tests/chaos/nodes.rs"]
 mod nodes;
+#[allow(dead_code, reason = "the tests need more of it")]
 #[path = "../../tests/chaos/one_server.rs"]
 mod one_server;
 #[allow(dead_code, reason = "the tests need more of it")]
@@ -28,6 +38,13 @@ mod shards;
 mod stranger;
 #[path = "../../tests/support/mod.rs"]
 mod support;
+#[path = "../../tests/chaos/ticker.rs"]
+mod ticker;
+#[path = "../../tests/chaos/visit.rs"]
+mod visit;
+#[allow(dead_code, reason = "the tests need more of it")]
+#[path = "../../tests/chaos/ways.rs"]
+mod ways;
 #[path = "../../tests/chaos/worker.rs"]
 mod worker;
 
@@ -38,11 +55,12 @@ use std::time::{Duration, Instant};
 
 use super::keeper;
 use super::options::{Options, Place, USAGE};
-use calls::PATIENCE;
+use calls::PROMPT;
+use dice::Dice;
 use driver::Chaos;
 use ground::Ground;
-use nodes::{Nodes, Plan};
-use one_server::OneServer;
+use nodes::Nodes;
+use one_server::{OneServer, Plan};
 use shards::Shards;
 use support::Job;
 
@@ -71,14 +89,65 @@ pub(crate) fn main() -> ExitCode {
             Err(error) => failed(error),
         };
     }
-    let end = keeper::is_to_end();
-    match options.place {
-        Place::OneServer => wreak(OneServer::unwell(true), &options, &end),
-        Place::Quorum(nodes) => {
-            let direct = |_: usize, server: &support::RedisServer| server.port();
-            wreak(Nodes::new(Plan::everything(nodes), direct), &options, &end)
+    all_rounds(&options, &keeper::is_to_end())
+}
+
+/// What is looked at in one go, and how.
+type Round = (&'static str, fn(u64, Duration, &AtomicBool) -> bool);
+
+const ONE_SERVER: &[Round] = &[
+    ("everything", |seed, lasts, end| wreak(OneServer::of(Plan::FORGETFUL), seed, lasts, end)),
+    ("late requests", |seed, lasts, end| wreak(OneServer::of(Plan::LATE), seed, lasts, end)),
+    ("no answers", |seed, lasts, end| wreak(OneServer::of(Plan::SILENT), seed, lasts, end)),
+    ("operators", |seed, lasts, end| wreak(OneServer::of(Plan::OPERATED), seed, lasts, end)),
+    ("crowds", |seed, lasts, end| wreak(OneServer::of(Plan::CROWDED), seed, lasts, end)),
+    ("bursts", |seed, lasts, end| wreak(OneServer::of(Plan::BURSTS), seed, lasts, end)),
+    ("dropped calls", |seed, lasts, end| wreak(OneServer::of(Plan::DROPPED), seed, lasts, end)),
+];
+
+const THREE_NODES: &[Round] = &[("everything", |seed, lasts, end| wreak(quorum(3), seed, lasts, end))];
+
+const FIVE_NODES: &[Round] = &[("everything", |seed, lasts, end| wreak(quorum(5), seed, lasts, end))];
+
+const CLUSTER: &[Round] = &[
+    ("everything", |seed, lasts, end| wreak(Shards::everything(), seed, lasts, end)),
+    ("rights", |seed, lasts, end| wreak(Shards::denied(&mut Dice::new(seed)), seed, lasts, end)),
+];
+
+fn quorum(nodes: usize) -> Nodes {
+    Nodes::new(nodes::Plan::everything(nodes), |_, server| server.port())
+}
+
+/// One after the other, and again until the time is over.
+fn all_rounds(options: &Options, end: &AtomicBool) -> ExitCode {
+    /// Of one round.
+    const MOST: Duration = Duration::from_mins(2);
+    println!("chaos {}", options.words());
+    let rounds = match options.place {
+        Place::OneServer => ONE_SERVER,
+        Place::Quorum(3) => THREE_NODES,
+        Place::Quorum(_) => FIVE_NODES,
+        Place::Cluster => CLUSTER,
+    };
+    let one = MOST.min(options.lasts / u32::try_from(rounds.len()).unwrap());
+    let (start, mut found) = (Instant::now(), false);
+    for (number, (name, round)) in (0..).zip(rounds.iter().cycle()) {
+        println!("\n-- {name}");
+        found |= round(options.seed.wrapping_add(number), one, end);
+        let is_last =
+            number + 1 >= u64::try_from(rounds.len()).unwrap() && start.elapsed() + one / 2 > options.lasts;
+        if is_last || end.load(Ordering::Relaxed) {
+            break;
         }
-        Place::Cluster => wreak(Shards::everything(), &options, &end),
+    }
+    println!("\nagain: cargo run --release --example chaos -- {}", options.words());
+    if found {
+        ExitCode::FAILURE
+    } else if end.load(Ordering::Relaxed) {
+        println!("ended early");
+        ExitCode::from(keeper::INTERRUPTED)
+    } else {
+        ExitCode::SUCCESS
     }
 }
 
@@ -97,13 +166,12 @@ fn is_there() -> Result<(), String> {
     }
 }
 
-/// The whole run, with what is said about it.
-fn wreak<G: Ground>(ground: G, options: &Options, end: &AtomicBool) -> ExitCode {
-    println!("chaos {}", options.words());
+/// One round, with what is said about it. True when anything is wrong.
+fn wreak<G: Ground>(ground: G, seed: u64, lasts: Duration, end: &AtomicBool) -> bool {
     let start = Instant::now();
-    let mut chaos = Chaos::new(ground, options.seed);
+    let mut chaos = Chaos::new(ground, seed);
     let (told, stories) = (Cell::new(start), Cell::new(0));
-    chaos.run(options.lasts, |chaos| {
+    chaos.run(lasts, |chaos| {
         if told.get().elapsed() >= NEWS {
             told.set(Instant::now());
             println!("{}", news(chaos, start.elapsed()));
@@ -115,26 +183,18 @@ fn wreak<G: Ground>(ground: G, options: &Options, end: &AtomicBool) -> ExitCode 
     });
     let lasted = start.elapsed();
     let leaks = chaos.leaks();
-    let found = tell(&chaos, lasted, &leaks, stories.get());
-    println!("again: cargo run --release --example chaos -- {}", options.words());
-    if found {
-        ExitCode::FAILURE
-    } else if end.load(Ordering::Relaxed) {
-        println!("ended early");
-        ExitCode::from(keeper::INTERRUPTED)
-    } else {
-        ExitCode::SUCCESS
-    }
+    tell(&chaos, lasted, &leaks, stories.get())
 }
 
 fn news<G>(chaos: &Chaos<G>, since: Duration) -> String {
     let verdict = chaos.history.check();
     format!(
-        "{:>5} s  {} holds, {} violations, {} excused, {} late; {}",
+        "{:>5} s  {} holds, {} violations, {} excused, {} stalled, {} late; {}",
         since.as_secs(),
         chaos.history.len(),
         verdict.violations.len(),
         verdict.excused,
+        chaos.history.liveness.found.len(),
         chaos.history.calls.late.len(),
         chaos.deeds
     )
@@ -152,11 +212,19 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
         verdict.holds, verdict.foreign, verdict.writes, verdict.refused
     );
     println!(
-        "violations     {}: {} overlaps, {} fencing tokens out of order, {} stale writes",
+        "violations     {}: {} overlaps, {} fencing tokens out of order, {} stale writes, {} times nobody inside a lock \
+         that was waited for",
         verdict.violations.len(),
         verdict.overlaps(),
         verdict.fences(),
-        verdict.stale_writes()
+        verdict.stale_writes(),
+        verdict.idle()
+    );
+    let liveness = &chaos.history.liveness;
+    println!(
+        "liveness       {} locks free while a call waited, {} locks of a process that had no call for them",
+        liveness.free(),
+        liveness.ownerless()
     );
     let longest = verdict.longest_excused;
     println!(
@@ -170,7 +238,7 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
     );
     println!("left keys      {}, looked for on every node after the longest ttl", leaks.len());
     println!(
-        "hung callers   {} came back more than {PATIENCE:?} late; the latest {:.1?} after its wait",
+        "late callers   {} came back more than {PROMPT:?} later than they had to and than a plain timer; the latest {:.1?}",
         calls.late.len(),
         calls.latest
     );
@@ -183,5 +251,5 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
     for leak in leaks {
         println!("left: {leak}");
     }
-    !(verdict.violations.is_empty() && calls.late.is_empty() && leaks.is_empty())
+    !(verdict.violations.is_empty() && liveness.found.is_empty() && calls.late.is_empty() && leaks.is_empty())
 }

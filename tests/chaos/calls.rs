@@ -1,16 +1,21 @@
 //! The calls that the workers make: how each ended, and whether it came back in time.
 //!
-//! A call has its `wait` to get in, then as long as its body lasts, then comes back; with [`PATIENCE`] for either,
-//! and the time in which its process stood still does not count.
+//! A call has its `wait` to get in, then as long as its body lasts, then comes back, with [`PROMPT`] for either: that
+//! is what it says itself when it is back, without the time in which a plain timer of its process was late. One that
+//! does not come back within [`PATIENCE`] hangs; the time in which its process stood still does not count.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
+use super::caller::SEVERAL;
 use super::checker::Name;
 use super::support::{Line, between};
 
-/// How much later than its `wait` a call may come back, on a busy machine: a try may last for the timeout of one answer.
+/// How much later than it had to a call may come back.
+pub(crate) const PROMPT: Duration = Duration::from_millis(250);
+
+/// When it hangs: a try may last for the timeout of one answer, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a call ended, as a number on the wire.
@@ -22,6 +27,8 @@ pub(crate) struct Calls {
     open: HashMap<Name, Call>,
     /// When a worker stood still; the last time may not be over.
     frozen: HashMap<usize, Vec<(u64, u64)>>,
+    /// By key.
+    entered: HashMap<u64, u64>,
     pub(crate) outcomes: [u64; OUTCOMES.len()],
     pub(crate) late: BTreeMap<Name, Late>,
     /// How much later than it had to that any came back.
@@ -47,13 +54,13 @@ pub(crate) struct Late {
     key: u64,
     at: u64,
     by: Duration,
-    doing: &'static str,
+    doing: String,
 }
 
 impl fmt::Display for Late {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, at, by, doing } = self;
-        write!(f, "on k{key} {doing}, {by:.1?} late when it was {at}")
+        write!(f, "a call for k{key}, {by:.1?} late when it was {at}: {doing}")
     }
 }
 
@@ -84,12 +91,23 @@ impl Calls {
                 self.open.insert(name, Call { key, since: at, step });
                 return;
             }
-            ("entered", &[_, _, _, _, at, _]) => (at, Step::IsInside),
+            ("entered", &[_, key, _, _, at, _]) => {
+                let last = self.entered.entry(key).or_default();
+                *last = at.max(*last);
+                (at, Step::IsInside)
+            }
             ("left", &[_, at]) => (at, Step::ComesBack),
-            ("back", &[_, outcome, at]) => {
+            ("back", &[_, outcome, at, late]) => {
                 self.outcomes[usize::try_from(outcome).unwrap()] += 1;
                 self.look(name, at);
-                self.open.remove(&name);
+                if let Some(call) = self.open.remove(&name) {
+                    let outcome = OUTCOMES[usize::try_from(outcome).unwrap()];
+                    let doing = match call.step {
+                        Step::Waits(wait) => format!("{outcome}, with a wait of {wait:?}"),
+                        _ => outcome.to_owned(),
+                    };
+                    self.was_late(name, call.key, at, Duration::from_micros(late), doing);
+                }
                 return;
             }
             _ => return,
@@ -119,14 +137,53 @@ impl Calls {
     }
 
     fn look(&mut self, name: Name, at: u64) {
-        let Some((by, doing)) = self.lateness(name, at) else {
-            return;
-        };
+        if let Some((by, doing)) = self.lateness(name, at).filter(|(by, _)| *by > PATIENCE) {
+            self.was_late(name, self.open[&name].key, at, by, doing.to_owned());
+        }
+    }
+
+    fn was_late(&mut self, name: Name, key: u64, at: u64, by: Duration, doing: String) {
         self.latest = self.latest.max(by);
-        if by > PATIENCE {
-            let key = self.open[&name].key;
+        if by > PROMPT {
             self.late.insert(name, Late { key, at, by, doing });
         }
+    }
+
+    /// Who waits for that lock, has time left, and runs.
+    pub(crate) fn waiting(&self, key: u64, now: u64) -> impl Iterator<Item = Name> {
+        let open = self.open.iter().filter(move |(_, call)| call.key == key);
+        let waits = open.filter(
+            move |(_, call)| matches!(call.step, Step::Waits(wait) if between(call.since, now) < wait),
+        );
+        waits.map(|(name, _)| *name).filter(|name| self.runs_since(name.0).is_some())
+    }
+
+    /// How many calls of that worker wait.
+    pub(crate) fn waiting_of(&self, worker: usize) -> usize {
+        let waits = |(name, call): &(&Name, &Call)| name.0 == worker && matches!(call.step, Step::Waits(_));
+        self.open.iter().filter(waits).count()
+    }
+
+    /// `None` while it stands still.
+    pub(crate) fn runs_since(&self, worker: usize) -> Option<u64> {
+        let last = self.frozen.get(&worker).and_then(|times| times.last()).map_or(0, |(_, to)| *to);
+        (last < u64::MAX).then_some(last)
+    }
+
+    /// Whether a worker has any call that may hold this lock.
+    pub(crate) fn has_one(&self, worker: usize, key: u64) -> bool {
+        let open = self.open.iter().filter(|((number, _), _)| *number == worker);
+        open.map(|(_, call)| call.key).any(|other| other == key || other == SEVERAL)
+    }
+
+    /// Since when a call waits, or did until it entered.
+    pub(crate) fn since(&self, name: Name) -> Option<u64> {
+        self.open.get(&name).map(|call| call.since)
+    }
+
+    /// When anybody last entered.
+    pub(crate) fn entered(&self, key: u64) -> u64 {
+        self.entered.get(&key).copied().unwrap_or(0)
     }
 
     /// How much later than it had to it comes back, if that is now.
@@ -169,10 +226,35 @@ mod tests {
         say(&mut calls, "call", &[7, 0, 2000, SECOND]);
         say(&mut calls, "entered", &[7, 0, 0, 0, 3 * SECOND, 0]);
         say(&mut calls, "left", &[7, 60 * SECOND]);
-        say(&mut calls, "back", &[7, 1, 61 * SECOND]);
+        say(&mut calls, "back", &[7, 1, 61 * SECOND, 200_000]);
         calls.look_at_all(900 * SECOND);
         assert!(calls.late.is_empty() && calls.outcomes == [0, 1, 0, 0, 0, 0]);
-        assert_eq!(calls.latest, Duration::from_secs(1));
+        assert_eq!(calls.latest, Duration::from_millis(200));
+    }
+
+    #[test]
+    fn who_says_that_it_is_late_is_late() {
+        let mut calls = Calls::default();
+        say(&mut calls, "call", &[7, 3, 2000, 0]);
+        say(&mut calls, "back", &[7, 2, 2 * SECOND + 300_000_000, 300_000]);
+        assert_eq!(calls.late[&(1, 7)].by, Duration::from_millis(300));
+    }
+
+    #[test]
+    fn who_waits_is_known_until_its_time_is_over_and_while_its_process_runs() {
+        let mut calls = Calls::default();
+        say(&mut calls, "call", &[7, 3, 2000, SECOND]);
+        let waiting = |calls: &Calls, now| calls.waiting(3, now).collect::<Vec<_>>();
+        assert_eq!(waiting(&calls, 2 * SECOND), [(1, 7)]);
+        assert_eq!(waiting(&calls, 4 * SECOND), []);
+        calls.stands_still(1, SECOND);
+        assert_eq!(waiting(&calls, 2 * SECOND), []);
+        calls.goes_on(1, 2 * SECOND);
+        assert_eq!(waiting(&calls, 2 * SECOND), [(1, 7)]);
+        assert!(calls.has_one(1, 3) && !calls.has_one(1, 4) && !calls.has_one(2, 3));
+        say(&mut calls, "entered", &[7, 3, 0, 0, 2 * SECOND, 0]);
+        assert_eq!(waiting(&calls, 2 * SECOND), []);
+        assert_eq!(calls.entered(3), 2 * SECOND);
     }
 
     #[test]
@@ -186,7 +268,7 @@ mod tests {
         assert_eq!(calls.late[&(1, 7)].by, Duration::from_secs(7));
         say(&mut calls, "call", &[8, 0, 0, 0]);
         say(&mut calls, "left", &[8, SECOND]);
-        say(&mut calls, "back", &[8, 1, 9 * SECOND]);
+        say(&mut calls, "back", &[8, 1, 9 * SECOND, 0]);
         assert_eq!(calls.late[&(1, 8)].by, Duration::from_secs(8));
     }
 
@@ -197,9 +279,8 @@ mod tests {
         calls.stands_still(1, 2 * SECOND);
         calls.look_at_all(30 * SECOND);
         calls.goes_on(1, 30 * SECOND);
-        say(&mut calls, "back", &[7, 1, 32 * SECOND]);
+        say(&mut calls, "back", &[7, 1, 32 * SECOND, 0]);
         assert!(calls.late.is_empty());
-        assert_eq!(calls.latest, Duration::from_secs(4));
         say(&mut calls, "call", &[8, 0, 0, 31 * SECOND]);
         calls.is_gone(1);
         calls.look_at_all(90 * SECOND);

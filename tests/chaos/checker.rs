@@ -10,10 +10,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::support::now;
+
 /// Somebody inside. Times in nanoseconds of one clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hold {
     pub(crate) key: u64,
+    /// Since when it waited, if it is known.
+    pub(crate) called: Option<u64>,
     /// Clients of another kind have none.
     pub(crate) fence: Option<u64>,
     /// Not later than when it was asked for.
@@ -22,6 +26,8 @@ pub(crate) struct Hold {
     /// When it was last seen inside, and until when it had the lock as it saw it then.
     pub(crate) seen: u64,
     pub(crate) deadline: u64,
+    /// The longest ttl that it had.
+    pub(crate) lasts: u64,
     pub(crate) left: Option<u64>,
     /// When it wrote, whether it still had the lock or not.
     pub(crate) writes: Vec<u64>,
@@ -44,8 +50,35 @@ pub(crate) struct Loss {
     pub(crate) keys: Option<Vec<u64>>,
     pub(crate) from: u64,
     pub(crate) to: u64,
-    /// Until then, whoever had a lock that was forgotten knows it.
-    pub(crate) known: u64,
+    pub(crate) told: Told,
+}
+
+/// When a holder whose lock was forgotten knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Told {
+    /// Within a round trip, once it has held the lock for a while; else at the next renewal.
+    Promptly,
+    /// When its lease is over: it cannot be renewed.
+    AtItsEnd,
+    Never,
+}
+
+impl Told {
+    /// A lock that was held for so long, and a bit, is watched.
+    const WATCHED: u64 = 250_000_000;
+
+    /// A round trip, on a busy machine.
+    const SOON: u64 = 250_000_000;
+
+    fn until(self, forgotten: u64, hold: &Hold) -> u64 {
+        let known = match self {
+            Self::Promptly if hold.entered + Self::WATCHED < forgotten => 0,
+            Self::Promptly => hold.lasts / 3,
+            Self::AtItsEnd => hold.lasts,
+            Self::Never => u64::MAX,
+        };
+        forgotten.saturating_add(known).saturating_add(Self::SOON)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +87,8 @@ pub(crate) enum Mishap {
     Overlap { lasted: Duration },
     /// The later grant has not the larger fencing token.
     Fence { by: u64 },
+    /// Nobody was inside although the second waited.
+    Idle { lasted: Duration },
     /// The register took a write of the first although the second, who came later, had written.
     StaleWrite,
 }
@@ -92,10 +127,20 @@ impl Verdict {
         self.count(|what| matches!(what, Mishap::StaleWrite))
     }
 
+    pub(crate) fn idle(&self) -> usize {
+        self.count(|what| matches!(what, Mishap::Idle { .. }))
+    }
+
     fn count(&self, kind: impl Fn(Mishap) -> bool) -> usize {
         self.violations.iter().filter(|violation| kind(violation.what)).count()
     }
 }
+
+/// A machine that was busy a moment ago is busy: what a plain timer has lost just before counts, too.
+const JUST_BEFORE: u64 = 1_000_000_000;
+
+/// Enough for some minutes.
+const MOST_SLEPT: usize = 10_000;
 
 /// Somebody, without what he wrote.
 type Visitor = (Name, Hold);
@@ -104,6 +149,10 @@ type Visitor = (Name, Hold);
 pub(crate) struct Checker {
     keys: BTreeMap<u64, Key>,
     pub(crate) verdict: Verdict,
+    /// A lock that is waited for has somebody inside again after so long: where nothing goes wrong.
+    pub(crate) hand_over: Option<Duration>,
+    /// When a plain timer of some process was late.
+    pub(crate) slept: VecDeque<(u64, u64)>,
 }
 
 #[derive(Clone, Default)]
@@ -138,8 +187,11 @@ impl Checker {
             key.entered += 1;
             let writes = std::mem::take(&mut hold.writes);
             key.writes.extend(writes.into_iter().map(|at| ((at, key.entered), (name, hold.clone()))));
-            key.overlaps(name, &hold, &mut found);
             key.fences(name, &hold, &mut found);
+            if let Some(limit) = self.hand_over {
+                key.idles(name, &hold, limit, &self.slept, &mut found);
+            }
+            key.overlaps(name, &hold, &mut found);
             key.recent.push_back((name, hold));
         }
         for key in self.keys.values_mut() {
@@ -150,7 +202,11 @@ impl Checker {
             }
         }
         for (violation, first, second) in found {
-            if losses.iter().any(|loss| loss.excuses(&violation, &first, &second)) {
+            let excuses = |loss: &Loss| {
+                let stolen = self.stolen(loss.from, first.end().min(second.end()));
+                loss.excuses(&violation, &first, &second, stolen)
+            };
+            if losses.iter().any(excuses) {
                 self.verdict.excused += 1;
                 if let Mishap::Overlap { lasted } = violation.what {
                     self.verdict.longest_excused = self.verdict.longest_excused.max(lasted);
@@ -159,6 +215,11 @@ impl Checker {
                 self.verdict.violations.push(violation);
             }
         }
+    }
+
+    /// For how long plain timers did not run in that time.
+    fn stolen(&self, from: u64, to: u64) -> u64 {
+        stolen(&self.slept, from, to)
     }
 
     /// Who was there at that time, as far as it was looked at and not forgotten.
@@ -170,10 +231,15 @@ impl Checker {
     /// Forgets who has long been gone.
     pub(crate) fn forget(&mut self) {
         const KEPT: usize = 256;
+        self.slept.drain(..self.slept.len().saturating_sub(MOST_SLEPT));
         for key in self.keys.values_mut() {
             key.recent.drain(..key.recent.len().saturating_sub(KEPT));
         }
     }
+}
+
+fn stolen(slept: &VecDeque<(u64, u64)>, from: u64, to: u64) -> u64 {
+    slept.iter().map(|(due, at)| to.min(*at).saturating_sub(from.max(*due))).sum()
 }
 
 type Found = (Violation, Hold, Hold);
@@ -190,6 +256,33 @@ impl Key {
         }
         if self.last.as_ref().is_none_or(|(_, other)| hold.end() > other.end()) {
             self.last = Some((second, hold.clone()));
+        }
+    }
+
+    /// Before [`overlaps`](Self::overlaps), which remembers who was inside last.
+    fn idles(
+        &self,
+        second: Name,
+        hold: &Hold,
+        limit: Duration,
+        slept: &VecDeque<(u64, u64)>,
+        found: &mut Vec<Found>,
+    ) {
+        let Some((first, other)) = &self.last else {
+            return;
+        };
+        let (from, to) = (other.end(), hold.entered);
+        if hold.called.is_some_and(|called| called < from) {
+            let lasted = Duration::from_nanos(to.saturating_sub(from).saturating_sub(stolen(
+                slept,
+                from.saturating_sub(JUST_BEFORE),
+                to,
+            )));
+            if lasted > limit {
+                let what = Mishap::Idle { lasted };
+                let violation = Violation { what, key: hold.key, first: *first, second, at: from };
+                found.push((violation, other.clone(), hold.clone()));
+            }
         }
     }
 
@@ -229,12 +322,23 @@ impl Register {
 }
 
 impl Loss {
-    fn excuses(&self, violation: &Violation, first: &Hold, second: &Hold) -> bool {
+    /// Of what was done between then and now.
+    pub(crate) fn now(keys: Option<Vec<u64>>, from: u64, told: Told) -> Self {
+        Self { keys, from, to: now(), told }
+    }
+
+    /// `stolen`: for how long plain timers did not run meanwhile.
+    fn excuses(&self, violation: &Violation, first: &Hold, second: &Hold, stolen: u64) -> bool {
         let here = self.keys.as_ref().is_none_or(|keys| keys.contains(&violation.key));
         // Either had a lock that was forgotten: the second may have been granted it long before it entered.
         let then = first.asked.min(second.asked) <= self.to && self.from <= second.entered;
         let promised = match violation.what {
-            Mishap::Overlap { .. } => first.end().min(second.end()) > self.known,
+            Mishap::Overlap { .. } => {
+                let had_it = [first, second].into_iter().filter(|hold| hold.asked <= self.to);
+                let known = had_it.map(|hold| self.told.until(self.to, hold)).max();
+                first.end().min(second.end()) > known.unwrap_or(self.to).saturating_add(stolen)
+            }
+            Mishap::Idle { .. } => true,
             Mishap::Fence { .. } | Mishap::StaleWrite => second.asked >= first.entered,
         };
         here && then && !promised
@@ -247,7 +351,18 @@ mod tests {
 
     fn hold(fence: u64, entered: u64, deadline: u64, left: Option<u64>, writes: &[u64]) -> Hold {
         let (fence, writes) = (Some(fence), writes.to_vec());
-        Hold { key: 1, fence, asked: entered, entered, seen: entered, deadline, left, writes }
+        Hold {
+            key: 1,
+            called: Some(entered),
+            fence,
+            asked: entered,
+            entered,
+            seen: entered,
+            deadline,
+            lasts: deadline - entered,
+            left,
+            writes,
+        }
     }
 
     fn check(holds: &[Hold]) -> Verdict {
@@ -313,18 +428,58 @@ mod tests {
 
     #[test]
     fn what_was_forgotten_excuses_two_inside_but_not_the_order_of_fencing_tokens() {
-        let check = |fence, from, to, known| {
+        let check = |fence, from, to| {
             let holds = [hold(7, 10, 90, Some(40), &[]), hold(fence, 30, 90, Some(60), &[])];
-            check_with(&holds, &[Loss { keys: Some(vec![1]), from, to, known }])
+            check_with(&holds, &[Loss { keys: Some(vec![1]), from, to, told: Told::AtItsEnd }])
         };
-        assert_eq!(check(8, 20, 21, 99).excused, 1);
-        assert_eq!(check(8, 20, 21, 99).violations, []);
-        assert_eq!(check(8, 1, 2, 99).overlaps(), 1);
-        assert_eq!(check(8, 70, 71, 99).overlaps(), 1);
-        // It was to have known by then.
-        assert_eq!(check(8, 20, 21, 39).overlaps(), 1);
-        let verdict = check(6, 20, 21, 99);
+        assert_eq!(check(8, 20, 21).excused, 1);
+        assert_eq!(check(8, 20, 21).violations, []);
+        assert_eq!(check(8, 1, 2).overlaps(), 1);
+        assert_eq!(check(8, 70, 71).overlaps(), 1);
+        let verdict = check(6, 20, 21);
         assert_eq!((verdict.excused, verdict.fences(), verdict.violations.len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn who_has_a_lock_that_was_forgotten_is_to_know_it_in_time() {
+        const MS: u64 = 1_000_000;
+        let overlaps = |told, entered: u64, until: u64| {
+            // A ttl of three seconds, forgotten after one.
+            let first = hold(7, entered * MS, until * MS, Some(9000 * MS), &[]);
+            let first = Hold { lasts: 3000 * MS, ..first };
+            let second = hold(8, 1001 * MS, 9900 * MS, Some(9900 * MS), &[]);
+            let loss = Loss { keys: None, from: 1000 * MS, to: 1000 * MS, told };
+            check_with(&[first, second], &[loss]).overlaps()
+        };
+        // The second: not watched yet, so at the next renewal.
+        for (told, entered, known) in
+            [(Told::Promptly, 700, 1250), (Told::Promptly, 900, 2250), (Told::AtItsEnd, 700, 4250)]
+        {
+            assert_eq!(overlaps(told, entered, known), 0, "{told:?}");
+            assert_eq!(overlaps(told, entered, known + 1), 1, "{told:?}");
+        }
+        assert_eq!(overlaps(Told::Never, 0, 8999), 0);
+    }
+
+    #[test]
+    fn a_lock_that_nobody_has_although_it_is_waited_for_is_seen() {
+        const MS: u64 = 1_000_000;
+        let idle = |called: u64, slept: &[(u64, u64)]| {
+            let mut checker = Checker { hand_over: Some(Duration::from_millis(500)), ..Checker::default() };
+            checker.slept.extend(slept.iter().map(|(due, at)| (due * MS, at * MS)));
+            let first = hold(7, 1000 * MS, 9000 * MS, Some(2000 * MS), &[]);
+            let second = hold(8, 2600 * MS, 9000 * MS, Some(3000 * MS), &[]);
+            let second = Hold { called: Some(called * MS), ..second };
+            checker.look(vec![((1, 1), first), ((2, 1), second)], u64::MAX, &[]);
+            assert_eq!(checker.verdict.idle(), checker.verdict.violations.len());
+            checker.verdict.idle()
+        };
+        assert_eq!(idle(1500, &[]), 1);
+        // It came later; a plain timer was late, too, or just before.
+        assert_eq!(idle(2100, &[]), 0);
+        assert_eq!(idle(1500, &[(2200, 2310)]), 0);
+        assert_eq!(idle(1500, &[(1500, 1610)]), 0);
+        assert_eq!(idle(1500, &[(100, 900)]), 1);
     }
 
     /// Granted, frozen, forgotten; then somebody else comes and goes, and it enters.
@@ -334,7 +489,7 @@ mod tests {
             let first = Hold { asked: 40, ..hold(9, 41, 90, Some(50), &[]) };
             [first, Hold { asked: second_asked, ..hold(7, 60, 90, Some(70), &[]) }]
         };
-        let loss = [Loss { keys: None, from: 20, to: 21, known: 99 }];
+        let loss = [Loss { keys: None, from: 20, to: 21, told: Told::AtItsEnd }];
         assert_eq!(check_with(&holds(10), &loss).fences(), 0);
         assert_eq!(check_with(&holds(10), &loss).excused, 1);
         assert_eq!(check_with(&holds(30), &loss).fences(), 1);
@@ -344,7 +499,7 @@ mod tests {
     #[test]
     fn what_another_lock_has_lost_excuses_nothing() {
         let holds = [hold(7, 10, 90, Some(40), &[]), hold(8, 30, 90, Some(60), &[])];
-        let loss = |keys| [Loss { keys, from: 20, to: 21, known: 99 }];
+        let loss = |keys| [Loss { keys, from: 20, to: 21, told: Told::AtItsEnd }];
         assert_eq!(check_with(&holds, &loss(Some(vec![2, 3]))).overlaps(), 1);
         assert_eq!(check_with(&holds, &loss(None)).overlaps(), 0);
     }

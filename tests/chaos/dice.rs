@@ -28,4 +28,16 @@ impl Dice {
     pub(crate) fn percent(&mut self, times: u64) -> bool {
         self.next() % 100 < times
     }
+
+    /// One of these, each as often as its weight says.
+    pub(crate) fn pick<T: Copy>(&mut self, list: &[(u64, T)]) -> T {
+        let mut left = self.between(0, list.iter().map(|(weight, _)| weight).sum());
+        for (weight, one) in list {
+            match left.checked_sub(*weight) {
+                Some(rest) => left = rest,
+                None => return *one,
+            }
+        }
+        unreachable!("it is below the sum of the weights")
+    }
 }

@@ -6,24 +6,26 @@ use std::time::{Duration, Instant};
 
 use redlocked::LockManager;
 
+use super::caller::key;
 use super::checker::Hold;
+use super::company::{Company, Role};
 use super::deeds::Deeds;
 use super::dice::Dice;
-use super::ground::Ground;
+use super::ground::{Ground, Sample};
 use super::history::History;
 use super::stranger::Stranger;
 use super::support::{LIMIT, Worker, now};
-use super::worker::{Orders, key};
+use super::worker::{LONG_TTLS, Orders};
 
-const WORKERS: usize = 8;
-pub(crate) const KEYS: u64 = 4;
+/// The keys of short locks, which a client of another kind takes, too.
+const ROAMED: u64 = 4;
 
 pub(crate) struct Chaos<G> {
     pub(crate) ground: G,
     dice: Dice,
-    /// Whether something happens to the workers themselves.
-    unkind: bool,
+    company: Company,
     workers: Vec<Running>,
+    absent: Vec<(Instant, Role)>,
     started: usize,
     strangers: u64,
     pub(crate) deeds: Deeds,
@@ -32,6 +34,7 @@ pub(crate) struct Chaos<G> {
 
 struct Running {
     worker: Worker,
+    role: Role,
     /// Which of all workers that there ever were.
     number: usize,
     frozen_until: Option<Instant>,
@@ -39,34 +42,43 @@ struct Running {
 
 impl<G: Ground> Chaos<G> {
     pub(crate) fn new(ground: G, seed: u64) -> Self {
+        let company = ground.company();
         let mut chaos = Self {
             ground,
             dice: Dice::new(seed),
-            unkind: true,
+            company,
             workers: Vec::new(),
+            absent: Vec::new(),
             started: 0,
             strangers: 0,
             deeds: Deeds::default(),
             history: History::default(),
         };
-        for _ in 0..WORKERS {
-            chaos.start_worker();
+        for role in company.processes() {
+            chaos.start_worker(role);
         }
+        chaos.history.expect(chaos.ground.told(), chaos.ground.hands_over_within());
         chaos
     }
 
     /// No worker is frozen or killed.
     pub(crate) fn kind(mut self) -> Self {
-        self.unkind = false;
+        (self.company.freezes, self.company.kills) = (0, 0);
         self
     }
 
-    fn start_worker(&mut self) {
+    fn longest_ttl(&self) -> u64 {
+        let keeps = self.company.processes().any(Role::is_long);
+        let long: &[u64] = if keeps { &LONG_TTLS } else { &[] };
+        self.ground.ttls().iter().chain(long).copied().max().unwrap_or(0)
+    }
+
+    fn start_worker(&mut self, role: Role) {
         let (ttls, overrun) = (self.ground.ttls(), self.ground.overrun());
-        let orders = Orders { seed: self.dice.next(), keys: KEYS, ttls, overrun };
+        let orders = Orders { role, seed: self.dice.next(), ttls, overrun };
         self.started += 1;
         let worker = Worker::start("chaos", &self.ground.address(&mut self.dice), &orders.to_numbers());
-        self.workers.push(Running { worker, number: self.started, frozen_until: None });
+        self.workers.push(Running { worker, role, number: self.started, frozen_until: None });
     }
 
     /// Goes on until that time has passed, or `enough`, which is asked now and then; then ends in peace.
@@ -75,14 +87,21 @@ impl<G: Ground> Chaos<G> {
         const LONG: u64 = 120_000_000_000;
         let start = Instant::now();
         let connect = self.ground.client_of_another_kind();
-        let stranger = connect.map(|connect| Stranger::start(connect, KEYS, self.dice.next()));
+        let stranger = connect.map(|connect| Stranger::start(connect, ROAMED, self.dice.next()));
         let mut asked = start;
         while start.elapsed() < lasts {
-            thread::sleep(Duration::from_millis(self.dice.between(10, 60)));
+            let (from, to) = self.company.pace;
+            thread::sleep(Duration::from_millis(self.dice.between(from, to)));
             self.thaw(false);
             self.ground.heal(false, &mut self.deeds);
+            self.replace();
             self.misbehave();
+            let sample = self.ground.sample();
             self.listen(stranger.as_ref().map(|(_, holds)| holds));
+            for keys in self.ground.disturbances() {
+                self.history.liveness.disturbed(keys.as_deref());
+            }
+            self.watch(sample.as_ref());
             if asked.elapsed() > Duration::from_millis(500) {
                 asked = Instant::now();
                 self.history.losses = self.ground.losses().to_vec();
@@ -126,25 +145,61 @@ impl<G: Ground> Chaos<G> {
                 running.worker.kill();
             }
             self.history.record(running.number, running.worker.last_words());
-            self.history.calls.is_gone(running.number);
+            self.history.is_gone(running.number);
         }
     }
 
     fn misbehave(&mut self) {
         let victim = self.dice.index(self.workers.len());
+        let Company { freezes, kills, .. } = self.company;
         match self.dice.between(0, 100) {
-            0..40 if self.unkind => self.freeze(victim),
-            40..48 if self.unkind && !self.history.calls.may_hang(self.workers[victim].number, now()) => {
-                let mut running = self.workers.swap_remove(victim);
-                running.worker.kill();
-                self.deeds.add("workers killed", running.number);
-                self.history.record(running.number, running.worker.last_words());
-                self.history.calls.is_gone(running.number);
-                self.start_worker();
+            which if which < freezes => self.freeze(victim),
+            which if which < freezes + kills => {
+                // Mostly it is the one with the most calls.
+                let most = self.dice.percent(80);
+                self.kill(if most { self.with_most_calls() } else { victim });
             }
-            0..48 => {}
             _ => self.ground.misbehave(&mut self.dice, &mut self.deeds),
         }
+    }
+
+    fn with_most_calls(&self) -> usize {
+        let calls = |running: &Running| self.history.calls.waiting_of(running.number);
+        let numbered = self.workers.iter().enumerate();
+        numbered.max_by_key(|(_, running)| calls(running)).map_or(0, |(number, _)| number)
+    }
+
+    fn kill(&mut self, victim: usize) {
+        let running = &self.workers[victim];
+        if !running.role.means().may_die
+            || self.workers.len() < 3
+            || self.history.calls.may_hang(running.number, now())
+        {
+            return;
+        }
+        let mut running = self.workers.swap_remove(victim);
+        running.worker.kill();
+        self.deeds.add("workers killed", running.number);
+        self.history.record(running.number, running.worker.last_words());
+        self.history.is_gone(running.number);
+        let back = Instant::now() + Duration::from_millis(self.company.absence);
+        self.absent.push((back, running.role));
+    }
+
+    /// In the place of those that were killed.
+    fn replace(&mut self) {
+        for role in self.absent.extract_if(.., |(back, _)| *back <= Instant::now()).collect::<Vec<_>>() {
+            self.start_worker(role.1);
+        }
+    }
+
+    fn watch(&mut self, sample: Option<&Sample>) {
+        let (workers, keys) = (&self.workers, self.company.keys());
+        let worker_of = |process| {
+            let found = workers.iter().find(|running| running.worker.process() == process);
+            found.map(|running| running.number)
+        };
+        self.history.watch(sample, &keys, worker_of, &self.deeds);
     }
 
     /// Mostly short, some long enough to outlast every lease.
@@ -152,8 +207,9 @@ impl<G: Ground> Chaos<G> {
         let frozen = self.workers.iter().filter(|running| running.frozen_until.is_some()).count();
         let most = [200, 500, 500, 2500][self.dice.index(4)];
         let lasts = Duration::from_millis(self.dice.between(50, most));
+        let most_frozen = self.workers.len() / 3;
         let running = &mut self.workers[victim];
-        if frozen < WORKERS / 3 && running.frozen_until.is_none() {
+        if frozen < most_frozen && running.frozen_until.is_none() {
             self.history.calls.stands_still(running.number, now());
             running.worker.freeze();
             running.frozen_until = Some(Instant::now() + lasts);
@@ -184,11 +240,11 @@ impl<G: Ground> Chaos<G> {
     /// What is left on the servers that should not be. A lock of somebody who was killed ends with its ttl. His place
     /// in a queue stays until the next one asks; then nothing is left.
     pub(crate) fn leaks(&mut self) -> Vec<String> {
-        let longest = self.ground.ttls().into_iter().max().map_or(Duration::ZERO, Duration::from_millis);
+        let longest = Duration::from_millis(self.longest_ttl());
         let mut left = self.left_after(longest, |name| !name.contains("%queue"));
         let locks =
             LockManager::builder(self.ground.address(&mut self.dice)).longest_ttl(longest).start().unwrap();
-        for number in 0..KEYS {
+        for number in self.company.keys() {
             if let Err(error) = locks.lock(key(number)).ttl(longest).wait(LIMIT).run_blocking(|_| ()) {
                 left.push(format!("{} cannot be taken: {error}", key(number)));
             }

@@ -1,9 +1,14 @@
 //! Where it happens: what the workers connect to, and what goes wrong there.
 
-use super::checker::Loss;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::caller::key;
+use super::checker::{Loss, Told};
+use super::company::Company;
 use super::deeds::Deeds;
 use super::dice::Dice;
-use super::support::RedisServer;
+use super::support::{RedisServer, now};
 
 /// The name of our own connections, which nobody cuts.
 const OURS: &str = "driver";
@@ -11,7 +16,20 @@ const OURS: &str = "driver";
 /// Connects, if there is somebody who answers.
 pub(crate) type Connect = Box<dyn FnMut() -> Option<redis::Connection> + Send>;
 
+/// Which locks there are, and what is in them: not before `from`, not after `to`.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) locks: HashMap<String, String>,
+}
+
 pub(crate) trait Ground {
+    /// Who is there.
+    fn company(&self) -> Company {
+        Company::ROAMERS
+    }
+
     /// Where the next worker connects to.
     fn address(&mut self, dice: &mut Dice) -> String;
 
@@ -33,6 +51,26 @@ pub(crate) trait Ground {
         None
     }
 
+    /// What is on the server, if every worker can reach it.
+    fn sample(&mut self) -> Option<Sample> {
+        None
+    }
+
+    /// Which locks, or queues, an operator has deleted since this was last asked; with `None`, all.
+    fn disturbances(&mut self) -> Vec<Option<Vec<u64>>> {
+        Vec::new()
+    }
+
+    /// When a holder whose lock is taken away knows it.
+    fn told(&self) -> Told {
+        Told::AtItsEnd
+    }
+
+    /// How soon a lock that is waited for has somebody inside again, where nothing goes wrong.
+    fn hands_over_within(&self) -> Option<Duration> {
+        None
+    }
+
     /// When locks may have been forgotten.
     fn losses(&self) -> &[Loss];
 
@@ -45,6 +83,24 @@ pub(crate) fn client(server: &RedisServer) -> Option<redis::Connection> {
     let mut client = server.connect()?;
     redis::cmd("CLIENT").arg("SETNAME").arg(OURS).query::<()>(&mut client).ok()?;
     Some(client)
+}
+
+/// These keys, and some of those of dropped calls, of which there may be very many. `None` when it does not answer.
+pub(crate) fn look_at_keys(client: &mut redis::Connection, keys: &[u64]) -> Option<Sample> {
+    const LOOK: &str = "local found = {} \
+         local function look(keys) for _, key in ipairs(keys) do local value = redis.call('GET', key) \
+         if value then found[#found + 1] = key found[#found + 1] = value end end end \
+         look(KEYS) look(redis.call('SCAN', 0, 'MATCH', 'lock:dropped:*', 'COUNT', 300)[2]) return found";
+    client.set_read_timeout(Some(Duration::from_millis(300))).ok()?;
+    let mut look = redis::cmd("EVAL");
+    look.arg(LOOK).arg(keys.len());
+    for number in keys {
+        look.arg(format!("lock:{}", key(*number)));
+    }
+    let from = now();
+    let found: Vec<String> = look.query(client).ok()?;
+    let pairs = found.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+    Some(Sample { from, to: now(), locks: pairs.collect() })
 }
 
 /// Cuts one connection of a worker, whichever it is.

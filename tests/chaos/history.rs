@@ -5,12 +5,20 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::calls::Calls;
-use super::checker::{Checker, Hold, Loss, Name, Verdict};
+use super::checker::{Checker, Hold, Loss, Name, Told, Verdict};
 use super::deeds::Deeds;
-use super::support::Line;
+use super::ground::Sample;
+use super::liveness::{Liveness, Stall};
+use super::support::{Line, between, now};
 
 /// A violation is told with what happened this long before and after it.
 const AROUND: u64 = 250_000_000;
+
+/// A request without an answer may be done so much later, where servers are stopped: in nanoseconds.
+const UNANSWERED: u64 = 5_000_000_000;
+
+/// A server that takes longer for a plain command is busy.
+const SLOW: Duration = Duration::from_millis(20);
 
 /// So many are told, the others counted.
 const MOST_STORIES: usize = 10;
@@ -21,7 +29,12 @@ pub(crate) struct History {
     holds: HashMap<Name, Hold>,
     checker: Checker,
     pub(crate) losses: Vec<Loss>,
+    told: Option<Told>,
+    /// Those of workers that took a lock away from itself: each with the key and its worker, until it is over.
+    forces: HashMap<Name, usize>,
+    forced: Vec<Loss>,
     pub(crate) calls: Calls,
+    pub(crate) liveness: Liveness,
     pub(crate) stories: Vec<String>,
     /// How many have entered, by the tenth of a second.
     entered: HashMap<u64, usize>,
@@ -30,23 +43,57 @@ pub(crate) struct History {
 impl History {
     pub(crate) fn record(&mut self, worker: usize, lines: Vec<Line>) {
         for line in lines {
+            let name = (worker, line.numbers[0]);
+            let called = self.calls.since(name);
             self.calls.hear(worker, &line);
             let Line { word, numbers } = line;
-            let name = (worker, numbers[0]);
             if let ("entered", &[_, key, fence, asked, entered, deadline]) = (word.as_str(), &numbers[..]) {
                 let fence = Some(fence);
                 self.add(
                     name,
-                    Hold { key, fence, asked, entered, seen: entered, deadline, ..Hold::default() },
+                    Hold {
+                        key,
+                        called,
+                        fence,
+                        asked,
+                        entered,
+                        seen: entered,
+                        deadline,
+                        lasts: deadline.saturating_sub(asked),
+                        ..Hold::default()
+                    },
                 );
                 continue;
             }
-            if matches!(word.as_str(), "call" | "back") {
-                continue;
+            match (word.as_str(), &numbers[..]) {
+                ("call" | "back", _) => continue,
+                ("slept", &[due, at]) => {
+                    self.checker.slept.push_back((due, at));
+                    continue;
+                }
+                ("forces", &[key, from]) => {
+                    self.forces.insert((worker, key), self.forced.len());
+                    let told = self.told.unwrap_or(Told::AtItsEnd);
+                    self.forced.push(Loss { keys: Some(vec![key]), from, to: u64::MAX, told });
+                    continue;
+                }
+                ("forced", &[key, to, done]) => {
+                    // Without an answer it may yet be done.
+                    let to = if done == 1 { to } else { to + UNANSWERED };
+                    self.is_forced((worker, key), to);
+                    continue;
+                }
+                _ => {}
             }
             let hold = self.holds.get_mut(&name).unwrap_or_else(|| panic!("{name:?} has not entered"));
             match (word.as_str(), &numbers[..]) {
-                ("seen", &[_, at, deadline]) => (hold.seen, hold.deadline) = (at, deadline),
+                ("seen", &[_, at, deadline]) => {
+                    (hold.seen, hold.deadline) = (at, deadline);
+                    hold.lasts = hold.lasts.max(deadline.saturating_sub(at));
+                }
+                // Before the deadline that it had seen: it was told, or made it shorter.
+                ("over", &[_, at]) if at < hold.deadline => hold.deadline = hold.seen,
+                ("over", _) => {}
                 ("write", &[_, at]) => hold.writes.push(at),
                 ("left", &[_, at]) => hold.left = Some(at),
                 other => panic!("a worker said {other:?}"),
@@ -54,9 +101,34 @@ impl History {
         }
     }
 
+    /// It will say nothing more: it was killed, or has ended.
+    pub(crate) fn is_gone(&mut self, worker: usize) {
+        self.calls.is_gone(worker);
+        let forces: Vec<Name> = self.forces.keys().copied().filter(|(number, _)| *number == worker).collect();
+        for name in forces {
+            self.is_forced(name, now() + UNANSWERED);
+        }
+    }
+
+    fn is_forced(&mut self, name: Name, to: u64) {
+        if let Some(number) = self.forces.remove(&name) {
+            self.forced[number].to = to;
+        }
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        self.losses.iter().chain(&self.forced).cloned().collect()
+    }
+
     pub(crate) fn add(&mut self, name: Name, hold: Hold) {
         *self.entered.entry(hold.entered / 100_000_000).or_default() += 1;
         assert!(self.holds.insert(name, hold).is_none(), "{name:?} enters twice");
+    }
+
+    /// When a holder whose lock is taken away knows it, and how soon a lock is handed over.
+    pub(crate) fn expect(&mut self, told: Told, hand_over: Option<Duration>) {
+        self.told = Some(told);
+        self.checker.hand_over = hand_over;
     }
 
     /// How many have entered.
@@ -67,8 +139,18 @@ impl History {
     /// What is found by now.
     pub(crate) fn check(&self) -> Verdict {
         let mut checker = self.checker.clone();
-        checker.look(in_order(self.holds.clone()), u64::MAX, &self.losses);
+        checker.look(in_order(self.holds.clone()), u64::MAX, &self.losses());
         checker.verdict
+    }
+
+    /// What is wrong by now, in a few words each.
+    pub(crate) fn found(&self) -> Vec<String> {
+        let violations = self.check().violations;
+        let violations =
+            violations.iter().map(|violation| format!("k{} {:?}", violation.key, violation.what));
+        let stalls = self.liveness.found.iter().map(|stall| format!("{:?}", stall.what));
+        let late = self.calls.late.iter().map(|(name, late)| format!("{name:?}: {late}"));
+        violations.chain(stalls).chain(late).collect()
     }
 
     /// What was found in all that is settled.
@@ -76,11 +158,33 @@ impl History {
         &self.checker.verdict
     }
 
+    /// Looks at what is on the servers.
+    pub(crate) fn watch(
+        &mut self,
+        sample: Option<&Sample>,
+        keys: &[u64],
+        worker_of: impl Fn(u32) -> Option<usize>,
+        deeds: &Deeds,
+    ) {
+        let before = self.liveness.found.len();
+        self.liveness.look(sample, keys, &self.calls, worker_of);
+        // The server itself took so long for a plain command.
+        if let Some(sample) = sample.filter(|sample| between(sample.from, sample.to) > SLOW) {
+            self.checker.slept.push_back((sample.from, sample.to));
+        }
+        for stall in &self.liveness.found[before..] {
+            if self.stories.len() < MOST_STORIES {
+                self.stories.push(tell_stall(stall, deeds));
+            }
+        }
+    }
+
     /// Looks at all that entered before `until` for good. Nothing about them is heard afterwards.
     pub(crate) fn settle(&mut self, until: u64, deeds: &Deeds) {
         let before = self.checker.verdict.violations.len();
         let holds = self.holds.extract_if(|_, hold| hold.entered < until).collect();
-        self.checker.look(in_order(holds), until, &self.losses);
+        let losses = self.losses();
+        self.checker.look(in_order(holds), until, &losses);
         for number in before..self.checker.verdict.violations.len() {
             if self.stories.len() < MOST_STORIES {
                 self.stories.push(self.tell(number, deeds));
@@ -114,10 +218,13 @@ impl History {
                 relative(hold.deadline)
             );
         }
+        for stall in self.liveness.found.iter().filter(|stall| (from..=to).contains(&stall.at)) {
+            let _ = write!(text, "\n  {} {stall:?}", relative(stall.at));
+        }
         for (at, deed) in deeds.between(from.saturating_sub(10 * AROUND), to) {
             let _ = write!(text, "\n  {} {deed}", relative(*at));
         }
-        for loss in self.losses.iter().filter(|loss| loss.from <= to && from <= loss.known) {
+        for loss in self.losses().iter().filter(|loss| loss.from <= to && from <= loss.to) {
             let _ = write!(
                 text,
                 "\n  {} to {} forgotten: {:?}",
@@ -140,6 +247,15 @@ impl History {
         };
         (0..parts).map(count).collect()
     }
+}
+
+fn tell_stall(stall: &Stall, deeds: &Deeds) -> String {
+    let lasted = u64::try_from(stall.lasted.as_nanos()).unwrap();
+    let mut text = format!("{:?} for {:.1?}. In ms before it was seen:", stall.what, stall.lasted);
+    for (at, deed) in deeds.between(stall.at.saturating_sub(lasted + 10 * AROUND), stall.at) {
+        let _ = write!(text, "\n  -{:.3} {deed}", between(*at, stall.at).as_secs_f64() * 1e3);
+    }
+    text
 }
 
 fn in_order(holds: HashMap<Name, Hold>) -> Vec<(Name, Hold)> {

@@ -3,13 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::checker::Loss;
+use super::caller::key;
+use super::checker::{Loss, Told};
+use super::company::Company;
 use super::deeds::Deeds;
 use super::dice::Dice;
-use super::driver::KEYS;
 use super::ground::{Ground, client, cut, flush_scripts};
-use super::support::{Proxy, RedisServer, now};
-use super::worker::key;
+use super::support::{RedisServer, now};
+use super::ways::Way;
 
 /// What may go wrong.
 #[derive(Clone, Copy)]
@@ -82,19 +83,6 @@ enum State {
     Forgetful(Instant),
 }
 
-struct Way {
-    node: usize,
-    proxy: Proxy,
-    closed_until: Option<Instant>,
-}
-
-impl Way {
-    fn open(&self) {
-        self.proxy.refuse(false);
-        self.proxy.hold_replies(false);
-    }
-}
-
 impl Nodes {
     /// `port`: where workers find the server of that number.
     pub(crate) fn new(plan: Plan, mut port: impl FnMut(usize, &RedisServer) -> u16) -> Self {
@@ -148,22 +136,16 @@ impl Nodes {
         if self.ways.is_empty() {
             return;
         }
-        let (way, refuses, back) = (dice.index(self.ways.len()), dice.percent(50), soon(dice, 50, 1500));
-        let Way { node, proxy, closed_until } = &mut self.ways[way];
-        if closed_until.is_none() {
-            *closed_until = Some(back);
-            if refuses {
-                proxy.refuse(true);
-            } else {
-                proxy.hold_replies(true);
-            }
-            deeds.add("ways closed", format!("to {node}, {}", if refuses { "refused" } else { "silent" }));
-        }
+        let way = dice.index(self.ways.len());
+        self.ways[way].close(1500, dice, deeds);
     }
 
     /// Somebody has a lock on one node only.
     fn squat(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
-        let (name, lasts) = (format!("lock:{}", key(dice.between(0, KEYS))), dice.between(20, 200));
+        let (name, lasts) = (
+            format!("lock:{}", key(dice.between(0, Company::ROAMERS.keys().len() as u64))),
+            dice.between(20, 200),
+        );
         if let Some(mut client) = self.client(dice) {
             let mut set = redis::cmd("SET");
             set.arg(&name).arg("squatter").arg("NX").arg("PX").arg(lasts);
@@ -190,7 +172,7 @@ impl Nodes {
         if script == AHEAD {
             // The keys have a millisecond left. With their votes gone, two may be inside for as long as they like.
             let to = now() + 2_000_000;
-            self.losses.push(Loss { keys: None, from, to, known: u64::MAX });
+            self.losses.push(Loss { keys: None, from, to, told: Told::Never });
         }
         deeds.add("clocks stepped", if script == AHEAD { "ahead" } else { "back" });
     }
@@ -208,14 +190,14 @@ impl Ground for Nodes {
         if self.plan.network {
             let first = dice.index(ports.len());
             for node in (first..first + self.plan.minority()).map(|node| node % self.plan.nodes) {
-                let ways: Vec<&Way> = self.ways.iter().filter(|way| way.node == node).collect();
+                let ways: Vec<&Way> = self.ways.iter().filter(|way| way.to == node).collect();
                 let port = if ways.len() < MOST_WAYS / self.plan.nodes {
-                    let proxy = Proxy::to(ports[node]);
-                    let port = proxy.port();
-                    self.ways.push(Way { node, proxy, closed_until: None });
+                    let way = Way::new(node, ports[node]);
+                    let port = way.port();
+                    self.ways.push(way);
                     port
                 } else {
-                    ways[dice.index(ways.len())].proxy.port()
+                    ways[dice.index(ways.len())].port()
                 };
                 ports[node] = port;
             }
@@ -255,9 +237,7 @@ impl Ground for Nodes {
     fn heal(&mut self, all: bool, _: &mut Deeds) {
         let is_over = |until: Instant| all || until <= Instant::now();
         for way in &mut self.ways {
-            if way.closed_until.take_if(|until| is_over(*until)).is_some() {
-                way.open();
-            }
+            way.heal(all);
         }
         for Node { server, state, .. } in &mut self.servers {
             match *state {

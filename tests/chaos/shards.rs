@@ -10,13 +10,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::checker::Loss;
+use super::caller::key;
+use super::checker::{Loss, Told};
+use super::company::{Company, Role};
 use super::deeds::Deeds;
 use super::dice::Dice;
-use super::driver::KEYS;
 use super::ground::{Ground, client, cut, flush_scripts};
 use super::support::{Proxy, RedisCluster, RedisServer, Rewriter, eventually, now, owns};
-use super::worker::key;
 
 const TTLS: [u64; 4] = [100, 200, 500, 2500];
 
@@ -34,7 +34,32 @@ pub(crate) enum Unrest {
     Nothing,
     /// Each to a replica that has not heard the latest.
     Failovers,
+    /// What their user may do differs among them, and changes.
+    Rights,
     Everything,
+}
+
+/// Whose rights are taken and given back.
+const USER: &str = "shop";
+
+/// What may be missing for a waiter to be told.
+const NOTICES: [&str; 2] = [
+    "-publish -subscribe -spublish -ssubscribe",
+    "-publish -subscribe -spublish -ssubscribe -client|tracking",
+];
+
+impl Unrest {
+    fn company(self) -> Company {
+        match self {
+            Self::Rights => Company {
+                roles: &[(Role::Roams, 2), (Role::Keeps, 6)],
+                freezes: 0,
+                kills: 0,
+                ..Company::ROAMERS
+            },
+            _ => Company::ROAMERS,
+        }
+    }
 }
 
 pub(crate) struct Shards {
@@ -42,6 +67,8 @@ pub(crate) struct Shards {
     ways: Vec<Way>,
     unrest: Unrest,
     slots: Vec<u16>,
+    /// Until when, on each node, the user may not be told of anything.
+    denied: Vec<Option<Instant>>,
     state: State,
     closed: Option<(usize, Instant)>,
     /// Of each shard, the primary as we know it, and when we last saw that it is.
@@ -77,12 +104,14 @@ impl Shards {
 
     pub(crate) fn new(cluster: RedisCluster, unrest: Unrest, way: impl Fn(&RedisServer) -> Way) -> Self {
         let ways: Vec<Way> = cluster.nodes.iter().map(way).collect();
-        let slots = (0..KEYS).map(|number| cluster.slot_of(&format!("lock:{}", key(number)))).collect();
+        let keys = unrest.company().keys();
+        let slots = keys.iter().map(|number| cluster.slot_of(&format!("lock:{}", key(*number)))).collect();
         let mut shards = Self {
             cluster,
             ways,
             unrest,
             slots,
+            denied: vec![None; 2 * 3],
             state: State::Well,
             closed: None,
             primaries: Vec::new(),
@@ -108,6 +137,43 @@ impl Shards {
             shards.primaries.extend(primary.map(|node| (node, now())));
         }
         shards
+    }
+
+    /// Nothing but rights and connections: at first they are missing.
+    pub(crate) fn denied(dice: &mut Dice) -> Self {
+        let user = ["--user", USER, "on", ">pass", "~*", "&*", "+@all"];
+        let cluster = RedisCluster::of_nodes("port", || user.map(str::to_owned).to_vec());
+        let mut shards = Self::new(cluster, Unrest::Rights, |server| Way::Open(Proxy::to(server.port())));
+        for node in 0..shards.denied.len() {
+            shards.deny(node, dice);
+        }
+        shards
+    }
+
+    fn deny(&mut self, node: usize, dice: &mut Dice) {
+        let rights = NOTICES[dice.index(NOTICES.len())];
+        if self.denied[node].is_none() {
+            let _ = self.cluster.nodes[node].try_run::<String>(&format!("ACL SETUSER {USER} {rights}"));
+            self.denied[node] = Some(soon(dice, 500, 4000));
+        }
+    }
+
+    fn give_back(&mut self, all: bool) {
+        let is_over = |until: Instant| all || until <= Instant::now();
+        for (node, until) in self.cluster.nodes.iter().zip(&mut self.denied) {
+            if until.take_if(|until| is_over(*until)).is_some() {
+                let _ = node.try_run::<String>(&format!("ACL SETUSER {USER} +@all"));
+            }
+        }
+    }
+
+    /// A client of another kind takes a lock, and lets it expire.
+    fn squat(&self, dice: &mut Dice, deeds: &mut Deeds) {
+        let keys = self.unrest.company().keys();
+        let name = format!("lock:{}", key(keys[dice.index(keys.len())]));
+        let set = format!("SET {name} squatter NX PX {}", dice.between(20, 500));
+        let _ = self.cluster.owner_of(&name).try_run::<Option<String>>(&set);
+        deeds.add("locks squatted on", &name);
     }
 
     /// How often a script was changed on its way.
@@ -175,12 +241,12 @@ impl Shards {
     /// From now on, until somebody says until when.
     fn begins_to_lose(&mut self, node: usize) {
         let keys = Some(self.keys_of(node));
-        self.losses.push(Loss { keys, from: now(), to: u64::MAX, known: u64::MAX });
+        self.losses.push(Loss { keys, from: now(), to: u64::MAX, told: Told::AtItsEnd });
     }
 
     fn has_lost(&mut self, to: u64) {
         if let Some(loss) = self.losses.last_mut() {
-            (loss.to, loss.known) = (to, to + TTLS[3] * 1_000_000);
+            loss.to = to;
         }
     }
 
@@ -251,7 +317,7 @@ impl Shards {
             let primaries = self.cluster.primaries();
             primaries.len() == 3 && primaries.iter().all(|node| node.try_run::<String>("FLUSHALL").is_ok())
         });
-        self.losses.push(Loss { keys: None, from, to: u64::MAX, known: u64::MAX });
+        self.losses.push(Loss { keys: None, from, to: u64::MAX, told: Told::AtItsEnd });
         self.has_lost(now());
     }
 
@@ -266,7 +332,7 @@ impl Shards {
             self.primaries[shard] = (primary, now());
             if primary != known {
                 deeds.add("failovers of themselves", known);
-                self.losses.push(Loss { keys: None, from: since, to: u64::MAX, known: u64::MAX });
+                self.losses.push(Loss { keys: None, from: since, to: u64::MAX, told: Told::AtItsEnd });
                 self.has_lost(now());
             }
         }
@@ -368,8 +434,13 @@ fn role(node: &RedisServer) -> Option<String> {
 }
 
 impl Ground for Shards {
+    fn company(&self) -> Company {
+        self.unrest.company()
+    }
+
     fn address(&mut self, _: &mut Dice) -> String {
-        self.cluster.url()
+        let url = self.cluster.url();
+        if self.unrest == Unrest::Rights { url.replace("://", &format!("://{USER}:pass@")) } else { url }
     }
 
     fn ttls(&self) -> [u64; 4] {
@@ -386,6 +457,12 @@ impl Ground for Shards {
             return;
         };
         match which {
+            0..10 if self.unrest == Unrest::Rights => {
+                self.deny(node, dice);
+                deeds.add("rights taken", node);
+            }
+            10..30 if self.unrest == Unrest::Rights => self.squat(dice, deeds),
+            30..60 if self.unrest == Unrest::Rights => {}
             0..60 if self.unrest == Unrest::Failovers => self.kill(node, true, dice, deeds),
             0..8 => self.kill(node, dice.percent(50), dice, deeds),
             8..16 => self.stop(node, dice, deeds),
@@ -410,6 +487,7 @@ impl Ground for Shards {
         if self.closed.is_some_and(|(_, until)| all || until <= Instant::now()) {
             self.open();
         }
+        self.give_back(all);
         self.recover(all);
         if all {
             eventually("the cluster is well again", || {

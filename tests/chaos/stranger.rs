@@ -6,11 +6,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use super::caller::key;
 use super::checker::Hold;
 use super::dice::Dice;
 use super::ground::Connect;
 use super::support::now;
-use super::worker::key;
 
 const TTL_MS: u64 = 400;
 
@@ -77,7 +77,16 @@ fn stay(
     let hold = (entered < deadline).then(|| {
         thread::sleep(pause);
         let left = Some(now());
-        Hold { key: number, asked, entered, seen: entered, deadline, left, ..Hold::default() }
+        Hold {
+            key: number,
+            asked,
+            entered,
+            seen: entered,
+            deadline,
+            lasts: TTL_MS * 1_000_000,
+            left,
+            ..Hold::default()
+        }
     });
     // One that is not given back ends with its ttl.
     let mut delete = redis::cmd("EVAL");

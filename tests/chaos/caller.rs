@@ -1,0 +1,325 @@
+//! What a caller of a worker process does, thrown by dice: as well-behaved, impatient and careless as users are.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use redlocked::{LockGuard, LockManager, LockRequest};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::dice::Dice;
+use super::support::{now, say};
+use super::ticker::Ticker;
+use super::visit::{Call, Place, Visit};
+
+/// The key of a call for several keys: not one of them.
+pub(crate) const SEVERAL: u64 = 999;
+
+pub(crate) fn key(number: u64) -> String {
+    format!("k{number}")
+}
+
+pub(crate) struct Caller {
+    pub(crate) locks: LockManager,
+    pub(crate) dice: Dice,
+    /// The first of its keys, and how many.
+    pub(crate) keys: (u64, u64),
+    /// In milliseconds, to choose from; the first two are short.
+    pub(crate) ttls: [u64; 4],
+    /// The longest that a caller that does not look at its lease stays, in milliseconds.
+    pub(crate) overrun: u64,
+    /// The number of the next call in this process.
+    pub(crate) next: Rc<Cell<u64>>,
+    pub(crate) ticker: Arc<Ticker>,
+}
+
+#[derive(Clone, Copy)]
+enum Deed {
+    Behaves,
+    IsCancelled,
+    Overruns,
+    Extends,
+    TakesSeveral,
+    IsForced,
+    Inspects,
+    DropsMany,
+}
+
+/// What a caller of short locks does, and how often.
+const ROAMS: &[(u64, Deed)] = &[
+    (48, Deed::Behaves),
+    (24, Deed::IsCancelled),
+    (9, Deed::Overruns),
+    (8, Deed::Extends),
+    (4, Deed::TakesSeveral),
+    (2, Deed::IsForced),
+    (3, Deed::Inspects),
+    (2, Deed::DropsMany),
+];
+
+impl Caller {
+    pub(crate) async fn roams(mut self, ended: watch::Receiver<bool>) {
+        while !*ended.borrow() {
+            match self.dice.pick(ROAMS) {
+                Deed::Behaves => self.behaves().await,
+                Deed::IsCancelled => self.is_cancelled().await,
+                Deed::Overruns => self.overruns().await,
+                Deed::Extends => self.extends().await,
+                Deed::TakesSeveral => self.takes_several().await,
+                Deed::IsForced => self.is_forced().await,
+                Deed::Inspects => self.inspects().await,
+                Deed::DropsMany => self.drops_many().await,
+            }
+            sleep(Duration::from_millis(self.dice.between(0, 4))).await;
+        }
+    }
+
+    /// Keeps locks of a long ttl across whatever happens meanwhile, and asks for another ttl so often at most.
+    pub(crate) async fn keeps(mut self, ended: watch::Receiver<bool>, changes: u64) {
+        while !*ended.borrow() {
+            let (request, place) = self.request();
+            let wait = Duration::from_secs(8);
+            let place = Place { wait, ..place };
+            let lasts = Duration::from_millis([20, 500, 2500, 3500][self.dice.index(4)]);
+            let changes: Vec<_> = (0..changes).map(|_| self.another_ttl()).collect();
+            let call = Call::begin(place, &self.ticker);
+            let outcome = request.wait(wait).run(async |guard| {
+                call.enters();
+                keep(guard, place, lasts, &changes).await;
+                call.leaves();
+            });
+            let outcome = outcome.await;
+            call.comes_back(&outcome);
+            sleep(Duration::from_millis(self.dice.between(0, 20))).await;
+        }
+    }
+
+    /// After which pause to ask for which ttl.
+    fn another_ttl(&mut self) -> (Duration, Duration) {
+        let (pause, ttl) = (self.dice.between(50, 400), [12_000, 200][self.dice.index(2)]);
+        (Duration::from_millis(pause), Duration::from_millis(ttl))
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        number
+    }
+
+    fn request(&mut self) -> (LockRequest, Place) {
+        let key_number = self.keys.0 + self.dice.between(0, self.keys.1);
+        let ttl = Duration::from_millis(self.ttls[self.dice.index(4)]);
+        let wait = Duration::from_millis([0, 20, 300, 2000][self.dice.index(4)]);
+        let min_hold = self.dice.percent(3).then(|| Duration::from_millis(self.dice.between(1, 50)));
+        let mut request = self.locks.lock(key(key_number)).ttl(ttl).wait(wait);
+        if let Some(min_hold) = min_hold {
+            request = request.min_hold(min_hold);
+        }
+        (request, Place { key: key_number, hold: self.number(), ttl, wait })
+    }
+
+    /// Waits, enters, looks at its lease from time to time, writes, leaves. Errors are what chaos is for: what
+    /// matters is who was inside.
+    async fn behaves(&mut self) {
+        let (request, place) = self.request();
+        let (steps, blocks) = (self.dice.between(0, 5), self.dice.percent(5));
+        let call = Call::begin(place, &self.ticker);
+        let outcome = request.run(async |guard| {
+            call.enters();
+            stay(guard, place, steps, blocks).await;
+            call.leaves();
+        });
+        let outcome = outcome.await;
+        call.comes_back(&outcome);
+    }
+
+    /// The same, dropped in the middle: while it waits, or inside.
+    async fn is_cancelled(&mut self) {
+        let patience = Duration::from_millis(self.dice.between(0, 40));
+        let _ = timeout(patience, self.behaves()).await;
+    }
+
+    /// Does not care about its lease, and writes when that may be over.
+    async fn overruns(&mut self) {
+        let (request, place) = self.request();
+        // A short one, that it may be over.
+        let ttl = Duration::from_millis(self.ttls[self.dice.index(2)]);
+        let longest = (u64::try_from(ttl.as_millis()).unwrap() * 3 / 2).min(self.overrun);
+        let pause = Duration::from_millis(self.dice.between(longest / 3, longest));
+        let (request, place) = (request.ttl(ttl).renew(false), Place { ttl, ..place });
+        self.holds(request, place, async |_, visit| {
+            sleep(pause).await;
+            visit.look();
+            say("write", &[place.hold, now()]);
+        })
+        .await;
+    }
+
+    /// Asks for another ttl, shorter or longer, and goes on beside that.
+    async fn extends(&mut self) {
+        let (request, place) = self.request();
+        let [first, then] = [self.dice.index(4), self.dice.index(4)];
+        let [ttl, other] = [first, then].map(|which| Duration::from_millis(self.ttls[which]));
+        let (renew, lasts) =
+            (self.dice.percent(50), Duration::from_millis(self.dice.between(5, self.overrun)));
+        let request = request.min_hold(Duration::ZERO).ttl(ttl).renew(renew);
+        let place = Place { ttl, ..place };
+        self.holds(request, place, async |guard, visit| {
+            let goes_on = async {
+                let start = Instant::now();
+                while visit.look() && start.elapsed() < lasts {
+                    sleep(Duration::from_millis(4)).await;
+                }
+            };
+            let (_, ()) = tokio::join!(guard.extend(other), goes_on);
+            // The answer may have taken its time.
+            let start = Instant::now();
+            while visit.look() && start.elapsed() < Duration::from_millis(20) {
+                sleep(Duration::from_millis(4)).await;
+            }
+        })
+        .await;
+    }
+
+    /// Two locks in one call.
+    async fn takes_several(&mut self) {
+        let (_, place) = self.request();
+        let other = self.keys.0 + (place.key - self.keys.0 + 1) % self.keys.1;
+        let places = [place, Place { key: other, hold: self.number(), ..place }];
+        let keys = places.map(|place| key(place.key));
+        let request = self.locks.lock_all(keys.clone()).ttl(place.ttl).wait(place.wait);
+        let call = Call::begin(Place { key: SEVERAL, ..place }, &self.ticker);
+        let outcome = request.run(async |guard| {
+            call.enters();
+            let [first, second] = [0, 1].map(|one| {
+                let fence = guard.fencing_token_of(&keys[one]).expect("it is one of them");
+                Visit::of_one(guard, places[one], fence)
+            });
+            sleep(Duration::from_millis(3)).await;
+            drop((first, second));
+            call.leaves();
+        });
+        let outcome = outcome.await;
+        call.comes_back(&outcome);
+    }
+
+    /// Takes the lock away from itself, as a route for operators in the same service does.
+    async fn is_forced(&mut self) {
+        let (request, place) = self.request();
+        let (before, after) = (self.dice.between(0, 600), self.dice.between(0, 400));
+        let locks = self.locks.clone();
+        let request = request.min_hold(Duration::ZERO);
+        self.holds(request, place, async |_, visit| {
+            look_for(visit, Duration::from_millis(before)).await;
+            forces(&locks, place.key).await;
+            look_for(visit, Duration::from_millis(after)).await;
+        })
+        .await;
+    }
+
+    async fn inspects(&mut self) {
+        let number = self.keys.0 + self.dice.between(0, self.keys.1);
+        let _ = self.locks.inspect(&key(number)).await;
+    }
+
+    /// Calls that are polled once and dropped a moment later.
+    async fn drops_many(&mut self) {
+        for _ in 0..self.dice.between(1, 100) {
+            let (request, _) = self.request();
+            let pause = Duration::from_micros(self.dice.between(0, 200));
+            drop_after(request, pause);
+        }
+        tokio::task::yield_now().await;
+    }
+
+    /// Acquires, stays, releases.
+    async fn holds(
+        &mut self,
+        request: LockRequest,
+        place: Place,
+        body: impl AsyncFnOnce(&LockGuard, &Visit),
+    ) {
+        let call = Call::begin(place, &self.ticker);
+        match request.acquire().await {
+            Ok(guard) => {
+                call.enters();
+                if let Some(visit) = Visit::begin(&guard, place) {
+                    body(&guard, &visit).await;
+                }
+                call.leaves();
+                let _ = guard.release().await;
+                call.comes_back(&Ok(()));
+            }
+            Err(error) => call.comes_back(&Err::<(), _>(error)),
+        }
+    }
+}
+
+/// Begins the call, and drops it.
+pub(crate) fn drop_after(request: LockRequest, pause: Duration) {
+    let mut acquire = std::pin::pin!(request.acquire());
+    let _ = acquire.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let start = Instant::now();
+    while start.elapsed() < pause {
+        std::hint::spin_loop();
+    }
+}
+
+/// `force_release`, said before and after.
+async fn forces(locks: &LockManager, number: u64) {
+    say("forces", &[number, now()]);
+    let done = locks.force_release(&key(number)).await;
+    say("forced", &[number, now(), u64::from(done.is_ok())]);
+}
+
+async fn look_for(visit: &Visit<'_>, time: Duration) {
+    let start = Instant::now();
+    while visit.look() && start.elapsed() < time {
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Looks at its lease all the time, and asks for other ttls, each whether the one before is answered or not.
+async fn keep(guard: &LockGuard, place: Place, time: Duration, ttls: &[(Duration, Duration)]) {
+    let Some(visit) = Visit::begin(guard, place) else {
+        return;
+    };
+    let looks = async {
+        let start = Instant::now();
+        while visit.look() && start.elapsed() < time {
+            sleep(Duration::from_millis(20)).await;
+        }
+        say("write", &[place.hold, now()]);
+    };
+    let changes = async {
+        for (pause, ttl) in ttls {
+            let _ = timeout(*pause, guard.extend(*ttl)).await;
+            sleep(*pause / 4).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = looks => {}
+        () = changes => {}
+    }
+}
+
+async fn stay(guard: &LockGuard, place: Place, steps: u64, blocks: bool) {
+    let Some(visit) = Visit::begin(guard, place) else {
+        return;
+    };
+    for step in 0..=steps {
+        if blocks {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        sleep(Duration::from_millis(step)).await;
+        visit.look();
+        if step == steps / 2 {
+            say("write", &[place.hold, now()]);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What waits in vain: a lock that is free although it is waited for, and a lock that its owner does not have.
+//!
+//! Seen in samples of what is on the server, taken while every worker can reach it. Where a sample is missing, or comes
+//! late, it begins anew.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::calls::Calls;
+use super::checker::Name;
+use super::crowd::DROPPED;
+use super::ground::Sample;
+use super::support::between;
+
+/// So long may a lock be free during one call for it, all in all: the time that a waiter has to claim it, and as much
+/// again for a busy machine. From the beginning, when an operator has deleted it or its queue.
+pub(crate) const LONGEST_FREE: Duration = Duration::from_secs(2);
+
+/// A lock whose calls have all come back is given back within this: the timeout of an answer, a new connection, and an
+/// allowance for a busy machine.
+pub(crate) const LONGEST_OWNED: Duration = Duration::from_secs(3);
+
+/// Between two samples at most.
+const LONGEST_PAUSE: Duration = Duration::from_millis(300);
+
+#[derive(Default)]
+pub(crate) struct Liveness {
+    sampled: u64,
+    free: HashMap<u64, Free>,
+    /// By name: with that value since then.
+    owned: HashMap<String, (String, u64)>,
+    pub(crate) found: Vec<Stall>,
+}
+
+/// A lock that is on no sample.
+#[derive(Default)]
+struct Free {
+    /// Since then, if it is.
+    since: Option<u64>,
+    /// All in all.
+    sum: Duration,
+    /// What that was when a call began to wait.
+    waiters: HashMap<Name, Duration>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Stall {
+    pub(crate) what: What,
+    pub(crate) at: u64,
+    pub(crate) lasted: Duration,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    /// So many waited for it all the time.
+    Free { key: u64, waiters: usize },
+    /// By a worker that has no call for it.
+    Ownerless { name: String, worker: usize },
+}
+
+impl Liveness {
+    /// `keys`: those whose waiters are known. `worker_of`: the living worker of that process id.
+    pub(crate) fn look(
+        &mut self,
+        sample: Option<&Sample>,
+        keys: &[u64],
+        calls: &Calls,
+        worker_of: impl Fn(u32) -> Option<usize>,
+    ) {
+        let Some(sample) = sample else {
+            (self.sampled, self.free, self.owned) = (0, HashMap::new(), HashMap::new());
+            return;
+        };
+        if between(self.sampled, sample.to) > LONGEST_PAUSE {
+            (self.free, self.owned) = (HashMap::new(), HashMap::new());
+        }
+        self.sampled = sample.to;
+        for key in keys {
+            self.look_at_key(sample, *key, calls);
+        }
+        self.owned.retain(|name, (value, _)| sample.locks.get(name) == Some(value));
+        for (name, value) in &sample.locks {
+            self.look_at_lock(sample, name, value, calls, &worker_of);
+        }
+    }
+
+    fn look_at_key(&mut self, sample: &Sample, key: u64, calls: &Calls) {
+        let free = self.free.entry(key).or_default();
+        let since = std::mem::take(&mut free.since);
+        if !sample.locks.contains_key(&format!("lock:k{key}")) {
+            free.since = Some(sample.to);
+            // Who entered in between has not left it free all the time.
+            if let Some(since) = since.filter(|since| calls.entered(key) < *since) {
+                free.sum += between(since, sample.from);
+            }
+        }
+        let waiting: HashSet<Name> = calls.waiting(key, sample.from).collect();
+        free.waiters.retain(|name, _| waiting.contains(name));
+        let sum = free.sum;
+        let waited = waiting.iter().map(|name| sum.saturating_sub(*free.waiters.entry(*name).or_insert(sum)));
+        let waited: Vec<Duration> = waited.filter(|time| *time > LONGEST_FREE).collect();
+        if let Some(lasted) = waited.iter().max().copied() {
+            // It begins anew, so that it is found once.
+            let what = What::Free { key, waiters: waited.len() };
+            free.waiters.clear();
+            self.found.push(Stall { what, at: sample.from, lasted });
+        }
+    }
+
+    /// An operator has deleted these locks or their queues, or, with `None`, all.
+    pub(crate) fn disturbed(&mut self, keys: Option<&[u64]>) {
+        self.free.retain(|key, _| keys.is_some_and(|keys| !keys.contains(key)));
+    }
+
+    fn look_at_lock(
+        &mut self,
+        sample: &Sample,
+        name: &str,
+        value: &str,
+        calls: &Calls,
+        worker_of: impl Fn(u32) -> Option<usize>,
+    ) {
+        let process = value.rsplit_once(':').and_then(|(_, process)| process.parse().ok());
+        let Some(worker) = process.and_then(worker_of) else {
+            return;
+        };
+        let number = name.strip_prefix("lock:k").and_then(|number| number.parse().ok());
+        if number.is_none() && !name.contains(DROPPED) {
+            return;
+        }
+        let (_, since) = self.owned.entry(name.to_owned()).or_insert((value.to_owned(), sample.to));
+        let has_it = number.is_some_and(|key| calls.has_one(worker, key));
+        match calls.runs_since(worker) {
+            Some(runs) if !has_it => *since = runs.max(*since),
+            _ => *since = sample.to,
+        }
+        let lasted = between(*since, sample.from);
+        if lasted > LONGEST_OWNED {
+            let what = What::Ownerless { name: name.to_owned(), worker };
+            // Once.
+            *since = u64::MAX;
+            self.found.push(Stall { what, at: sample.from, lasted });
+        }
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.found.iter().filter(|stall| matches!(stall.what, What::Free { .. })).count()
+    }
+
+    pub(crate) fn ownerless(&self) -> usize {
+        self.found.len() - self.free()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::support::Line;
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn hear(calls: &mut Calls, word: &str, numbers: &[u64]) {
+        calls.hear(1, &Line { word: word.to_owned(), numbers: numbers.to_vec() });
+    }
+
+    /// One each hundred milliseconds, until `to`: the lock of that name has that value.
+    fn watch(liveness: &mut Liveness, calls: &Calls, from: u64, to: u64, lock: Option<(&str, &str)>) {
+        for at in (from..=to).step_by(100) {
+            let locks = lock.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let sample = Sample { from: at * MS, to: at * MS, locks };
+            liveness.look(Some(&sample), &[7], calls, |process| (process == 42).then_some(1));
+        }
+    }
+
+    #[test]
+    fn a_lock_that_is_free_while_a_call_waits_is_found() {
+        let (mut calls, mut liveness) = (Calls::default(), Liveness::default());
+        watch(&mut liveness, &calls, 0, 9000, None);
+        hear(&mut calls, "call", &[1, 7, 10_000, 9000 * MS]);
+        watch(&mut liveness, &calls, 9100, 11_000, None);
+        assert_eq!(liveness.found, []);
+        watch(&mut liveness, &calls, 11_100, 12_000, None);
+        assert_eq!((liveness.free(), liveness.found.len()), (1, 1), "once");
+    }
+
+    /// As when each of a crowd that was forgotten finds out by itself.
+    #[test]
+    fn a_lock_that_is_free_most_of_the_time_while_a_call_waits_is_found() {
+        let (mut calls, mut liveness) = (Calls::default(), Liveness::default());
+        hear(&mut calls, "call", &[1, 7, 60_000, 0]);
+        for from in (0..6000).step_by(600) {
+            hear(&mut calls, "entered", &[2 + from, 7, 0, 0, from * MS, 0]);
+            watch(&mut liveness, &calls, from + 100, from + 600, None);
+        }
+        assert_eq!(liveness.free(), 2, "{:?}", liveness.found);
+    }
+
+    #[test]
+    fn a_lock_that_is_used_or_not_waited_for_is_well() {
+        let mut liveness = Liveness::default();
+        let mut calls = Calls::default();
+        // Another key; then one that is free for a moment, entered between two samples, and not seen for a while.
+        hear(&mut calls, "call", &[1, 8, 60_000, 0]);
+        watch(&mut liveness, &calls, 0, 3000, None);
+        hear(&mut calls, "call", &[2, 7, 60_000, 3000 * MS]);
+        watch(&mut liveness, &calls, 3100, 4500, None);
+        watch(&mut liveness, &calls, 4600, 8900, Some(("lock:k7", "squatter")));
+        hear(&mut calls, "entered", &[3, 7, 0, 0, 8950 * MS, 0]);
+        watch(&mut liveness, &calls, 9000, 9400, None);
+        watch(&mut liveness, &calls, 9900, 11_800, None);
+        liveness.disturbed(Some(&[7]));
+        watch(&mut liveness, &calls, 11_900, 13_800, None);
+        assert_eq!(liveness.found, []);
+    }
+
+    #[test]
+    fn a_lock_of_a_call_that_has_come_back_is_found() {
+        let (mut calls, mut liveness) = (Calls::default(), Liveness::default());
+        hear(&mut calls, "call", &[1, 7, 10_000, 0]);
+        let lock = Some(("lock:k7", "token@host:42"));
+        watch(&mut liveness, &calls, 0, 9000, lock);
+        hear(&mut calls, "back", &[1, 0, 9000 * MS, 0]);
+        watch(&mut liveness, &calls, 9100, 12_000, lock);
+        assert_eq!(liveness.found, []);
+        watch(&mut liveness, &calls, 12_100, 12_500, lock);
+        assert_eq!((liveness.ownerless(), liveness.found.len()), (1, 1), "once");
+    }
+
+    #[test]
+    fn a_lock_of_a_process_that_is_dead_frozen_or_takes_another_has_its_owner() {
+        let (mut calls, mut liveness) = (Calls::default(), Liveness::default());
+        watch(&mut liveness, &calls, 0, 9000, Some(("lock:k7", "token@host:43")));
+        calls.stands_still(1, 9000 * MS);
+        watch(&mut liveness, &calls, 9100, 15_000, Some(("lock:k7", "token@host:42")));
+        calls.goes_on(1, 15_000 * MS);
+        for (from, token) in [(15_100, "a@host:42"), (17_100, "b@host:42"), (19_100, "c@host:42")] {
+            watch(&mut liveness, &calls, from, from + 1900, Some(("lock:dropped:1", token)));
+        }
+        assert_eq!(liveness.found, []);
+    }
+}

@@ -1,0 +1,136 @@
+//! What a worker process says of its calls and of the locks that it holds.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlocked::{LockError, LockGuard};
+
+use super::support::{between, now, say};
+use super::ticker::Ticker;
+
+/// The longest that a call waits for one answer. Shorter than some servers are stopped.
+pub(crate) const IO_TIMEOUT: Duration = Duration::from_millis(600);
+
+/// One call, and its hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) key: u64,
+    /// The number of the call and of its hold in this process.
+    pub(crate) hold: u64,
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+}
+
+/// Says when a call is made and when it comes back: cancelled, unless it says how; and how late that is.
+pub(crate) struct Call {
+    hold: u64,
+    outcome: u64,
+    ticker: Arc<Ticker>,
+    /// When the next step has to be done.
+    limit: Cell<u64>,
+    late: Cell<Duration>,
+}
+
+impl Call {
+    pub(crate) fn begin(place: Place, ticker: &Arc<Ticker>) -> Self {
+        let (wait, at) = (u64::try_from(place.wait.as_millis()).unwrap(), now());
+        say("call", &[place.hold, place.key, wait, at]);
+        // One try may last as long as the answer to it.
+        let limit = after(at, if place.wait.is_zero() { IO_TIMEOUT } else { place.wait });
+        let (limit, late) = (Cell::new(limit), Cell::default());
+        Self { hold: place.hold, outcome: 0, ticker: Arc::clone(ticker), limit, late }
+    }
+
+    /// It has the lock.
+    pub(crate) fn enters(&self) {
+        self.is_back(now());
+        self.limit.set(u64::MAX);
+    }
+
+    /// Its release has to be answered, or given up.
+    pub(crate) fn leaves(&self) {
+        self.limit.set(after(now(), IO_TIMEOUT));
+    }
+
+    fn is_back(&self, at: u64) {
+        let limit = self.limit.get().max(self.ticker.has_started());
+        let late = between(limit, at).saturating_sub(self.ticker.stolen(limit, at));
+        self.late.set(self.late.get().max(late));
+    }
+
+    /// The numbers are those of `calls::OUTCOMES`.
+    pub(crate) fn comes_back<T>(mut self, outcome: &Result<T, LockError>) {
+        self.is_back(now());
+        self.outcome = match outcome {
+            Ok(_) => 1,
+            Err(error) if error.is_busy() => 2,
+            Err(LockError::Lost { .. }) => 3,
+            Err(LockError::Unavailable { .. } | LockError::Misconfigured { .. }) => 4,
+            Err(_) => 5,
+        };
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let late = u64::try_from(self.late.get().as_micros()).unwrap();
+        say("back", &[self.hold, self.outcome, now(), late]);
+    }
+}
+
+/// Says when it begins, goes on and ends. Of two looks at the clock and the lease the clock always comes first: who
+/// is frozen in between thinks too early of its deadline, never too late.
+pub(crate) struct Visit<'a> {
+    guard: &'a LockGuard,
+    hold: u64,
+    /// Until when it had the lock as it saw it last.
+    deadline: Cell<u64>,
+}
+
+impl<'a> Visit<'a> {
+    /// `None` when the lease is over already: it is not inside.
+    pub(crate) fn begin(guard: &'a LockGuard, place: Place) -> Option<Self> {
+        Self::of_one(guard, place, guard.fencing_token())
+    }
+
+    /// In one of the locks of the guard.
+    pub(crate) fn of_one(guard: &'a LockGuard, place: Place, fence: u64) -> Option<Self> {
+        let entered = now();
+        let deadline = deadline(guard, entered)?;
+        // A lease is shorter than the ttl, and counts from when it was asked for.
+        let asked = deadline.saturating_sub(u64::try_from(place.ttl.as_nanos()).unwrap());
+        say("entered", &[place.hold, place.key, fence, asked, entered, deadline]);
+        Some(Self { guard, hold: place.hold, deadline: Cell::new(deadline) })
+    }
+
+    /// False when the lock is not held any more.
+    pub(crate) fn look(&self) -> bool {
+        let at = now();
+        if let Some(deadline) = deadline(self.guard, at) {
+            self.deadline.set(deadline);
+            say("seen", &[self.hold, at, deadline]);
+            return true;
+        }
+        if at < self.deadline.replace(0) {
+            say("over", &[self.hold, at]);
+        }
+        false
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.look();
+        say("left", &[self.hold, now()]);
+    }
+}
+
+fn deadline(guard: &LockGuard, at: u64) -> Option<u64> {
+    let left = u64::try_from(guard.remaining().as_nanos()).unwrap();
+    (left > 0).then(|| at + left)
+}
+
+fn after(at: u64, time: Duration) -> u64 {
+    at + u64::try_from(time.as_nanos()).unwrap()
+}
