@@ -115,6 +115,7 @@ mod hostile_trait {
 
     /// Its methods take everything by value, so method lookup finds them before those of a reference.
     #[expect(dead_code, reason = "the expansion calls none of them")]
+    #[allow(clippy::wrong_self_convention, reason = "a user may name a method like this, and take anything")]
     trait Hostile: Sized {
         fn escape<T>(self, _: T) {}
         fn render<T>(self, _: T) {}
