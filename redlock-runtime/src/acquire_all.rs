@@ -124,6 +124,11 @@ impl AcquireAll {
         }
     }
 
+    /// For an error about all of them.
+    pub(crate) fn first_key(&self) -> Option<&Arc<str>> {
+        self.keys.first().map(|(key, _)| key)
+    }
+
     /// Asks for the next keys, as many as one call may.
     fn ask(&mut self) -> Result<(), LockError> {
         let engine = self.manager.engine();

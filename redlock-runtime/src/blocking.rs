@@ -23,13 +23,23 @@ impl Wake for Unpark {
 /// Blocks this thread until `future` is ready. Inside a multi-thread tokio runtime the worker's other tasks
 /// are moved away first. `Handle::block_on` and `blocking_recv` are no alternatives: they panic there.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => task::block_in_place(|| park_until_ready(future)),
-        _ => park_until_ready(future),
+    let mut future = pin!(future);
+    loop {
+        if let Some(output) = block_on_until(None, future.as_mut()) {
+            return output;
+        }
     }
 }
 
-fn park_until_ready<F: Future>(future: F) -> F::Output {
+/// The same, but no longer than until `over`.
+pub(crate) fn block_on_until<F: Future>(over: Option<Moment>, future: F) -> Option<F::Output> {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => task::block_in_place(|| park_until_ready(over, future)),
+        _ => park_until_ready(over, future),
+    }
+}
+
+fn park_until_ready<F: Future>(over: Option<Moment>, future: F) -> Option<F::Output> {
     // Inside a task, tokio's channels answer "pending" once the task's budget is spent; nobody would refill it
     // while this thread waits.
     let mut future = pin!(task::unconstrained(future));
@@ -37,8 +47,12 @@ fn park_until_ready<F: Future>(future: F) -> F::Output {
     let mut cx = Context::from_waker(&waker);
     loop {
         match future.as_mut().poll(&mut cx) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+            Poll::Ready(output) => return Some(output),
+            Poll::Pending => match over.map(|over| over.since(Moment::now())) {
+                None => thread::park(),
+                Some(Duration::ZERO) => return None,
+                Some(left) => thread::park_timeout(left),
+            },
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::acquire_all::AcquireAll;
-use crate::blocking::block_on;
+use crate::blocking::block_on_until;
 use crate::engine::{Command, Engine, Id};
 use crate::error::LockError;
 use crate::guard::LockGuard;
@@ -17,7 +17,7 @@ use crate::guarded::until_lost;
 use crate::lease::Lease;
 use crate::manager::{ENGINE_GONE, LockManager};
 use crate::nesting::{self, Hold};
-use crate::terms::Terms;
+use crate::terms::{Patience, Terms};
 
 /// A lock that is asked for: which key, how long it outlives a vanished holder, how long to wait for it.
 ///
@@ -109,6 +109,9 @@ pub fn lock(key: String) -> LockRequest {
 pub fn lock_all<const N: usize>(keys: [String; N]) -> LockRequest {
     LockRequest::new(None, Keys::of(keys))
 }
+
+/// A caller that blocks gives up by itself when the engine is that much later than the limit.
+const ENGINE_IS_LATE: Duration = Duration::from_millis(100);
 
 impl LockRequest {
     pub(crate) fn new(manager: Option<LockManager>, keys: Keys) -> Self {
@@ -331,6 +334,9 @@ impl LockRequest {
     /// first; on a current-thread runtime they stand still meanwhile, so do not wait there for a lock that another
     /// task of the same runtime holds.
     ///
+    /// A thread that waits keeps its limit by itself: it returns 100 ms after it at the latest, also when the manager's
+    /// thread is far behind with its work. (With one try for several keys, each of them has the limit.)
+    ///
     /// # Errors
     ///
     /// As [`acquire`](Self::acquire).
@@ -349,8 +355,18 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire_blocking(self) -> Result<LockGuard, LockError> {
-        block_on(self.acquire())
+    pub fn acquire_blocking(mut self) -> Result<LockGuard, LockError> {
+        let manager = match self.manager.take() {
+            Some(manager) => manager,
+            None => LockManager::global()?,
+        };
+        let Patience { gives_up_at, one_try, .. } = self.terms.patience(&manager);
+        // The engine keeps the limit, and says what was in the way. Should it be too busy for that, the caller does. Of
+        // several keys that get one try, each has its own limit.
+        let limit = gives_up_at.filter(|_| !one_try || matches!(self.keys, Keys::One(_)));
+        let mut acquire = Self { manager: Some(manager), ..self }.acquire();
+        block_on_until(limit.map(|at| at.after(ENGINE_IS_LATE)), &mut acquire)
+            .unwrap_or_else(|| Err(acquire.overdue()))
     }
 
     /// Acquires the lock, runs `body`, and releases it.
@@ -509,6 +525,17 @@ impl Future for Acquire {
 }
 
 impl Acquire {
+    /// The engine has let the limit pass without an outcome.
+    fn overdue(&self) -> LockError {
+        let key = match &self.step {
+            Step::Asked { key, .. } => Some(key),
+            Step::All(all) => all.first_key(),
+            Step::New(_) | Step::Joined { .. } | Step::Done => None,
+        };
+        let reason = "the thread of this lock manager is far behind with its work".into();
+        LockError::Unavailable { key: key.cloned(), reason }
+    }
+
     /// The outcome for one key; or that key, when the engine will not tell any.
     pub(crate) fn poll_one(
         &mut self,
@@ -540,5 +567,34 @@ impl Drop for Acquire {
         if let Step::Asked { engine, id, .. } = &self.step {
             engine.send(Command::Abandon { id: *id });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_that_blocks_keeps_its_limit_when_the_engine_is_late() {
+        let limit = Duration::from_millis(20);
+        let (engine, mut waiting) = Engine::stuck();
+        let locks = LockManager::new(engine, "lock:".to_owned(), limit, 10);
+        let requests = [locks.lock("a"), locks.lock("a").wait(limit), locks.lock_all(["a", "b"]).wait(limit)];
+        let (told, outcomes) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for request in requests {
+                let _ = told.send(request.acquire_blocking().err());
+            }
+        });
+        for _ in 0..3 {
+            let outcome = outcomes.recv_timeout(Duration::from_secs(20));
+            assert!(
+                matches!(&outcome, Ok(Some(LockError::Unavailable { key: Some(key), .. })) if &**key == "a"),
+                "{outcome:?}"
+            );
+        }
+        let mut commands = std::iter::from_fn(|| waiting.try_recv().ok());
+        assert!(matches!(commands.next(), Some(Command::Acquire { .. })));
+        assert!(matches!(commands.next(), Some(Command::Abandon { .. })), "it may not be taken for nobody");
     }
 }

@@ -211,6 +211,20 @@ impl Engine {
         self.process.load(Ordering::Relaxed) == std::process::id()
     }
 
+    /// An engine whose thread comes to nothing: commands wait where this reads them.
+    #[cfg(test)]
+    pub(crate) fn stuck() -> (Self, UnboundedReceiver<Command>) {
+        let (commands, waiting) = unbounded_channel();
+        let engine = Self {
+            commands,
+            next_id: AtomicU64::new(1),
+            together: Together::Any,
+            io_timeout: Duration::from_millis(20),
+            process: AtomicU32::new(std::process::id()),
+        };
+        (engine, waiting)
+    }
+
     /// As if this were another process from now on.
     #[cfg(test)]
     pub(crate) fn fork(&self) {
