@@ -168,13 +168,13 @@ fn a_waiter_gives_up_after_its_wait_and_names_the_key(backend: &Backend) {
         assert!(matches!(&error, LockError::TimedOut { waited, .. } if *waited >= SECOND / 2), "{error:?}");
         assert!(error.to_string().contains("`stock:42`"), "{error}");
     }
+    let waiters = || a.inspect_blocking("stock:42").unwrap().map_or(0, |info| info.waiters());
+    eventually("those that gave up have left the queue", || waiters() == 0);
     let _first = std::thread::spawn({
         let locks = a.clone();
         move || locks.lock("stock:42").wait(LIMIT).acquire_blocking().map(drop)
     });
-    eventually("it waits", || {
-        a.inspect_blocking("stock:42").unwrap().is_some_and(|info| info.waiters() == 1)
-    });
+    eventually("it waits", || waiters() == 1);
     let error = b.lock("stock:42").wait(SECOND).acquire_blocking().unwrap_err();
     assert!(error.to_string().contains("with 1 waiter in front"), "{error}");
 }
