@@ -90,11 +90,11 @@ mod sync {
     #[test]
     fn temporaries_of_the_tail_outlive_the_variables() -> Result<(), LockError> {
         LockManager::connect_blocking("memory://edition")?.set_global();
-        plain::tail(1)?;
+        plain::tail(2)?;
         assert_eq!(dropped(), ["variable", "temporary"]);
-        locked::tail(1)?;
+        locked::tail(2)?;
         assert_eq!(dropped(), ["variable", "temporary"]);
-        guarded::tail(1)?;
+        guarded::tail(2)?;
         assert_eq!(dropped(), ["variable", "temporary"]);
         Ok(())
     }
