@@ -11,10 +11,14 @@ pub(super) struct Voters(Mutex<Seats>);
 
 #[derive(Default)]
 struct Seats {
-    /// By seat: the server, and its address.
-    taken: BTreeMap<usize, (String, String)>,
+    taken: BTreeMap<usize, Arc<Voter>>,
     /// Why a seat is empty: its server has another one.
     refused: BTreeMap<usize, Arc<str>>,
+}
+
+struct Voter {
+    server: String,
+    address: String,
 }
 
 /// The place of one address among those of the quorum.
@@ -27,6 +31,7 @@ pub(crate) struct Seat {
 /// The right to vote, as long as the connection lasts.
 pub(super) struct Vote {
     seat: Seat,
+    voter: Arc<Voter>,
 }
 
 impl Voters {
@@ -58,23 +63,31 @@ impl Seat {
     pub(super) fn take(&self, server: String, address: String) -> Result<Vote, Arc<str>> {
         let mut seats = self.voters.seats();
         let other =
-            seats.taken.iter().find(|(number, (other, _))| **number != self.number && *other == server);
-        if let Some((_, (_, other))) = other {
-            let reason: Arc<str> =
-                format!("Redis at {address} is the same server as that at {other}: it has one vote").into();
+            seats.taken.iter().find(|(number, other)| **number != self.number && other.server == server);
+        if let Some((_, other)) = other {
+            let reason: Arc<str> = format!(
+                "Redis at {address} is the same server as that at {}: it has one vote",
+                other.address
+            )
+            .into();
             seats.refused.insert(self.number, Arc::clone(&reason));
             return Err(reason);
         }
         seats.refused.remove(&self.number);
-        seats.taken.insert(self.number, (server, address));
+        let voter = Arc::new(Voter { server, address });
+        seats.taken.insert(self.number, Arc::clone(&voter));
         drop(seats);
-        Ok(Vote { seat: self.clone() })
+        Ok(Vote { seat: self.clone(), voter })
     }
 }
 
 impl Drop for Vote {
     fn drop(&mut self) {
-        self.seat.voters.seats().taken.remove(&self.seat.number);
+        let mut seats = self.seat.voters.seats();
+        // Not when the next connection has taken the seat over.
+        if seats.taken.get(&self.seat.number).is_some_and(|voter| Arc::ptr_eq(voter, &self.voter)) {
+            seats.taken.remove(&self.seat.number);
+        }
     }
 }
 
@@ -97,5 +110,16 @@ mod tests {
         drop(vote);
         assert!(take(&second, "a").is_ok() && voters.refused().is_none());
         assert!(take(&first, "b").is_ok());
+    }
+
+    #[test]
+    fn a_seat_that_the_next_connection_took_over_is_kept_when_the_one_before_ends() {
+        let voters = Arc::default();
+        let [first, second] = [0, 1].map(|number| Seat::new(&voters, number));
+        let take = |seat: &Seat| seat.take("a".to_owned(), format!("host-{}", seat.number));
+        let before = take(&first);
+        let now = take(&first);
+        drop(before);
+        assert!(now.is_ok() && take(&second).is_err());
     }
 }
