@@ -7,7 +7,7 @@ mod delay;
 mod support;
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delay::DelayProxy;
 use redlocked::{LockManager, ReleaseOutcome};
@@ -197,4 +197,30 @@ fn an_idle_connection_is_kept_alive() {
     let url = format!("redis+sentinel://127.0.0.1:{}/{MASTER}", sentinel.port());
     let _locks = LockManager::connect_blocking(&url).unwrap();
     eventually("a probe is due on both", || keeps_alive(server.port()) && keeps_alive(sentinel.port()));
+}
+
+#[test]
+fn a_firewall_that_forgot_an_idle_connection_does_not_cost_the_next_call_its_only_try() {
+    let server = RedisServer::start();
+    let replica = RedisServer::start();
+    let _: String = server.run("CONFIG SET repl-diskless-sync-delay 0");
+    let _: String = replica.run(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
+    let proxy = LateProxy::to(server.port());
+    let io_timeout = Duration::from_secs(2);
+    let managers = [0, 1].map(|replicas| {
+        let builder = LockManager::builder(proxy.url()).io_timeout(io_timeout).replicas(replicas);
+        builder.connect_blocking().unwrap()
+    });
+    for locks in &managers {
+        eventually("it locks", || locks.lock("k").run_blocking(|_| ()).is_ok());
+    }
+    // What is sent over these connections goes nowhere from now on, and neither end is told.
+    proxy.keep();
+    thread::sleep(io_timeout);
+    for locks in &managers {
+        let start = Instant::now();
+        let guard = locks.lock("k").acquire_blocking().unwrap();
+        assert!(start.elapsed() < io_timeout, "{:?}", start.elapsed());
+        assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+    }
 }

@@ -91,6 +91,10 @@ struct Up {
     window: Window,
     /// When it last answered.
     heard: Moment,
+    /// It had been idle when the oldest batch was sent: firewalls forget such connections and tell neither end.
+    was_idle: bool,
+    /// Opened beside an idle connection whose answer is late.
+    standby: Option<Connecting>,
 }
 
 struct Batch {
@@ -145,13 +149,20 @@ impl Link {
             (node, _) => node,
         };
         self.failures = 0;
-        self.reconnect()
+        self.go_on_with(connect(&self.node, self.io_timeout))
     }
 
-    /// What was under way, in the order in which it was sent: whether it was done, nobody knows.
     fn reconnect(&mut self) -> Vec<(Id, Request)> {
-        let connecting = State::Connecting(connect(&self.node, self.io_timeout));
-        match std::mem::replace(&mut self.state, connecting) {
+        let standby = match &mut self.state {
+            State::Up(up) => up.standby.take(),
+            _ => None,
+        };
+        self.go_on_with(standby.unwrap_or_else(|| connect(&self.node, self.io_timeout)))
+    }
+
+    /// What was under way, in the order in which it was sent: whether it was done is unknown.
+    fn go_on_with(&mut self, connecting: Connecting) -> Vec<(Id, Request)> {
+        match std::mem::replace(&mut self.state, State::Connecting(connecting)) {
             State::Up(up) => up.under_way.into_iter().flat_map(|batch| batch.requests).collect(),
             _ => Vec::new(),
         }
@@ -193,7 +204,7 @@ impl Link {
         let State::Up(up) = &mut self.state else {
             return;
         };
-        up.submit(cx, now, requests, asking);
+        up.submit(cx, now, self.io_timeout, requests, asking);
     }
 
     /// When to look again, whatever happens: to reconnect, or because an answer is overdue.
@@ -201,7 +212,7 @@ impl Link {
         match &self.state {
             State::Connecting(_) => None,
             State::Down { until } => Some(*until),
-            State::Up(up) => up.silent_since().map(|since| since.after(self.io_timeout)),
+            State::Up(up) => up.due(self.io_timeout),
         }
     }
 
@@ -224,6 +235,8 @@ impl Link {
                             under_way: VecDeque::new(),
                             window: Window::new(standing.round_trip),
                             heard: now,
+                            was_idle: false,
+                            standby: None,
                         }));
                         return Poll::Ready(News::Connected { abilities, standing });
                     }
@@ -235,11 +248,12 @@ impl Link {
                     }
                 },
                 State::Up(up) => {
-                    let news = ready!(up.poll(cx, now, self.io_timeout));
-                    return Poll::Ready(match news {
-                        Ok(news) => news,
-                        Err(reason) => News::Broke { reason, unanswered: self.reconnect() },
-                    });
+                    let reason = match up.poll(cx, now, self.io_timeout) {
+                        Poll::Ready(Ok(news)) => return Poll::Ready(news),
+                        Poll::Ready(Err(reason)) => reason,
+                        Poll::Pending => ready!(up.poll_standby(cx, now, self.io_timeout, &self.node)),
+                    };
+                    return Poll::Ready(News::Broke { reason, unanswered: self.reconnect() });
                 }
             }
         }
@@ -247,7 +261,14 @@ impl Link {
 }
 
 impl Up {
-    fn submit(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>, asking: bool) {
+    fn submit(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        io_timeout: Duration,
+        requests: Vec<(Id, Request)>,
+        asking: bool,
+    ) {
         let mut replies = match &mut self.connection.kind {
             Kind::Redis(connection) => connection.submit(&requests, asking),
             Kind::Memory { node, inbox } => {
@@ -265,12 +286,56 @@ impl Up {
             Poll::Pending => None,
         };
         self.window.sent(requests.len());
+        if self.under_way.is_empty() {
+            self.was_idle = now.since(self.heard) >= io_timeout;
+        }
         self.under_way.push_back(Batch { sent: now, requests, replies, early });
     }
 
     /// Since when an answer has been awaited: the batches before it took their time, too.
     fn silent_since(&self) -> Option<Moment> {
         self.under_way.front().map(|batch| batch.sent.max(self.heard))
+    }
+
+    fn due(&self, io_timeout: Duration) -> Option<Moment> {
+        let patience = if self.was_idle { self.late(io_timeout).min(io_timeout) } else { io_timeout };
+        self.silent_since().map(|since| since.after(patience))
+    }
+
+    /// How long the first answer after an idle time may take before another connection is opened.
+    fn late(&self, io_timeout: Duration) -> Duration {
+        (io_timeout / 4).max(2 * self.window.quickest())
+    }
+
+    fn hear(&mut self, now: Moment) {
+        self.heard = now;
+        self.was_idle = false;
+        self.standby = None;
+    }
+
+    /// Ready, with the reason, when this connection is to be given up for the standby. A server that is merely busy answers
+    /// here first: what was sent here reached it before.
+    fn poll_standby(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        io_timeout: Duration,
+        node: &Node,
+    ) -> Poll<Arc<str>> {
+        if self.was_idle && self.due(io_timeout).is_some_and(|due| due <= now) {
+            self.was_idle = false;
+            self.standby = Some(connect(node, io_timeout));
+        }
+        let Some(standby) = &mut self.standby else {
+            return Poll::Pending;
+        };
+        if let Ok(connection) = ready!(standby.as_mut().poll(cx)) {
+            self.standby = Some(Box::pin(std::future::ready(Ok(connection))));
+            Poll::Ready("it was idle, and a new connection to Redis answers where it does not".into())
+        } else {
+            self.standby = None;
+            Poll::Pending
+        }
     }
 
     fn poll(
@@ -280,25 +345,24 @@ impl Up {
         io_timeout: Duration,
     ) -> Poll<Result<News, Arc<str>>> {
         let silent_since = self.silent_since();
-        let Self { connection, under_way, window, heard } = self;
-        if let Some(batch) = under_way.front_mut() {
+        if let Some(batch) = self.under_way.front_mut() {
             let answered = match batch.early.take() {
                 Some(early) => Poll::Ready(early),
                 None => batch.replies.as_mut().poll(cx),
             };
             match answered {
                 Poll::Ready(Ok(replies)) => {
-                    *heard = now;
-                    let Some(batch) = under_way.pop_front() else {
+                    self.hear(now);
+                    let Some(batch) = self.under_way.pop_front() else {
                         return Poll::Pending;
                     };
-                    window.answered(batch.requests.len(), now.since(batch.sent));
+                    self.window.answered(batch.requests.len(), now.since(batch.sent));
                     // As if unanswered: what the batch asks for is asked again where the primary is now.
                     if replies.iter().any(is_of_a_replica) {
-                        under_way.push_front(batch);
+                        self.under_way.push_front(batch);
                         return Poll::Ready(Err("Redis has become a replica (READONLY)".into()));
                     }
-                    if let Kind::Redis(connection) = &mut connection.kind {
+                    if let Kind::Redis(connection) = &mut self.connection.kind {
                         connection.answered(batch.sent, now, &batch.requests, &replies);
                     }
                     let replies = batch.requests.into_iter().zip(replies);
@@ -314,19 +378,18 @@ impl Up {
             }
         }
         // After the replies: a push that follows a reply on the wire is read after it.
-        let pushed = ready!(connection.pushes.poll(cx));
-        // It is alive, and the answers are behind this.
-        *heard = now;
-        match pushed {
-            Some(Pushed::Changed(names)) => Poll::Ready(Ok(News::Changed(names))),
-            Some(Pushed::Notice(notice)) => Poll::Ready(Ok(News::Notice(notice))),
-            Some(Pushed::InboxMoved) => Poll::Ready(Err(INBOX_MOVED.into())),
-            Some(Pushed::Closed) => Poll::Ready(Err("Redis closed the connection".into())),
-            Some(Pushed::Superseded) => {
-                Poll::Ready(Err("another server is the primary now, says Sentinel".into()))
-            }
+        let Some(pushed) = ready!(self.connection.pushes.poll(cx)) else {
             // A server without RESP3 pushes nothing, not even its end.
-            None => Poll::Pending,
+            return Poll::Pending;
+        };
+        // It is alive, and the answers are behind this.
+        self.hear(now);
+        match pushed {
+            Pushed::Changed(names) => Poll::Ready(Ok(News::Changed(names))),
+            Pushed::Notice(notice) => Poll::Ready(Ok(News::Notice(notice))),
+            Pushed::InboxMoved => Poll::Ready(Err(INBOX_MOVED.into())),
+            Pushed::Closed => Poll::Ready(Err("Redis closed the connection".into())),
+            Pushed::Superseded => Poll::Ready(Err("another server is the primary now, says Sentinel".into())),
         }
     }
 }
@@ -354,78 +417,4 @@ fn connect(node: &Node, timeout: Duration) -> Connecting {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::task::Waker;
-
-    use super::*;
-    use crate::engine::previous::Client;
-    use crate::engine::protocol::Action;
-    use crate::token::Token;
-
-    #[test]
-    fn batches_are_answered_in_the_order_in_which_they_were_sent() {
-        let mut cx = Context::from_waker(Waker::noop());
-        let now = Moment::now();
-        let mut link = Link::new(Node::Memory(MemoryNode::named("link-batches")), Duration::from_secs(1));
-        assert!(matches!(link.poll(&mut cx, now), Poll::Ready(News::Connected { .. })));
-        let request = Request {
-            action: Action::Renew { nth: 0, shortens: false },
-            name: "lock:k".into(),
-            token: Token::nobodys(),
-            ttl: Duration::from_secs(30),
-        };
-        for id in 0..32 {
-            assert!(link.room().is_some());
-            link.send(&mut cx, now, vec![(id, request.clone())]);
-        }
-        assert_eq!(link.room(), None, "so many batches at most");
-        let mut answered = Vec::new();
-        while let Poll::Ready(news) = link.poll(&mut cx, now) {
-            if let News::Replies { replies, .. } = news {
-                answered.extend(replies.into_iter().map(|(id, ..)| id));
-            }
-        }
-        assert_eq!(answered, (0..32).collect::<Vec<_>>());
-        assert!(link.room().is_some());
-    }
-
-    #[test]
-    fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
-        let mut cx = Context::from_waker(Waker::noop());
-        let (limit, start) = (Duration::from_secs(1), Moment::now());
-        let at = |millis| start.after(Duration::from_millis(millis));
-        let (inbox, pushes) = unbounded_channel();
-        let kind = Kind::Memory { node: MemoryNode::named("link-silence"), inbox };
-        let pushes = Pushes { inbox: pushes, taken: Vec::new() };
-        let batch = |early| Batch {
-            sent: start,
-            requests: Vec::new(),
-            replies: Box::pin(std::future::pending()),
-            early,
-        };
-        let mut up = Up {
-            connection: Connection { kind, pushes },
-            under_way: [batch(Some(Ok(Vec::new()))), batch(None)].into(),
-            window: Window::new(Duration::ZERO),
-            heard: start,
-        };
-        assert!(matches!(up.poll(&mut cx, at(900), limit), Poll::Ready(Ok(News::Replies { .. }))));
-        // It took its time for the first one; the second one's begins now.
-        assert!(up.poll(&mut cx, at(1800), limit).is_pending());
-        assert_eq!(up.silent_since(), Some(at(900)));
-        assert!(matches!(up.poll(&mut cx, at(1900), limit), Poll::Ready(Err(_))));
-    }
-
-    #[test]
-    fn the_next_connection_knows_the_one_before_wherever_it_leads() {
-        let client = Client::read("id=7 addr=10.0.0.1:5000 laddr=10.0.0.2:6379");
-        let node = || RedisNode::for_a_test("redis://127.0.0.1:1/");
-        let before = node();
-        before.previous().set(client.clone());
-        let mut link = Link::new(Node::Redis(Box::new(before)), Duration::from_secs(1));
-        link.replace(Node::Redis(Box::new(node())));
-        let Node::Redis(now) = &link.node else { unreachable!() };
-        assert!(client.is_some());
-        assert_eq!(now.previous().get(), client);
-    }
-}
+mod tests;

@@ -50,6 +50,8 @@ pub(super) struct Confirmer {
 /// Where to.
 struct Line {
     connection: MultiplexedConnection,
+    /// When it last answered.
+    heard: Moment,
     /// An encrypted connection lasts as long as this.
     _open: UnboundedReceiver<Pushed>,
 }
@@ -92,12 +94,15 @@ impl Confirmer {
         line: &mut Option<Line>,
         batch: &[Unconfirmed],
     ) -> Result<Vec<Confirmation>, Disconnected> {
-        if let Some(kept) = line
-            && let Ok(values) = self.send(kept, batch).await
-        {
-            return read(values);
+        if let Some(kept) = line {
+            // A firewall may have forgotten an idle connection: the rest of the time is for a new one.
+            let was_idle = Moment::now().since(kept.heard) >= 2 * self.limit;
+            let patience = if was_idle { self.limit / 4 } else { self.limit };
+            if let Ok(Ok(values)) = tokio::time::timeout(patience, self.send(kept, batch)).await {
+                return read(values);
+            }
         }
-        // None yet, or it has ended since.
+        // None yet, or it has ended since, or is silent.
         let line = line.insert(self.connect().await?);
         let values = self.send(line, batch).await;
         let broke = |error| Disconnected::passing(format!("the connection to Redis broke: {error}"));
@@ -107,7 +112,7 @@ impl Confirmer {
     async fn connect(&self) -> Result<Line, Disconnected> {
         let (pushes, open) = unbounded_channel();
         let connecting = self.node.clone().beside(self.limit, &pushes);
-        Ok(Line { connection: connecting.await?, _open: open })
+        Ok(Line { connection: connecting.await?, heard: Moment::now(), _open: open })
     }
 
     async fn send(&self, line: &mut Line, batch: &[Unconfirmed]) -> Result<Vec<Value>, redis::RedisError> {
@@ -120,7 +125,9 @@ impl Confirmer {
         // Zero would be for ever.
         let patience = u64::try_from((self.limit / 2).as_millis()).unwrap_or(u64::MAX).max(1);
         pipeline.cmd("WAIT").arg(self.wanted).arg(patience);
-        line.connection.send_packed_commands(&pipeline, 0, pipeline.len()).await
+        let values = line.connection.send_packed_commands(&pipeline, 0, pipeline.len()).await?;
+        line.heard = Moment::now();
+        Ok(values)
     }
 }
 

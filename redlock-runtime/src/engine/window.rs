@@ -30,6 +30,11 @@ impl Window {
         self.size.saturating_sub(self.used)
     }
 
+    /// How long the quickest answer took.
+    pub(super) fn quickest(&self) -> Duration {
+        self.quickest
+    }
+
     pub(super) fn sent(&mut self, requests: usize) {
         self.used += requests;
     }
