@@ -1,5 +1,12 @@
+// The first of two definitions counts: what is relative in the repository is absolute here, and what is elsewhere there is here.
+#![doc = "[hand-off]: https://raw.githubusercontent.com/redlocked/redlocked/main/docs/hand-off.svg"]
+#![doc = "[reference]: macro@distributed_lock"]
+#![doc = ""]
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(any(doctest, test))]
+mod pages;
 
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{

@@ -6,7 +6,7 @@ mod support;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlocked::{Capabilities, LockError, LockManager, ReleaseOutcome};
+use redlocked::{Capabilities, LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
 use support::{LIMIT, RedisCluster, RedisServer, eventually, owns, unique};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,7 +24,22 @@ enum Without {
     Nothing,
 }
 
-/// As in the README.
+impl Without {
+    /// How the page of the access rules says it.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Connecting => "Connecting fails",
+            Self::Something => "fails with `Misconfigured`",
+            Self::HandOff => "No hand-off",
+            Self::Watching => "shows at the next renewal",
+            Self::Nothing => "",
+        }
+    }
+}
+
+/// The page that tells users.
+const PAGE: &str = include_str!("../docs/access-rules.md");
+
 const RULES: &[(&str, Without)] = &[
     ("+role", Without::Connecting),
     ("+info", Without::Connecting),
@@ -56,10 +71,24 @@ const RULES: &[(&str, Without)] = &[
 ];
 
 #[test]
-fn the_readme_grants_these_rules_in_one_line() {
+fn the_page_grants_these_rules_in_one_line() {
     let rules: Vec<&str> = RULES.iter().map(|(rule, _)| *rule).collect();
     let line = format!("ACL SETUSER shop on >password resetchannels ~lock:* &lock:* {}", rules.join(" "));
-    assert!(include_str!("../README.md").lines().any(|it| it == line), "{line}");
+    assert!(PAGE.lines().any(|it| it == line), "{line}");
+}
+
+#[test]
+fn the_page_says_what_is_missing_without_each_rule() {
+    let (one_server, cluster) = PAGE.split_once("\n## A Cluster\n").unwrap();
+    for (part, rules) in
+        [(one_server, RULES), (one_server, RULES_OF_A_TOPOLOGY), (cluster, RULES_IN_A_CLUSTER)]
+    {
+        for (rule, without) in rules {
+            let permission = format!("`{}`", rule.replace('|', "\\|"));
+            let row = part.lines().find(|line| line.starts_with('|') && line.contains(&permission));
+            assert!(row.is_some_and(|row| row.contains(without.words())), "{rule}: {without:?}: {row:?}");
+        }
+    }
 }
 
 /// What a Cluster needs in addition, and where it differs.
@@ -71,6 +100,10 @@ const RULES_IN_A_CLUSTER: &[(&str, Without)] = &[
     ("+subscribe", Without::Nothing),
     ("+publish", Without::Nothing),
 ];
+
+/// What another database, `replicas` and a quorum need in addition.
+const RULES_OF_A_TOPOLOGY: &[(&str, Without)] =
+    &[("+select", Without::Connecting), ("+wait", Without::Something), ("+getset", Without::Something)];
 
 /// While a slot moves.
 const ASKING: &str = "+asking";
@@ -170,6 +203,40 @@ fn without_a_rule_something_is_missing_and_it_is_told_what() {
             });
         }
     });
+}
+
+#[test]
+fn a_topology_needs_rules_of_its_own() {
+    let acquire = |builder: LockManagerBuilder| {
+        let locks = builder.connect_blocking()?;
+        drop(locks.lock("k").acquire_blocking()?);
+        locks.capabilities_blocking()
+    };
+    for (rule, without) in RULES_OF_A_TOPOLOGY {
+        let servers = [(); 3].map(|()| RedisServer::durable());
+        let grant = |rule: &str| {
+            let rules: Vec<_> = RULES.iter().map(|(rule, _)| *rule).collect();
+            for server in &servers {
+                let user = "ACL SETUSER shop on >secret resetchannels ~lock:* &lock:* +config|get";
+                let _: String = server.run(&format!("{user} {} {rule}", rules.join(" ")));
+            }
+        };
+        grant("");
+        let [a, b, c] = servers.each_ref().map(|it| format!("redis://shop:secret@127.0.0.1:{}/", it.port()));
+        let builder = match *rule {
+            "+select" => LockManager::builder(format!("{a}1")),
+            "+wait" => LockManager::builder(a).replicas(1),
+            _ => LockManager::builder(a).node(b).node(c),
+        };
+        assert_without(rule, *without, &acquire(builder.clone()), || builder.clone().connect_blocking());
+        grant(rule);
+        let outcome = acquire(builder);
+        // There are no replicas, and they are asked.
+        assert!(
+            matches!((*rule, &outcome), (_, Ok(_)) | ("+wait", Err(LockError::NotReplicated { .. }))),
+            "{rule}: {outcome:?}"
+        );
+    }
 }
 
 #[test]
