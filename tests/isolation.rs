@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use redlocked::{Acquire, LockGuard, LockManager};
 use support::quorum::Quorum;
-use support::{LIMIT, RedisCluster, RedisServer};
+use support::{LIMIT, RedisCluster, RedisServer, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -176,6 +176,34 @@ fn a_node_that_is_away_costs_the_others_nothing_however_many_wait_for_it() {
     for node in [1, 4] {
         cluster.nodes[node].resume();
     }
+}
+
+#[test]
+fn of_many_waiters_for_one_lock_that_are_refused_one_asks_again() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let _: String = server.run("CONFIG SET min-replicas-to-write 1");
+    let mut cx = Context::from_waker(Waker::noop());
+    let calls: Vec<_> = (0..500)
+        .map(|_| {
+            let mut call = locks.lock("k").wait(LIMIT).acquire();
+            assert!(Pin::new(&mut call).poll(&mut cx).is_pending());
+            call
+        })
+        .collect();
+    eventually("each has been refused", || server.client_commands() >= 500);
+    let before = server.client_commands();
+    thread::sleep(SECOND);
+    // The pauses of one waiter: 50 ms, 100 ms, 200 ms and so on.
+    let asked = server.client_commands() - before;
+    assert!(asked < 20, "{asked} a second by 500 waiters");
+    let _: String = server.run("CONFIG SET min-replicas-to-write 0");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        for call in calls {
+            call.await.unwrap().release().await.unwrap();
+        }
+    });
 }
 
 #[test]

@@ -71,7 +71,9 @@ impl Table {
                 self.fail(now, id, error);
             }
             Reply::Busy { holder, place } => {
-                let first = self.queues.first(&waiting.ask.name) == Some(id);
+                let name = Arc::clone(&waiting.ask.name);
+                let first = self.queues.first(&name) == Some(id);
+                let refused_before = waiting.is_refused();
                 let watches = waiting.busy(now, sent, holder, place, first, self.abilities.watches);
                 let early = waiting.told_early.take();
                 if watches && self.connected {
@@ -81,13 +83,15 @@ impl Table {
                 if let Some(what) = early {
                     self.told(now, id, what);
                 }
+                if first && refused_before {
+                    self.ask_after_refusals(now, &name);
+                }
             }
             Reply::Refused(Refusal::Unloaded | Refusal::Unfinished) => {
                 self.ask_in(now, id, action == Action::Acquire(Mode::Rejoin));
             }
             Reply::Refused(Refusal::Later(reason) | Refusal::Unanswered(reason)) if !waiting.ask.one_try => {
-                waiting.refused(now, reason);
-                self.schedule(id);
+                self.refused_for_now(now, id, reason);
             }
             Reply::Refused(refusal) if waiting.ask.waits_for_ever() => {
                 let reason = refusal.words();
@@ -118,11 +122,42 @@ impl Table {
         }
     }
 
+    /// Of all waiters of a lock that the server refuses, the first asks again.
+    fn refused_for_now(&mut self, now: Moment, id: Id, reason: Arc<str>) {
+        let Some(waiting) = self.waiting(id) else {
+            return;
+        };
+        let first = self.queues.first(&waiting.ask.name).filter(|first| *first != id);
+        let is_behind = waiting.ask.follows.is_none()
+            && first.and_then(|first| self.waiting(first)).is_some_and(Waiting::is_refused);
+        if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) {
+            if is_behind {
+                waiting.refused_behind(reason);
+            } else {
+                waiting.refused(now, reason);
+            }
+        }
+        self.schedule(id);
+    }
+
+    /// The server refuses the first waiter no longer: those behind it ask now.
+    fn ask_after_refusals(&mut self, now: Moment, name: &Arc<str>) {
+        for id in self.queues.line(name) {
+            if let Some(waiting) = self.waiting(id)
+                && waiting.is_refused()
+                && matches!(waiting.step, Step::Turn | Step::Pause { .. })
+            {
+                self.ask(now, id);
+            }
+        }
+    }
+
     /// `claims`: it is held for the claim, not for the ttl.
     fn answered_held(&mut self, now: Moment, id: Id, sent: Moment, fence: u64, claims: bool) {
         let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
             return;
         };
+        let refused_before = waiting.is_refused().then(|| Arc::clone(&waiting.ask.name));
         let lasts = if claims { waiting.ask.ttl.min(CLAIM) } else { waiting.ask.ttl };
         let lease = waiting.ask.lease(fence, sent, safe_until(sent, lasts));
         if lease.remaining(now).is_none() {
@@ -131,6 +166,9 @@ impl Table {
         }
         let held = if claims { Held::handed_over } else { Held::asked };
         self.enter(now, id, waiting, lease, |ask, token, lease| held(ask, token, lease, sent));
+        if let Some(name) = refused_before {
+            self.ask_after_refusals(now, &name);
+        }
     }
 
     /// What the node tells one of our waiters.

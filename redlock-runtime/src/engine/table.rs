@@ -187,6 +187,13 @@ impl Table {
         }
     }
 
+    pub(super) fn waiting(&self, id: Id) -> Option<&Waiting> {
+        match self.attempts.get(&id) {
+            Some(Attempt::Waiting(waiting)) => Some(waiting),
+            _ => None,
+        }
+    }
+
     /// The guard is done with the lock.
     pub(super) fn release(&mut self, now: Moment, id: Id, response: Option<Response>) {
         match self.attempts.remove(&id) {
@@ -451,7 +458,11 @@ impl Table {
         } else {
             self.by_token.remove(&waiting.token);
         }
-        let successor = self.queues.leave(&waiting.ask.name, id);
+        let successor = self.queues.leave(&waiting.ask.name, id).or_else(|| {
+            let next = self.queues.first(&waiting.ask.name)?;
+            let waits_for_first = |next: &Waiting| next.step == Step::Turn && next.is_refused();
+            self.waiting(next).is_some_and(waits_for_first).then_some(Turn::Now(next))
+        });
         // The next in line goes on where this one stopped, without asking again sooner.
         if let Some(Turn::Now(next_id)) = successor
             && let Some(Attempt::Waiting(next)) = self.attempts.get_mut(&next_id)

@@ -329,6 +329,17 @@ impl Waiting {
         self.step = Step::Pause { until: now.after(jittered(pause.min(ASK_AGAIN_REFUSED))) };
     }
 
+    /// The server refuses the first waiter of this process, too: only that one asks again.
+    pub(super) fn refused_behind(&mut self, reason: Arc<str>) {
+        self.seen = Seen::Refused(reason);
+        self.refusals = self.refusals.max(1);
+        self.step = Step::Turn;
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.refusals > 0
+    }
+
     /// Takes over what the waiter in front, which gives up, has learnt. False when it has to ask by itself.
     pub(super) fn inherit(&mut self, front: &Self) -> bool {
         if let Step::Turn | Step::Queued = self.step {

@@ -121,3 +121,44 @@ fn who_is_refused_again_and_again_asks_less_and_less() {
     // At least every second and a half, and not every 50 ms.
     assert!((14..50).contains(&asked), "{asked}");
 }
+
+#[test]
+fn of_the_waiters_that_are_refused_the_first_asks_for_all() {
+    let mut script = Script::connected();
+    let outcomes: Vec<_> = (1..=3).map(|id| script.acquires(id, None)).collect();
+    let refused = || Reply::Refused(Refusal::Later("OOM".into()));
+    for _ in &outcomes {
+        script.answers(JOIN, refused());
+    }
+    for _ in 0..5 {
+        script.passes(2 * SECOND);
+        script.tick();
+        assert_eq!(script.actions(), [(1, JOIN)]);
+        script.answers(JOIN, refused());
+    }
+    // It goes: the next one asks in its place.
+    script.is_abandoned(1);
+    script.send();
+    script.answers(Action::Release, Reply::Done);
+    script.passes(2 * SECOND);
+    script.tick();
+    assert_eq!(script.actions(), [(2, JOIN)]);
+    let busy = script.busy(0);
+    script.answers(JOIN, busy);
+    script.send();
+    assert_eq!(script.actions(), [(3, JOIN)], "it is refused no longer");
+}
+
+#[test]
+fn who_waits_behind_a_refused_waiter_asks_when_that_has_the_lock() {
+    let mut script = Script::connected();
+    let outcomes: Vec<_> = (1..=3).map(|id| script.acquires(id, None)).collect();
+    for _ in &outcomes {
+        script.answers(JOIN, Reply::Refused(Refusal::Later("OOM".into())));
+    }
+    script.passes(2 * SECOND);
+    script.tick();
+    script.answers(JOIN, Reply::Held { fence: 1 });
+    script.send();
+    assert_eq!(script.actions(), [(2, JOIN), (3, JOIN)]);
+}
