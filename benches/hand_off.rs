@@ -10,19 +10,14 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 
-mod support;
-#[path = "../tests/support/mod.rs"]
-mod tests_support;
-
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use kit::bare::{Bare, OwnThread};
+use kit::figures::{median, micros, percentile, rounds, table};
+use kit::wake::WakeAndAsk;
+use kit::{DelayProxy, RedisServer};
 use redlocked::LockManager;
-use support::bare::{Bare, OwnThread};
-use support::delay::DelayProxy;
-use support::figures::{median, micros, percentile, rounds, table};
-use support::wake::WakeAndAsk;
-use tests_support::RedisServer;
 
 const KEY: &str = "hand-off";
 const LONG: Duration = Duration::from_secs(30);

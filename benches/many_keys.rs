@@ -9,15 +9,11 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 
-mod support;
-#[path = "../tests/support/mod.rs"]
-mod tests_support;
-
 use std::time::Instant;
 
+use kit::RedisServer;
+use kit::figures::{median, micros, percentile, rounds, table};
 use redlocked::LockManager;
-use support::figures::{median, micros, percentile, rounds, table};
-use tests_support::RedisServer;
 use tokio::runtime::Runtime;
 
 const COUNTS: [usize; 4] = [1, 2, 8, 64];

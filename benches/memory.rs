@@ -9,19 +9,15 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 
-mod support;
-#[path = "../tests/support/mod.rs"]
-mod tests_support;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::process::Command;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use kit::figures::{rounds, status, table};
+use kit::{RedisServer, eventually};
 use redlocked::{Acquire, LockGuard, LockManager};
-use support::figures::{rounds, status, table};
-use tests_support::{RedisServer, eventually};
 
 const LONG: Duration = Duration::from_mins(10);
 

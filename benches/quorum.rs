@@ -10,19 +10,14 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 
-mod support;
-#[path = "../tests/support/mod.rs"]
-mod tests_support;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kit::bare::OwnThread;
+use kit::bare_quorum::BareQuorum;
+use kit::figures::{median, micros, percentile, rounds, table};
+use kit::{LIMIT, Quorum, RedisServer, eventually};
 use redlocked::LockManager;
-use support::bare::OwnThread;
-use support::bare_quorum::BareQuorum;
-use support::figures::{median, micros, percentile, rounds, table};
-use tests_support::quorum::Quorum;
-use tests_support::{LIMIT, RedisServer, eventually};
 use tokio::runtime::Runtime;
 
 const NODES: usize = 5;

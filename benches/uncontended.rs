@@ -10,16 +10,12 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 
-mod support;
-#[path = "../tests/support/mod.rs"]
-mod tests_support;
-
 use std::time::{Duration, Instant};
 
+use kit::RedisServer;
+use kit::bare::{Bare, OwnThread};
+use kit::figures::{median, micros, own_cpu, percentile, rounds, server_cpu, table};
 use redlocked::LockManager;
-use support::bare::{Bare, OwnThread};
-use support::figures::{median, micros, own_cpu, percentile, rounds, server_cpu, table};
-use tests_support::RedisServer;
 use tokio::runtime::Runtime;
 
 fn main() {

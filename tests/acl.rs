@@ -1,13 +1,11 @@
 //! The smallest access rules that work, and what is missing without each of them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, RedisCluster, RedisServer, eventually, owns, unique};
 use redlocked::{Capabilities, LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
-use support::{LIMIT, RedisCluster, RedisServer, eventually, owns, unique};
 
 const SECOND: Duration = Duration::from_secs(1);
 

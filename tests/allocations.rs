@@ -2,13 +2,11 @@
 //! engine's. In a binary of its own, because it replaces the allocator, with one test, because it counts all threads.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod support;
-
 use std::alloc::System;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use kit::RedisServer;
 use redlocked::{LockError, LockManager, distributed_lock};
-use support::RedisServer;
 use tracking_allocator::{
     AllocationGroupId, AllocationGroupToken, AllocationRegistry, AllocationTracker, Allocator,
 };

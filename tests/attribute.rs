@@ -1,12 +1,10 @@
 //! The whole line: an annotated function, the engine, a real Redis server, and another client on the same key.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use kit::{RedisServer, eventually};
 use redlocked::{LockError, LockManager, distributed_lock};
-use support::{RedisServer, eventually};
 
 #[derive(Debug)]
 enum ShopError {

@@ -2,8 +2,6 @@
 //! within their process, on a quorum of three, and in a real Cluster.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -12,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, RedisCluster, RedisServer, eventually, unique};
 use redlocked::{LockError, LockManager, OnLost, ReleaseOutcome};
-use support::{LIMIT, RedisCluster, RedisServer, eventually, unique};
 
 /// Where the locks of one test live.
 struct Backend {

@@ -1,8 +1,6 @@
 //! Locks in a Redis Cluster: over its slots, while these move, and while a node is lost.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,8 +8,8 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, RedisCluster, RedisServer, eventually, owns, unique};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
-use support::{LIMIT, RedisCluster, RedisServer, eventually, owns, unique};
 
 const SECOND: Duration = Duration::from_secs(1);
 

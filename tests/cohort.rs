@@ -1,8 +1,6 @@
 //! A process that has a lock passes it on among its own callers, so often in a row; then the others have their turn.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, Proxy, RedisServer, eventually};
 use redlocked::{LockError, LockManager, ReleaseOutcome};
-use support::{LIMIT, Proxy, RedisServer, eventually};
 use tokio::task::JoinHandle;
 
 const TTL: Duration = Duration::from_secs(10);

@@ -1,20 +1,15 @@
 //! Connecting: what it finds out, from how far away.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-#[allow(unreachable_pub, reason = "shared with the benches")]
-#[path = "../benches/support/delay.rs"]
-mod delay;
-mod support;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delay::DelayProxy;
-use redlocked::{LockManager, ReleaseOutcome};
 #[cfg(target_os = "linux")]
-use support::keeps_alive;
-use support::quorum::Quorum;
-use support::{LIMIT, LateProxy, MASTER, RedisCluster, RedisServer, Rewriter, eventually, sentinel};
+use kit::keeps_alive;
+use kit::{
+    DelayProxy, LIMIT, LateProxy, MASTER, Quorum, RedisCluster, RedisServer, Rewriter, eventually, sentinel,
+};
+use redlocked::{LockManager, ReleaseOutcome};
 
 /// A round trip is twice this. Longer than around the world, because the proxy accepts a connection without one.
 const ONE_WAY: Duration = Duration::from_millis(125);

@@ -1,21 +1,15 @@
 //! How holding ends: why a lock is no longer held, and what is left of it when its holder or its process ends.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-#[allow(unreachable_pub, reason = "shared with the benches")]
-#[path = "../benches/support/delay.rs"]
-mod delay;
-mod support;
-
 #[cfg(unix)]
 use std::process::exit;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delay::DelayProxy;
-use redlocked::{LockError, LockGuard, LockManager, LostReason};
+use kit::{DelayProxy, LIMIT, Proxy, RedisServer, eventually};
 #[cfg(unix)]
-use support::{Job, Worker, listen, say};
-use support::{LIMIT, Proxy, RedisServer, eventually};
+use kit::{Job, Worker, listen, say};
+use redlocked::{LockError, LockGuard, LockManager, LostReason};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -2,16 +2,12 @@
 //! held.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, LateProxy, Proxy, Quorum, RedisCluster, RedisServer, eventually, unique, within};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
-use support::{
-    LIMIT, LateProxy, Proxy, RedisCluster, RedisServer, eventually, quorum::Quorum, unique, within,
-};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);

@@ -1,19 +1,13 @@
 //! What happens when Redis, the network or another client misbehaves: each on a real server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-#[allow(unreachable_pub, reason = "shared with the benches")]
-#[path = "../benches/support/delay.rs"]
-mod delay;
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delay::DelayProxy;
+use kit::{DelayProxy, LIMIT, Proxy, RedisServer, eventually};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
-use support::{LIMIT, Proxy, RedisServer, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 

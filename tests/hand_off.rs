@@ -1,8 +1,6 @@
 //! A free lock goes straight to its longest waiter, whoever else is about.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,8 +8,8 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, Proxy, RedisServer, eventually};
 use redlocked::{LockGuard, LockManager, ReleaseOutcome};
-use support::{LIMIT, Proxy, RedisServer, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,8 +1,6 @@
 //! What one caller, one key or one node suffers does not cost the others.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may panic")]
 
-mod support;
-
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +8,8 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, Quorum, RedisCluster, RedisServer, eventually};
 use redlocked::{Acquire, LockGuard, LockManager};
-use support::quorum::Quorum;
-use support::{LIMIT, RedisCluster, RedisServer, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,8 +1,6 @@
 //! Several keys as one lock: all or nothing, in one order, under one deadline; on `memory://` and on a real Redis server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
@@ -10,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, RedisServer, eventually, unique};
 use redlocked::{LockError, LockManager, ReleaseOutcome, distributed_lock};
-use support::{LIMIT, RedisServer, eventually, unique};
 
 /// Where the locks of one test live.
 struct Backend {

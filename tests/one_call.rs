@@ -2,15 +2,13 @@
 //! a call breaks off, is not answered, or does not get to its end.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, Proxy, RedisCluster, RedisServer, eventually, owns, unique};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
-use support::{LIMIT, Proxy, RedisCluster, RedisServer, eventually, owns, unique};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -40,21 +40,14 @@
 //! | a token in `Debug` or in a log | rslock, rlock | `faults::a_hand_written_set_nx_excludes_us_and_we_it` |
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-#[allow(unreachable_pub, reason = "shared with the benches")]
-#[path = "../benches/support/delay.rs"]
-mod delay;
-mod support;
-
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delay::DelayProxy;
+use kit::{DelayProxy, LIMIT, Quorum, RedisServer, eventually};
 use redlocked::{LockError, LockManager, ReleaseOutcome, distributed_lock};
-use support::quorum::Quorum;
-use support::{LIMIT, RedisServer, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 

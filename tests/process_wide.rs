@@ -1,13 +1,11 @@
 //! The process-wide manager, found through the environment by annotated functions in many runtimes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod support;
-
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use kit::RedisServer;
 use redlocked::{LockError, LockManager, distributed_lock};
-use support::RedisServer;
 
 static INSIDE: AtomicU32 = AtomicU32::new(0);
 

@@ -2,8 +2,6 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::cell::Cell;
 use std::env;
 use std::future::{Future, poll_fn};
@@ -14,8 +12,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use kit::{Job, LIMIT, RedisServer, Worker, between, eventually, listen, now, say};
 use redlocked::{LockError, LockManager, ReleaseOutcome};
-use support::{Job, LIMIT, RedisServer, Worker, between, eventually, listen, now, say};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MILLIS: u64 = 1000;

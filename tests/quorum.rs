@@ -1,15 +1,12 @@
 //! Redlock on several real servers, of which some are killed, stopped, or forget.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, Proxy, Quorum, eventually};
 use redlocked::{LockError, LockManager, ReleaseOutcome};
-use support::quorum::Quorum;
-use support::{LIMIT, Proxy, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 

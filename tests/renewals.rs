@@ -2,13 +2,11 @@
 //! goes its own way all the same.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, Proxy, RedisCluster, RedisServer, eventually, unique};
 use redlocked::{LockError, LockGuard, LockManager};
-use support::{LIMIT, Proxy, RedisCluster, RedisServer, eventually, unique};
 
 const SECOND: Duration = Duration::from_secs(1);
 

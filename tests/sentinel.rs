@@ -1,14 +1,12 @@
 //! A primary that Sentinel names, and its failover: real servers, replicas and sentinels.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, MASTER, RedisServer, SentinelGroup, eventually, sentinel};
 use redlocked::{LockError, LockManager, ReleaseOutcome};
-use support::{LIMIT, MASTER, RedisServer, SentinelGroup, eventually, sentinel};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -2,16 +2,14 @@
 #![cfg(feature = "tls")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod support;
-
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlocked::{LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
-use support::{
+use kit::{
     Authority, LIMIT, MASTER, RedisServer, TlsServer, eventually, owns, sentinel, tls_cluster, trusting,
 };
+use redlocked::{LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -43,7 +41,7 @@ fn an_idle_encrypted_connection_is_kept_alive() {
     let url = server.url("rediss", "127.0.0.1");
     let port = url.rsplit_once(':').unwrap().1.trim_end_matches('/').parse().unwrap();
     let _locks = LockManager::builder(&url).tls_ca(authority.pem("ca.pem")).connect_blocking().unwrap();
-    eventually("a probe is due", || support::keeps_alive(port));
+    eventually("a probe is due", || kit::keeps_alive(port));
 }
 
 #[test]
@@ -206,7 +204,7 @@ fn connects_without_settings() {
 fn sentinels_and_their_primary_are_encrypted() {
     let (authority, server) = start("yes");
     authority.vouch_for("shop", "DNS:shop.example");
-    let (port, file) = (support::free_port(), |name: &str| authority.path(name).display().to_string());
+    let (port, file) = (kit::free_port(), |name: &str| authority.path(name).display().to_string());
     // With the certificate of the server, for it is a client of it.
     let more = format!(
         "tls-port {port}\ntls-replication yes\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\n",

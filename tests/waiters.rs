@@ -1,14 +1,12 @@
 //! A waiter is never forgotten.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod support;
-
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kit::{LIMIT, Proxy, RedisCluster, RedisServer, eventually};
 use redlocked::{LockManager, ReleaseOutcome};
-use support::{LIMIT, Proxy, RedisCluster, RedisServer, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -36,8 +36,6 @@ mod one_server;
 mod shards;
 #[path = "../../tests/chaos/stranger.rs"]
 mod stranger;
-#[path = "../../tests/support/mod.rs"]
-mod support;
 #[path = "../../tests/chaos/ticker.rs"]
 mod ticker;
 #[path = "../../tests/chaos/visit.rs"]
@@ -59,10 +57,11 @@ use calls::PROMPT;
 use dice::Dice;
 use driver::Chaos;
 use ground::Ground;
+use kit as support;
+use kit::Job;
 use nodes::Nodes;
 use one_server::{OneServer, Plan};
 use shards::Shards;
-use support::Job;
 
 const NEWS: Duration = Duration::from_secs(10);
 

@@ -26,8 +26,6 @@ mod one_server;
 mod quorum;
 mod shards;
 mod stranger;
-#[path = "../support/mod.rs"]
-mod support;
 mod ticker;
 mod visit;
 mod ways;
@@ -42,8 +40,9 @@ use checker::Verdict;
 use driver::Chaos;
 use ground::Ground;
 use history::History;
+use kit as support;
+use kit::{Job, LIMIT};
 use one_server::{OneServer, Plan};
-use support::{Job, LIMIT};
 
 #[test]
 #[ignore = "what a worker process runs"]

@@ -9,15 +9,13 @@
 mod by_hand;
 mod install;
 mod peer;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::thread::{self, JoinHandle, sleep};
 use std::time::Duration;
 
+use kit::{LIMIT, RedisServer, eventually};
 use peer::Start;
 use redlocked::{LockError, LockManager, ReleaseOutcome};
-use support::{LIMIT, RedisServer, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -17,8 +17,8 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use super::support::{LIMIT, RedisServer};
 use super::{by_hand, install};
+use kit::{LIMIT, RedisServer};
 
 pub(crate) struct Peer {
     tell: Box<dyn FnMut(&str) + Send>,

@@ -1,0 +1,28 @@
+//! All contenders, in the order of the tables, and what does not take part.
+
+use crate::contender::Contender;
+use crate::{articles, by_hand, direct, ours, peers};
+
+pub const LEFT_OUT: [(&str, &str); 3] = [
+    (
+        "distributed-lock 0.2.0, where somebody waits",
+        "its acquire(timeout) does not wait (it fails at once with \"timed out\")",
+    ),
+    (
+        "redlock 2.0.0, where there are many tasks, but for 50 that wait",
+        "it blocks a thread and opens a connection for each try",
+    ),
+    ("redis-lock 0.5.1, its MultiResourceLock", "seconds for milliseconds; lock_across is what is measured"),
+];
+
+/// All of them, each with so many clients.
+pub async fn all(url: &str, clients: usize) -> Vec<Contender> {
+    let mut all = Vec::new();
+    by_hand::join_limits(&mut all, url, clients).await;
+    direct::join(&mut all, url, clients).await;
+    by_hand::join(&mut all, url, clients).await;
+    articles::join(&mut all, url, clients).await;
+    ours::join(&mut all, url, clients).await;
+    peers::join(&mut all, url, clients).await;
+    all
+}

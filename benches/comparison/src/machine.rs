@@ -1,0 +1,39 @@
+//! What it ran on: enough to compare runs, and nothing that names the machine.
+
+use std::fs;
+use std::process::Command;
+
+use kit::RedisServer;
+
+pub fn describe(server: &RedisServer) -> Vec<(&'static str, String)> {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let info: String = server.run("INFO server");
+    let redis = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("?");
+    vec![
+        (
+            "CPU",
+            format!("{}, {cores} cores for everything, Redis included", model().unwrap_or("?".to_owned())),
+        ),
+        ("System", format!("{} {}", std::env::consts::OS, kernel().unwrap_or_default())),
+        ("Redis", format!("{}, on loopback, without persistence", redis.trim())),
+        ("Rust", rustc().unwrap_or("?".to_owned())),
+    ]
+}
+
+fn model() -> Option<String> {
+    let info = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("model name"))?;
+    Some(line.trim_start_matches([' ', '\t', ':']).to_owned())
+}
+
+/// Its number only: what follows it may be the name of somebody's own build.
+fn kernel() -> Option<String> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    Some(release.split(['-', '+', '\n']).next()?.to_owned())
+}
+
+fn rustc() -> Option<String> {
+    let output =
+        Command::new("rustc").arg("--version").current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}

@@ -1,0 +1,152 @@
+//! redlocked beside the locks of others and beside the bare limits.
+//!
+//! ```text
+//! cargo run --release --manifest-path benches/comparison/Cargo.toml -- [--quick] [--write] [WORKLOAD]...
+//! ```
+//!
+//! The contenders take turns in rounds, so that what else the machine does hits all of them. A ratio is the median over
+//! rounds of what the same round gave the other one. Quote the ratios; the times depend on the machine. The tables go to
+//! standard output, each figure of each round into `target/benchmarks.jsonl`; `--write` makes `BENCHMARKS.md` and its
+//! pictures of them.
+
+mod articles;
+mod by_hand;
+mod contender;
+mod direct;
+mod field;
+mod flash_sale;
+mod flash_sale_http;
+mod foreign;
+mod hand_off;
+mod machine;
+mod ours;
+mod page;
+mod peers;
+mod picture;
+mod polls;
+mod quorum;
+mod renewals;
+mod report;
+mod series;
+mod sheet;
+mod sizes;
+mod targets;
+mod throughput;
+mod uncontended;
+mod used;
+mod workload;
+
+use std::time::Instant;
+
+use kit::RedisServer;
+use report::Report;
+use workload::Extent;
+
+struct Workload {
+    name: &'static str,
+    /// What it means, for the page: a heading and some words.
+    prose: &'static str,
+    measure: fn(&RedisServer, Extent, &mut Report),
+}
+
+/// In the order of the page.
+const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "uncontended",
+        prose: include_str!("../prose/uncontended.md"),
+        measure: uncontended::measure,
+    },
+    Workload {
+        name: "throughput",
+        prose: include_str!("../prose/throughput.md"),
+        measure: throughput::measure,
+    },
+    Workload { name: "hand_off", prose: include_str!("../prose/hand_off.md"), measure: hand_off::measure },
+    Workload {
+        name: "flash_sale",
+        prose: include_str!("../prose/flash_sale.md"),
+        measure: flash_sale::measure,
+    },
+    Workload {
+        name: "flash_sale_http",
+        prose: include_str!("../prose/flash_sale_http.md"),
+        measure: flash_sale_http::measure,
+    },
+    Workload { name: "quorum", prose: include_str!("../prose/quorum.md"), measure: quorum::measure },
+    Workload { name: "renewals", prose: include_str!("../prose/renewals.md"), measure: renewals::measure },
+    Workload { name: "polls", prose: include_str!("../prose/polls.md"), measure: polls::measure },
+    Workload { name: "sizes", prose: include_str!("../prose/sizes.md"), measure: sizes::measure },
+];
+
+struct Options {
+    extent: Extent,
+    write: bool,
+    workloads: Vec<&'static Workload>,
+}
+
+impl Options {
+    fn read(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self { extent: Extent { quick: false }, write: false, workloads: Vec::new() };
+        for argument in arguments {
+            match argument.as_str() {
+                "--quick" => options.extent.quick = true,
+                "--write" => options.write = true,
+                name => match WORKLOADS.iter().find(|workload| workload.name == name) {
+                    Some(workload) => options.workloads.push(workload),
+                    None => return Err(format!("{name} is neither an option nor a workload")),
+                },
+            }
+        }
+        if options.workloads.is_empty() {
+            options.workloads.extend(WORKLOADS);
+        } else if options.write {
+            return Err("--write makes the whole page, and needs all workloads".to_owned());
+        }
+        Ok(options)
+    }
+}
+
+fn main() {
+    if renewals::was_ordered() {
+        return;
+    }
+    let options = Options::read(std::env::args().skip(1)).unwrap_or_else(|error| {
+        let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+        eprintln!("{error}\noptions: --quick --write\nworkloads: {}", names.join(" "));
+        std::process::exit(2);
+    });
+    allow_many_files();
+    let start = Instant::now();
+    let server = RedisServer::start();
+    let machine = machine::describe(&server);
+    for (what, is) in &machine {
+        println!("{what}: {is}");
+    }
+    let mut report = Report::create();
+    for (who, why) in field::LEFT_OUT {
+        report.left_out(who, why);
+    }
+    for workload in &options.workloads {
+        let start = Instant::now();
+        report.begin(workload.prose);
+        (workload.measure)(&server, options.extent, &mut report);
+        println!("\n{}: {:.0} s", workload.name, start.elapsed().as_secs_f64());
+    }
+    if options.write {
+        page::write(&report, &machine, start.elapsed().as_secs_f64() / 60.0, options.extent.quick);
+    }
+    println!(
+        "\n{:.0} s in all; each figure is in {}.",
+        start.elapsed().as_secs_f64(),
+        report.path().display()
+    );
+}
+
+fn allow_many_files() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let now = getrlimit(Resource::Nofile);
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
+    }
+}

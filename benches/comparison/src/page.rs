@@ -1,0 +1,112 @@
+//! `BENCHMARKS.md` and its pictures, out of the prose and of what one run has found.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use crate::picture;
+use crate::report::{Chapter, Report, product};
+use crate::series::figure;
+use crate::sheet::{Loss, Sheet};
+use crate::targets::TARGETS;
+
+const PROSE: &str = include_str!("../prose/page.md");
+
+pub fn write(report: &Report, machine: &[(&str, String)], minutes: f64, quick: bool) {
+    let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pictures = crate_directory.join("pictures");
+    let _ = fs::remove_dir_all(&pictures);
+    fs::create_dir_all(&pictures).unwrap();
+    for sheet in report.chapters.iter().flat_map(|chapter| &chapter.sheets) {
+        fs::write(pictures.join(file_name(sheet)), picture::draw(sheet)).unwrap();
+    }
+    let extent = if quick {
+        "**These figures are of a quick look (`--quick`), in which the rounds are few and short: do not quote them.**\n\n"
+    } else {
+        ""
+    };
+    let page = PROSE
+        .replace("{{extent}}\n", extent)
+        .replace("{{machine}}\n", &list(machine, minutes))
+        .replace("{{targets}}\n", &targets(report))
+        .replace("{{losses}}\n", &losses(report))
+        .replace("{{left out}}\n", &left_out(report))
+        .replace("{{workloads}}\n", &report.chapters.iter().map(chapter).collect::<Vec<_>>().join("\n"));
+    fs::write(product().join("BENCHMARKS.md"), page).unwrap();
+}
+
+fn file_name(sheet: &Sheet) -> String {
+    let words = sheet.workload.split(|sign: char| !sign.is_ascii_alphanumeric());
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-").to_lowercase() + ".svg"
+}
+
+fn list(machine: &[(&str, String)], minutes: f64) -> String {
+    let mut text = String::from("| | |\n| --- | --- |\n");
+    for (what, is) in machine {
+        let _ = writeln!(text, "| {what} | {is} |");
+    }
+    let _ = writeln!(text, "| The run | {minutes:.0} minutes |");
+    text
+}
+
+fn targets(report: &Report) -> String {
+    let mut text = String::from("| what | aim | measured | |\n| --- | ---: | ---: | --- |\n");
+    for target in TARGETS {
+        let measured = report.measured.iter().rev().find(|(one, _)| one.name == target.name);
+        let (value, verdict) = measured
+            .map_or(("–".to_owned(), "not measured".to_owned()), |(_, value)| {
+                (target.in_unit(*value), target.verdict(*value))
+            });
+        let _ = writeln!(text, "| {} | {} | {value} | {verdict} |", target.what, target.aims_at());
+    }
+    text
+}
+
+fn losses(report: &Report) -> String {
+    let mut text = String::from("| where | what | ours | better |\n| --- | --- | --- | --- |\n");
+    let mut none = true;
+    for sheet in report.chapters.iter().flat_map(|chapter| &chapter.sheets) {
+        let mut losses: Vec<&Loss> = sheet.losses.iter().collect();
+        losses.sort_by(|one, two| two.times_better().total_cmp(&one.times_better()));
+        // One line for each of our figures.
+        while let Some(first) = losses.first().copied() {
+            none = false;
+            let same = |loss: &&Loss| loss.what == first.what && loss.ours == first.ours;
+            let theirs: Vec<String> = losses.iter().copied().filter(same).map(in_words).collect();
+            losses.retain(|loss| !same(loss));
+            let ours = format!("{}: {}", first.ours, figure(first.our_figure));
+            let _ =
+                writeln!(text, "| {} | {} | {ours} | {} |", sheet.workload, first.what, theirs.join("; "));
+        }
+    }
+    if none { "Nowhere in this run.\n".to_owned() } else { text }
+}
+
+fn in_words(loss: &Loss) -> String {
+    let factor = loss.factor.map_or("we have none".to_owned(), |factor| format!("{factor:.2} ×"));
+    format!("{}: {} ({factor})", loss.theirs, figure(Some(loss.their_figure)))
+}
+
+fn left_out(report: &Report) -> String {
+    let mut text = String::new();
+    for (who, why) in &report.left_out {
+        let _ = writeln!(text, "- {who}: {why}.");
+    }
+    text
+}
+
+fn chapter(chapter: &Chapter) -> String {
+    let mut text = chapter.prose.to_owned();
+    for sheet in &chapter.sheets {
+        let _ = write!(
+            text,
+            "\n### {}\n\n![{} ({})](benches/comparison/pictures/{})\n\n{}",
+            sheet.title,
+            sheet.title,
+            sheet.unit,
+            file_name(sheet),
+            sheet.markdown,
+        );
+    }
+    text
+}

@@ -1,0 +1,98 @@
+//! Where each workload puts what it found.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::series::{Series, Table};
+use crate::sheet::Sheet;
+use crate::targets::Target;
+
+/// The checkout that is measured.
+pub fn product() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here)
+}
+
+/// One workload, with the tables that it has filled.
+pub struct Chapter {
+    pub prose: &'static str,
+    pub sheets: Vec<Sheet>,
+}
+
+pub struct Report {
+    path: PathBuf,
+    file: BufWriter<File>,
+    pub chapters: Vec<Chapter>,
+    pub measured: Vec<(&'static Target, f64)>,
+    pub left_out: Vec<(String, String)>,
+}
+
+impl Report {
+    pub fn create() -> Self {
+        let target = product().join("target");
+        std::fs::create_dir_all(&target).unwrap();
+        let path = target.join("benchmarks.jsonl");
+        let file = BufWriter::new(File::create(&path).unwrap());
+        Self { path, file, chapters: Vec::new(), measured: Vec::new(), left_out: Vec::new() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is added from now on belongs to another workload, about which this is to be said.
+    pub fn begin(&mut self, prose: &'static str) {
+        self.chapters.push(Chapter { prose, sheets: Vec::new() });
+    }
+
+    pub fn add(&mut self, table: &Table, series: &[Series]) {
+        for one in series {
+            for (round, figure) in one.rounds.iter().enumerate() {
+                self.line(&json!({
+                    "workload": table.workload, "contender": one.name, "round": round,
+                    "unit": table.unit, "figure": figure,
+                }));
+            }
+            for (what, value) in &one.costs {
+                self.line(&json!({
+                    "workload": table.workload, "contender": one.name, "unit": what, "figure": value,
+                }));
+            }
+        }
+        self.file.flush().unwrap();
+        let sheet = Sheet::new(table, series);
+        println!("\n{}\n\n{}", sheet.title, sheet.markdown);
+        self.chapters.last_mut().unwrap().sheets.push(sheet);
+    }
+
+    /// A figure that `targets.rs` aims at. `None`: it could not be measured.
+    pub fn target(&mut self, name: &str, value: impl Into<Option<f64>>) {
+        let target = Target::named(name);
+        let Some(value) = value.into() else { return };
+        println!(
+            "\n{}: {}, aim {}: {}",
+            target.what,
+            target.in_unit(value),
+            target.aims_at(),
+            target.verdict(value)
+        );
+        self.line(&json!({ "target": name, "figure": value }));
+        self.measured.push((target, value));
+    }
+
+    /// Who does not take part, and why.
+    pub fn left_out(&mut self, who: &str, why: &str) {
+        println!("Left out: {who}: {why}");
+        let both = (who.to_owned(), why.to_owned());
+        if !self.left_out.contains(&both) {
+            self.left_out.push(both);
+        }
+    }
+
+    fn line(&mut self, line: &Value) {
+        writeln!(self.file, "{line}").unwrap();
+    }
+}

@@ -1,0 +1,107 @@
+//! What contenders got, round by round, medians of ratios, and figures as a reader sees them.
+
+use kit::figures::percentile;
+
+use crate::contender::Kind;
+
+/// What one contender got in one workload.
+#[derive(Clone)]
+pub struct Series {
+    pub name: String,
+    pub kind: Kind,
+    /// One figure for each round; `None` where it got nothing done.
+    pub rounds: Vec<Option<f64>>,
+    /// All that the figures of the rounds are made of.
+    pub all: Vec<f64>,
+    /// Whatever else there is to say, in further columns.
+    pub more: Vec<String>,
+    /// What it paid, in further columns: less is better.
+    pub costs: Vec<(&'static str, Option<f64>)>,
+}
+
+impl Series {
+    pub fn new(name: impl Into<String>, kind: Kind) -> Self {
+        let name = name.into();
+        Self { name, kind, rounds: Vec::new(), all: Vec::new(), more: Vec::new(), costs: Vec::new() }
+    }
+
+    /// The middle of the times of one round.
+    pub fn add_round(&mut self, times: &[f64]) {
+        self.rounds.push((!times.is_empty()).then(|| percentile(times, 50)));
+        self.all.extend(times);
+    }
+
+    /// A column of its own, of which less is better. It is also compared where we look for what peers do better.
+    pub fn cost(&mut self, what: &'static str, value: Option<f64>) {
+        self.costs.push((what, value));
+    }
+
+    pub fn middle(&self) -> Option<f64> {
+        let rounds: Vec<f64> = self.rounds.iter().flatten().copied().collect();
+        (!rounds.is_empty()).then(|| percentile(&rounds, 50))
+    }
+
+    /// The median over rounds of the ratio to what the same round gave the other one.
+    pub fn over(&self, other: &Self) -> Option<f64> {
+        let ratios: Vec<f64> =
+            self.rounds.iter().zip(&other.rounds).filter_map(|(one, two)| Some((*one)? / (*two)?)).collect();
+        (!ratios.is_empty()).then(|| percentile(&ratios, 50))
+    }
+}
+
+/// The best of the peers, if any has a figure.
+pub fn best_peer(series: &[Series], more_is_better: bool) -> Option<&Series> {
+    let peers = series.iter().filter(|one| one.kind == Kind::Peer && one.middle().is_some());
+    peers.min_by(|one, two| {
+        let (one, two) = (one.middle().unwrap_or_default(), two.middle().unwrap_or_default());
+        if more_is_better { two.total_cmp(&one) } else { one.total_cmp(&two) }
+    })
+}
+
+/// By its name.
+pub fn find<'a>(series: &'a [Series], name: &str) -> Option<&'a Series> {
+    series.iter().find(|one| one.name == name)
+}
+
+/// What a table says of its series.
+pub struct Table<'a> {
+    pub workload: &'a str,
+    /// Above the table.
+    pub title: &'a str,
+    /// Of the figures.
+    pub unit: &'a str,
+    pub more_is_better: bool,
+    /// The name of what nobody can beat, and its short form above a column.
+    pub limits: &'a [(&'a str, &'a str)],
+    /// Above what else there is to say.
+    pub more: &'a [&'a str],
+}
+
+/// Three digits that mean something.
+pub fn figure(value: Option<f64>) -> String {
+    match value {
+        None => "–".to_owned(),
+        Some(value) if value >= 1000.0 => thousands(&format!("{value:.0}")),
+        Some(value) if value >= 100.0 => format!("{value:.0}"),
+        Some(value) if value >= 10.0 => format!("{value:.1}"),
+        Some(value) if value >= 0.1 => format!("{value:.2}"),
+        Some(0.0) => "0".to_owned(),
+        Some(value) => format!("{value:.4}"),
+    }
+}
+
+/// A number of things.
+pub fn whole(number: usize) -> String {
+    thousands(&number.to_string())
+}
+
+fn thousands(digits: &str) -> String {
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,193 @@
+//! What a dependency costs whoever builds and ships with it: processor time of a cold release build, and bytes of the
+//! stripped program.
+//!
+//! Programs of a few lines are built below `target/`, each from nothing, with the versions of this crate's lockfile, and
+//! removed again. Linux only.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::contender::Kind;
+use crate::report::{Report, product};
+use crate::series::{Series, Table, figure};
+use crate::workload::Extent;
+use kit::RedisServer;
+
+const WITHOUT: &str = "tokio alone";
+
+const TOKIO: &str = r#"tokio = { version = "1", features = ["macros", "rt-multi-thread"] }"#;
+
+struct Program {
+    name: &'static str,
+    kind: Kind,
+    dependencies: String,
+    main: &'static str,
+}
+
+fn programs(redlocked: &Path) -> [Program; 5] {
+    [
+        Program {
+            name: WITHOUT,
+            kind: Kind::Limit,
+            dependencies: TOKIO.to_owned(),
+            main: "#[tokio::main]\nasync fn main() { println!(\"sold\"); }\n",
+        },
+        Program {
+            name: "async-trait 0.1",
+            kind: Kind::Limit,
+            dependencies: format!("{TOKIO}\nasync-trait = \"0.1\""),
+            main: r#"
+                #[async_trait::async_trait]
+                trait Shop { async fn sell(&self) -> u32; }
+                struct Mine;
+                #[async_trait::async_trait]
+                impl Shop for Mine { async fn sell(&self) -> u32 { 1 } }
+                #[tokio::main]
+                async fn main() { println!("{}", Mine.sell().await); }
+            "#,
+        },
+        Program {
+            name: "redlocked",
+            kind: Kind::Ours,
+            dependencies: format!("{TOKIO}\nredlocked = {{ path = '{}' }}", redlocked.display()),
+            main: r#"
+                use redlocked::{LockError, LockManager, distributed_lock};
+                #[distributed_lock(key = "stock:{sku}", wait = "5s")]
+                async fn sell(sku: &str) -> Result<usize, LockError> { Ok(sku.len()) }
+                #[tokio::main]
+                async fn main() -> Result<(), LockError> {
+                    LockManager::connect("redis://127.0.0.1/").await?.set_global();
+                    println!("{}", sell("shoes").await?);
+                    Ok(())
+                }
+            "#,
+        },
+        Program {
+            name: "rslock 0.10.0",
+            kind: Kind::Peer,
+            dependencies: format!(
+                "{TOKIO}\nrslock = {{ version = \"=0.10.0\", default-features = false, features = [\"tokio-comp\"] }}"
+            ),
+            main: r#"
+                #[tokio::main]
+                async fn main() {
+                    let locks = rslock::LockManager::new(vec!["redis://127.0.0.1/"]);
+                    let lock = locks.acquire_no_guard("stock:shoes", std::time::Duration::from_secs(30)).await.unwrap();
+                    println!("5");
+                    locks.unlock(&lock).await;
+                }
+            "#,
+        },
+        Program {
+            name: "redis 1.8 alone",
+            kind: Kind::Limit,
+            dependencies: format!(
+                "{TOKIO}\nredis = {{ version = \"1.8\", default-features = false, features = [\"tokio-comp\"] }}"
+            ),
+            main: r#"
+                #[tokio::main]
+                async fn main() {
+                    let client = redis::Client::open("redis://127.0.0.1/").unwrap();
+                    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+                    let set: bool = redis::cmd("SET").arg("stock:shoes").arg("1").arg("NX").arg("PX").arg(30_000)
+                        .query_async(&mut connection).await.unwrap();
+                    println!("{set}");
+                }
+            "#,
+        },
+    ]
+}
+
+pub fn measure(_: &RedisServer, extent: Extent, report: &mut Report) {
+    if extent.quick {
+        report.left_out("builds and sizes", "only the full run builds");
+        return;
+    }
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let product = product();
+    let place = Place(product.join("target/sizes"));
+    // What a run has left that was killed.
+    let _ = fs::remove_dir_all(&place.0);
+    let (mut builds, mut bytes) = (Vec::new(), Vec::new());
+    for program in programs(product) {
+        let Program { name, kind, .. } = program;
+        match build(&place.0, here, &program) {
+            Ok((seconds, size)) => {
+                let series = |figure| {
+                    let mut series = Series::new(name, kind);
+                    series.rounds.push(Some(figure));
+                    series
+                };
+                builds.push(series(seconds));
+                bytes.push(series(size / 1024.0));
+            }
+            Err(why) => report.left_out(&format!("the build of {name}"), &why),
+        }
+        // Each starts from nothing.
+        let _ = fs::remove_dir_all(&place.0);
+    }
+    let table = |workload, title, unit| Table {
+        workload,
+        title,
+        unit,
+        more_is_better: false,
+        limits: &[(WITHOUT, "tokio alone")],
+        more: &["more than tokio alone"],
+    };
+    for (table, mut series) in [
+        (table("build", "Cold release build of a program of a few lines", "s of processor time"), builds),
+        (table("size", "The program, release, stripped", "KiB"), bytes),
+    ] {
+        let without = series.iter().find(|one| one.name == WITHOUT).and_then(Series::middle);
+        for one in &mut series {
+            one.more = vec![figure(one.middle().zip(without).map(|(one, without)| one - without))];
+        }
+        report.add(&table, &series);
+    }
+}
+
+/// A directory, removed with this.
+struct Place(PathBuf);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Seconds of processor time, and bytes.
+fn build(place: &Path, here: &Path, program: &Program) -> Result<(f64, f64), String> {
+    let words = |error: std::io::Error| error.to_string();
+    fs::create_dir_all(place.join("src")).map_err(words)?;
+    let manifest = format!(
+        "[package]\nname = \"program\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n{}\n",
+        program.dependencies
+    );
+    fs::write(place.join("Cargo.toml"), manifest).map_err(words)?;
+    fs::write(place.join("src/main.rs"), program.main).map_err(words)?;
+    fs::copy(here.join("Cargo.lock"), place.join("Cargo.lock")).map_err(words)?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--release", "--offline", "--quiet"]).current_dir(place);
+    cargo.env("CARGO_TARGET_DIR", place.join("target")).env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    cargo.stdin(Stdio::null()).stderr(Stdio::piped());
+    let before = children_cpu().ok_or("no /proc/self/stat here")?;
+    let output = cargo.output().map_err(words)?;
+    let after = children_cpu().ok_or("no /proc/self/stat here")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(said.lines().next().unwrap_or("it failed").to_owned());
+    }
+    let size = fs::metadata(place.join("target/release/program")).map_err(words)?.len();
+    Ok((after - before, f64::from(u32::try_from(size).unwrap())))
+}
+
+/// What all ended children and theirs have computed, in seconds: the kernel counts in hundredths.
+fn children_cpu() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name of the program is in brackets, and may hold anything.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let ticks = |field: usize| fields.get(field)?.parse::<u32>().ok().map(f64::from);
+    Some((ticks(13)? + ticks(14)?) / 100.0)
+}

@@ -1,0 +1,223 @@
+//! A Redis Cluster of three primaries and three replicas, on free loopback ports.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+use crate::server::{RedisServer, spawn};
+use crate::{eventually, unique};
+
+const PRIMARIES: usize = 3;
+const SLOTS: usize = 16_384;
+
+/// Its nodes are killed when this is dropped.
+pub struct RedisCluster {
+    /// The primaries at the start, then their replicas. Their ports are those that the test itself uses.
+    pub nodes: Vec<RedisServer>,
+    /// How they name their ports to each other and to clients.
+    port_setting: &'static str,
+}
+
+impl RedisCluster {
+    /// Ready: every node knows the slots, and each replica replicates.
+    pub fn start() -> Self {
+        Self::of_nodes("port", Vec::new)
+    }
+
+    /// `more`: settings for each node.
+    pub fn of_nodes(port_setting: &'static str, more: impl Fn() -> Vec<String>) -> Self {
+        let nodes = (0..2 * PRIMARIES).map(|_| start_node(&more)).collect();
+        let cluster = Self { nodes, port_setting };
+        let first = &cluster.nodes[0];
+        let bus: Vec<String> = first.run("CONFIG GET cluster-port");
+        for (number, node) in cluster.nodes.iter().enumerate() {
+            let _: String = node.run(&format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
+            let (from, to) = (number * SLOTS / PRIMARIES, (number + 1) * SLOTS / PRIMARIES - 1);
+            if number < PRIMARIES {
+                let _: String = node.run(&format!("CLUSTER ADDSLOTSRANGE {from} {to}"));
+            }
+            let _: String =
+                node.run(&format!("CLUSTER MEET 127.0.0.1 {} {}", cluster.port_of(first), bus[1]));
+        }
+        let all = |what: &str, line: &str| {
+            eventually(what, || {
+                cluster.nodes.iter().all(|node| node.run::<String>("CLUSTER INFO").contains(line))
+            });
+        };
+        all("all nodes know each other", "cluster_known_nodes:6");
+        for (replica, primary) in cluster.nodes[PRIMARIES..].iter().zip(&cluster.nodes) {
+            let id: String = primary.run("CLUSTER MYID");
+            eventually("the primary is known there", || replica.run::<String>("CLUSTER NODES").contains(&id));
+            let _: String = replica.run(&format!("CLUSTER REPLICATE {id}"));
+        }
+        all("the cluster works", "cluster_state:ok");
+        eventually("all nodes see the same", || {
+            let count = |node: &RedisServer| {
+                let nodes: String = node.run("CLUSTER NODES");
+                nodes.lines().filter(|line| line.contains("slave")).count()
+            };
+            cluster.nodes.iter().all(|node| count(node) == PRIMARIES)
+        });
+        for replica in &cluster.nodes[PRIMARIES..] {
+            eventually("it replicates", || {
+                replica.run::<String>("INFO replication").contains("master_link_status:up")
+            });
+        }
+        cluster
+    }
+
+    /// One that lives as long as this process, for tests that share it: a shell ends it when its standard input ends,
+    /// however this process does.
+    pub fn of_this_process() -> &'static Self {
+        static CLUSTER: LazyLock<RedisCluster> = LazyLock::new(|| {
+            let cluster = RedisCluster::start();
+            let ids = cluster.nodes.iter().map(|node| node.process.id().to_string());
+            let ids = ids.collect::<Vec<_>>().join(" ");
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("read -r _; kill -9 {ids}; rm -rf \"$@\""), "sh"]);
+            shell.args(cluster.nodes.iter().map(|node| &node.directory)).stdin(Stdio::piped());
+            std::mem::forget(shell.spawn().unwrap());
+            cluster
+        });
+        &CLUSTER
+    }
+
+    /// Two of the nodes: the others are found.
+    pub fn url(&self) -> String {
+        self.url_of("redis+cluster", "127.0.0.1")
+    }
+
+    /// The same with this scheme and host.
+    pub fn url_of(&self, scheme: &str, host: &str) -> String {
+        let [a, b] = [&self.nodes[1], &self.nodes[4]].map(|node| self.port_of(node));
+        format!("{scheme}://{host}:{a},{host}:{b}")
+    }
+
+    /// As clients know it.
+    pub fn port_of(&self, node: &RedisServer) -> u16 {
+        // Without asking: it may be stopped.
+        if self.port_setting == "port" {
+            return node.port();
+        }
+        let (_, port): (String, u16) = node.run(&format!("CONFIG GET {}", self.port_setting));
+        port
+    }
+
+    /// The slot of a key, hash tag or not.
+    pub fn slot_of(&self, name: &str) -> u16 {
+        redis::cmd("CLUSTER").arg("KEYSLOT").arg(name).query(&mut self.nodes[0].client()).unwrap()
+    }
+
+    /// The node that has the slot of this name, as it says itself.
+    pub fn owner_of(&self, name: &str) -> &RedisServer {
+        let slot = self.slot_of(name);
+        let mut owner = None;
+        eventually("somebody has the slot", || {
+            owner = self.primaries().into_iter().find(|node| owns(node, slot));
+            owner.is_some()
+        });
+        owner.unwrap()
+    }
+
+    /// Those that are alive and are primaries.
+    pub fn primaries(&self) -> Vec<&RedisServer> {
+        let is_primary = |node: &&RedisServer| {
+            let Some(mut client) = node.connect() else {
+                return false;
+            };
+            let role = redis::cmd("INFO").arg("replication").query::<String>(&mut client);
+            role.is_ok_and(|role| role.contains("role:master"))
+        };
+        self.nodes.iter().filter(is_primary).collect()
+    }
+
+    /// Every key but the clocks of fencing tokens, which stay.
+    pub fn keys(&self) -> Vec<String> {
+        self.primaries().iter().flat_map(|node| node.keys()).collect()
+    }
+
+    /// The keys that start so; other tests may use the cluster, too.
+    pub fn keys_of(&self, prefix: &str) -> Vec<String> {
+        self.keys().into_iter().filter(|key| key.starts_with(prefix)).collect()
+    }
+
+    /// Moves a slot, with all that is in it, as operators do. `meanwhile` is called when all keys have been moved and
+    /// the slot has not.
+    pub fn migrate(&self, slot: u16, to: &RedisServer, meanwhile: impl FnOnce()) {
+        self.try_migrate(slot, to, meanwhile).unwrap();
+    }
+
+    /// The same, which may fail on a busy machine: a node that does not answer is replaced.
+    pub fn try_migrate(
+        &self,
+        slot: u16,
+        to: &RedisServer,
+        meanwhile: impl FnOnce(),
+    ) -> redis::RedisResult<()> {
+        let from = self.primaries().into_iter().find(|node| owns(node, slot));
+        let from = from.ok_or((redis::ErrorKind::Client, "nobody has the slot"))?;
+        let ids = [from.try_run::<String>("CLUSTER MYID")?, to.try_run("CLUSTER MYID")?];
+        let _: String = to.try_run(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", ids[0]))?;
+        let _: String = from.try_run(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", ids[1]))?;
+        loop {
+            let keys: Vec<String> = from.try_run(&format!("CLUSTER GETKEYSINSLOT {slot} 10"))?;
+            if keys.is_empty() {
+                break;
+            }
+            let mut migrate = redis::cmd("MIGRATE");
+            migrate.arg("127.0.0.1").arg(self.port_of(to)).arg("").arg(0).arg(5000).arg("KEYS").arg(&keys);
+            let _: String = migrate.query(&mut from.client())?;
+        }
+        meanwhile();
+        let others = self.primaries().into_iter().filter(|node| node.port() != to.port());
+        for node in [to].into_iter().chain(others) {
+            let _: String = node.try_run(&format!("CLUSTER SETSLOT {slot} NODE {}", ids[1]))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a node has a slot, as it says itself.
+pub fn owns(node: &RedisServer, slot: u16) -> bool {
+    let Some(mut client) = node.connect() else {
+        return false;
+    };
+    let Ok(nodes) = redis::cmd("CLUSTER").arg("NODES").query::<String>(&mut client) else {
+        return false;
+    };
+    let Some(line) = nodes.lines().find(|line| line.contains("myself,master")) else {
+        return false;
+    };
+    line.split(' ').skip(8).any(|range| match range.split_once('-') {
+        _ if range.starts_with('[') => false,
+        Some((first, last)) => (first.parse().unwrap()..=last.parse().unwrap()).contains(&slot),
+        None => range.parse() == Ok(slot),
+    })
+}
+
+fn start_node(more: impl Fn() -> Vec<String>) -> RedisServer {
+    for _ in 0..50 {
+        let directory = std::env::temp_dir().join(unique("redlocked-test"));
+        fs::create_dir_all(&directory).unwrap();
+        let listeners = [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).unwrap());
+        let [port, bus] = listeners.each_ref().map(|listener| listener.local_addr().unwrap().port());
+        drop(listeners);
+        let mut settings = vec![
+            "--cluster-enabled yes".to_owned(),
+            format!("--cluster-port {bus}"),
+            "--cluster-node-timeout 1000".to_owned(),
+            "--cluster-replica-validity-factor 0".to_owned(),
+            "--repl-diskless-sync-delay 0".to_owned(),
+        ];
+        settings = settings.iter().flat_map(|setting| setting.split(' ').map(str::to_owned)).collect();
+        settings.extend(more());
+        let process = spawn(port, None, false, &settings, &directory);
+        let mut node =
+            RedisServer { process, port, password: None, durable: false, more: settings, directory };
+        if node.is_up() {
+            return node;
+        }
+    }
+    panic!("redis-server does not start on any port");
+}

@@ -1,0 +1,63 @@
+//! What the tests, the benches, the comparison with the peers and `examples/chaos` share. Not published.
+//!
+//! | you need | take |
+//! | --- | --- |
+//! | a Redis server: fresh, durable, with a password, or one for all tests of the process | [`RedisServer`] |
+//! | several: a Cluster, independent servers, a primary with its sentinels | [`RedisCluster`], [`Quorum`], [`SentinelGroup`] |
+//! | servers that speak TLS, and the authority behind their certificates | [`TlsServer`], [`tls_cluster`], [`Authority`] |
+//! | a network that holds replies back, cuts connections or leads elsewhere | [`Proxy`] |
+//! | one that delivers a request when its client has long gone | [`LateProxy`] |
+//! | one with a round trip as long as you like | [`DelayProxy`] |
+//! | a script that is broken on purpose, or a reply that is not true | [`Rewriter`] |
+//! | a caller in a process of its own, to kill and freeze | [`Worker`] |
+//! | to wait for a condition, with a limit | [`eventually`], [`within`], [`LIMIT`] |
+//! | a name that no other test uses, a free port | [`unique`], [`free_port`] |
+//! | the contenders of a bench: by hand, over a quorum, by publish and subscribe | [`bare`], [`bare_quorum`], [`wake`] |
+//! | medians, tables, processor time | [`figures`] |
+//!
+//! Every server listens on a free loopback port and ends with its value: tests run side by side, and leave nothing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::new_without_default,
+    reason = "a test may panic, and a bench talks to its user"
+)]
+
+pub mod bare;
+pub mod bare_quorum;
+mod cluster;
+mod delay;
+pub mod figures;
+mod late;
+mod names;
+mod proxy;
+mod quorum;
+mod rewriter;
+mod sentinel;
+mod server;
+mod tls;
+mod wait;
+pub mod wake;
+#[cfg(unix)]
+mod worker;
+
+pub use cluster::{RedisCluster, owns};
+pub use delay::DelayProxy;
+pub use late::LateProxy;
+#[cfg(target_os = "linux")]
+pub use names::keeps_alive;
+pub use names::{free_port, unique};
+pub use proxy::Proxy;
+pub use quorum::Quorum;
+pub use rewriter::Rewriter;
+pub use sentinel::{MASTER, SentinelGroup, sentinel};
+pub use server::RedisServer;
+pub use tls::{Authority, TlsServer, tls_cluster, trusting};
+pub use wait::{LIMIT, eventually, within};
+#[cfg(unix)]
+pub use worker::{Job, Line, Worker, between, listen, now, say};

@@ -1,0 +1,103 @@
+//! A TCP proxy in front of a server that can hold replies back, and cut every connection.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread;
+use std::time::Duration;
+
+/// Passes everything on, until told otherwise.
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    holds_replies: AtomicBool,
+    refuses: AtomicBool,
+    /// The port of the server.
+    server: AtomicU16,
+    /// Those that are open belong to who pumps.
+    open: Mutex<Vec<Weak<TcpStream>>>,
+}
+
+impl Proxy {
+    /// In front of a server on `port`.
+    pub fn to(port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let proxy = Self { port: listener.local_addr().unwrap().port(), shared: Arc::default() };
+        proxy.lead_to(port);
+        let shared = Arc::clone(&proxy.shared);
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                if shared.refuses.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let port = shared.server.load(Ordering::SeqCst);
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
+                    continue;
+                };
+                let (client, server) = (Arc::new(client), Arc::new(server));
+                let mut open = shared.open.lock().unwrap();
+                open.retain(|stream| stream.strong_count() > 0);
+                open.extend([&client, &server].map(Arc::downgrade));
+                let (to_server, to_client) = (Arc::clone(&server), Arc::clone(&client));
+                thread::spawn(move || pump(&client, &to_server, None));
+                let held = Arc::clone(&shared);
+                thread::spawn(move || pump(&server, &to_client, Some(&held)));
+            }
+        });
+        proxy
+    }
+
+    /// Where clients connect.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// For a client.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// From now on the server hears everything and the client nothing.
+    pub fn hold_replies(&self, hold: bool) {
+        self.shared.holds_replies.store(hold, Ordering::SeqCst);
+    }
+
+    /// New connections lead to another server.
+    pub fn lead_to(&self, port: u16) {
+        self.shared.server.store(port, Ordering::SeqCst);
+    }
+
+    /// Cuts every connection; new ones are accepted.
+    pub fn cut(&self) {
+        for stream in self.shared.open.lock().unwrap().drain(..).filter_map(|stream| stream.upgrade()) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Cuts every connection and lets no new one through until told otherwise.
+    pub fn refuse(&self, refuse: bool) {
+        self.shared.refuses.store(refuse, Ordering::SeqCst);
+        if refuse {
+            self.cut();
+        }
+    }
+}
+
+fn pump(mut from: &TcpStream, mut to: &TcpStream, held: Option<&Shared>) {
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(read) = from.read(&mut buffer) {
+        while held.is_some_and(|shared| shared.holds_replies.load(Ordering::SeqCst)) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        if read == 0 || to.write_all(&buffer[..read]).is_err() {
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}

@@ -1,0 +1,117 @@
+//! A TCP proxy that rewrites what clients send, or what they are answered: how a test breaks a script, or tells a client
+//! a lie, without a hook in the product.
+//!
+//! A script goes over the wire as its source, once, and by the digest of its source from then on. The server does
+//! not know the digest of a source that was rewritten, so the client sends its source again, each time.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+/// Replaces one pattern by another of the same length.
+pub struct Rewriter {
+    port: u16,
+    rewritten: Arc<AtomicU64>,
+}
+
+impl Rewriter {
+    /// Of what clients send. Of the same length, as the protocol says the length of a text before it.
+    pub fn to(port: u16, pattern: &'static str, replacement: &'static str) -> Self {
+        Self::between(port, Some((pattern, replacement)), None)
+    }
+
+    /// Of what clients are answered.
+    pub fn of_answers(port: u16, pattern: &'static str, replacement: &'static str) -> Self {
+        Self::between(port, None, Some((pattern, replacement)))
+    }
+
+    fn between(port: u16, requests: Option<Words>, answers: Option<Words>) -> Self {
+        for (pattern, replacement) in requests.iter().chain(&answers) {
+            assert_eq!(pattern.len(), replacement.len(), "{replacement:?} does not fit");
+        }
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let rewriter = Self { port: listener.local_addr().unwrap().port(), rewritten: Arc::default() };
+        let rewritten = Arc::clone(&rewriter.rewritten);
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
+                    continue;
+                };
+                let _ = (client.set_nodelay(true), server.set_nodelay(true));
+                let (Ok(to_server), Ok(to_client)) = (server.try_clone(), client.try_clone()) else {
+                    continue;
+                };
+                let (requests, answers) =
+                    (Rewrite::new(requests, &rewritten), Rewrite::new(answers, &rewritten));
+                thread::spawn(move || pump(client, to_server, requests));
+                thread::spawn(move || pump(server, to_client, answers));
+            }
+        });
+        rewriter
+    }
+
+    /// Where clients connect.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// For a client.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// How often the pattern was found. A test whose pattern is not in the script any more tests nothing.
+    pub fn rewritten(&self) -> u64 {
+        self.rewritten.load(Ordering::Relaxed)
+    }
+}
+
+/// What is replaced, and by what.
+type Words = (&'static str, &'static str);
+
+struct Rewrite {
+    words: Option<Words>,
+    rewritten: Arc<AtomicU64>,
+    /// The end of what was read, which may be the start of the pattern.
+    kept: Vec<u8>,
+}
+
+impl Rewrite {
+    fn new(words: Option<Words>, rewritten: &Arc<AtomicU64>) -> Self {
+        Self { words, rewritten: Arc::clone(rewritten), kept: Vec::new() }
+    }
+
+    /// What can be sent on now.
+    fn next(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let Some((pattern, replacement)) = self.words else {
+            return bytes.to_vec();
+        };
+        let pattern = pattern.as_bytes();
+        let mut all = std::mem::take(&mut self.kept);
+        all.extend_from_slice(bytes);
+        let mut at = 0;
+        while let Some(found) = all[at..].windows(pattern.len()).position(|window| window == pattern) {
+            at += found;
+            all[at..at + pattern.len()].copy_from_slice(replacement.as_bytes());
+            at += pattern.len();
+            self.rewritten.fetch_add(1, Ordering::Relaxed);
+        }
+        let most = (pattern.len() - 1).min(all.len() - at);
+        let keep = (1..=most).rev().find(|&keep| all.ends_with(&pattern[..keep])).unwrap_or(0);
+        self.kept = all.split_off(all.len() - keep);
+        all
+    }
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, mut rewrite: Rewrite) {
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(read) = from.read(&mut buffer) {
+        if read == 0 || to.write_all(&rewrite.next(&buffer[..read])).is_err() {
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}

@@ -1,0 +1,105 @@
+//! A primary with two replicas, and three sentinels that watch over them.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::{LIMIT, RedisServer, eventually, free_port, unique, within};
+
+/// What the sentinels call the primary.
+pub const MASTER: &str = "shop";
+
+/// Its processes are killed when this is dropped.
+pub struct SentinelGroup {
+    /// The first primary, then its replicas.
+    pub servers: Vec<RedisServer>,
+    /// Each watches over all servers.
+    pub sentinels: Vec<RedisServer>,
+}
+
+impl SentinelGroup {
+    /// Ready for a failover: everybody knows everybody.
+    pub fn start() -> Self {
+        let servers: Vec<_> = (0..3).map(|_| RedisServer::start()).collect();
+        let _: String = servers[0].run("CONFIG SET repl-diskless-sync-delay 0");
+        for replica in &servers[1..] {
+            let _: String = replica.run(&format!("REPLICAOF 127.0.0.1 {}", servers[0].port()));
+        }
+        for replica in &servers[1..] {
+            eventually("it replicates", || {
+                replica.run::<String>("INFO replication").contains("master_link_status:up")
+            });
+        }
+        let sentinels = (0..3).map(|_| sentinel(servers[0].port(), None, "")).collect();
+        let group = Self { servers, sentinels };
+        for sentinel in &group.sentinels {
+            // They look for each other every few seconds.
+            within(3 * LIMIT, "the sentinel knows the others, and the replicas", || {
+                let info: String = sentinel.run("INFO sentinel");
+                info.contains("status=ok,") && info.contains("slaves=2,sentinels=3")
+            });
+        }
+        group
+    }
+
+    /// All sentinels, and the name of the primary.
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> = self.sentinels.iter().map(|it| format!("127.0.0.1:{}", it.port())).collect();
+        format!("redis+sentinel://{}/{MASTER}", hosts.join(","))
+    }
+
+    /// Where one of the sentinels says that it is.
+    pub fn primary(&self) -> &RedisServer {
+        let ask = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {MASTER}");
+        let (_, port): (String, u16) = self.sentinels[0].run(&ask);
+        self.servers.iter().find(|server| server.port() == port).unwrap()
+    }
+
+    /// It is so in the servers' eyes, too.
+    pub fn wait_for_another_primary_than(&self, port: u16) {
+        // An election that nobody wins is held again, after a while.
+        within(3 * LIMIT, "there is another primary", || {
+            let now = self.primary();
+            now.port() != port && now.run::<String>("INFO replication").contains("role:master")
+        });
+    }
+
+    /// `lock:<key>` is gone from both replicas, as if the primary had not told them yet.
+    pub fn forget_on_replicas(&self, key: &str) {
+        let primary = self.primary().port();
+        for replica in self.servers.iter().filter(|server| server.port() != primary) {
+            eventually("it is replicated", || replica.run::<i32>(&format!("EXISTS lock:{key}")) == 1);
+            let _: String = replica.run("CONFIG SET replica-read-only no");
+            let _: i32 = replica.run(&format!("DEL lock:{key}"));
+            let _: String = replica.run("CONFIG SET replica-read-only yes");
+        }
+    }
+}
+
+/// One that watches over the primary at this port. `more`: lines of its settings.
+pub fn sentinel(primary: u16, password: Option<&'static str>, more: &str) -> RedisServer {
+    // Another process may take the port between our look and the sentinel's bind: then try another one.
+    for _ in 0..50 {
+        let directory = std::env::temp_dir().join(unique("redlocked-sentinel"));
+        fs::create_dir_all(&directory).unwrap();
+        let (port, place) = (free_port(), directory.display());
+        // It writes down what it learns.
+        let file = directory.join("sentinel.conf");
+        let locked = password.map(|password| format!("requirepass {password}\n")).unwrap_or_default();
+        let settings = format!(
+            "port {port}\nbind 127.0.0.1\ndir {place}\n{locked}{more}\
+             sentinel monitor {MASTER} 127.0.0.1 {primary} 2\n\
+             sentinel down-after-milliseconds {MASTER} 500\n\
+             sentinel failover-timeout {MASTER} 3000\n"
+        );
+        fs::write(&file, settings).unwrap();
+        let mut command = Command::new("redis-server");
+        command.arg(&file).arg("--sentinel").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().unwrap();
+        let mut sentinel =
+            RedisServer { process, port, password, durable: false, more: Vec::new(), directory };
+        if sentinel.is_up() {
+            return sentinel;
+        }
+    }
+    panic!("no sentinel starts on any port");
+}

@@ -1,0 +1,232 @@
+//! One real `redis-server` process, on a free loopback port.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use crate::{LIMIT, eventually, free_port, unique};
+
+/// A server that is killed when this is dropped.
+pub struct RedisServer {
+    pub(crate) process: Child,
+    pub(crate) port: u16,
+    pub(crate) password: Option<&'static str>,
+    pub(crate) durable: bool,
+    /// Settings beyond the usual ones.
+    pub(crate) more: Vec<String>,
+    pub(crate) directory: PathBuf,
+}
+
+impl RedisServer {
+    /// Without persistence: a restart forgets everything.
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with more settings.
+    pub fn start_with(more: &[String]) -> Self {
+        Self::launch(None, false, more)
+    }
+
+    /// Without persistence, and with `requirepass`.
+    pub fn with_password(password: &'static str) -> Self {
+        Self::launch(Some(password), false, &[])
+    }
+
+    /// Whatever it has answered survives a restart.
+    pub fn durable() -> Self {
+        Self::durable_with(&[])
+    }
+
+    /// The same with more settings.
+    pub fn durable_with(more: &[String]) -> Self {
+        Self::launch(None, true, more)
+    }
+
+    /// The URL of a server that lives as long as this process, for tests that share it: a shell ends it when
+    /// its standard input ends, however this process does.
+    pub fn of_this_process() -> String {
+        static URL: LazyLock<String> = LazyLock::new(|| {
+            let server = RedisServer::start();
+            let watch = format!("read -r _; kill -9 {}; rm -rf \"$0\"", server.process.id());
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &watch]).arg(&server.directory).stdin(Stdio::piped());
+            let url = server.url();
+            std::mem::forget((shell.spawn().unwrap(), server));
+            url
+        });
+        URL.clone()
+    }
+
+    fn launch(password: Option<&'static str>, durable: bool, more: &[String]) -> Self {
+        // Another process may take the port between our look and the server's bind: then try another one.
+        for _ in 0..50 {
+            let directory = temporary(durable).join(unique("redlocked-test"));
+            fs::create_dir_all(&directory).unwrap();
+            let port = free_port();
+            let process = spawn(port, password, durable, more, &directory);
+            let mut server = Self { process, port, password, durable, more: more.to_vec(), directory };
+            if server.is_up() {
+                return server;
+            }
+        }
+        panic!("redis-server does not start on any port");
+    }
+
+    pub(crate) fn is_up(&mut self) -> bool {
+        let start = Instant::now();
+        loop {
+            if self.process.try_wait().unwrap().is_some() {
+                return false;
+            }
+            if let Some(id) = self.process_id_of_server() {
+                return id == self.process.id();
+            }
+            assert!(start.elapsed() < LIMIT, "redis-server does not answer");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Asked of whoever listens on our port.
+    fn process_id_of_server(&self) -> Option<u32> {
+        let info: String = redis::cmd("INFO").arg("server").query(&mut self.connect()?).ok()?;
+        info.lines().find_map(|line| line.strip_prefix("process_id:"))?.trim().parse().ok()
+    }
+
+    /// `None` when it does not answer.
+    pub fn connect(&self) -> Option<redis::Connection> {
+        let client = redis::Client::open(self.url()).ok()?;
+        client.get_connection_with_timeout(Duration::from_millis(500)).ok()
+    }
+
+    /// Neither killed nor stopped.
+    pub fn is_running(&self) -> bool {
+        self.process_id_of_server() == Some(self.process.id())
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// For a client, with its password.
+    pub fn url(&self) -> String {
+        match self.password {
+            Some(password) => format!("redis://:{password}@127.0.0.1:{}/", self.port),
+            None => format!("redis://127.0.0.1:{}/", self.port),
+        }
+    }
+
+    /// A connection of the test's own, as `redis-cli` would have.
+    #[track_caller]
+    pub fn client(&self) -> redis::Connection {
+        let mut client = None;
+        eventually("it answers", || {
+            client = self.connect();
+            client.is_some()
+        });
+        client.unwrap()
+    }
+
+    /// One command, by a client that knows nothing of this library.
+    #[track_caller]
+    pub fn run<T: redis::FromRedisValue>(&self, command: &str) -> T {
+        self.try_run(command).unwrap()
+    }
+
+    /// The same, which may fail.
+    pub fn try_run<T: redis::FromRedisValue>(&self, command: &str) -> redis::RedisResult<T> {
+        let mut words = command.split_whitespace();
+        let mut cmd = redis::cmd(words.next().unwrap());
+        for word in words {
+            cmd.arg(word);
+        }
+        let client = redis::Client::open(self.url())?;
+        cmd.query(&mut client.get_connection_with_timeout(Duration::from_millis(500))?)
+    }
+
+    /// Every key on the server, by SCAN, but for the one clock of fencing tokens that stays.
+    pub fn keys(&self) -> Vec<String> {
+        let mut client = self.client();
+        let mut scan = redis::cmd("SCAN");
+        scan.cursor_arg(0);
+        let keys = scan.iter(&mut client).unwrap().map(Result::unwrap);
+        keys.filter(|key: &String| !key.ends_with("%clock")).collect()
+    }
+
+    /// How many scripts clients have called: what this library sends once it is connected.
+    pub fn client_commands(&self) -> u64 {
+        let stats: String = self.run("INFO commandstats");
+        let calls = |line: &str| -> Option<u64> {
+            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            matches!(name, "evalsha" | "eval").then(|| rest.split(',').next().unwrap().parse().unwrap())
+        };
+        stats.lines().filter_map(calls).sum()
+    }
+
+    /// `kill -9`; it can be started again on the same port.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// On the same port, and it answers when this returns.
+    pub fn restart(&mut self) {
+        self.process = spawn(self.port, self.password, self.durable, &self.more, &self.directory);
+        assert!(self.is_up(), "redis-server does not start again");
+        eventually("it has read what it had written", || {
+            self.connect().is_some_and(|mut client| redis::cmd("DBSIZE").query::<u64>(&mut client).is_ok())
+        });
+    }
+
+    /// SIGSTOP: connected, and silent.
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.process.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// What is written before each answer goes to memory where there is such a place: a disk may be busy with something else.
+fn temporary(durable: bool) -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    if durable && memory.is_dir() { memory } else { std::env::temp_dir() }
+}
+
+pub(crate) fn spawn(
+    port: u16,
+    password: Option<&str>,
+    durable: bool,
+    more: &[String],
+    directory: &Path,
+) -> Child {
+    let mut command = Command::new("redis-server");
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+    command.args(["--appendonly", if durable { "yes" } else { "no" }, "--appendfsync", "always"]);
+    command.arg("--dir").arg(directory);
+    if let Some(password) = password {
+        command.args(["--requirepass", password]);
+    }
+    command.args(more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap_or_else(|error| {
+        panic!("these tests need `redis-server` on PATH ({error}); `./test` gets it and runs them")
+    })
+}

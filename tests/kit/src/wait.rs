@@ -1,0 +1,22 @@
+//! Waiting for a condition, with a limit.
+
+use std::time::{Duration, Instant};
+
+/// The longest that any condition may take on a slow machine.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// Waits until `condition` holds; fails the test with `what` when it does not within [`LIMIT`].
+#[track_caller]
+pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    within(LIMIT, what, condition);
+}
+
+/// The same with another limit.
+#[track_caller]
+pub fn within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
