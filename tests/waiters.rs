@@ -273,10 +273,10 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
 
 /// What a release runs on the server.
 const RELEASE: &str = concat!(
-    include_str!("../redlock-runtime/src/engine/scripts/free.lua"),
-    include_str!("../redlock-runtime/src/engine/scripts/fence.lua"),
-    include_str!("../redlock-runtime/src/engine/scripts/grant.lua"),
-    include_str!("../redlock-runtime/src/engine/scripts/release.lua"),
+    include_str!("../redlock-runtime/src/engine/redis/scripts/free.lua"),
+    include_str!("../redlock-runtime/src/engine/redis/scripts/fence.lua"),
+    include_str!("../redlock-runtime/src/engine/redis/scripts/grant.lua"),
+    include_str!("../redlock-runtime/src/engine/redis/scripts/release.lua"),
 );
 
 /// Both take a fencing token in each round.

@@ -3,8 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::blocking::block_on;
-use crate::engine::{self, Engine, EngineSettings, NodeSettings};
+use crate::block_on::block_on;
+use crate::engine::handle::Engine;
+use crate::engine::redis::node::NodeSettings;
+use crate::engine::redis::tls::TlsSettings;
+use crate::engine::settings::EngineSettings;
+use crate::engine::transport::url::{parse, without_credentials};
 use crate::error::LockError;
 use crate::manager::LockManager;
 use crate::token::{self, Token};
@@ -39,7 +43,7 @@ pub struct LockManagerBuilder {
     longest_ttl: Duration,
     replicas: u32,
     cohort: u32,
-    tls: engine::TlsSettings,
+    tls: TlsSettings,
 }
 
 impl LockManagerBuilder {
@@ -55,7 +59,7 @@ impl LockManagerBuilder {
             longest_ttl: Duration::ZERO,
             replicas: 0,
             cohort: 0,
-            tls: engine::TlsSettings::default(),
+            tls: TlsSettings::default(),
         }
     }
 
@@ -347,10 +351,10 @@ impl LockManagerBuilder {
             seat: None,
             tls: self.tls,
         };
-        let deployment = engine::parse(&self.url, &settings)?;
+        let deployment = parse(&self.url, &settings)?;
         if self.replicas > 0 && deployment.one_server().is_none() {
             return Err(LockError::InvalidUrl {
-                url: engine::without_credentials(&self.url).into(),
+                url: without_credentials(&self.url).into(),
                 reason: "`replicas` is for one Redis server and its replicas".into(),
             });
         }
@@ -376,5 +380,73 @@ impl fmt::Debug for LockManagerBuilder {
             .field("prefix", &self.prefix)
             .field("io_timeout", &self.io_timeout)
             .finish_non_exhaustive()
+    }
+}
+
+impl LockManager {
+    /// Connects to the server at `url`.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidUrl`] for an address that cannot be used, [`LockError::Unavailable`] when the server
+    /// cannot be reached, [`LockError::Misconfigured`] when it refuses (wrong password …), in its own words.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives the connection up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
+    ///
+    /// let locks = LockManager::connect("memory://").await?;
+    /// locks.set_global();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        Self::builder(url).connect().await
+    }
+
+    /// [`connect`](Self::connect) for code without a runtime; blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::{LockError, LockManager};
+    ///
+    /// let _locks = LockManager::connect_blocking("memory://")?;
+    /// let refused = LockManager::connect_blocking("ftp://example.com");
+    /// assert!(matches!(refused, Err(LockError::InvalidUrl { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_blocking(url: &str) -> Result<Self, LockError> {
+        Self::builder(url).connect_blocking()
+    }
+
+    /// A manager for `url` with other settings than the default ones.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
+    ///
+    /// let locks = LockManager::builder("memory://").prefix("shop:lock:").connect_blocking()?;
+    /// # let _ = locks;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(url: impl Into<String>) -> LockManagerBuilder {
+        LockManagerBuilder::new(url.into())
     }
 }

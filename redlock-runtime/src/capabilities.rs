@@ -1,7 +1,5 @@
 //! [`Capabilities`]: what a server allows beyond the bare lock.
 
-use crate::engine::Abilities;
-
 /// What a server, and the access rules of our user there, allow beyond the bare lock.
 ///
 /// # Examples
@@ -57,4 +55,15 @@ impl Capabilities {
     pub fn watches(&self) -> bool {
         self.0.watches
     }
+}
+
+/// What a connection can do beyond the bare lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Abilities {
+    /// A free lock is passed to its waiters; without that, they have to ask.
+    pub(crate) hands_off: bool,
+    /// A change of a watched lock is told at once; without that, a loss shows at the next renewal.
+    pub(crate) watches: bool,
+    /// A lock is taken on several nodes: an attempt may fail because others try at the same time.
+    pub(crate) votes: bool,
 }

@@ -1,24 +1,28 @@
 //! [`LockGuard`]: a held lock, or several that are held as one.
 
-use std::fmt;
-use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use std::{fmt, slice};
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::blocking::{block_on, wait_for};
+use crate::block_on::{block_on, wait_for};
 use crate::clock::Moment;
-use crate::ended::Ended;
-use crate::engine::{Command, Engine, Extension, Id, Response};
+use crate::engine::command::Command;
+use crate::engine::handle::Engine;
+use crate::engine::protocol::Id;
 use crate::error::LockError;
-use crate::give_back::{Answer, GiveBack};
 use crate::lease::Lease;
+use crate::lease_end::Ended;
 use crate::lost_reason::LostReason;
-use crate::nesting::{Hold, Holds, Scope};
-use crate::terms::check_ttl;
+use crate::options::check_ttl;
+use crate::outcome::ReleaseOutcome;
+use crate::reentrancy::{Hold, Holds, Scope};
+use crate::release::{Answer, GiveBack};
+
+pub(crate) use crate::engine::command::{Extension, Response};
 
 /// A held lock. It is renewed until it is released; dropping it releases it.
 ///
@@ -82,29 +86,6 @@ impl Grant {
     fn lease(&self) -> &Arc<Lease> {
         &self.hold.lease
     }
-}
-
-/// What a release found.
-///
-/// # Examples
-///
-/// ```
-/// # fn main() -> Result<(), redlocked::LockError> {
-/// use redlocked::{LockManager, ReleaseOutcome};
-///
-/// let locks = LockManager::connect_blocking("memory://outcome-example")?;
-/// let outcome = locks.lock("stock:42").acquire_blocking()?.release_blocking()?;
-/// assert_eq!(outcome, ReleaseOutcome::Released);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReleaseOutcome {
-    /// The lock was ours until now, and is free.
-    Released,
-    /// The lock had been lost before: its lease ended, or the key was deleted or overwritten. Somebody else may
-    /// have been inside.
-    AlreadyLost,
 }
 
 impl LockGuard {
@@ -542,8 +523,9 @@ impl fmt::Debug for LockGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acquire::Acquire;
     use crate::manager::LockManager;
-    use crate::request::{Acquire, Keys, LockRequest};
+    use crate::request::{Keys, LockRequest};
 
     type Event = tokio_util::sync::WaitForCancellationFutureOwned;
 
@@ -563,7 +545,7 @@ mod tests {
         assert!(closed(locks.inspect_blocking("k").err()) && closed(locks.capabilities_blocking().err()));
         let nested = |request: LockRequest| request.wait_forever().reentrant(true).acquire_blocking().err();
         let mut scope = Some(guard.scope());
-        let here = crate::nesting::enter(&mut scope);
+        let here = crate::reentrancy::enter(&mut scope);
         assert!(closed(nested(locks.lock("k"))), "what the parent holds is not joined");
         drop(here);
         locks.shutdown_blocking(Duration::MAX)?;

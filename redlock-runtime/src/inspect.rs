@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::blocking::block_on;
+use crate::block_on::block_on;
 use crate::clock::Moment;
-use crate::engine::{Command, Errand, Question};
+use crate::engine::command::{Command, Errand, Question};
+use crate::engine::handle::ENGINE_GONE;
 use crate::error::{Holder, LockError};
 use crate::key;
-use crate::manager::{ENGINE_GONE, LockManager};
+use crate::manager::LockManager;
 
 /// A lock that somebody holds, as the server sees it.
 ///

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use crate::engine::is_side_name;
+use crate::engine::redis::keyspace::is_side_name;
 use crate::error::LockError;
 
 /// Longer keys slow the server down for everybody.

@@ -8,44 +8,48 @@
 //! * [`LockError`] says what went wrong, with which key, and what to do.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod acquire_all;
-mod blocking;
+mod acquire;
+mod block_on;
 mod builder;
 mod capabilities;
 mod clock;
-mod ended;
 mod engine;
 mod error;
-mod give_back;
+mod global;
 mod guard;
-mod guarded;
 mod inspect;
 mod key;
 mod lease;
+mod lease_end;
 mod lost_reason;
 mod manager;
-mod memory;
-mod nesting;
-mod report;
+mod options;
+mod outcome;
+mod reentrancy;
+mod release;
 mod request;
+mod run;
 mod sync_return;
-mod terms;
+mod telemetry;
 mod token;
 
+pub use acquire::Acquire;
 pub use builder::LockManagerBuilder;
 pub use capabilities::Capabilities;
 pub use error::{FromLockError, Holder, LockError};
-pub use guard::{LockGuard, ReleaseOutcome};
+pub use guard::LockGuard;
 pub use inspect::LockInfo;
 pub use lost_reason::LostReason;
 pub use manager::LockManager;
-pub use request::{Acquire, LockRequest, OnLost};
+pub use options::OnLost;
+pub use outcome::ReleaseOutcome;
+pub use request::LockRequest;
 
 /// What the attribute's expansion calls. Not part of the public API: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::guarded::{Body, Locked, Ready, UntilLost, on_error, run, run_blocking, run_with_guard};
     pub use crate::key::{Escaped, KeyTemplate, KeyText, key};
     pub use crate::request::{lock, lock_all};
+    pub use crate::run::{Body, Locked, Ready, UntilLost, on_error, run, run_blocking, run_with_guard};
     pub use crate::sync_return::*;
 }

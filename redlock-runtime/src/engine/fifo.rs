@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use foldhash::HashMap;
 
-use super::Id;
+use super::protocol::Id;
 
 /// What may leave before its turn.
 pub(super) trait Member {

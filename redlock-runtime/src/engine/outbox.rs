@@ -3,9 +3,8 @@
 
 use std::collections::VecDeque;
 
-use super::Id;
 use super::fifo::{Fifo, Member};
-use super::protocol::{Action, Request};
+use super::protocol::{Action, Id, Request};
 
 /// Requests in one batch at most, but for those that must not be parted. A hundred thousand held locks are all compared
 /// after a reconnect: in one batch, that is longer without an answer than a server may be.
@@ -124,8 +123,8 @@ impl<T: Unsent> Outbox<T> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::protocol::Mode;
     use super::*;
+    use crate::engine::protocol::Mode;
     use crate::token::Token;
 
     const ACQUIRE: Action = Action::Acquire(Mode::OneTry);

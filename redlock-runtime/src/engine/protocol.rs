@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Id;
 use super::slots::Slot;
+use crate::capabilities::Abilities;
 use crate::error::{Holder, LockError};
 use crate::token::Token;
 
@@ -224,17 +224,6 @@ impl Redirect {
     }
 }
 
-/// What a connection can do beyond the bare lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Abilities {
-    /// A free lock is passed to its waiters; without that, they have to ask.
-    pub(crate) hands_off: bool,
-    /// A change of a watched lock is told at once; without that, a loss shows at the next renewal.
-    pub(crate) watches: bool,
-    /// A lock is taken on several nodes: an attempt may fail because others try at the same time.
-    pub(crate) votes: bool,
-}
-
 impl Abilities {
     /// What both can do.
     pub(crate) fn and(self, other: Self) -> Self {
@@ -282,4 +271,81 @@ impl Disconnected {
             LockError::Unavailable { key, reason }
         }
     }
+}
+
+/// Names one attempt within its engine.
+pub(crate) type Id = u64;
+
+/// What comes without being asked for.
+pub(crate) enum Pushed {
+    Notice(Notice),
+    /// These locks have changed, or, with `None`, any may have.
+    Changed(Option<Vec<Arc<str>>>),
+    /// The inbox is at another node now.
+    InboxMoved,
+    /// The connection has ended.
+    Closed,
+    /// Another server is the primary now.
+    Superseded,
+}
+
+/// A lock that has been granted and not yet delivered. The request renews it.
+pub(crate) struct Unconfirmed {
+    pub(crate) id: Id,
+    pub(crate) request: Request,
+}
+
+/// What became of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Confirmation {
+    /// So many replicas have it.
+    Reached(u32),
+    /// It is not this token's any more.
+    NotMine,
+    /// The server gave no answer, or refused.
+    Unknown(Disconnected),
+}
+
+/// Locks that one call asks for at most: others wait for the server meanwhile.
+pub(crate) const LONGEST: usize = 64;
+
+/// Which locks a call may ask for together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Together {
+    Any,
+    /// In a Cluster a script has one slot.
+    OfOneSlot,
+    /// What has votes is decided one by one.
+    None,
+}
+
+impl Together {
+    /// By their names on the server.
+    pub(crate) fn allows(self, one: &str, next: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OfOneSlot => Slot::of(one) == Slot::of(next),
+            Self::None => false,
+        }
+    }
+}
+
+pub(crate) fn follows((id, before): &(Id, Request), next: Action) -> bool {
+    matches!(next, Action::AcquireNext { after, .. } if after == *id)
+        && matches!(before.action, Action::Acquire(_) | Action::AcquireNext { .. })
+}
+
+/// The requests of a batch, those together that are one call.
+pub(crate) fn calls(requests: &[(Id, Request)]) -> impl Iterator<Item = &[(Id, Request)]> {
+    requests.chunk_by(|before, next| follows(before, next.1.action))
+}
+
+/// The answers when the server said this of a call as a whole, in which it may have stopped in the middle. Whichever of
+/// the locks it is about, it is said again when that is the first one and asked for alone.
+pub(crate) fn refused(reply: &Reply, locks: usize) -> Vec<Reply> {
+    let mut replies = vec![reply.clone(); locks];
+    if let [Reply::Refused(first @ Refusal::Never(_)), ..] = replies.as_mut_slice() {
+        *first = Refusal::Unloaded;
+    }
+    replies
 }

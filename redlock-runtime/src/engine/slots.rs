@@ -6,7 +6,7 @@ const COUNT: u16 = 16_384;
 
 /// A slot of a Cluster: what moves from node to node as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct Slot(u16);
+pub(crate) struct Slot(u16);
 
 impl Slot {
     /// Where a key or a sharded channel of this name lives.

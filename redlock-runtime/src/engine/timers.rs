@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use foldhash::HashMap;
 
-use super::Id;
+use super::protocol::Id;
 use crate::clock::Moment;
 
 pub(super) struct Timers<K = Id> {

@@ -1,0 +1,237 @@
+//! Several locks as one: taken one after the other, all or nothing, under one deadline.
+//!
+//! Everybody takes them in the same order, so nobody who holds the later one waits for the earlier one. Each key keeps
+//! its own queue, token, lease and hand-over; what is taken is renewed while the next one is waited for.
+//!
+//! What comes next is asked for in one call, which takes one after the other until one cannot be had. When that one is
+//! held, the next call asks for the rest. In a Cluster a call goes as far as the keys share a slot. The order is that of
+//! the keys there, too: callers that are on their way from a server to a Cluster, or of another version, must not take
+//! them in another one.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use super::one::AcquireOne;
+use crate::clock::Moment;
+use crate::engine::command::{Ask, Command};
+use crate::engine::handle::ENGINE_GONE;
+use crate::engine::protocol::{Id, LONGEST};
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::lease::Lease;
+use crate::lease_end::Ended;
+use crate::manager::LockManager;
+use crate::options::{Patience, Terms};
+use crate::reentrancy::Hold;
+use crate::token::Token;
+
+/// An attempt at all the keys of a request.
+pub(super) struct AcquireAll {
+    manager: LockManager,
+    terms: Terms,
+    /// In order, each once, with what the caller holds of them already.
+    keys: Vec<(Arc<str>, Option<Hold>)>,
+    patience: Patience,
+    /// Of the first keys.
+    taken: Vec<Taken>,
+    /// Of the next keys, as far as they were asked for together.
+    asked: VecDeque<Asked>,
+}
+
+struct Asked {
+    acquire: AcquireOne,
+    /// Behind another one, without which it has no outcome.
+    follows: bool,
+}
+
+struct Taken {
+    guard: LockGuard,
+    /// From the first wait on.
+    ended: Option<Pin<Box<Ended>>>,
+}
+
+/// With less time left than this, the next key gets one try instead of a place in a queue: there is hardly time for an
+/// answer, and a lock that nobody holds must not fail for that.
+const TOO_LATE_TO_WAIT: Duration = Duration::from_millis(5);
+
+/// How much later its answer may come.
+const LAST_TRY: Duration = Duration::from_millis(50);
+
+impl AcquireAll {
+    /// Checks everything; nothing is sent.
+    pub(super) fn new(manager: LockManager, terms: Terms, keys: Box<[String]>) -> Result<Self, LockError> {
+        if keys.is_empty() {
+            let reason = "the list of keys is empty: name at least one".into();
+            return Err(LockError::InvalidRequest { key: "[]".into(), reason });
+        }
+        let keys = keys
+            .into_iter()
+            .map(|key| {
+                let key = terms.check(&manager, key)?;
+                let outer = terms.joins(&manager, &key)?;
+                Ok((key, outer))
+            })
+            .collect::<Result<_, LockError>>()?;
+        let patience = terms.patience(&manager);
+        Ok(Self { manager, terms, keys, patience, taken: Vec::new(), asked: VecDeque::new() })
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
+        loop {
+            if self.taken.len() == self.keys.len() {
+                if let Some(lease) = self.lost() {
+                    self.start_over(&lease)?;
+                    continue;
+                }
+                let guards = self.taken.drain(..).map(|taken| taken.guard);
+                return Poll::Ready(Ok(LockGuard::all(Arc::clone(self.manager.engine()), guards)));
+            }
+            let Some(next) = self.asked.front_mut() else {
+                self.ask()?;
+                continue;
+            };
+            let outcome = match next.acquire.poll(cx) {
+                Poll::Ready(Ok(outcome)) => outcome,
+                // Left out, and so are those behind it: they are asked for now.
+                Poll::Ready(Err(_)) if next.follows => {
+                    self.asked.clear();
+                    continue;
+                }
+                Poll::Ready(Err(key)) => Err(LockError::closed(&key, ENGINE_GONE)),
+                Poll::Pending => {
+                    let lease = ready!(self.poll_lost(cx));
+                    self.start_over(&lease)?;
+                    continue;
+                }
+            };
+            self.asked.pop_front();
+            match outcome {
+                Ok(guard) => {
+                    self.taken.push(Taken { guard, ended: None });
+                }
+                Err(error) => {
+                    if let Some(lease) = self.lost() {
+                        self.start_over(&lease)?;
+                        continue;
+                    }
+                    self.give_up();
+                    return Poll::Ready(Err(self.in_words_of_the_request(error)));
+                }
+            }
+        }
+    }
+
+    /// For an error about all of them.
+    pub(super) fn first_key(&self) -> Option<&Arc<str>> {
+        self.keys.first().map(|(key, _)| key)
+    }
+
+    /// Asks for the next keys, as many as one call may.
+    fn ask(&mut self) -> Result<(), LockError> {
+        let engine = self.manager.engine();
+        let mut first: Option<Arc<str>> = None;
+        let mut asks: Vec<(Id, Ask, Token)> = Vec::new();
+        for (nth, (key, outer)) in self.keys.iter().enumerate().skip(self.taken.len()) {
+            if let Some(hold) = outer.clone() {
+                let acquire = AcquireOne::joined(Arc::clone(engine), hold);
+                self.asked.push_back(Asked { acquire, follows: false });
+                continue;
+            }
+            let name = self.manager.name(key);
+            let first = first.get_or_insert_with(|| Arc::clone(&name));
+            if !asks.is_empty() && (asks.len() == LONGEST || !engine.together().allows(first, &name)) {
+                break;
+            }
+            let follows = asks.last().map(|(id, ..)| *id);
+            let patience = self.patience_now(nth == 0);
+            let (acquire, ask) =
+                self.terms.attempt(&self.manager, Arc::clone(key), name, patience, follows)?;
+            self.asked.push_back(Asked { acquire, follows: follows.is_some() });
+            asks.push(ask);
+        }
+        if !asks.is_empty() {
+            engine.send(Command::AcquireAll { asks });
+        }
+        Ok(())
+    }
+
+    /// How long a key is waited for.
+    fn patience_now(&self, is_first: bool) -> Patience {
+        let now = Moment::now();
+        match self.patience.gives_up_at {
+            // One try for each key, with as much time for the answer.
+            _ if self.patience.one_try => self.terms.patience(&self.manager),
+            Some(at) if !is_first && at.since(now) < TOO_LATE_TO_WAIT => {
+                Patience { one_try: true, gives_up_at: Some(at.after(LAST_TRY)), ..self.patience }
+            }
+            _ => self.patience,
+        }
+    }
+
+    /// Which of those that were taken is no longer held.
+    fn lost(&self) -> Option<Arc<Lease>> {
+        self.taken.iter().find_map(|taken| taken.guard.lost_lease()).cloned()
+    }
+
+    /// The same, as soon as that is so.
+    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
+        for Taken { guard, ended } in &mut self.taken {
+            let ended = ended.get_or_insert_with(|| Box::pin(guard.ended()));
+            if let Poll::Ready(lease) = ended.as_mut().poll(cx) {
+                return Poll::Ready(lease);
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Somebody may have been inside since: what was done under all the locks would not have been.
+    fn start_over(&mut self, lost: &Lease) -> Result<(), LockError> {
+        self.give_up();
+        let is_outer = self.keys.iter().any(|(key, outer)| key == lost.key() && outer.is_some());
+        let is_late = self.patience.gives_up_at.is_some_and(|at| at <= Moment::now());
+        if is_outer || is_late || self.patience.one_try {
+            return Err(lost.lost());
+        }
+        Ok(())
+    }
+
+    /// Releases what is taken, and what may be.
+    fn give_up(&mut self) {
+        self.asked.clear();
+        for taken in self.taken.drain(..) {
+            taken.guard.abandon();
+        }
+    }
+
+    /// The last try of a request that was ready to wait is the end of its wait.
+    fn in_words_of_the_request(&self, error: LockError) -> LockError {
+        match error {
+            LockError::Busy { key, holder } if !self.patience.one_try => {
+                let waited = Moment::now().since(self.patience.started);
+                LockError::TimedOut { key, waited, holder, in_front: None }
+            }
+            error => error,
+        }
+    }
+}
+
+impl Drop for AcquireAll {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+impl fmt::Debug for AcquireAll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = self.keys.iter().map(|(key, _)| key).collect::<Vec<_>>();
+        f.debug_struct("AcquireAll")
+            .field("keys", &keys)
+            .field("taken", &self.taken.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,239 @@
+//! Acquiring: one lock, or several as one.
+
+mod many;
+mod one;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use crate::block_on::block_on_until;
+use crate::engine::handle::ENGINE_GONE;
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::manager::LockManager;
+use crate::options::Patience;
+use crate::request::{Keys, LockRequest};
+use many::AcquireAll;
+use one::AcquireOne;
+
+/// A caller that blocks gives up by itself when the engine is that much later than the limit.
+const ENGINE_IS_LATE: Duration = Duration::from_millis(100);
+
+/// The future of [`LockRequest::acquire`]. Dropping it releases what it may have acquired.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlocked::LockError> {
+/// # let locks = redlocked::LockManager::connect("memory://acquire-type-example").await?;
+/// let acquire: redlocked::Acquire = locks.lock("stock:42").acquire();
+/// let guard = acquire.await?;
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Acquire {
+    step: Step,
+}
+
+enum Step {
+    New(LockRequest),
+    One(AcquireOne),
+    /// Several keys.
+    All(Box<AcquireAll>),
+    Done,
+}
+
+impl LockRequest {
+    /// Acquires the lock. On any executor; no runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`] at once when `wait` is zero and somebody else has the lock, [`LockError::TimedOut`]
+    /// after `wait`; [`LockError::Unavailable`] when Redis could not be reached within `wait` (at once for a `wait`
+    /// of zero), [`LockError::Misconfigured`] when it refused; [`LockError::ManagerClosed`] after
+    /// [`shutdown`](LockManager::shutdown); [`LockError::NotReplicated`] when too few [`replicas`](crate::LockManagerBuilder::replicas)
+    /// have it; [`LockError::InvalidKey`], [`LockError::InvalidRequest`], [`LockError::Deadlock`] and
+    /// [`LockError::NotConfigured`] before anything is sent. Of several keys, [`LockError::Lost`] when one was lost
+    /// before the last one was taken, and there was no time to begin again.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future can be dropped at any time: what has been acquired, or may still be, is released.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://acquire-example").await?;
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// assert!(guard.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire(self) -> Acquire {
+        Acquire { step: Step::New(self) }
+    }
+
+    /// [`acquire`](Self::acquire) with one try, whatever [`wait`](Self::wait) says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://try-example").await?;
+    /// let _guard = locks.lock("stock:42").try_acquire().await?;
+    /// assert!(locks.lock("stock:42").try_acquire().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn try_acquire(self) -> Acquire {
+        self.wait(Duration::ZERO).acquire()
+    }
+
+    /// [`acquire`](Self::acquire) for sync code: parks this thread.
+    ///
+    /// It needs no runtime. On a worker of a multi-thread tokio runtime the worker's other tasks are moved away
+    /// first; on a current-thread runtime they stand still meanwhile, so do not wait there for a lock that another
+    /// task of the same runtime holds.
+    ///
+    /// A thread that waits keeps its limit by itself: it returns 100 ms after it at the latest, also when the manager's
+    /// thread is far behind with its work. (With one try for several keys, each of them has the limit.)
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    ///
+    /// On a multi-thread tokio runtime inside a `LocalSet`, where tokio allows no blocking.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://blocking-example")?;
+    /// let guard = locks.lock("stock:42").acquire_blocking()?;
+    /// guard.release_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire_blocking(mut self) -> Result<LockGuard, LockError> {
+        let manager = match self.manager.take() {
+            Some(manager) => manager,
+            None => LockManager::global()?,
+        };
+        let Patience { gives_up_at, one_try, .. } = self.terms.patience(&manager);
+        // The engine keeps the limit, and says what was in the way. Should it be too busy for that, the caller does. Of
+        // several keys that get one try, each has its own limit.
+        let limit = gives_up_at.filter(|_| !one_try || matches!(self.keys, Keys::One(_)));
+        let mut acquire = Self { manager: Some(manager), ..self }.acquire();
+        block_on_until(limit.map(|at| at.after(ENGINE_IS_LATE)), &mut acquire)
+            .unwrap_or_else(|| Err(acquire.overdue()))
+    }
+
+    /// Checks everything, registers the attempt and sends it off.
+    fn start(self) -> Result<Step, LockError> {
+        let manager = match self.manager {
+            Some(manager) => manager,
+            None => LockManager::global()?,
+        };
+        match self.keys {
+            Keys::One(key) => {
+                let key = self.terms.check(&manager, key)?;
+                let acquire = match self.terms.joins(&manager, &key)? {
+                    Some(hold) => AcquireOne::joined(Arc::clone(manager.engine()), hold),
+                    None => self.terms.ask(&manager, key, self.terms.patience(&manager))?,
+                };
+                Ok(Step::One(acquire))
+            }
+            Keys::Several(keys) => Ok(Step::All(Box::new(AcquireAll::new(manager, self.terms, keys)?))),
+        }
+    }
+}
+
+impl Future for Acquire {
+    type Output = Result<LockGuard, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Step::New(_) = self.step
+            && let Step::New(request) = std::mem::replace(&mut self.step, Step::Done)
+        {
+            self.step = request.start()?;
+        }
+        let outcome = match &mut self.step {
+            Step::One(one) => {
+                ready!(one.poll(cx)).unwrap_or_else(|key| Err(LockError::closed(&key, ENGINE_GONE)))
+            }
+            Step::All(all) => ready!(all.poll(cx)),
+            // As with an `async` block, polling again after the end never completes; it does not panic.
+            Step::New(_) | Step::Done => return Poll::Pending,
+        };
+        self.step = Step::Done;
+        Poll::Ready(outcome)
+    }
+}
+
+impl Acquire {
+    /// The engine has let the limit pass without an outcome.
+    fn overdue(&self) -> LockError {
+        let key = match &self.step {
+            Step::One(one) => one.asked_key(),
+            Step::All(all) => all.first_key(),
+            Step::New(_) | Step::Done => None,
+        };
+        let reason = "the thread of this lock manager is far behind with its work".into();
+        LockError::Unavailable { key: key.cloned(), reason }
+    }
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::New(request) => request.fmt(f),
+            Self::One(one) => one.fmt(f),
+            Self::All(all) => all.fmt(f),
+            Self::Done => f.write_str("Done"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::command::Command;
+    use crate::engine::handle::Engine;
+
+    #[test]
+    fn a_caller_that_blocks_keeps_its_limit_when_the_engine_is_late() {
+        let limit = Duration::from_millis(20);
+        let (engine, mut waiting) = Engine::stuck();
+        let locks = LockManager::new(engine, "lock:".to_owned(), limit, 10);
+        let requests = [locks.lock("a"), locks.lock("a").wait(limit), locks.lock_all(["a", "b"]).wait(limit)];
+        let (told, outcomes) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for request in requests {
+                let _ = told.send(request.acquire_blocking().err());
+            }
+        });
+        for _ in 0..3 {
+            let outcome = outcomes.recv_timeout(Duration::from_secs(20));
+            assert!(
+                matches!(&outcome, Ok(Some(LockError::Unavailable { key: Some(key), .. })) if &**key == "a"),
+                "{outcome:?}"
+            );
+        }
+        let mut commands = std::iter::from_fn(|| waiting.try_recv().ok());
+        assert!(matches!(commands.next(), Some(Command::Acquire { .. })));
+        assert!(matches!(commands.next(), Some(Command::Abandon { .. })), "it may not be taken for nobody");
+    }
+}

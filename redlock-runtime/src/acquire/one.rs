@@ -1,0 +1,141 @@
+//! One key, from the request to the guard.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::oneshot;
+
+use crate::engine::command::{Ask, Command};
+use crate::engine::handle::Engine;
+use crate::engine::protocol::Id;
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::lease::Lease;
+use crate::manager::LockManager;
+use crate::options::{Patience, Terms};
+use crate::reentrancy::Hold;
+use crate::token::{self, Token};
+
+/// An attempt at one key. Dropping it gives up the attempt: what it has acquired, or may still acquire, is released.
+pub(super) struct AcquireOne {
+    state: State,
+}
+
+enum State {
+    /// The caller holds the lock already.
+    Joined {
+        engine: Arc<Engine>,
+        hold: Hold,
+    },
+    Asked {
+        engine: Arc<Engine>,
+        id: Id,
+        key: Arc<str>,
+        outcome: oneshot::Receiver<Result<Arc<Lease>, LockError>>,
+    },
+    Done,
+}
+
+impl AcquireOne {
+    pub(super) fn joined(engine: Arc<Engine>, hold: Hold) -> Self {
+        Self { state: State::Joined { engine, hold } }
+    }
+
+    /// The key that the engine was asked for and has not told the outcome of.
+    pub(super) fn asked_key(&self) -> Option<&Arc<str>> {
+        match &self.state {
+            State::Asked { key, .. } => Some(key),
+            State::Joined { .. } | State::Done => None,
+        }
+    }
+
+    /// The outcome; or the key, when the engine will not send one.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Result<LockGuard, LockError>, Arc<str>>> {
+        // As with an `async` block, polling again after the end never completes; it does not panic.
+        let outcome = match &mut self.state {
+            State::Joined { .. } => None,
+            State::Asked { outcome, .. } => Some(ready!(Pin::new(outcome).poll(cx))),
+            State::Done => return Poll::Pending,
+        };
+        match (std::mem::replace(&mut self.state, State::Done), outcome) {
+            (State::Joined { engine, hold }, _) => Poll::Ready(Ok(Ok(LockGuard::joined(engine, hold)))),
+            (State::Asked { engine, id, key, .. }, Some(outcome)) => Poll::Ready(match outcome {
+                Ok(Ok(lease)) => Ok(Ok(LockGuard::new(engine, id, lease))),
+                Ok(Err(error)) => Ok(Err(error)),
+                Err(_) => Err(key),
+            }),
+            (State::Asked { .. } | State::Done, _) => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for AcquireOne {
+    fn drop(&mut self) {
+        if let State::Asked { engine, id, .. } = &self.state {
+            engine.send(Command::Abandon { id: *id });
+        }
+    }
+}
+
+impl fmt::Debug for AcquireOne {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.state {
+            State::Joined { .. } => f.write_str("Joined"),
+            State::Asked { key, .. } => f.debug_struct("Asked").field("key", key).finish_non_exhaustive(),
+            State::Done => f.write_str("Done"),
+        }
+    }
+}
+
+impl Terms {
+    /// Registers the attempt and sends it off.
+    pub(super) fn ask(
+        &self,
+        manager: &LockManager,
+        key: Arc<str>,
+        patience: Patience,
+    ) -> Result<AcquireOne, LockError> {
+        let name = manager.name(&key);
+        let (acquire, (id, ask, token)) = self.attempt(manager, key, name, patience, None)?;
+        manager.engine().send(Command::Acquire { id, ask, token });
+        Ok(acquire)
+    }
+
+    /// An attempt that is yet to be sent off, perhaps behind another one.
+    pub(super) fn attempt(
+        &self,
+        manager: &LockManager,
+        key: Arc<str>,
+        name: Arc<str>,
+        patience: Patience,
+        follows: Option<Id>,
+    ) -> Result<(AcquireOne, (Id, Ask, Token)), LockError> {
+        let token = Token::random().map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
+        let (caller, outcome) = oneshot::channel();
+        let ask = Ask {
+            name,
+            key,
+            ttl: self.ttl,
+            renew: self.renew,
+            max_hold: self.max_hold,
+            min_hold: self.min_hold,
+            one_try: patience.one_try,
+            follows,
+            max_waiters: manager.max_waiters(),
+            started: patience.started,
+            gives_up_at: patience.gives_up_at,
+            caller: Some(caller),
+        };
+        let engine = Arc::clone(manager.engine());
+        let id = engine.new_id();
+        let key = Arc::clone(&ask.key);
+        let acquire = AcquireOne { state: State::Asked { engine, id, key, outcome } };
+        Ok((acquire, (id, ask, token)))
+    }
+}

@@ -1,0 +1,244 @@
+//! What callers ask of the engine, and where each outcome goes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::protocol::{Action, Confirmation, Disconnected, Found, Id, Reply, Request};
+use crate::capabilities::Abilities;
+use crate::clock::Moment;
+use crate::error::LockError;
+use crate::lease::Lease;
+use crate::outcome::ReleaseOutcome;
+use crate::token::Token;
+
+pub(crate) enum Command {
+    /// Take a lock. Registered first, sent then; the outcome arrives as a message.
+    Acquire {
+        id: Id,
+        ask: Ask,
+        token: Token,
+    },
+    /// Take several, one after the other; all but the first one follow the one before.
+    AcquireAll {
+        asks: Vec<(Id, Ask, Token)>,
+    },
+    /// The caller stopped waiting.
+    Abandon {
+        id: Id,
+    },
+    Extend {
+        id: Id,
+        extension: Extension,
+    },
+    Release {
+        id: Id,
+        response: Option<Response>,
+    },
+    /// Tell when there is a connection, or why there is none.
+    Connected {
+        caller: oneshot::Sender<Result<Abilities, Disconnected>>,
+    },
+    /// What the replicas say of a lock that has been granted.
+    Confirmed {
+        id: Id,
+        token: Token,
+        confirmation: Confirmation,
+    },
+    /// Look at locks, or take one away.
+    Errand {
+        id: Id,
+        errand: Errand,
+    },
+    /// Begin nothing new; tell when everything is released. What is held at that time is given up.
+    Shutdown {
+        until: Moment,
+        caller: oneshot::Sender<Result<(), Unfinished>>,
+    },
+}
+
+/// What the caller wants, and where the outcome goes. Registered before anything is sent.
+pub(crate) struct Ask {
+    /// The user's key, for errors.
+    pub(crate) key: Arc<str>,
+    /// The key on the server, with its prefix.
+    pub(crate) name: Arc<str>,
+    pub(crate) ttl: Duration,
+    pub(crate) renew: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
+    /// A busy lock is an error at once.
+    pub(crate) one_try: bool,
+    /// It is asked for behind this one alone, and left out when that is not held.
+    pub(crate) follows: Option<Id>,
+    /// More waiters than this are an error.
+    pub(crate) max_waiters: u32,
+    pub(crate) started: Moment,
+    /// `None`: waits for ever.
+    pub(crate) gives_up_at: Option<Moment>,
+    pub(crate) caller: Option<Caller>,
+}
+
+/// Where the outcome goes.
+pub(crate) type Caller = oneshot::Sender<Result<Arc<Lease>, LockError>>;
+
+impl Ask {
+    /// A deadline, but no later than `max_hold` allows.
+    pub(crate) fn capped(&self, since: Moment, deadline: Moment) -> Moment {
+        self.hold_until(since).into_iter().fold(deadline, Ord::min)
+    }
+
+    /// The lease of a lock that is held since then.
+    pub(crate) fn lease(&self, fence: u64, since: Moment, deadline: Moment) -> Lease {
+        Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since))
+    }
+
+    fn hold_until(&self, since: Moment) -> Option<Moment> {
+        self.max_hold.map(|max_hold| since.after(max_hold))
+    }
+
+    /// Not even a wrong password or a missing right ends it: an operator may set that right.
+    pub(crate) fn waits_for_ever(&self) -> bool {
+        !self.one_try && self.gives_up_at.is_none()
+    }
+
+    /// True when this trouble ends it before its time.
+    pub(crate) fn is_ended_by(&self, trouble: &Disconnected) -> bool {
+        self.one_try || (trouble.turned_away && !self.waits_for_ever())
+    }
+
+    /// True when its caller has gone before it was looked at.
+    pub(crate) fn is_in_vain(&self) -> bool {
+        self.caller.as_ref().is_some_and(Caller::is_closed)
+    }
+
+    pub(crate) fn fail(&mut self, error: LockError) {
+        if let Some(caller) = self.caller.take() {
+            // A caller that has gone does not mind.
+            let _ = caller.send(Err(error));
+        }
+    }
+}
+
+/// A wish for another ttl, from the guard. Dropped without an answer when the lock is lost.
+pub(crate) struct Extension {
+    pub(crate) ttl: Duration,
+    pub(crate) caller: oneshot::Sender<Result<(), LockError>>,
+}
+
+/// What was not released within the limit of a shutdown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unfinished {
+    /// So many locks were held, and given up.
+    pub(crate) stopped: usize,
+    /// So many, of these or others, are not released on the server.
+    pub(crate) unreleased: usize,
+}
+
+/// What is asked, and where the answer goes.
+pub(crate) struct Errand {
+    /// The user's key, for errors; `None` when it is about all.
+    pub(crate) key: Option<Arc<str>>,
+    pub(crate) question: Question,
+    pub(crate) by: Moment,
+}
+
+pub(crate) enum Question {
+    Inspect {
+        name: Arc<str>,
+        caller: oneshot::Sender<Result<Option<Found>, LockError>>,
+    },
+    /// Inspect, and take away.
+    ForceRelease {
+        name: Arc<str>,
+        caller: oneshot::Sender<Result<Option<Found>, LockError>>,
+    },
+    /// All names that match, a page at a time.
+    List {
+        pattern: Arc<str>,
+        cursor: u64,
+        found: Vec<String>,
+        caller: oneshot::Sender<Result<Vec<String>, LockError>>,
+    },
+}
+
+impl Question {
+    pub(crate) fn request(&self) -> Request {
+        let (action, name) = match self {
+            Self::Inspect { name, .. } => (Action::Inspect, name),
+            Self::ForceRelease { name, .. } => (Action::ForceRelease, name),
+            Self::List { pattern, cursor, .. } => (Action::List { cursor: *cursor }, pattern),
+        };
+        Request { action, name: Arc::clone(name), token: Token::nobodys(), ttl: Duration::ZERO }
+    }
+
+    pub(crate) fn fail(self, error: LockError) {
+        // A caller that has gone does not mind, here and below.
+        match self {
+            Self::Inspect { caller, .. } | Self::ForceRelease { caller, .. } => {
+                let _ = caller.send(Err(error));
+            }
+            Self::List { caller, .. } => {
+                let _ = caller.send(Err(error));
+            }
+        }
+    }
+
+    /// The next page to ask for, if there is one.
+    pub(crate) fn answer(self, key: Option<&Arc<str>>, reply: Reply) -> Option<Self> {
+        match (self, reply) {
+            (Self::Inspect { caller, .. } | Self::ForceRelease { caller, .. }, Reply::Found(found)) => {
+                drop(caller.send(Ok(found)));
+                None
+            }
+            (Self::List { pattern, mut found, caller, .. }, Reply::Page { cursor, names }) => {
+                found.extend(names);
+                if cursor != 0 {
+                    return Some(Self::List { pattern, cursor, found, caller });
+                }
+                // A key that moves while it is looked for is found twice.
+                found.sort_unstable();
+                found.dedup();
+                drop(caller.send(Ok(found)));
+                None
+            }
+            (question, Reply::Refused(refusal)) => {
+                question.fail(refusal.error(key.cloned()));
+                None
+            }
+            (question, _) => {
+                let reason = "the server gave an answer of another kind".into();
+                question.fail(LockError::Misconfigured { key: key.cloned(), reason });
+                None
+            }
+        }
+    }
+}
+
+/// Where the outcome of a release goes.
+pub(crate) struct Response {
+    caller: oneshot::Sender<Result<ReleaseOutcome, LockError>>,
+    /// The caller waits for no other connection than this one, and does not look at the outcome.
+    on_this_connection: bool,
+}
+
+impl Response {
+    pub(crate) fn to(caller: oneshot::Sender<Result<ReleaseOutcome, LockError>>) -> Self {
+        Self { caller, on_this_connection: false }
+    }
+
+    /// For a guard that is dropped at what may be the end of its process.
+    pub(crate) fn to_dropped(caller: oneshot::Sender<Result<ReleaseOutcome, LockError>>) -> Self {
+        Self { caller, on_this_connection: true }
+    }
+
+    pub(crate) fn is_to_dropped(&self) -> bool {
+        self.on_this_connection
+    }
+
+    pub(crate) fn send(self, outcome: Result<ReleaseOutcome, LockError>) {
+        // A caller that has gone does not mind.
+        let _ = self.caller.send(outcome);
+    }
+}

@@ -1,0 +1,276 @@
+//! The loop of the engine's thread: commands, replies and timers to the table, and its requests to the transport.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+use tokio::time::{Instant, Sleep};
+
+use super::command::Command;
+use super::handle::Engine;
+use super::protocol::Disconnected;
+use super::redis::wait_replicas::Confirmer;
+use super::settings::EngineSettings;
+use super::table::Table;
+use super::table::closing::Closing;
+use super::transport::link::News;
+use super::transport::{Deployment, Line};
+use crate::capabilities::Abilities;
+use crate::clock::Moment;
+use crate::telemetry;
+
+impl Engine {
+    /// Starts the thread; it connects by itself.
+    pub(crate) fn start(deployment: Deployment, settings: EngineSettings) -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (commands, inbox) = unbounded_channel();
+        let together = deployment.together();
+        // Weak: the engine ends with the last manager and guard.
+        let own_commands = commands.downgrade();
+        let (hand_over, handed_over) = mpsc::channel::<Runtime>();
+        let thread = std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
+            let Ok(runtime) = handed_over.recv() else {
+                return;
+            };
+            runtime.block_on(async {
+                let EngineSettings { io_timeout, replicas, cohort, .. } = settings;
+                let mut table = Table::new(io_timeout, cohort);
+                if let (Some(node), 1..) = (deployment.one_server(), replicas) {
+                    let (unconfirmed, to_confirm) = unbounded_channel();
+                    table.replicas = Some((replicas, unconfirmed));
+                    // One batch may have to wait for the one before.
+                    let (node, limit) = (node.clone(), io_timeout / 2);
+                    let confirmer = Confirmer { node, wanted: replicas, limit, commands: own_commands };
+                    tokio::spawn(confirmer.run(to_confirm));
+                }
+                let driver = Driver::new(inbox, table, Line::new(deployment, settings), io_timeout);
+                // As a task: what wakes it puts it into the queue of the runtime, which then need not look for
+                // more events first.
+                let _ = tokio::spawn(driver.run()).await;
+            });
+        });
+        if let Err(error) = thread {
+            // Inside the caller's runtime, dropping one would panic.
+            runtime.shutdown_background();
+            return Err(error);
+        }
+        let _ = hand_over.send(runtime);
+        Ok(Self::new(commands, together, settings.io_timeout))
+    }
+}
+
+/// Commands that are taken in before the line and the timers have their turn, at most, and so many at a time.
+const COMMANDS: usize = 1024;
+const BATCH: usize = 256;
+
+/// What the line tells before commands and timers have their turn, at most.
+const NEWS: usize = 256;
+
+/// Rounds before the connections have theirs, at most.
+const ROUNDS: usize = 16;
+
+struct Driver {
+    inbox: UnboundedReceiver<Command>,
+    /// Room for what comes in, kept between rounds.
+    room: Vec<Command>,
+    /// False once the last [`Engine`] is gone.
+    open: bool,
+    table: Table,
+    line: Line,
+    /// Who waits for the outcome of connecting.
+    connecting: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
+    /// Who waits for the end.
+    closing: Vec<Closing>,
+    io_timeout: Duration,
+    alarm: Pin<Box<Sleep>>,
+    alarm_at: Option<Moment>,
+}
+
+impl Driver {
+    fn new(inbox: UnboundedReceiver<Command>, table: Table, line: Line, io_timeout: Duration) -> Self {
+        Self {
+            inbox,
+            room: Vec::new(),
+            open: true,
+            table,
+            line,
+            connecting: Vec::new(),
+            closing: Vec::new(),
+            io_timeout,
+            alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            alarm_at: None,
+        }
+    }
+
+    async fn run(mut self) {
+        while poll_fn(|cx| self.poll(cx)).await {
+            // Whoever reads and writes the connections has a turn, and the system is asked what has arrived.
+            yield_now().await;
+        }
+    }
+
+    /// Rounds, in each of which commands, the line and the timers have their turns. Ready when there may be more to do at
+    /// once; then false when nothing ever will be.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        for _ in 0..ROUNDS {
+            let is_left = self.take_commands(cx);
+            self.send(cx);
+            let is_left = self.listen(cx) | is_left;
+            let now = Moment::now();
+            self.table.tick(now);
+            self.look_at_closing(now);
+            if !self.open && self.table.is_idle() && self.line.is_idle() {
+                return Poll::Ready(false);
+            }
+            if is_left {
+                return Poll::Ready(true);
+            }
+            let can_send = self.line.room().is_some_and(|room| self.table.outbox.has_any(room));
+            if !can_send && self.sleep(cx, now).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(true)
+    }
+
+    /// True when there may be more.
+    fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
+        for _ in 0..COMMANDS / BATCH {
+            let mut commands = std::mem::take(&mut self.room);
+            let outcome =
+                if self.open { self.inbox.poll_recv_many(cx, &mut commands, BATCH) } else { Poll::Pending };
+            let now = Moment::now();
+            for command in commands.drain(..) {
+                self.command(now, command);
+            }
+            self.room = commands;
+            match outcome {
+                Poll::Ready(0) => self.open = false,
+                Poll::Ready(_) => {}
+                Poll::Pending => return false,
+            }
+        }
+        true
+    }
+
+    fn send(&mut self, cx: &mut Context<'_>) {
+        while let Some(room) = self.line.room()
+            && self.table.outbox.has_any(room)
+        {
+            let requests = self.table.outbox.take(room, |_| true);
+            self.line.send(cx, Moment::now(), requests);
+        }
+    }
+
+    /// True when there may be more.
+    fn listen(&mut self, cx: &mut Context<'_>) -> bool {
+        for _ in 0..NEWS {
+            let Poll::Ready(news) = self.line.poll(cx, Moment::now()) else {
+                return false;
+            };
+            self.news(Moment::now(), news);
+        }
+        true
+    }
+
+    /// Until there is something to do at a certain time, at the latest.
+    fn sleep(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<()> {
+        let patience = self.closing.iter().map(Closing::due).min();
+        let dues = [self.table.next_timer(), self.line.due(), patience];
+        let Some(due) = dues.into_iter().flatten().min() else {
+            return Poll::Pending;
+        };
+        if due <= now {
+            return Poll::Ready(());
+        }
+        // Only when it must ring sooner: setting it anew each time keeps it from ever ringing, and one that rings too
+        // soon costs less than one that is set for each lock.
+        if self.alarm_at.is_none_or(|at| due < at) {
+            self.alarm_at = Some(due);
+            self.alarm.as_mut().reset(Instant::now() + due.since(now));
+        }
+        self.alarm.as_mut().poll(cx).map(|()| self.alarm_at = None)
+    }
+
+    fn look_at_closing(&mut self, now: Moment) {
+        let (table, line) = (&mut self.table, &self.line);
+        let is_idle = |table: &Table| table.is_idle() && line.is_idle();
+        let closing = std::mem::take(&mut self.closing).into_iter();
+        self.closing = closing.filter_map(|closing| closing.look(now, table, is_idle)).collect();
+    }
+
+    fn command(&mut self, now: Moment, command: Command) {
+        match command {
+            Command::Acquire { id, ask, token } => self.table.acquire(now, id, ask, token),
+            Command::AcquireAll { asks } => self.table.acquire_all(now, asks),
+            Command::Abandon { id } => {
+                if let Some(waiting) = self.table.asking(id)
+                    && self.line.take_back(id, &waiting.ask.name, &waiting.token)
+                {
+                    waiting.taken_back();
+                }
+                self.table.abandon(now, id);
+            }
+            Command::Extend { id, extension } => self.table.extend(now, id, extension),
+            Command::Release { id, response } => self.table.release(now, id, response),
+            Command::Confirmed { id, token, confirmation } => {
+                self.table.confirmed(now, id, &token, confirmation);
+            }
+            Command::Errand { id, errand } => self.table.errand(now, id, errand),
+            Command::Shutdown { until, caller } => {
+                self.table.close(now);
+                self.closing.push(Closing::new(until, self.io_timeout, caller));
+            }
+            Command::Connected { caller } => match self.table.connection() {
+                Some(outcome) => drop(caller.send(outcome)),
+                None => self.connecting.push(caller),
+            },
+        }
+    }
+
+    fn news(&mut self, now: Moment, news: News) {
+        match news {
+            News::Connected { abilities, .. } => {
+                telemetry::connected(abilities);
+                self.table.connected(now, abilities);
+                for caller in self.connecting.drain(..) {
+                    drop(caller.send(Ok(abilities)));
+                }
+            }
+            News::Abilities(abilities) => {
+                telemetry::connected(abilities);
+                self.table.can(now, abilities);
+            }
+            News::Unreachable(trouble) => {
+                if self.table.is_news(&trouble) {
+                    telemetry::unreachable(&trouble.reason);
+                }
+                for caller in self.connecting.drain(..) {
+                    drop(caller.send(Err(trouble.clone())));
+                }
+                self.table.unreachable(now, trouble);
+            }
+            News::Broke { reason, .. } => {
+                telemetry::broke(&reason);
+                self.table.disconnected(reason);
+            }
+            News::Changed(names) => self.table.changed(now, names.as_deref()),
+            News::Returned(slots) => self.table.returned(now, &slots),
+            News::Notice(notice) => self.table.notice(now, &notice),
+            News::Replies { sent, replies } => {
+                for (id, request, reply) in replies {
+                    self.table.reply(now, id, sent, &request, reply);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod turns;

@@ -1,0 +1,88 @@
+//! The engine's turns: none of those that want something of it waits until the others have had enough.
+
+use std::task::Waker;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::*;
+use crate::clock::Moment;
+use crate::engine::command::Ask;
+use crate::engine::protocol::{Id, Pushed};
+use crate::engine::transport::link::{Link, Node};
+use crate::engine::transport::memory::MemoryNode;
+use crate::token::Token;
+
+const SECOND: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(6);
+
+/// A driver that is connected, and what pushes to it.
+fn driver(name: &str) -> (Driver, UnboundedSender<Command>, UnboundedSender<Pushed>) {
+    let link = Link::new(Node::Memory(MemoryNode::named(name)), SECOND);
+    let (commands, inbox) = unbounded_channel();
+    let mut driver = Driver::new(inbox, Table::new(SECOND, 0), Line::One(link), SECOND);
+    assert!(poll(&mut driver).is_pending());
+    let pushes = match &driver.line {
+        Line::One(link) => link.inbox(),
+        Line::Quorum(_) | Line::Cluster(_) => None,
+    };
+    let pushes = pushes.unwrap_or_else(|| unreachable!("memory is connected at once"));
+    (driver, commands, pushes)
+}
+
+fn poll(driver: &mut Driver) -> Poll<bool> {
+    driver.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn acquire(
+    id: Id,
+) -> (Command, oneshot::Receiver<Result<std::sync::Arc<crate::lease::Lease>, crate::LockError>>) {
+    let (caller, outcome) = oneshot::channel();
+    let now = Moment::now();
+    let ask = Ask {
+        key: "k".into(),
+        name: "lock:k".into(),
+        ttl: TTL,
+        renew: true,
+        max_hold: None,
+        min_hold: None,
+        one_try: false,
+        follows: None,
+        max_waiters: 10,
+        started: now,
+        gives_up_at: None,
+        caller: Some(caller),
+    };
+    (Command::Acquire { id, ask, token: Token::from_value("token") }, outcome)
+}
+
+#[tokio::test]
+async fn a_flood_of_pushes_keeps_no_caller_waiting() {
+    let (mut driver, commands, pushes) = driver("turns-pushes");
+    for _ in 0..100_000 {
+        let _ = pushes.send(Pushed::Changed(Some(Vec::new())));
+    }
+    let (command, mut outcome) = acquire(1);
+    let _ = commands.send(command);
+    assert!(poll(&mut driver).is_ready(), "there is more to do");
+    assert!(matches!(outcome.try_recv(), Ok(Ok(_))));
+}
+
+#[tokio::test]
+async fn a_flood_of_commands_ends_no_lease() {
+    let (mut driver, commands, _pushes) = driver("turns-commands");
+    let (command, mut outcome) = acquire(1);
+    let _ = commands.send(command);
+    assert!(poll(&mut driver).is_pending());
+    let Ok(Ok(lease)) = outcome.try_recv() else { unreachable!("it is free") };
+    let deadline = lease.deadline();
+    std::thread::sleep(TTL / 3);
+    for id in 2..100_000 {
+        let _ = commands.send(Command::Abandon { id });
+    }
+    // It is due to be renewed, and that does not wait for the last of them.
+    for _ in 0..5 {
+        assert!(poll(&mut driver).is_ready(), "there is more to do");
+        yield_now().await;
+    }
+    assert!(lease.deadline() > deadline);
+}

@@ -1,0 +1,83 @@
+//! Opening a connection, plain or encrypted, within a limit.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::TcpKeepalive;
+use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::tls::Tls;
+use crate::engine::protocol::Pushed;
+
+/// Why no connection was opened.
+pub(crate) enum Attempt {
+    TimedOut,
+    Failed(RedisError),
+    /// In words; waiting does not help.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "for what is wrong with a certificate"))]
+    Refused(String),
+}
+
+/// Batches under way at most; while so many are, the next batch grows. Redis' client queues as many, so each is sent
+/// at once, and none waits for room while a later one is sent.
+pub(crate) const WINDOW: usize = 32;
+
+/// Timeouts are the engine's: redis' own would need its timer for each request.
+pub(super) fn without_timeouts() -> AsyncConnectionConfig {
+    let config = AsyncConnectionConfig::new().set_pipeline_buffer_size(WINDOW);
+    config.set_connection_timeout(None).set_response_timeout(None)
+}
+
+/// An idle connection sends a probe after this long: less than the minute after which the most impatient firewalls forget
+/// one. Without an answer it ends after three more.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+const PROBE_AGAIN: Duration = Duration::from_secs(10);
+
+/// For every connection, encrypted or not.
+pub(super) fn tcp_settings() -> TcpSettings {
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE);
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple", windows))]
+    let keep_alive = keep_alive.with_interval(PROBE_AGAIN);
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    let keep_alive = keep_alive.with_retries(3);
+    // A lock is many small writes, each waited for: Nagle's algorithm would hold them back.
+    TcpSettings::default().set_nodelay(true).set_keepalive(keep_alive)
+}
+
+/// Opens a connection. An encrypted one ends with the receiver of `pushes`.
+pub(super) async fn open(
+    info: ConnectionInfo,
+    config: AsyncConnectionConfig,
+    tls: Option<&Tls>,
+    pushes: &UnboundedSender<Pushed>,
+    timeout: Duration,
+) -> Result<MultiplexedConnection, Attempt> {
+    let info = info.set_tcp_settings(tcp_settings());
+    let opening = async {
+        if let Some(tls) = tls {
+            return tls.open(&info, config, pushes.clone()).await;
+        }
+        let client = Client::open(info).map_err(Attempt::Failed)?;
+        client.get_multiplexed_async_connection_with_config(&config).await.map_err(Attempt::Failed)
+    };
+    tokio::time::timeout(timeout, opening).await.unwrap_or(Err(Attempt::TimedOut))
+}
+
+/// Does `work` as long as somebody listens to `pushes`, which is as long as the connection is in use.
+pub(super) async fn until_closed(pushes: &UnboundedSender<Pushed>, work: impl Future<Output = ()>) {
+    let (mut work, mut closed) = (pin!(work), pin!(pushes.closed()));
+    poll_fn(|cx| match closed.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => work.as_mut().poll(cx),
+    })
+    .await;
+}
+
+pub(super) fn speaks_no_resp3(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::RESP3NotSupported)
+}

@@ -1,0 +1,233 @@
+//! What a server says, in our words: replies to requests, and what it pushes.
+
+use std::iter::repeat;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{PushInfo, PushKind, ServerError, Value};
+
+use super::acl_error;
+use super::keyspace::{Names, is_side_name};
+use super::scripts::Script;
+use crate::engine::protocol::{
+    Action, Claimant, Mode, Notice, Place, Pushed, Redirect, Refusal, Reply, ServerTime, What, refused,
+};
+use crate::engine::slots::Slot;
+use crate::error::Holder;
+use crate::token::{self, Token};
+
+/// `sharded`: which of the two scripts was run.
+pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
+    match (action, value) {
+        // These read nothing but the lock.
+        (Action::Renew { .. } | Action::Keep | Action::Mend { .. }, Value::ServerError(error))
+            if is_of_another_type(&error) =>
+        {
+            Reply::NotMine
+        }
+        (_, Value::ServerError(error)) => Reply::Refused(match (refusal(&error), Script::of(action)) {
+            (Refusal::Never(words), Some(script)) => {
+                Refusal::Never(acl_error::named(&words, script.source(sharded)).map_or(words, Arc::from))
+            }
+            (refusal, _) => refusal,
+        }),
+        (
+            Action::Renew { .. }
+            | Action::Keep
+            | Action::Release
+            | Action::Mend { .. }
+            | Action::Confirm { .. },
+            Value::Int(1),
+        ) => Reply::Done,
+        (
+            Action::Renew { .. }
+            | Action::Keep
+            | Action::Release
+            | Action::Reserve { .. }
+            | Action::Mend { .. }
+            | Action::Confirm { .. },
+            Value::Int(0),
+        ) => Reply::NotMine,
+        (Action::Mend { .. }, Value::Int(2)) => Reply::Nobodys,
+        (Action::Release, Value::Int(2)) => Reply::Refused(Refusal::Unfinished),
+        (Action::Reserve { .. }, Value::Int(last)) if last > 0 => {
+            Reply::Reserved { last: last.unsigned_abs() }
+        }
+        (Action::Vote { .. }, Value::Int(clock)) if clock > 0 => Reply::Voted { clock: clock.unsigned_abs() },
+        (Action::Acquire(mode), Value::Int(fence)) if fence > 0 && mode.has_waited() => {
+            Reply::Claimed { fence: fence.unsigned_abs() }
+        }
+        (Action::Acquire(_), Value::Int(fence)) if fence > 0 => Reply::Held { fence: fence.unsigned_abs() },
+        (Action::Acquire(_) | Action::Vote { .. }, Value::Array(parts)) => read_busy(&parts),
+        (Action::Inspect | Action::ForceRelease, Value::Array(parts)) => read_found(&parts),
+        (Action::List { .. }, Value::Array(parts)) => read_page(&parts),
+        (_, other) => nonsense(&other),
+    }
+}
+
+/// One answer for each lock that the script came to; the others were not asked for. `modes`: how each was asked for.
+pub(super) fn read_all(value: Value, modes: &[Mode], sharded: bool) -> Vec<Reply> {
+    let locks = modes.len();
+    let answer = |(value, mode): (Value, &Mode)| read(Action::Acquire(*mode), value, sharded);
+    match value {
+        Value::Array(values) => {
+            values.into_iter().zip(modes).map(answer).chain(repeat(Reply::NotAsked)).take(locks).collect()
+        }
+        Value::ServerError(error) => refused(&Reply::Refused(refusal(&error)), locks),
+        other => refused(&nonsense(&other), locks),
+    }
+}
+
+fn read_found(parts: &[Value]) -> Reply {
+    match parts {
+        [Value::Int(3)] => Reply::Refused(Refusal::Unfinished),
+        [Value::Nil, ..] => Reply::Found(None),
+        [Value::BulkString(value), Value::Int(pttl), Value::Int(waiters)] => {
+            Reply::Found(Some((holder(value, *pttl), u32::try_from(*waiters).unwrap_or(u32::MAX))))
+        }
+        other => nonsense(&Value::Array(other.to_vec())),
+    }
+}
+
+fn read_page(parts: &[Value]) -> Reply {
+    match parts {
+        [cursor, Value::Array(names)] => match number(cursor) {
+            Some(cursor) => {
+                let names = names.iter().filter_map(text).filter(|name| !is_side_name(name));
+                Reply::Page { cursor, names: names.map(str::to_owned).collect() }
+            }
+            None => nonsense(cursor),
+        },
+        other => nonsense(&Value::Array(other.to_vec())),
+    }
+}
+
+/// Of whom the server tells only a value and how long it lives.
+fn holder(value: &[u8], pttl: i64) -> Holder {
+    Holder {
+        name: std::str::from_utf8(value).ok().and_then(token::owner_of),
+        free_in: u64::try_from(pttl).ok().map(Duration::from_millis),
+    }
+}
+
+fn read_busy(parts: &[Value]) -> Reply {
+    match parts {
+        [Value::Int(0), Value::BulkString(value), Value::Int(pttl), now, Value::Int(in_front)] => {
+            let holder = holder(value, *pttl);
+            let place = u32::try_from(*in_front).ok().zip(number(now));
+            Reply::Busy {
+                holder,
+                place: place.map(|(in_front, now)| Place { in_front, at: ServerTime(now) }),
+            }
+        }
+        [Value::Int(3)] => Reply::Refused(Refusal::Unfinished),
+        [Value::Int(2), Value::Int(waiters)] => {
+            Reply::QueueFull { waiters: u32::try_from(*waiters).unwrap_or(u32::MAX) }
+        }
+        other => nonsense(&Value::Array(other.to_vec())),
+    }
+}
+
+/// Numbers above 2^53 would lose digits in Lua; ours travel as text.
+fn number(value: &Value) -> Option<u64> {
+    text(value)?.parse().ok()
+}
+
+pub(super) fn nonsense(value: &Value) -> Reply {
+    // The value itself may hold a token: only its kind is told.
+    let kind = match value {
+        Value::Array(_) => "an array",
+        Value::BulkString(_) | Value::SimpleString(_) => "a string",
+        Value::Int(_) => "a number",
+        Value::Nil => "nil",
+        _ => "a value",
+    };
+    Reply::Refused(Refusal::Never(
+        format!("the server answered a lock script with {kind} that the script cannot return").into(),
+    ))
+}
+
+const IN_A_CLUSTER: &str = "this server is part of a Cluster (CROSSSLOT): its address starts with redis+cluster:// instead of redis://";
+
+pub(super) fn refusal(error: &ServerError) -> Refusal {
+    let words = || -> Arc<str> {
+        match error.details() {
+            Some(details) => format!("{} {details}", error.code()).into(),
+            None => error.code().into(),
+        }
+    };
+    match error.code() {
+        "NOSCRIPT" => Refusal::Unloaded,
+        code @ ("MOVED" | "ASK") => match redirect(code == "ASK", error.details().unwrap_or_default()) {
+            Some(redirect) => Refusal::Elsewhere(redirect),
+            None => Refusal::Later(words()),
+        },
+        code if is_passing(code) => Refusal::Later(words()),
+        "CROSSSLOT" => Refusal::Never(IN_A_CLUSTER.into()),
+        _ => Refusal::Never(words()),
+    }
+}
+
+/// `slot host:port`
+fn redirect(once: bool, details: &str) -> Option<Redirect> {
+    let (slot, to) = details.split_once(' ')?;
+    Some(Redirect { slot: Slot::new(slot.parse().ok()?)?, to: to.into(), once })
+}
+
+/// What is about a lock that has no name of ours is dropped: anybody may have published it.
+pub(super) fn read_push(push: &PushInfo, names: &Names) -> Option<Pushed> {
+    match (&push.kind, push.data.as_slice()) {
+        (PushKind::Disconnection, _) => Some(Pushed::Closed),
+        (PushKind::SUnsubscribe, _) => Some(Pushed::InboxMoved),
+        (PushKind::Message | PushKind::SMessage, [_, payload]) => {
+            read_notice(text(payload)?).filter(|notice| names.are_of(&notice.name)).map(Pushed::Notice)
+        }
+        (PushKind::Invalidate, [Value::Array(keys)]) => {
+            Some(Pushed::Changed(Some(keys.iter().filter_map(text).map(Arc::from).collect())))
+        }
+        (PushKind::Invalidate, _) => Some(Pushed::Changed(None)),
+        _ => None,
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(text) => std::str::from_utf8(text).ok(),
+        _ => None,
+    }
+}
+
+/// `granted|token|fencing token|server time|lock` and the like, as acquire.lua, grant.lua and release.lua publish it.
+fn read_notice(text: &str) -> Option<Notice> {
+    let mut parts = text.splitn(5, '|');
+    let (kind, token) = (parts.next()?, Token::from_value(parts.next()?));
+    let (first, second) = (parts.next()?.parse().ok()?, parts.next()?);
+    let what = match kind {
+        "granted" => What::Granted { fence: first, at: ServerTime(second.parse().ok()?) },
+        "next" => What::Next { claim: Duration::from_millis(first), claimant: Claimant::of(second) },
+        "free" => What::LeftFree,
+        "gone" => What::PlaceLost,
+        _ => return None,
+    };
+    Some(Notice { token, name: parts.next()?.into(), what })
+}
+
+/// Errors of a server that is starting, failing over, busy or cannot save: the same request may succeed soon.
+pub(super) fn is_passing(code: &str) -> bool {
+    matches!(
+        code,
+        "LOADING"
+            | "BUSY"
+            | "MASTERDOWN"
+            | "READONLY"
+            | "TRYAGAIN"
+            | "CLUSTERDOWN"
+            | "NOREPLICAS"
+            | "MISCONF"
+    )
+}
+
+/// The key has been overwritten with a value that is no string. Up to Redis 6, a script has a code of its own for it.
+pub(super) fn is_of_another_type(error: &ServerError) -> bool {
+    error.code() == "WRONGTYPE" || error.details().is_some_and(|words| words.contains("WRONGTYPE"))
+}

@@ -1,0 +1,131 @@
+//! What the keys beside a lock are called: its queue, and the clock of fencing tokens.
+//!
+//! On a server of its own there is one clock. In a Cluster everything that a script touches lives in the slot of the
+//! lock, so there is a clock for each slot. A name with a hash tag of its own has a queue with the same one. To any
+//! other, a tag is put in front that lives in the same slot. All names start with the prefix, as access rules want.
+
+use std::fmt::{self, Display};
+use std::sync::Arc;
+
+use redis::{Cmd, RedisWrite};
+
+use crate::engine::slots::{Slot, hash_tag};
+
+/// Behind the prefix: the clock of fencing tokens.
+const CLOCK: &str = "%clock";
+
+/// Behind a lock's key: its queue.
+pub(super) const QUEUE: &str = "%queue";
+
+/// Behind the prefix: what a manager listens to.
+pub(super) const INBOX: &str = "%inbox";
+
+/// True for a name that may be that of something beside a lock: no lock is called like this. A template never is, as it
+/// escapes each `%` of a value.
+pub(crate) fn is_side_name(name: &str) -> bool {
+    name.contains('%') && [CLOCK, QUEUE, INBOX].iter().any(|side| name.contains(side))
+}
+
+#[derive(Clone)]
+pub(super) enum Names {
+    Server { clock: Arc<str> },
+    Cluster { prefix: Arc<str> },
+}
+
+impl Names {
+    pub(super) fn on_a_server(prefix: &str) -> Self {
+        Self::Server { clock: format!("{prefix}{CLOCK}").into() }
+    }
+
+    pub(super) fn in_a_cluster(prefix: &str) -> Self {
+        Self::Cluster { prefix: prefix.into() }
+    }
+
+    /// Appends the name of the queue of a lock.
+    pub(super) fn write_queue(&self, command: &mut Cmd, lock: &str) {
+        match self {
+            Self::Cluster { prefix } if hash_tag(lock).is_none() => {
+                let (tag, key) = (Slot::of(lock).tag(), lock.get(prefix.len()..).unwrap_or_default());
+                // Told from the queue of a lock that is called `{tag}key`.
+                command.write_arg_fmt(format_args!("{prefix}{{{tag}}}{QUEUE}:{key}"));
+            }
+            _ => command.write_arg_fmt(format_args!("{lock}{QUEUE}")),
+        }
+    }
+
+    /// Appends the name of the clock of fencing tokens of a lock.
+    pub(super) fn write_clock(&self, command: &mut Cmd, lock: &str) {
+        match self {
+            Self::Server { clock } => {
+                command.arg(&**clock);
+            }
+            Self::Cluster { prefix } => command.write_arg_fmt(clock_in(prefix, Slot::of(lock))),
+        }
+    }
+
+    /// True for the name of a lock that starts with the prefix, as ours do.
+    pub(super) fn are_of(&self, lock: &str) -> bool {
+        let prefix = match self {
+            Self::Server { clock } => clock.strip_suffix(CLOCK).unwrap_or(clock),
+            Self::Cluster { prefix } => prefix,
+        };
+        lock.starts_with(prefix)
+    }
+}
+
+/// The clock of a slot.
+pub(super) fn clock_in(prefix: &str, slot: Slot) -> impl Display {
+    fmt::from_fn(move |f| write!(f, "{prefix}{{{}}}{CLOCK}", slot.tag()))
+}
+
+/// What is wrong with any prefix that is called like a side key.
+pub(crate) const PREFIX_OF_SIDE_KEYS: &str = "a prefix must not hold %clock, %queue or %inbox";
+
+/// What is wrong with a prefix in a Cluster: behind a brace that is left open, no tag can be put.
+pub(crate) fn misfit(prefix: &str) -> Option<&'static str> {
+    (prefix.contains('{') && hash_tag(prefix).is_none())
+        .then_some("in a Cluster, a prefix with a brace holds a whole hash tag, as {shop}: does")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side_names(prefix: &str, key: &str) -> [String; 2] {
+        let (names, lock) = (Names::in_a_cluster(prefix), format!("{prefix}{key}"));
+        let mut command = Cmd::new();
+        names.write_queue(&mut command, &lock);
+        names.write_clock(&mut command, &lock);
+        let words = command.args_iter().map(|word| match word {
+            redis::Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
+            _ => String::new(),
+        });
+        words.collect::<Vec<_>>().try_into().unwrap_or_default()
+    }
+
+    #[test]
+    fn all_names_live_in_the_slot_of_the_lock() {
+        let keys = ["k", "a{b}c", "a{}b", "}{", "{x", "x}", "{}", "{{y}}", "grün:日本", "{日本}", "}{z}"];
+        for prefix in ["lock:", "", "{shop}:", "a}b", "%"] {
+            assert_eq!(misfit(prefix), None);
+            for key in keys {
+                let lock = format!("{prefix}{key}");
+                for name in side_names(prefix, key) {
+                    assert_eq!(Slot::of(&name), Slot::of(&lock), "{name} beside {lock}");
+                    assert!(name.starts_with(prefix), "{name}");
+                }
+            }
+        }
+        for prefix in ["{", "a{b", "{}", "x{}y"] {
+            assert!(misfit(prefix).is_some(), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn two_locks_never_share_a_queue() {
+        let tag = Slot::of("lock:k").tag();
+        let [queue, _] = side_names("lock:", "k");
+        let [other, _] = side_names("lock:", &format!("{{{tag}}}k"));
+        assert_ne!(queue, other);
+    }
+}

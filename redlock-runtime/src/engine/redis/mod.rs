@@ -1,0 +1,19 @@
+//! Everything that names the `redis` crate: connecting, the scripts, and what a server says.
+
+mod acl_error;
+pub(super) mod batch;
+pub(crate) mod connect;
+pub(super) mod connection;
+pub(super) mod decode;
+mod fence_floor;
+mod handshake;
+pub(super) mod hedged;
+pub(crate) mod keyspace;
+pub(crate) mod node;
+mod scripts;
+pub(super) mod sentinel;
+pub(super) mod server_identity;
+pub(super) mod stale_connection;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+pub(crate) mod tls;
+pub(super) mod wait_replicas;

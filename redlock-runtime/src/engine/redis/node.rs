@@ -1,0 +1,338 @@
+//! One Redis node: where it is, and how to get there; and why not, in words.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, RedisError, Value};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use super::connect::{Attempt, open, speaks_no_resp3, without_timeouts};
+use super::connection::{INBOX_MOVED, RedisConnection, Setup};
+use super::decode::{is_passing, read_push};
+use super::handshake::{Findings, Probe, Subject, Unfit};
+use super::keyspace::{INBOX, Names, clock_in};
+use super::sentinel::Sentinels;
+use super::server_identity::{Seat, Voters};
+use super::stale_connection::Previous;
+use super::tls::{Tls, TlsSettings};
+use crate::clock::Moment;
+use crate::engine::protocol::{Disconnected, Pushed};
+use crate::engine::slots::Slot;
+
+/// What a manager's settings say about a node.
+#[derive(Clone)]
+pub(crate) struct NodeSettings {
+    /// What all names on the server start with.
+    pub(crate) prefix: String,
+    /// What makes the names that are ours alone unique.
+    pub(crate) instance: String,
+    /// Clients of another kind use the keys too.
+    pub(crate) foreign_clients: bool,
+    /// A server that may evict locks is accepted.
+    pub(crate) allow_eviction: bool,
+    /// The node has a vote among others.
+    pub(crate) seat: Option<Seat>,
+    pub(crate) tls: TlsSettings,
+}
+
+#[cfg(test)]
+impl NodeSettings {
+    pub(crate) fn for_a_test() -> Self {
+        Self {
+            prefix: "lock:".to_owned(),
+            instance: "1".to_owned(),
+            foreign_clients: false,
+            allow_eviction: false,
+            seat: None,
+            tls: TlsSettings::default(),
+        }
+    }
+}
+
+/// Where a node is, how to get there, and what our side keys and channels are called there.
+#[derive(Clone)]
+pub(crate) struct RedisNode {
+    info: ConnectionInfo,
+    names: Names,
+    inbox: Arc<str>,
+    /// In a Cluster: a key in a slot of this node, other than the inbox's if there is one.
+    elsewhere: Option<Arc<str>>,
+    foreign_clients: bool,
+    allow_eviction: bool,
+    /// It has a vote among others.
+    seat: Option<Seat>,
+    tls: Option<Tls>,
+    /// They say what the address is; without them, it is in `info`.
+    sentinels: Option<Sentinels>,
+    previous: Previous,
+}
+
+impl RedisNode {
+    /// A server of its own.
+    pub(crate) fn new(info: ConnectionInfo, settings: &NodeSettings) -> Self {
+        let NodeSettings { prefix, instance, .. } = settings;
+        let inbox = format!("{prefix}{INBOX}:{instance}");
+        Self::named(info, settings, Names::on_a_server(prefix), inbox)
+    }
+
+    /// A node of a Cluster. Of its slots, if it has any, the inbox lives in the first named; the other one is for a look
+    /// at whether that does.
+    ///
+    /// There is one inbox for all its slots: a sharded channel lives in a slot, but a script may publish to any that
+    /// lives on its node. So there is nothing to subscribe to before each wait, and nothing to count.
+    pub(crate) fn in_a_cluster(
+        info: ConnectionInfo,
+        settings: &NodeSettings,
+        slots: Option<(Slot, Slot)>,
+    ) -> Self {
+        let NodeSettings { prefix, instance, .. } = settings;
+        let inbox = match slots {
+            Some((home, _)) => format!("{prefix}{INBOX}:{instance}{{{}}}", home.tag()),
+            None => format!("{prefix}{INBOX}:{instance}"),
+        };
+        let elsewhere = slots.map(|(_, other)| clock_in(prefix, other).to_string().into());
+        Self { elsewhere, ..Self::named(info, settings, Names::in_a_cluster(prefix), inbox) }
+    }
+
+    fn named(info: ConnectionInfo, settings: &NodeSettings, names: Names, inbox: String) -> Self {
+        Self {
+            info: ours(info),
+            names,
+            inbox: inbox.into(),
+            elsewhere: None,
+            foreign_clients: settings.foreign_clients,
+            allow_eviction: settings.allow_eviction,
+            seat: settings.seat.clone(),
+            tls: None,
+            sentinels: None,
+            previous: Previous::default(),
+        }
+    }
+
+    /// The same, through connections that are encrypted, if they are to be.
+    pub(crate) fn encrypted(self, tls: Option<Tls>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// The same, wherever these say that it is.
+    pub(crate) fn behind(self, sentinels: Sentinels) -> Self {
+        Self { sentinels: Some(sentinels), ..self }
+    }
+
+    /// The same, and its first connection follows the last one to that.
+    pub(crate) fn after(self, before: &Self) -> Self {
+        Self { previous: before.previous.clone(), ..self }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_a_test(url: &str) -> Self {
+        let info = redis::IntoConnectionInfo::into_connection_info(url).unwrap_or_else(|_| unreachable!());
+        Self::new(info, &NodeSettings::for_a_test())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn previous(&self) -> &Previous {
+        &self.previous
+    }
+
+    /// Connects to the primary, wherever it is.
+    pub(crate) async fn connect(
+        mut self,
+        timeout: Duration,
+        pushes: UnboundedSender<Pushed>,
+    ) -> Result<RedisConnection, Disconnected> {
+        let Some(sentinels) = self.sentinels.clone() else {
+            return self.connect_there(timeout, &pushes).await;
+        };
+        let found = sentinels.find(timeout).await?;
+        self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host.clone(), found.port));
+        match self.connect_there(timeout, &pushes).await {
+            Ok(connection) => {
+                tokio::spawn(sentinels.watch(found, pushes, timeout));
+                Ok(connection)
+            }
+            Err(trouble) => Err(sentinels.no_use(&found, trouble)),
+        }
+    }
+
+    /// Another connection to the primary, for what must not hold up the locks.
+    pub(super) async fn beside(
+        mut self,
+        timeout: Duration,
+        pushes: &UnboundedSender<Pushed>,
+    ) -> Result<MultiplexedConnection, Disconnected> {
+        if let Some(sentinels) = &self.sentinels {
+            let found = sentinels.find(timeout).await?;
+            self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host, found.port));
+        }
+        let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+        let info = self.info.clone().set_redis_settings(settings);
+        let opening = open(info, without_timeouts(), self.tls.as_ref(), pushes, timeout).await;
+        opening.map_err(|attempt| self.not_opened(attempt, timeout))
+    }
+
+    /// Connects, and subscribes to the inbox, if there are queues, on the same connection, so that both live and die
+    /// together. What is pushed goes to `pushes`, the end of the connection too, even when nothing is in flight.
+    async fn connect_there(
+        self,
+        timeout: Duration,
+        pushes: &UnboundedSender<Pushed>,
+    ) -> Result<RedisConnection, Disconnected> {
+        let inbox_moved = Arc::new(AtomicBool::new(false));
+        let (inbox, moved, names) = (pushes.clone(), Arc::clone(&inbox_moved), self.names.clone());
+        let push = move |push: PushInfo| {
+            if let Some(pushed) = read_push(&push, &names) {
+                moved.fetch_or(matches!(pushed, Pushed::InboxMoved), Ordering::SeqCst);
+                let _ = inbox.send(pushed);
+            }
+            Ok::<(), redis::aio::SendError>(())
+        };
+        let config = without_timeouts();
+        let tls = self.tls.as_ref();
+        let with_pushes = config.clone().set_push_sender(push);
+        let resp3 = open(self.info.clone(), with_pushes, tls, pushes, timeout).await;
+        let speaks_resp3 = !matches!(&resp3, Err(Attempt::Failed(error)) if speaks_no_resp3(error));
+        let connection = if speaks_resp3 {
+            resp3
+        } else {
+            let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+            open(self.info.clone().set_redis_settings(settings), config, tls, pushes, timeout).await
+        };
+        let mut connection = connection.map_err(|attempt| self.not_opened(attempt, timeout))?;
+        let probe = Probe::new(&Subject {
+            names: &self.names,
+            inbox: &self.inbox,
+            elsewhere: self.elsewhere.as_deref(),
+            allow_eviction: self.allow_eviction,
+            one_of_several: self.seat.is_some(),
+            pushes: speaks_resp3,
+            previous: self.previous.get(),
+        });
+        let asked_at = Moment::now();
+        let answers = match tokio::time::timeout(timeout, probe.ask(&mut connection)).await {
+            Ok(answers) => answers.map_err(|error| self.failed(&error))?,
+            Err(_) => return Err(self.no_answer(timeout)),
+        };
+        self.previous.set(probe.client(&answers));
+        // The client has taken that push for a reply: the next one would be the one before.
+        if inbox_moved.load(Ordering::SeqCst) {
+            return Err(Disconnected { reason: INBOX_MOVED.into(), turned_away: false });
+        }
+        let Findings { abilities, sharded, standing, run_id } =
+            probe.read(&answers, Moment::now().since(asked_at)).map_err(|unfit| self.unfit(&unfit))?;
+        let vote = match (&self.seat, run_id) {
+            (Some(seat), Some(run_id)) => {
+                let refused = |reason| Disconnected { reason, turned_away: true };
+                Some(seat.take(run_id, self.info.addr().to_string()).map_err(refused)?)
+            }
+            _ => None,
+        };
+        let Self { names, inbox, foreign_clients, seat, .. } = self;
+        let queues = seat.is_none();
+        let setup =
+            Setup { names, inbox, sharded, standing, foreign_clients, queues, abilities, _vote: vote };
+        Ok(RedisConnection::new(connection, setup))
+    }
+
+    fn not_opened(&self, attempt: Attempt, timeout: Duration) -> Disconnected {
+        match attempt {
+            Attempt::TimedOut => self.no_answer(timeout),
+            Attempt::Failed(error) => self.failed(&error),
+            Attempt::Refused(words) => self.cannot_connect(&words, true),
+        }
+    }
+
+    /// Asks one question, on a connection for it alone: each of the two within the limit.
+    pub(crate) async fn ask(&self, question: &redis::Cmd, timeout: Duration) -> Result<Value, Disconnected> {
+        let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+        // An encrypted connection lasts as long as this.
+        let (pushes, _open) = unbounded_channel();
+        let info = self.info.clone().set_redis_settings(settings);
+        let opening = open(info, without_timeouts(), self.tls.as_ref(), &pushes, timeout);
+        let mut connection = opening.await.map_err(|attempt| self.not_opened(attempt, timeout))?;
+        match tokio::time::timeout(timeout, connection.send_packed_command(question)).await {
+            Ok(Ok(Value::ServerError(error))) => Err(self.failed(&error.into())),
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(self.failed(&error)),
+            Err(_) => Err(self.no_answer(timeout)),
+        }
+    }
+
+    /// The nodes of the quorum that it is one of.
+    pub(crate) fn voters(&self) -> Option<&Arc<Voters>> {
+        self.seat.as_ref().map(Seat::voters)
+    }
+
+    pub(crate) fn address(&self) -> &ConnectionAddr {
+        self.info.addr()
+    }
+
+    pub(crate) fn host(&self) -> &str {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
+            _ => "localhost",
+        }
+    }
+
+    fn unfit(&self, unfit: &Unfit) -> Disconnected {
+        let reason = format!("Redis at {} {}", self.info.addr(), unfit.words);
+        Disconnected { reason: reason.into(), turned_away: unfit.turned_away }
+    }
+
+    fn no_answer(&self, timeout: Duration) -> Disconnected {
+        let hint = if self.tls.is_some() { " (does it speak TLS on this port?)" } else { "" };
+        let reason =
+            format!("cannot connect: Redis at {} does not answer within {timeout:?}{hint}", self.info.addr());
+        Disconnected { reason: reason.into(), turned_away: false }
+    }
+
+    fn failed(&self, error: &RedisError) -> Disconnected {
+        let turned_away = match error.code() {
+            Some(code) => !is_passing(code),
+            None => matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig),
+        };
+        let words = match error.code() {
+            Some("NOAUTH") => {
+                format!("it wants a password (NOAUTH): {}://:password@host/", self.scheme(self.tls.is_some()))
+            }
+            Some("WRONGPASS") => "user or password is wrong (WRONGPASS)".to_owned(),
+            _ if error.detail().is_some_and(|words| words.contains("cluster support disabled")) => {
+                let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
+                format!("it is not part of a Cluster: its address starts with {scheme}://")
+            }
+            None if error.is_connection_dropped() && !error.is_connection_refusal() && self.tls.is_none() => {
+                format!("{error} (if it speaks TLS on this port: {}://)", self.scheme(true))
+            }
+            _ => error.to_string(),
+        };
+        self.cannot_connect(&words, turned_away)
+    }
+
+    /// What an address like this one starts with.
+    fn scheme(&self, encrypted: bool) -> String {
+        let how = if encrypted { "rediss" } else { "redis" };
+        let what = match (&self.names, &self.sentinels) {
+            (Names::Cluster { .. }, _) => "+cluster",
+            (Names::Server { .. }, Some(_)) => "+sentinel",
+            (Names::Server { .. }, None) => "",
+        };
+        format!("{how}{what}")
+    }
+
+    fn cannot_connect(&self, words: &str, turned_away: bool) -> Disconnected {
+        let reason = format!("cannot connect to Redis at {}: {words}", self.info.addr()).into();
+        Disconnected { reason, turned_away }
+    }
+}
+
+/// As we connect to it.
+fn ours(info: ConnectionInfo) -> ConnectionInfo {
+    let redis = info
+        .redis_settings()
+        .clone()
+        .set_protocol(ProtocolVersion::RESP3)
+        .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
+    info.set_redis_settings(redis)
+}

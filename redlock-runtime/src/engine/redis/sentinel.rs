@@ -1,0 +1,265 @@
+//! Sentinel: which server is the primary, and whether it still is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::connect::{Attempt, open, until_closed, without_timeouts};
+use super::hedged;
+use super::tls::Tls;
+use crate::engine::backoff::jittered;
+use crate::engine::protocol::{Disconnected, Pushed};
+
+/// How often a sentinel is asked whether the primary still is the one that we are connected to. One that has vanished
+/// without a word is noticed by this, also while there is nothing to ask it.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+const DEFAULT_PORT: u16 = 26379;
+
+/// The sentinels of one primary.
+#[derive(Clone)]
+pub(crate) struct Sentinels {
+    /// How to reach each.
+    all: Arc<[ConnectionInfo]>,
+    /// What they call the primary.
+    name: Arc<str>,
+    tls: Option<Tls>,
+    /// The one to ask first: the last that answered, unless that was of no use.
+    first: Arc<AtomicUsize>,
+}
+
+/// What a sentinel said, and the line to it.
+pub(super) struct Found {
+    pub(super) host: String,
+    pub(super) port: u16,
+    by: Sentinel,
+}
+
+struct Sentinel {
+    address: String,
+    connection: MultiplexedConnection,
+    /// An encrypted connection lasts as long as this.
+    _open: UnboundedReceiver<Pushed>,
+}
+
+impl Sentinels {
+    /// Reads what is behind the scheme: `[user:password@]host[:port],…/name[/db][?sentinel_user=…&sentinel_password=…]`.
+    /// Answers the URL of the primary, too, with any host.
+    pub(crate) fn read(rest: &str, tls: Option<Tls>) -> Result<(Self, String), &'static str> {
+        const FORM: &str = "it is not like redis+sentinel://host:26379,host:26379/name";
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = place.split_once('/').ok_or(FORM)?;
+        let (user, hosts) = match authority.rsplit_once('@') {
+            Some((user, hosts)) => (format!("{user}@"), hosts),
+            None => (String::new(), authority),
+        };
+        let (name, db) = path.split_once('/').unwrap_or((path, ""));
+        if name.is_empty() {
+            return Err(FORM);
+        }
+        let credentials = credentials(query)?;
+        let sentinel = |host: &str| {
+            let port = if has_port(host) { String::new() } else { format!(":{DEFAULT_PORT}") };
+            format!("redis://{credentials}{host}{port}/").into_connection_info().map_err(|_| FORM)
+        };
+        let all = hosts.split(',').map(sentinel).collect::<Result<_, _>>()?;
+        let first = Arc::new(AtomicUsize::new(0));
+        Ok((Self { all, name: name.into(), tls, first }, format!("redis://{user}primary/{db}")))
+    }
+
+    /// Asks where the primary is.
+    pub(super) async fn find(&self, timeout: Duration) -> Result<Found, Disconnected> {
+        let (first, all) = (self.first.load(Ordering::Relaxed), self.all.len());
+        let questions = (first..first + all).map(|index| index % all).map(|index| {
+            let (sentinels, address) = (self.clone(), self.all[index].addr().to_string());
+            async move {
+                let found = sentinels.ask(&sentinels.all[index], timeout).await;
+                found.map(|found| (index, found)).map_err(|silence| (address, silence))
+            }
+        });
+        match hedged::first(questions).await {
+            Ok((index, found)) => {
+                self.first.store(index, Ordering::Relaxed);
+                Ok(found)
+            }
+            Err(said) => Err(self.nobody_knows(&said)),
+        }
+    }
+
+    /// What was found is of no use: another one may know better.
+    fn ask_another_first(&self) {
+        let next = (self.first.load(Ordering::Relaxed) + 1) % self.all.len();
+        self.first.store(next, Ordering::Relaxed);
+    }
+
+    /// Why there is no connection to what was found.
+    pub(super) fn no_use(&self, found: &Found, trouble: Disconnected) -> Disconnected {
+        self.ask_another_first();
+        let Disconnected { reason, turned_away } = trouble;
+        let reason =
+            format!("{reason} (that is where `{}` is, says the sentinel at {})", self.name, found.by.address);
+        Disconnected { reason: reason.into(), turned_away }
+    }
+
+    /// Tells when the primary is another one than was found. Ends with the receiver of `pushes`.
+    pub(super) async fn watch(self, found: Found, pushes: UnboundedSender<Pushed>, timeout: Duration) {
+        until_closed(&pushes, async {
+            let Found { host, port, mut by } = found;
+            loop {
+                tokio::time::sleep(jittered(ASK_AGAIN_AFTER)).await;
+                let now = match tokio::time::timeout(timeout, by.primary(&self.name)).await {
+                    Ok(Ok(Some(now))) => now,
+                    // It is gone, or out of its mind: the next one.
+                    _ => match self.find(timeout).await {
+                        Ok(found) => {
+                            by = found.by;
+                            (found.host, found.port)
+                        }
+                        Err(_) => continue,
+                    },
+                };
+                if (now.0.as_str(), now.1) != (host.as_str(), port) {
+                    let _ = pushes.send(Pushed::Superseded);
+                    return;
+                }
+            }
+        })
+        .await;
+    }
+
+    /// Each of the two, connecting and the answer, within the limit.
+    async fn ask(&self, info: &ConnectionInfo, timeout: Duration) -> Result<Found, Silence> {
+        let (pushes, open_while) = unbounded_channel();
+        let connection = open(info.clone(), without_timeouts(), self.tls.as_ref(), &pushes, timeout).await?;
+        let mut by = Sentinel { address: info.addr().to_string(), connection, _open: open_while };
+        match tokio::time::timeout(timeout, by.primary(&self.name)).await {
+            Ok(Ok(Some((host, port)))) => Ok(Found { host, port, by }),
+            Ok(Ok(None)) => Err(Silence::Unknown),
+            Ok(Err(error)) => Err(Attempt::Failed(error).into()),
+            Err(_) => Err(Attempt::TimedOut.into()),
+        }
+    }
+
+    fn nobody_knows(&self, said: &[(String, Silence)]) -> Disconnected {
+        let addresses: Vec<_> = said.iter().map(|(address, _)| address.as_str()).collect();
+        let turned_away = said.iter().all(|(_, silence)| silence.turned_away());
+        let reason = if said.iter().all(|(_, silence)| matches!(silence, Silence::Unknown)) {
+            format!("no sentinel of {} knows a master called `{}`", addresses.join(", "), self.name)
+        } else {
+            let each: Vec<_> =
+                said.iter().map(|(address, silence)| format!("{address}: {}", silence.words())).collect();
+            format!("no sentinel says where `{}` is ({})", self.name, each.join("; "))
+        };
+        Disconnected { reason: reason.into(), turned_away }
+    }
+}
+
+/// Why a sentinel says nothing of use.
+enum Silence {
+    Unknown,
+    Failed(Attempt),
+}
+
+impl From<Attempt> for Silence {
+    fn from(attempt: Attempt) -> Self {
+        Self::Failed(attempt)
+    }
+}
+
+impl Silence {
+    fn words(&self) -> String {
+        match self {
+            Self::Unknown => "it knows no master of this name".to_owned(),
+            Self::Failed(Attempt::TimedOut) => "it does not answer in time".to_owned(),
+            Self::Failed(Attempt::Refused(words)) => words.clone(),
+            Self::Failed(Attempt::Failed(error)) if error.code() == Some("NOAUTH") => {
+                "it wants a password (NOAUTH): ?sentinel_password=…".to_owned()
+            }
+            Self::Failed(Attempt::Failed(error)) if error.kind() == ErrorKind::AuthenticationFailed => {
+                "`sentinel_user` or `sentinel_password` is wrong".to_owned()
+            }
+            Self::Failed(Attempt::Failed(error)) => error.to_string(),
+        }
+    }
+
+    /// It answered, and waiting does not help.
+    fn turned_away(&self) -> bool {
+        match self {
+            Self::Unknown | Self::Failed(Attempt::Refused(_)) => true,
+            Self::Failed(Attempt::TimedOut) => false,
+            Self::Failed(Attempt::Failed(error)) => {
+                error.kind() == ErrorKind::AuthenticationFailed
+                    || matches!(error.code(), Some("NOAUTH" | "NOPERM"))
+            }
+        }
+    }
+}
+
+impl Sentinel {
+    async fn primary(&mut self, name: &str) -> Result<Option<(String, u16)>, RedisError> {
+        let mut ask = redis::cmd("SENTINEL");
+        ask.arg("GET-MASTER-ADDR-BY-NAME").arg(name).query_async(&mut self.connection).await
+    }
+}
+
+/// Those of the sentinels themselves, as they stand in a URL.
+fn credentials(query: &str) -> Result<String, &'static str> {
+    let (mut user, mut password) = ("", None);
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        match part.split_once('=') {
+            Some(("sentinel_user", value)) => user = value,
+            Some(("sentinel_password", value)) => password = Some(value),
+            _ => return Err("of parameters it may have `sentinel_user` and `sentinel_password`"),
+        }
+    }
+    Ok(match password {
+        Some(password) => format!("{}:{}@", escaped(user), escaped(password)),
+        None => String::new(),
+    })
+}
+
+/// What may stand behind a `?` as it is, and not before an `@`.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            ':' => escaped.push_str("%3A"),
+            '/' => escaped.push_str("%2F"),
+            '?' => escaped.push_str("%3F"),
+            '@' => escaped.push_str("%40"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// An address in brackets has colons of its own.
+fn has_port(host: &str) -> bool {
+    host.rsplit_once(']').map_or(host, |(_, rest)| rest).contains(':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read() {
+        let Ok((sentinels, primary)) =
+            Sentinels::read("shop:s%40@a,b:1,[::1]/main/2?sentinel_user=u&sentinel_password=p@/", None)
+        else {
+            unreachable!()
+        };
+        let addresses: Vec<_> = sentinels.all.iter().map(|info| info.addr().to_string()).collect();
+        assert_eq!(addresses, ["a:26379", "b:1", "::1:26379"]);
+        assert_eq!(sentinels.all[0].redis_settings().password(), Some("p@/"));
+        assert_eq!(sentinels.all[0].redis_settings().username(), Some("u"));
+        assert_eq!((&*sentinels.name, primary.as_str()), ("main", "redis://shop:s%40@primary/2"));
+        for unusable in ["a", "a/", "/main", "a,,b/main", "a/main?sentinel_pasword=p", "a:port/main"] {
+            assert!(Sentinels::read(unusable, None).is_err(), "{unusable}");
+        }
+    }
+}

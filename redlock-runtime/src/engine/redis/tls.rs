@@ -1,0 +1,193 @@
+//! TLS: whom we trust, who we are, and an encrypted connection.
+//!
+//! With the crypto provider that this crate was built with, whatever else the process uses, and with the authorities
+//! as they were at the start.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::SockRef;
+use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::client::ResolvesClientCert;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore, SignatureScheme};
+
+use super::connect::{Attempt, until_closed};
+use crate::engine::protocol::Pushed;
+
+/// What a manager's settings say about TLS, in PEM form. Never shown: one of them is a private key.
+#[derive(Clone, Default)]
+pub(crate) struct TlsSettings {
+    /// Who is trusted, instead of the authorities of the system.
+    pub(crate) ca: Option<Vec<u8>>,
+    /// Our certificate, those between it and its authority, and our private key.
+    pub(crate) client: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl TlsSettings {
+    pub(crate) fn is_set(&self) -> bool {
+        self.ca.is_some() || self.client.is_some()
+    }
+}
+
+/// How an encrypted connection is made.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    config: Arc<ClientConfig>,
+    shows_certificate: bool,
+}
+
+impl Tls {
+    /// The error says which setting is of no use, and why.
+    pub(crate) fn new(settings: &TlsSettings) -> Result<Self, String> {
+        let roots = match &settings.ca {
+            Some(pem) => own_authorities(pem)?,
+            None => authorities_of_the_system()?,
+        };
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| format!("TLS cannot be used: {error}"))?
+            .with_root_certificates(roots);
+        let config = match &settings.client {
+            Some((certificate, key)) => {
+                let (chain, key) = identity(certificate, key)?;
+                config.with_client_auth_cert(chain, key).map_err(|error| format!("`tls_client`: {error}"))?
+            }
+            None => config.with_no_client_auth(),
+        };
+        Ok(Self { config: Arc::new(config), shows_certificate: settings.client.is_some() })
+    }
+
+    /// Connects. The connection ends with the receiver of `pushes`.
+    pub(crate) async fn open(
+        &self,
+        info: &ConnectionInfo,
+        config: AsyncConnectionConfig,
+        pushes: UnboundedSender<Pushed>,
+    ) -> Result<MultiplexedConnection, Attempt> {
+        let ConnectionAddr::Tcp(host, port) = info.addr() else {
+            return Err(Attempt::Refused("TLS is for TCP".to_owned()));
+        };
+        let asked_in_vain = Arc::new(AtomicBool::new(false));
+        let stream = self.handshake(host, *port, info.tcp_settings(), &asked_in_vain).await?;
+        match MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await {
+            Ok((connection, driver)) => {
+                // As one that redis opens by itself: an answer that is still owed does not keep it open, and the
+                // inbox listened to.
+                tokio::spawn(async move { until_closed(&pushes, driver).await });
+                Ok(connection)
+            }
+            Err(error) if error.is_io_error() && asked_in_vain.load(Ordering::Relaxed) => {
+                Err(Attempt::Refused("it wants a certificate of ours: see `tls_client`".to_owned()))
+            }
+            Err(error) => Err(Attempt::Failed(error)),
+        }
+    }
+
+    async fn handshake(
+        &self,
+        host: &str,
+        port: u16,
+        settings: &TcpSettings,
+        asked_in_vain: &Arc<AtomicBool>,
+    ) -> Result<TlsStream<TcpStream>, Attempt> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| Attempt::Refused(format!("`{host}` is not a name that a certificate can have")))?;
+        let failed = |error: std::io::Error| Attempt::Failed(error.into());
+        let tcp = TcpStream::connect((host, port)).await.map_err(failed)?;
+        tcp.set_nodelay(settings.nodelay()).map_err(failed)?;
+        if let Some(keep_alive) = settings.keepalive() {
+            SockRef::from(&tcp).set_tcp_keepalive(keep_alive).map_err(failed)?;
+        }
+        let mut config = Arc::clone(&self.config);
+        if !self.shows_certificate {
+            let resolver = Arc::new(NoCertificate { asked: Arc::clone(asked_in_vain) });
+            Arc::make_mut(&mut config).client_auth_cert_resolver = resolver;
+        }
+        TlsConnector::from(config).connect(name, tcp).await.map_err(explained)
+    }
+}
+
+/// A server that wants a certificate says so by hanging up, later: this notices that it asked for one.
+#[derive(Debug)]
+struct NoCertificate {
+    asked: Arc<AtomicBool>,
+}
+
+impl ResolvesClientCert for NoCertificate {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.asked.store(true, Ordering::Relaxed);
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        false
+    }
+}
+
+fn own_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| format!("`tls_ca` is not in PEM form: {error}"))?;
+        roots.add(certificate).map_err(|error| format!("`tls_ca`: {error}"))?;
+    }
+    if roots.is_empty() {
+        return Err("`tls_ca` holds no certificate in PEM form".to_owned());
+    }
+    Ok(roots)
+}
+
+fn authorities_of_the_system() -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    // One that cannot be read is not trusted; the others are.
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
+        return Err(format!(
+            "this system trusts no certificate authority{why}: install some (Debian, Ubuntu: ca-certificates), or name \
+             your own with `tls_ca`"
+        ));
+    }
+    Ok(roots)
+}
+
+fn identity(
+    certificate: &[u8],
+    key: &[u8],
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate)
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("the certificate of `tls_client` is not in PEM form: {error}"))?;
+    if chain.is_empty() {
+        return Err("`tls_client` holds no certificate in PEM form".to_owned());
+    }
+    // What is wrong is not told in the words of the parser, which may quote the key.
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|_| "the key of `tls_client` is not a private key in PEM form".to_owned())?;
+    Ok((chain, key))
+}
+
+fn explained(error: std::io::Error) -> Attempt {
+    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
+        return Attempt::Failed(error.into());
+    };
+    Attempt::Refused(match tls {
+        // The latter when an authority that is trusted has the same name.
+        rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => "its certificate is from an authority that is not trusted here (`tls_ca` names your own)"
+            .to_owned(),
+        rustls::Error::InvalidMessage(_) => "it does not speak TLS on this port".to_owned(),
+        other => format!("no TLS connection: {other}"),
+    })
+}

@@ -1,0 +1,60 @@
+//! Questions about locks that need not be ours, and taking one away: what an operator asks for.
+//!
+//! Each is asked once. Without a connection, or without an answer in time, it fails.
+
+use super::Table;
+use crate::clock::Moment;
+use crate::engine::command::Errand;
+use crate::engine::protocol::{Action, Disconnected, Id, Reply};
+use crate::lost_reason::LostReason;
+
+impl Table {
+    pub(crate) fn errand(&mut self, now: Moment, id: Id, errand: Errand) {
+        if let Some(trouble) = &self.trouble {
+            errand.question.fail(trouble.error(errand.key));
+            return;
+        }
+        self.timers.set(id, Some(errand.by));
+        self.errands.insert(id, errand);
+        self.send_errand(now, id);
+    }
+
+    pub(super) fn send_errand(&mut self, now: Moment, id: Id) {
+        let Some(errand) = self.errands.get(&id).filter(|_| self.connected) else {
+            return;
+        };
+        let request = errand.question.request();
+        self.outbox.push((id, request.clone()));
+        // The server does not tell a client of what it does itself.
+        if request.action == Action::ForceRelease
+            && let Some(holder) = self.queues.holder(&request.name)
+        {
+            self.lost(now, holder, LostReason::ForceReleased, true);
+        }
+    }
+
+    pub(super) fn errand_reply(&mut self, now: Moment, id: Id, reply: Reply) {
+        let Some(Errand { key, question, by }) = self.errands.remove(&id) else {
+            return;
+        };
+        if matches!(&reply, Reply::Refused(refusal) if refusal.is_asked_again()) {
+            self.errands.insert(id, Errand { key, question, by });
+            self.send_errand(now, id);
+            return;
+        }
+        self.timers.set(id, None);
+        if let Some(question) = question.answer(key.as_ref(), reply) {
+            // Each page has as long as the first.
+            let by = now.after(self.io_timeout);
+            self.errand(now, id, Errand { key, question, by });
+        }
+    }
+
+    /// No answer in time, or no way to get one.
+    pub(super) fn fail_errand(&mut self, id: Id, trouble: &Disconnected) {
+        if let Some(Errand { key, question, .. }) = self.errands.remove(&id) {
+            self.timers.set(id, None);
+            question.fail(trouble.error(key));
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Several locks that are asked for together, each behind the one before it: in one call, which takes them in their
+//! order until one cannot be had.
+//!
+//! Each is an attempt of its own, with its token and its caller, and gets its answer as if it had been asked for alone
+//! when the one before it was held. What the call did not come to is left out: its caller hears nothing, and asks for it
+//! when the one that was in the way is held. Nobody must have a later lock and wait for an earlier one. So whatever
+//! becomes of a call (it breaks off, its answer is lost or too late), only the first of it is asked for again alone. The
+//! others follow it again in the same batch, or are left out, and released if they may have been taken.
+
+use super::{Attempt, Table};
+use crate::clock::Moment;
+use crate::engine::command::Ask;
+use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, follows};
+use crate::lease::safe_until;
+use crate::token::Token;
+
+/// How to ask for a lock behind `after`, whose request must be the last one so far.
+pub(super) fn next(last: Option<&(Id, Request)>, mode: Mode, after: Id) -> Option<Action> {
+    let next = Action::AcquireNext { mode, after };
+    last.is_some_and(|before| follows(before, next)).then_some(next)
+}
+
+impl Table {
+    /// Asks for the first, and for each of the others behind the one before it.
+    pub(crate) fn acquire_all(&mut self, now: Moment, asks: Vec<(Id, Ask, Token)>) {
+        for (id, ask, token) in asks {
+            self.acquire(now, id, ask, token);
+        }
+    }
+
+    /// True when a lock was asked for behind another one and that is the end of it.
+    pub(super) fn ends_chain(&mut self, now: Moment, id: Id, sent: Moment, reply: &Reply) -> bool {
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
+            return true;
+        };
+        let in_time = waiting.ask.capped(sent, safe_until(sent, waiting.ask.ttl)) > now;
+        match reply {
+            // But it may have been before, in a call whose answer was lost.
+            Reply::NotAsked => waiting.unanswered = u32::from(waiting.asks > 1),
+            // It follows the first one again.
+            Reply::Refused(Refusal::Unloaded) => return false,
+            // The first one may have to be asked for again.
+            Reply::Refused(_) => {}
+            // So it is if the answer took longer than the leases last.
+            _ if !in_time => {}
+            // All the others before it are held.
+            _ => {
+                waiting.ask.follows = None;
+                return false;
+            }
+        }
+        self.leave_out(now, id);
+        true
+    }
+
+    /// Tells the caller that it was not asked for, and gives it back if that is not sure.
+    pub(super) fn leave_out(&mut self, now: Moment, id: Id) {
+        if let Some(Attempt::Waiting(mut waiting)) = self.attempts.remove(&id) {
+            waiting.ask.caller = None;
+            self.drop_waiting(now, id, &waiting);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+    use tokio::sync::oneshot::error::TryRecvError;
+
+    use super::*;
+    use crate::capabilities::Abilities;
+    use crate::engine::protocol::{Place, ServerTime, refused};
+    use crate::error::{Holder, LockError};
+    use crate::lease::Lease;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const TTL: Duration = Duration::from_secs(30);
+    const JOIN: Mode = Mode::Join { at_most: 10 };
+    const FIRST: Action = Action::Acquire(JOIN);
+
+    type Outcome = oneshot::Receiver<Result<Arc<Lease>, LockError>>;
+
+    fn next(after: Id) -> Action {
+        Action::AcquireNext { mode: JOIN, after }
+    }
+
+    fn ask(key: &str, follows: Option<Id>, now: Moment) -> (Ask, Outcome) {
+        let (caller, outcome) = oneshot::channel();
+        let ask = Ask {
+            key: key.into(),
+            name: key.into(),
+            ttl: TTL,
+            renew: true,
+            max_hold: None,
+            min_hold: None,
+            one_try: false,
+            follows,
+            max_waiters: 10,
+            started: now,
+            gives_up_at: Some(now.after(100 * TTL)),
+            caller: Some(caller),
+        };
+        (ask, outcome)
+    }
+
+    /// A table that was asked for the locks `a`, `b` and `c` together, as 1, 2 and 3.
+    struct Asked {
+        table: Table,
+        now: Moment,
+        outcomes: [Outcome; 3],
+        sent: Vec<(Id, Request)>,
+    }
+
+    const HANDS_OFF: Abilities = Abilities { hands_off: true, watches: false, votes: false };
+
+    impl Asked {
+        fn connected() -> Self {
+            let mut table = Table::new(SECOND, 0);
+            table.connected(Moment::now(), HANDS_OFF);
+            let mut asked = Self::of(table);
+            asked.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+            asked
+        }
+
+        fn of(mut table: Table) -> Self {
+            let now = Moment::now();
+            let (asks, outcomes): (Vec<_>, Vec<_>) = [("a", None), ("b", Some(1)), ("c", Some(2))]
+                .into_iter()
+                .zip(1..)
+                .map(|((key, follows), id)| {
+                    let (ask, outcome) = ask(key, follows, now);
+                    ((id, ask, Token::from_value(&format!("token {id}"))), outcome)
+                })
+                .unzip();
+            table.acquire_all(now, asks);
+            let Ok(outcomes) = <[Outcome; 3]>::try_from(outcomes) else { unreachable!() };
+            Self { table, now, outcomes, sent: Vec::new() }
+        }
+
+        /// Exactly this is sent, in this order, and one call for what follows each other.
+        #[track_caller]
+        fn sends(&mut self, expected: &[(Id, Action)]) {
+            self.sent = self.table.take_outbox();
+            let sent: Vec<_> = self.sent.iter().map(|(id, request)| (*id, request.action)).collect();
+            assert_eq!(sent, expected);
+        }
+
+        /// What was sent last gets these answers, after such a time.
+        fn answers_after(&mut self, time: Duration, replies: Vec<Reply>) {
+            let sent = self.now;
+            self.now = self.now.after(time);
+            assert_eq!(self.sent.len(), replies.len());
+            for ((id, request), reply) in self.sent.drain(..).zip(replies) {
+                self.table.reply(self.now, id, sent, &request, reply);
+            }
+        }
+
+        fn answers(&mut self, replies: Vec<Reply>) {
+            self.answers_after(Duration::ZERO, replies);
+        }
+
+        /// `+` held, `?` undecided, `-` left out
+        #[track_caller]
+        fn says(&mut self, expected: &str) {
+            let says = self.outcomes.iter_mut().map(|outcome| match outcome.try_recv() {
+                Ok(Ok(_)) => '+',
+                Ok(Err(_)) => '!',
+                Err(TryRecvError::Empty) => '?',
+                Err(TryRecvError::Closed) => '-',
+            });
+            assert_eq!(says.collect::<String>(), expected);
+        }
+    }
+
+    fn held() -> Reply {
+        Reply::Held { fence: 7 }
+    }
+
+    fn queued() -> Reply {
+        let place = Some(Place { in_front: 0, at: ServerTime(1) });
+        Reply::Busy { holder: Holder { name: Some("host:1".into()), free_in: Some(TTL) }, place }
+    }
+
+    fn refused_by(refusal: Refusal) -> Vec<Reply> {
+        refused(&Reply::Refused(refusal), 3)
+    }
+
+    #[test]
+    fn all_are_held() {
+        let mut asked = Asked::connected();
+        asked.answers(vec![held(), held(), held()]);
+        asked.says("+++");
+        asked.sends(&[]);
+    }
+
+    #[test]
+    fn one_that_is_in_the_way_is_waited_for_and_the_rest_left_out() {
+        let mut asked = Asked::connected();
+        asked.answers(vec![held(), queued(), Reply::NotAsked]);
+        asked.says("+?-");
+        // There is nothing to give back, and the waiter is one like any other.
+        asked.sends(&[]);
+        asked.table.disconnected("cut".into());
+        asked.table.connected(asked.now, HANDS_OFF);
+        let sent: Vec<_> = asked.table.take_outbox();
+        assert!(sent.iter().any(|(id, request)| *id == 2 && request.action == Action::Acquire(Mode::Rejoin)));
+    }
+
+    #[test]
+    fn a_lost_answer_is_asked_for_again_in_one_call() {
+        let mut asked = Asked::connected();
+        asked.table.disconnected("cut".into());
+        asked.table.connected(asked.now, HANDS_OFF);
+        asked.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+        asked.answers(vec![held(), held(), held()]);
+        asked.says("+++");
+    }
+
+    #[test]
+    fn what_is_left_out_when_it_is_asked_for_again_is_given_back() {
+        let mut asked = Asked::connected();
+        asked.table.disconnected("cut".into());
+        asked.table.connected(asked.now, HANDS_OFF);
+        asked.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+        // The call whose answer was lost may have gone further than this one.
+        asked.answers(vec![queued(), Reply::NotAsked, Reply::NotAsked]);
+        asked.says("?--");
+        asked.sends(&[(2, Action::Release), (3, Action::Release)]);
+    }
+
+    #[test]
+    fn before_there_is_a_connection_they_wait_together() {
+        let mut asked = Asked::of(Table::new(SECOND, 0));
+        asked.sends(&[]);
+        asked.table.connected(asked.now, HANDS_OFF);
+        asked.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+    }
+
+    #[test]
+    fn what_lost_its_place_behind_another_is_given_back() {
+        let mut asked = Asked::connected();
+        asked.table.disconnected("cut".into());
+        asked.table.abandon(asked.now, 2);
+        asked.table.connected(asked.now, HANDS_OFF);
+        // The second is being released; so the third has nobody to follow.
+        asked.sends(&[(1, FIRST), (2, Action::Release), (3, Action::Release)]);
+        asked.says("?--");
+    }
+
+    #[test]
+    fn a_forgotten_script_is_sent_for_all() {
+        let mut asked = Asked::connected();
+        asked.answers(refused_by(Refusal::Unloaded));
+        asked.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+    }
+
+    #[test]
+    fn an_error_is_told_by_the_lock_that_it_is_about() {
+        let mut asked = Asked::connected();
+        asked.answers(refused_by(Refusal::Never("WRONGTYPE".into())));
+        // The server may have stopped in the middle.
+        asked.sends(&[(1, FIRST), (2, Action::Release), (3, Action::Release)]);
+        asked.says("?--");
+        asked.answers(vec![Reply::Refused(Refusal::Never("WRONGTYPE".into())), Reply::Done, Reply::NotMine]);
+        asked.says("!--");
+        assert!(asked.table.is_idle());
+    }
+
+    #[test]
+    fn answers_that_took_longer_than_the_leases_are_no_locks() {
+        for third in [held(), queued()] {
+            let mut asked = Asked::connected();
+            asked.answers_after(TTL, vec![held(), held(), third]);
+            asked.says("?--");
+            // The first is given back under its old token and asked for with a new one, alone.
+            let actions: Vec<_> =
+                asked.table.take_outbox().into_iter().map(|(_, request)| request.action).collect();
+            assert_eq!(actions, [Action::Release, FIRST, Action::Release, Action::Release]);
+        }
+    }
+
+    #[test]
+    fn nobody_in_this_process_is_overtaken() {
+        // Without a queue on the server, only the first of this process asks.
+        let mut table = Table::new(SECOND, 0);
+        let now = Moment::now();
+        table.connected(now, Abilities { hands_off: false, watches: false, votes: false });
+        let (waits_for_b, _outcome) = ask("b", None, now);
+        table.acquire(now, 9, waits_for_b, Token::from_value("token 9"));
+        drop(table.take_outbox());
+        let mut asked = Asked::of(table);
+        asked.sends(&[(1, FIRST)]);
+        asked.says("?--");
+    }
+}

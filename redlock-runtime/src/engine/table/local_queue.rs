@@ -1,0 +1,136 @@
+//! Who waits for what, in this process: per key one holder and a FIFO of waiters, of whom only the first asks
+//! again. So what asking costs the server grows with processes, not with tasks.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+
+use crate::engine::fifo::Fifo;
+use crate::engine::protocol::Id;
+
+/// After so many hand-overs within this process in a row, the next waiter lets other processes ask first.
+const LONGEST_STREAK: u32 = 32;
+
+#[derive(Default)]
+pub(super) struct Queues {
+    of: HashMap<Arc<str>, Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    holder: Option<Id>,
+    waiting: Fifo<Id>,
+    streak: u32,
+}
+
+/// What the first waiter of a key should do now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// Ask at once.
+    Now(Id),
+    /// Ask a little later: this process had its share.
+    Later(Id),
+}
+
+impl Queues {
+    /// Joins the end of the line. True when it is this waiter's turn to ask.
+    pub(super) fn join(&mut self, name: &Arc<str>, id: Id) -> bool {
+        let queue = self.of.entry(Arc::clone(name)).or_default();
+        queue.waiting.push(id);
+        queue.holder.is_none() && queue.waiting.len() == 1
+    }
+
+    /// `id` got the lock: it leaves the line.
+    pub(super) fn got(&mut self, name: &Arc<str>, id: Id) {
+        let queue = self.of.entry(Arc::clone(name)).or_default();
+        queue.waiting.remove(id);
+        queue.holder = Some(id);
+    }
+
+    /// The holder in this process, if any.
+    pub(super) fn holder(&self, name: &Arc<str>) -> Option<Id> {
+        self.of.get(name)?.holder
+    }
+
+    /// How many are in line.
+    pub(super) fn waiting(&self, name: &Arc<str>) -> usize {
+        self.of.get(name).map_or(0, |queue| queue.waiting.len())
+    }
+
+    /// All in line, in their order.
+    pub(super) fn line(&self, name: &Arc<str>) -> Vec<Id> {
+        self.of.get(name).map_or_else(Vec::new, |queue| queue.waiting.iter().copied().collect())
+    }
+
+    /// The first in line, if any.
+    pub(super) fn first(&self, name: &Arc<str>) -> Option<Id> {
+        self.of.get(name)?.waiting.front().copied()
+    }
+
+    /// `id`, holder or waiter, is out. Answers who asks next, when that has changed.
+    pub(super) fn leave(&mut self, name: &Arc<str>, id: Id) -> Option<Turn> {
+        let queue = self.of.get_mut(name)?;
+        let was_first = queue.waiting.front() == Some(&id);
+        queue.waiting.remove(id);
+        let was_holder = queue.holder == Some(id);
+        if was_holder {
+            queue.holder = None;
+        }
+        if queue.holder.is_none() && queue.waiting.is_empty() {
+            self.of.remove(name);
+            return None;
+        }
+        let next = *queue.waiting.front()?;
+        if was_holder {
+            queue.streak += 1;
+            if queue.streak >= LONGEST_STREAK {
+                queue.streak = 0;
+                return Some(Turn::Later(next));
+            }
+            return Some(Turn::Now(next));
+        }
+        (was_first && queue.holder.is_none()).then_some(Turn::Now(next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_asks_and_the_others_follow_in_order() {
+        let name: Arc<str> = "k".into();
+        let mut queues = Queues::default();
+        assert!(queues.join(&name, 1));
+        assert!(!queues.join(&name, 2));
+        assert!(!queues.join(&name, 3));
+        queues.got(&name, 1);
+        assert_eq!(queues.leave(&name, 2), None, "a waiter that gives up changes nothing");
+        assert_eq!(queues.leave(&name, 1), Some(Turn::Now(3)));
+        assert_eq!(queues.leave(&name, 3), None);
+        assert!(queues.of.is_empty(), "a queue exists only while somebody is in it");
+    }
+
+    #[test]
+    fn when_the_first_gives_up_the_next_one_asks() {
+        let name: Arc<str> = "k".into();
+        let mut queues = Queues::default();
+        queues.join(&name, 1);
+        queues.join(&name, 2);
+        assert_eq!(queues.leave(&name, 1), Some(Turn::Now(2)));
+    }
+
+    #[test]
+    fn one_process_does_not_keep_the_lock_for_ever() {
+        let name: Arc<str> = "k".into();
+        let mut queues = Queues::default();
+        queues.join(&name, 0);
+        let mut later = 0;
+        for id in 1..200 {
+            queues.join(&name, id);
+            queues.got(&name, id - 1);
+            later += u32::from(matches!(queues.leave(&name, id - 1), Some(Turn::Later(_))));
+        }
+        assert_eq!(later, 199 / LONGEST_STREAK);
+    }
+}

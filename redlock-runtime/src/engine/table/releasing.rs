@@ -1,0 +1,179 @@
+//! An attempt that gives back what it has, or may have: tried until the server answers or the key has expired.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::engine::backoff::jittered;
+use crate::engine::command::Response;
+use crate::engine::protocol::{Action, Disconnected, Refusal, Reply, Request};
+use crate::error::LockError;
+use crate::outcome::ReleaseOutcome;
+use crate::token::Token;
+
+pub(crate) struct Releasing {
+    key: Arc<str>,
+    request: Request,
+    /// By then the key has expired on the server, whatever became of the request.
+    until: Moment,
+    /// Before this, the key is not deleted but left to expire then.
+    keep_until: Option<Moment>,
+    again_at: Option<Moment>,
+    response: Option<(Moment, Response)>,
+    /// A release was sent whose answer never came: it may have been done.
+    repeated: bool,
+    /// How often the server has refused.
+    refusals: u32,
+}
+
+/// Pauses before what was refused is sent again: doubled each time, jittered.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What becomes of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// Nothing is left to do.
+    Gone,
+    /// Send it now.
+    Again,
+    /// Wait.
+    Later,
+}
+
+impl Releasing {
+    pub(super) fn new(now: Moment, key: Arc<str>, request: Request, ttl: Duration) -> Self {
+        Self {
+            key,
+            request,
+            until: now.after(ttl),
+            keep_until: None,
+            again_at: None,
+            response: None,
+            repeated: false,
+            refusals: 0,
+        }
+    }
+
+    /// With somebody waiting for the outcome, until `by`; the release itself goes on after that.
+    pub(super) fn answering(mut self, by: Moment, response: Response) -> Self {
+        self.response = Some((by, response));
+        self
+    }
+
+    /// The lock has gone on to somebody else already.
+    pub(super) fn answer_released(response: Option<Response>) {
+        if let Some(response) = response {
+            response.send(Ok(ReleaseOutcome::Released));
+        }
+    }
+
+    /// The lock was lost before it could be released.
+    pub(super) fn answer_lost(response: Option<Response>) {
+        if let Some(response) = response {
+            response.send(Ok(ReleaseOutcome::AlreadyLost));
+        }
+    }
+
+    /// With the key staying until then.
+    pub(super) fn keeping(mut self, keep_until: Moment) -> Self {
+        self.until = self.until.max(keep_until);
+        self.keep_until = Some(keep_until);
+        self
+    }
+
+    pub(super) fn token(&self) -> &Token {
+        &self.request.token
+    }
+
+    pub(super) fn request(&self, now: Moment) -> Request {
+        let keep = self.keep_until.map(|until| until.since(now)).unwrap_or_default();
+        if keep.is_zero() {
+            return self.request.clone();
+        }
+        // Rounded up: an expiry of zero would delete the key at once.
+        let ttl = keep + Duration::from_millis(1);
+        Request { action: Action::Keep, ttl, ..self.request.clone() }
+    }
+
+    pub(super) fn due(&self) -> Moment {
+        let answer_by = self.response.as_ref().map(|(by, _)| *by);
+        self.again_at.into_iter().chain(answer_by).fold(self.until, Ord::min)
+    }
+
+    pub(super) fn reply(&mut self, now: Moment, reply: Reply) -> Next {
+        match reply {
+            Reply::Done => self.answer(Ok(ReleaseOutcome::Released)),
+            Reply::NotMine if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
+            Reply::NotMine => self.answer(Ok(ReleaseOutcome::AlreadyLost)),
+            Reply::Refused(Refusal::Unloaded | Refusal::Unfinished) => return Next::Again,
+            Reply::Refused(refusal) => {
+                self.refused(now, refusal);
+                return Next::Later;
+            }
+            // No node answers a release like this.
+            Reply::Held { .. }
+            | Reply::Claimed { .. }
+            | Reply::Busy { .. }
+            | Reply::QueueFull { .. }
+            | Reply::NotAsked
+            | Reply::Voted { .. }
+            | Reply::Reserved { .. }
+            | Reply::Nobodys
+            | Reply::Found(_)
+            | Reply::Page { .. } => {}
+        }
+        Next::Gone
+    }
+
+    /// Sent again after a pause, until the key has expired: whoever may do something about it may do it soon.
+    fn refused(&mut self, now: Moment, refusal: Refusal) {
+        match refusal {
+            Refusal::Later(_) => {}
+            Refusal::Unanswered(_) => self.repeated = true,
+            // The caller does not wait for what may not pass.
+            refusal => {
+                let error = refusal.error(Some(Arc::clone(&self.key)));
+                self.answer(Err(error));
+            }
+        }
+        let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.refusals.min(8));
+        self.refusals = self.refusals.saturating_add(1);
+        self.again_at = Some(now.after(jittered(pause.min(LONGEST_PAUSE))));
+    }
+
+    pub(super) fn tick(&mut self, now: Moment, trouble: Option<&Disconnected>) -> Next {
+        if let Some((by, _)) = &self.response
+            && *by <= now
+        {
+            let error = match trouble {
+                Some(trouble) => trouble.error(Some(Arc::clone(&self.key))),
+                None => LockError::unavailable(
+                    &self.key,
+                    "Redis gave no answer to the release in time; it is tried again until the ttl is over",
+                ),
+            };
+            self.answer(Err(error));
+        }
+        if self.until <= now {
+            return Next::Gone;
+        }
+        if self.again_at.is_some_and(|at| at <= now) {
+            self.again_at = None;
+            return Next::Again;
+        }
+        Next::Later
+    }
+
+    pub(super) fn disconnected(&mut self) {
+        self.response.take_if(|(_, response)| response.is_to_dropped());
+        self.repeated = true;
+        self.again_at = None;
+    }
+
+    fn answer(&mut self, outcome: Result<ReleaseOutcome, LockError>) {
+        if let Some((_, response)) = self.response.take() {
+            response.send(outcome);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! A lock that has been granted, and is delivered once its replicas have it.
+
+use std::sync::Arc;
+
+use super::{Attempt, Table};
+use crate::clock::Moment;
+use crate::engine::protocol::{Confirmation, Disconnected, Id};
+use crate::error::LockError;
+use crate::lost_reason::LostReason;
+use crate::token::Token;
+
+impl Table {
+    /// What the replicas say of a lock that is held and not delivered yet.
+    pub(crate) fn confirmed(&mut self, now: Moment, id: Id, token: &Token, confirmation: Confirmation) {
+        let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        let Some(caller) = held.deliver_to.take_if(|_| held.token == *token) else {
+            return;
+        };
+        let wanted = self.replicas.as_ref().map_or(0, |(wanted, _)| *wanted);
+        let key = Arc::clone(held.lease.key());
+        let outcome = match confirmation {
+            _ if held.lease.remaining(now).is_none() => Err(held.lease.lost()),
+            Confirmation::Reached(reached) if reached >= wanted => Ok(Arc::clone(&held.lease)),
+            Confirmation::Reached(reached) => Err(LockError::NotReplicated { key, wanted, reached }),
+            Confirmation::NotMine => {
+                held.lease.end(LostReason::KeyChanged);
+                Err(held.lease.lost())
+            }
+            Confirmation::Unknown(Disconnected { reason, turned_away }) => {
+                let reason = format!("its replicas could not be asked: {reason}").into();
+                Err(Disconnected { reason, turned_away }.error(Some(key)))
+            }
+        };
+        let failed = outcome.is_err();
+        // Nobody takes it: given back, as if its guard had been dropped.
+        if caller.send(outcome).is_err() || failed {
+            held.forget_min_hold();
+            self.abandon(now, id);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The error of a caller whose time ran out: somebody has the lock, or Redis did not say.
+
+use std::sync::Arc;
+
+use super::waiting::Seen;
+use super::{Attempt, Table};
+use crate::clock::Moment;
+use crate::engine::protocol::Id;
+use crate::error::{Holder, LockError};
+use crate::token;
+
+impl Table {
+    pub(super) fn why_in_vain(&self, now: Moment, id: Id) -> LockError {
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) else {
+            return LockError::NotConfigured;
+        };
+        let key = &waiting.ask.key;
+        if let Some(trouble) = &self.trouble {
+            return trouble.error(Some(Arc::clone(key)));
+        }
+        if !self.connected {
+            return LockError::unavailable(key, Arc::clone(&self.broke));
+        }
+        let busy = |holder: Holder| LockError::TimedOut {
+            key: Arc::clone(key),
+            waited: now.since(waiting.ask.started),
+            holder,
+            in_front: waiting.in_front(),
+        };
+        let name = &waiting.ask.name;
+        if let Some(Attempt::Held(held)) = self.queues.holder(name).and_then(|id| self.attempts.get(&id)) {
+            let free_in = held.lease.remaining(now);
+            return busy(Holder { name: Some(token::own_name().into()), free_in });
+        }
+        // A waiter in line knows what the first in line knows.
+        let asker = match self.queues.first(name).and_then(|id| self.attempts.get(&id)) {
+            Some(Attempt::Waiting(first)) if !waiting.ask.one_try => first,
+            _ => waiting,
+        };
+        match &asker.seen {
+            Seen::Busy(holder) if !asker.unanswered_for(now, self.io_timeout / 2) => busy(holder.clone()),
+            Seen::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
+            Seen::Nothing | Seen::Busy(_) => {
+                let waited = now.since(asker.ask.started);
+                LockError::unavailable(
+                    key,
+                    format!("Redis is connected but gave no answer within {waited:.1?}"),
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Which node of a Cluster has which slots: where to ask, and what the answer says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{ConnectionAddr, ConnectionInfo, Value};
+
+use crate::engine::protocol::Disconnected;
+use crate::engine::redis::hedged;
+use crate::engine::redis::node::{NodeSettings, RedisNode};
+use crate::engine::redis::tls::Tls;
+use crate::engine::slots::Slot;
+
+/// How to reach a Cluster: some of its nodes, and what holds for all.
+#[derive(Clone)]
+pub(crate) struct ClusterNodes {
+    seeds: Vec<ConnectionInfo>,
+    settings: NodeSettings,
+    tls: Option<Tls>,
+}
+
+/// Which node has which slots, as one of them sees it.
+pub(super) struct Layout {
+    /// From, to, and the primary.
+    pub(super) ranges: Vec<(Slot, Slot, Arc<str>)>,
+    /// Replicas, which know the same.
+    pub(super) replicas: Vec<Arc<str>>,
+}
+
+impl ClusterNodes {
+    pub(in crate::engine) fn new(
+        seeds: Vec<ConnectionInfo>,
+        settings: NodeSettings,
+        tls: Option<Tls>,
+    ) -> Self {
+        Self { seeds, settings, tls }
+    }
+
+    /// The node at `host:port`, with the user and password of the seeds.
+    pub(super) fn node_at(&self, address: &str, slots: Option<(Slot, Slot)>) -> Option<RedisNode> {
+        let (host, port) = address.rsplit_once(':')?;
+        let (host, port) = (host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?);
+        let info = self.seeds.first()?.clone();
+        Some(self.node(info.set_addr(ConnectionAddr::Tcp(host, port)), slots))
+    }
+
+    /// Whoever named it, it is reached and checked as the seeds are.
+    fn node(&self, info: ConnectionInfo, slots: Option<(Slot, Slot)>) -> RedisNode {
+        let node = RedisNode::in_a_cluster(info, &self.settings, slots);
+        node.encrypted(self.tls.clone())
+    }
+
+    /// Asks one node after the other: those at `known` addresses, then the seeds.
+    pub(super) fn learn(
+        &self,
+        known: &[Arc<str>],
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Layout, Disconnected>> + Send + use<> {
+        let known = known.iter().filter_map(|address| self.node_at(address, None));
+        let seeds = self.seeds.iter().map(|info| self.node(info.clone(), None));
+        let nodes: Vec<RedisNode> = known.chain(seeds).collect();
+        async move {
+            let questions = nodes.into_iter().map(|node| async move { ask(&node, timeout).await });
+            hedged::first(questions).await.map_err(|troubles| {
+                // One that turned us away says more than one that is away.
+                let said = troubles.iter().position(|trouble| trouble.turned_away);
+                troubles.into_iter().nth(said.unwrap_or(0)).unwrap_or_else(|| Disconnected {
+                    reason: "no node of the Cluster is known".into(),
+                    turned_away: false,
+                })
+            })
+        }
+    }
+}
+
+async fn ask(node: &RedisNode, timeout: Duration) -> Result<Layout, Disconnected> {
+    let mut slots = redis::cmd("CLUSTER");
+    let answer = node.ask(slots.arg("SLOTS"), timeout).await?;
+    let layout = read(&answer, node.host());
+    if layout.ranges.is_empty() {
+        let reason = format!("no slot of the Cluster is at any node, says Redis at {}", node.address());
+        return Err(Disconnected { reason: reason.into(), turned_away: false });
+    }
+    Ok(layout)
+}
+
+/// What `CLUSTER SLOTS` answers. What cannot be read is left out: a slot without a node is asked for again.
+fn read(answer: &Value, host_asked: &str) -> Layout {
+    let mut layout = Layout { ranges: Vec::new(), replicas: Vec::new() };
+    let Value::Array(ranges) = answer else {
+        return layout;
+    };
+    for range in ranges {
+        if let Value::Array(parts) = range
+            && let [Value::Int(first), Value::Int(last), primary, replicas @ ..] = parts.as_slice()
+            && let (Some(first), Some(last)) = (slot(*first), slot(*last))
+        {
+            if let Some(address) = address(primary, host_asked) {
+                layout.ranges.push((first, last, address));
+            }
+            layout.replicas.extend(replicas.iter().filter_map(|replica| address(replica, host_asked)));
+        }
+    }
+    layout
+}
+
+fn slot(number: i64) -> Option<Slot> {
+    Slot::new(u16::try_from(number).ok()?)
+}
+
+/// A node without a name of its own is at the host that was asked; one whose name is not known yet has an address.
+fn address(node: &Value, host_asked: &str) -> Option<Arc<str>> {
+    let Value::Array(node) = node else {
+        return None;
+    };
+    let [host, Value::Int(port), rest @ ..] = node.as_slice() else {
+        return None;
+    };
+    let host = match text(host) {
+        None | Some("") => host_asked,
+        Some("?") => match rest {
+            [_, Value::Array(more), ..] => more
+                .chunks_exact(2)
+                .find(|pair| text(&pair[0]) == Some("ip"))
+                .and_then(|pair| text(&pair[1]))?,
+            _ => return None,
+        },
+        Some(host) => host,
+    };
+    Some(format!("{host}:{port}").into())
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(text) => std::str::from_utf8(text).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn a_node_is_found_however_the_cluster_names_it() {
+        let range = |host: Value, more: Value| {
+            let node = Value::Array(vec![host, Value::Int(7001), text("id"), more]);
+            Value::Array(vec![Value::Int(0), Value::Int(16_383), node])
+        };
+        let nothing = || Value::Array(Vec::new());
+        let ip = || Value::Array(vec![text("ip"), text("10.0.0.2")]);
+        for (answer, expected) in [
+            (range(text("10.0.0.1"), nothing()), Some("10.0.0.1:7001")),
+            (range(text("a.example"), ip()), Some("a.example:7001")),
+            (range(text(""), nothing()), Some("seed:7001")),
+            (range(Value::Nil, nothing()), Some("seed:7001")),
+            (range(text("?"), ip()), Some("10.0.0.2:7001")),
+            (range(text("?"), nothing()), None),
+        ] {
+            let layout = read(&Value::Array(vec![answer]), "seed");
+            assert_eq!(layout.ranges.first().map(|(_, _, address)| &**address), expected);
+        }
+        assert!(read(&Value::Nil, "seed").ranges.is_empty());
+    }
+}

@@ -1,0 +1,303 @@
+//! The order of the requests for a slot of a Cluster, while nodes send them elsewhere and connections break.
+//!
+//! A release must not overtake its acquire: the lock would be held by nobody until its ttl. On one connection the order
+//! of sending is enough. Here a request may be sent back, and then whatever was asked later waits behind it until
+//! nothing of the slot is under way any more. No I/O, no clock.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::{HashMap, HashMapExt};
+
+use crate::clock::Moment;
+use crate::engine::backoff::jittered;
+use crate::engine::protocol::{Action, Id, Request};
+use crate::engine::slots::Slot;
+use crate::token::Token;
+
+/// Pauses before a slot that could not serve is asked again: doubled each time, jittered.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(4);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// A request on its way, without the request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    /// In which order the requests came.
+    pub(super) sequence: u64,
+    pub(super) slot: Slot,
+    /// When it came.
+    pub(super) since: Moment,
+    /// How often it has been sent elsewhere.
+    pub(super) redirects: u32,
+    /// It was sent over a connection that broke: it may have been done.
+    pub(super) unanswered: bool,
+    /// It is under way to a node that does not own the slot yet.
+    pub(super) asking: bool,
+}
+
+/// A request that waits for its way.
+pub(super) struct Parked {
+    pub(super) flight: Flight,
+    pub(super) id: Id,
+    pub(super) request: Request,
+}
+
+/// What is under way, or waits, for one slot.
+pub(super) struct Lane {
+    /// The node that the slot's requests are under way to.
+    node: usize,
+    in_flight: usize,
+    /// Of these, to a node that does not own the slot yet.
+    asking: usize,
+    waiting: BTreeMap<u64, Parked>,
+    /// The same by their tokens: many may wait for one lock.
+    of_token: HashMap<Token, Vec<u64>>,
+    /// Nothing is sent before this.
+    not_before: Option<Moment>,
+    pauses: u32,
+    /// Why there is something that waits.
+    pub(super) reason: Option<Arc<str>>,
+}
+
+impl Lane {
+    pub(super) fn new() -> Self {
+        Self {
+            node: usize::MAX,
+            in_flight: 0,
+            asking: 0,
+            waiting: BTreeMap::new(),
+            of_token: HashMap::new(),
+            not_before: None,
+            pauses: 0,
+            reason: None,
+        }
+    }
+
+    /// True when a new request may go to `node` at once.
+    pub(super) fn is_free(&self, node: usize) -> bool {
+        self.waiting.is_empty() && self.asking == 0 && (self.in_flight == 0 || self.node == node)
+    }
+
+    /// True when a request that was sent back may go elsewhere at once: nothing waits that came before.
+    pub(super) fn may_redirect(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        self.in_flight > 0
+    }
+
+    /// Where it goes now.
+    pub(super) fn node(&self) -> usize {
+        self.node
+    }
+
+    pub(super) fn sent(&mut self, node: usize, flight: &Flight) {
+        self.in_flight += 1;
+        if flight.asking {
+            self.asking += 1;
+        } else {
+            self.node = node;
+        }
+    }
+
+    /// It is not under way any more, whatever became of it.
+    pub(super) fn back(&mut self, flight: &mut Flight) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if std::mem::take(&mut flight.asking) {
+            self.asking = self.asking.saturating_sub(1);
+        }
+    }
+
+    /// The node has done it.
+    pub(super) fn served(&mut self, flight: &Flight, request: &Request) {
+        self.pauses = 0;
+        if request.action == Action::Release {
+            self.withdraw(&request.token, flight.sequence);
+        }
+    }
+
+    /// Waits for its way, in the order in which it came.
+    pub(super) fn park(&mut self, parked: Parked) {
+        if parked.request.action == Action::Release {
+            self.withdraw(&parked.request.token, parked.flight.sequence);
+        }
+        self.of_token.entry(parked.request.token.clone()).or_default().push(parked.flight.sequence);
+        self.waiting.insert(parked.flight.sequence, parked);
+    }
+
+    /// Nobody waits for what was asked with a token before its release, and nothing may be done with it after that.
+    fn withdraw(&mut self, token: &Token, before: u64) {
+        self.remove(token, |parked| parked.flight.sequence <= before);
+    }
+
+    /// True when the lock was asked for with this token and that has not been sent; it will not be.
+    pub(super) fn take_back(&mut self, token: &Token) -> bool {
+        let asks = |parked: &Parked| {
+            !parked.flight.unanswered
+                && matches!(parked.request.action, Action::Acquire(_) | Action::AcquireNext { .. })
+        };
+        self.remove(token, asks) > 0
+    }
+
+    fn remove(&mut self, token: &Token, is_over: impl Fn(&Parked) -> bool) -> usize {
+        let Some(sequences) = self.of_token.get_mut(token) else {
+            return 0;
+        };
+        let before = self.waiting.len();
+        sequences.retain(|sequence| match self.waiting.entry(*sequence) {
+            Entry::Occupied(parked) if is_over(parked.get()) => {
+                parked.remove();
+                false
+            }
+            Entry::Occupied(_) => true,
+            Entry::Vacant(_) => false,
+        });
+        if sequences.is_empty() {
+            self.of_token.remove(token);
+        }
+        before - self.waiting.len()
+    }
+
+    /// Lets the slot be for a moment.
+    pub(super) fn pause(&mut self, now: Moment) {
+        if self.not_before.is_none_or(|at| at <= now) {
+            let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.pauses.min(8));
+            self.pauses += 1;
+            self.not_before = Some(now.after(jittered(pause.min(LONGEST_PAUSE))));
+        }
+    }
+
+    /// Everything that waits, when it may be sent now.
+    pub(super) fn take_ready(&mut self, now: Moment) -> Vec<Parked> {
+        if self.in_flight > 0 || self.not_before.is_some_and(|at| at > now) {
+            return Vec::new();
+        }
+        self.not_before = None;
+        self.take_all()
+    }
+
+    pub(super) fn take_all(&mut self) -> Vec<Parked> {
+        self.of_token.clear();
+        std::mem::take(&mut self.waiting).into_values().collect()
+    }
+
+    /// What has waited for longer than `limit`: those that came first.
+    pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> Vec<Parked> {
+        let mut overdue = Vec::new();
+        while let Some(first) = self.waiting.first_entry()
+            && now.since(first.get().flight.since) >= limit
+        {
+            let (sequence, parked) = first.remove_entry();
+            if let Some(sequences) = self.of_token.get_mut(&parked.request.token) {
+                sequences.retain(|other| *other != sequence);
+                if sequences.is_empty() {
+                    self.of_token.remove(&parked.request.token);
+                }
+            }
+            overdue.push(parked);
+        }
+        overdue
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.in_flight == 0 && self.waiting.is_empty()
+    }
+
+    /// When to look again.
+    pub(super) fn due(&self, limit: Duration) -> Option<Moment> {
+        let overdue = self.waiting.values().next().map(|parked| parked.flight.since.after(limit));
+        let ready = self.not_before.filter(|_| self.in_flight == 0 && self.is_waiting());
+        [overdue, ready].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::protocol::Mode;
+
+    const LIMIT: Duration = Duration::from_secs(1);
+    const RENEW: Action = Action::Renew { nth: 0, shortens: false };
+
+    fn parked(sequence: u64, action: Action, token: &str, now: Moment) -> Parked {
+        let slot = Slot::of("k");
+        let flight = Flight { sequence, slot, since: now, redirects: 0, unanswered: false, asking: false };
+        let token = Token::from_value(token);
+        let request = Request { action, name: "k".into(), token, ttl: LIMIT };
+        Parked { flight, id: sequence, request }
+    }
+
+    fn acquire(sequence: u64, token: &str, now: Moment) -> Parked {
+        parked(sequence, Action::Acquire(Mode::OneTry), token, now)
+    }
+
+    fn sequences(parked: &[Parked]) -> Vec<u64> {
+        parked.iter().map(|parked| parked.flight.sequence).collect()
+    }
+
+    #[test]
+    fn what_is_sent_back_goes_first_and_alone() {
+        let (mut lane, now) = (Lane::new(), Moment::now());
+        let (mut first, mut second) = (acquire(1, "a", now), parked(2, RENEW, "b", now));
+        for request in [&first, &second] {
+            assert!(lane.is_free(7));
+            lane.sent(7, &request.flight);
+        }
+        assert!(!lane.is_free(8), "the slot has moved, and something is under way to where it was");
+        lane.back(&mut first.flight);
+        lane.park(parked(3, RENEW, "c", now));
+        lane.park(first);
+        assert!(!lane.is_free(7) && !lane.is_free(8) && !lane.may_redirect());
+        assert!(lane.take_ready(now).is_empty(), "the second is still under way");
+        lane.back(&mut second.flight);
+        assert_eq!(sequences(&lane.take_ready(now)), [1, 3]);
+        assert!(lane.is_empty() && lane.is_free(8));
+    }
+
+    #[test]
+    fn what_asks_another_node_keeps_the_others_back() {
+        let (mut lane, now) = (Lane::new(), Moment::now());
+        let mut first = acquire(1, "a", now);
+        first.flight.asking = true;
+        lane.sent(8, &first.flight);
+        assert!(!lane.is_free(7), "its release would overtake it");
+        lane.back(&mut first.flight);
+        assert!(lane.is_free(7) && !first.flight.asking);
+    }
+
+    #[test]
+    fn nothing_is_asked_for_after_its_release() {
+        let (mut lane, now) = (Lane::new(), Moment::now());
+        lane.park(acquire(1, "a", now));
+        lane.park(acquire(2, "b", now));
+        lane.park(parked(3, Action::Release, "a", now));
+        assert_eq!(sequences(&lane.take_ready(now)), [2, 3]);
+        lane.park(acquire(4, "c", now));
+        let release = parked(5, Action::Release, "c", now);
+        lane.served(&release.flight, &release.request);
+        lane.park(acquire(6, "c", now));
+        assert_eq!(sequences(&lane.take_ready(now)), [6]);
+    }
+
+    #[test]
+    fn a_slot_that_cannot_serve_is_left_alone_for_a_while_and_nobody_waits_for_ever() {
+        let (mut lane, now) = (Lane::new(), Moment::now());
+        lane.park(acquire(1, "a", now));
+        lane.pause(now);
+        assert!(lane.take_ready(now).is_empty());
+        let later = lane.due(LIMIT).unwrap_or(now);
+        assert!(later > now && later < now.after(LIMIT));
+        assert_eq!(sequences(&lane.take_ready(later)), [1]);
+        lane.park(acquire(1, "a", now));
+        lane.park(acquire(2, "b", later));
+        assert!(lane.take_overdue(later, LIMIT).is_empty());
+        assert_eq!(sequences(&lane.take_overdue(now.after(LIMIT), LIMIT)), [1]);
+    }
+}

@@ -1,0 +1,418 @@
+//! The line to a node: connecting, up or down, and the batches that are under way on it.
+//!
+//! Replies come in the order of the requests, so only the oldest batch is listened to; a batch is sent by the
+//! first poll of its future, so the order on the wire is the order of the batches. That is what makes a
+//! release follow its acquire.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::memory::{MemoryNode, one_by_one};
+use super::window::Window;
+use crate::capabilities::Abilities;
+use crate::clock::Moment;
+use crate::engine::backoff::jittered;
+use crate::engine::protocol::{Disconnected, Id, Notice, Pushed, Reply, Request, Standing};
+use crate::engine::redis::connect::WINDOW;
+use crate::engine::redis::connection::{INBOX_MOVED, RedisConnection, Replies};
+use crate::engine::redis::node::RedisNode;
+use crate::engine::redis::server_identity::Voters;
+use crate::engine::slots::Slots;
+
+const PUSHES: usize = 256;
+
+/// Pauses between attempts to connect: doubled each time, jittered.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Where the lock lives.
+#[derive(Clone)]
+pub(crate) enum Node {
+    Redis(Box<RedisNode>),
+    Memory(MemoryNode),
+}
+
+impl Node {
+    /// The nodes of the quorum that it is one of.
+    pub(super) fn voters(&self) -> Option<&Arc<Voters>> {
+        match self {
+            Self::Redis(node) => node.voters(),
+            Self::Memory(_) => None,
+        }
+    }
+}
+
+struct Connection {
+    kind: Kind,
+    pushes: Pushes,
+}
+
+/// What the server tells without being asked.
+struct Pushes {
+    inbox: UnboundedReceiver<Pushed>,
+    /// Taken from the inbox, as many at once as a flood asks for: tokio lets a task take few one by one.
+    taken: Vec<Pushed>,
+}
+
+impl Pushes {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Pushed>> {
+        if self.taken.is_empty() {
+            ready!(self.inbox.poll_recv_many(cx, &mut self.taken, PUSHES));
+            self.taken.reverse();
+        }
+        Poll::Ready(self.taken.pop())
+    }
+}
+
+enum Kind {
+    Redis(RedisConnection),
+    Memory { node: MemoryNode, inbox: UnboundedSender<Pushed> },
+}
+
+type Connecting = Pin<Box<dyn Future<Output = Result<Connection, Disconnected>> + Send>>;
+
+enum State {
+    Connecting(Connecting),
+    Up(Box<Up>),
+    Down { until: Moment },
+}
+
+struct Up {
+    connection: Connection,
+    under_way: VecDeque<Batch>,
+    window: Window,
+    /// When it last answered.
+    heard: Moment,
+    /// It had been idle when the oldest batch was sent: firewalls forget such connections and tell neither end.
+    was_idle: bool,
+    /// Opened beside an idle connection whose answer is late.
+    standby: Option<Connecting>,
+}
+
+struct Batch {
+    sent: Moment,
+    requests: Vec<(Id, Request)>,
+    replies: Replies,
+    early: Option<Result<Vec<Reply>, Disconnected>>,
+}
+
+/// What the line has to tell.
+pub(crate) enum News {
+    Connected {
+        abilities: Abilities,
+        standing: Standing,
+    },
+    /// From now on, the nodes of a Cluster can do this.
+    Abilities(Abilities),
+    Unreachable(Disconnected),
+    /// The connection ended, and these were without an answer.
+    Broke {
+        reason: Arc<str>,
+        unanswered: Vec<(Id, Request)>,
+    },
+    Replies {
+        sent: Moment,
+        replies: Vec<(Id, Request, Reply)>,
+    },
+    Notice(Notice),
+    /// These locks have changed, or, with `None`, any may have.
+    Changed(Option<Vec<Arc<str>>>),
+    /// The locks in these slots have a way to their node again, or another node.
+    Returned(Slots),
+}
+
+pub(crate) struct Link {
+    node: Node,
+    io_timeout: Duration,
+    failures: u32,
+    state: State,
+}
+
+impl Link {
+    pub(crate) fn new(node: Node, io_timeout: Duration) -> Self {
+        let state = State::Connecting(connect(&node, io_timeout));
+        Self { node, io_timeout, failures: 0, state }
+    }
+
+    /// Gives the connection up for one to another place, or in another manner. What was under way is unanswered.
+    pub(super) fn replace(&mut self, node: Node) -> Vec<(Id, Request)> {
+        self.node = match (node, &self.node) {
+            (Node::Redis(node), Node::Redis(before)) => Node::Redis(Box::new(node.after(before))),
+            (node, _) => node,
+        };
+        self.failures = 0;
+        self.go_on_with(connect(&self.node, self.io_timeout))
+    }
+
+    fn reconnect(&mut self) -> Vec<(Id, Request)> {
+        let standby = match &mut self.state {
+            State::Up(up) => up.standby.take(),
+            _ => None,
+        };
+        self.go_on_with(standby.unwrap_or_else(|| connect(&self.node, self.io_timeout)))
+    }
+
+    /// What was under way, in the order in which it was sent: whether it was done is unknown.
+    fn go_on_with(&mut self, connecting: Connecting) -> Vec<(Id, Request)> {
+        match std::mem::replace(&mut self.state, State::Connecting(connecting)) {
+            State::Up(up) => up.under_way.into_iter().flat_map(|batch| batch.requests).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Where pushes to a node in memory come in.
+    #[cfg(test)]
+    pub(crate) fn inbox(&self) -> Option<UnboundedSender<Pushed>> {
+        match &self.state {
+            State::Up(up) => match &up.connection.kind {
+                Kind::Memory { inbox, .. } => Some(inbox.clone()),
+                Kind::Redis(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// How many requests the next batch may have that are not urgent; `None` when there may be no batch.
+    pub(super) fn room(&self) -> Option<usize> {
+        match &self.state {
+            State::Up(up) if up.under_way.len() < WINDOW => Some(up.window.room()),
+            _ => None,
+        }
+    }
+
+    /// Sends `requests` in one write, for which there is room. `now` was read before.
+    pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
+        self.send_as(cx, now, requests, false);
+    }
+
+    /// `asking`: the node does not own the slots yet.
+    pub(super) fn send_as(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        requests: Vec<(Id, Request)>,
+        asking: bool,
+    ) {
+        let State::Up(up) = &mut self.state else {
+            return;
+        };
+        up.submit(cx, now, self.io_timeout, requests, asking);
+    }
+
+    /// When to look again, whatever happens: to reconnect, or because an answer is overdue.
+    pub(super) fn due(&self) -> Option<Moment> {
+        match &self.state {
+            State::Connecting(_) => None,
+            State::Down { until } => Some(*until),
+            State::Up(up) => up.due(self.io_timeout),
+        }
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
+        loop {
+            match &mut self.state {
+                State::Down { until } if *until <= now => {
+                    self.state = State::Connecting(connect(&self.node, self.io_timeout));
+                }
+                State::Down { .. } => return Poll::Pending,
+                State::Connecting(connecting) => match ready!(connecting.as_mut().poll(cx)) {
+                    Ok(connection) => {
+                        self.failures = 0;
+                        let (abilities, standing) = match &connection.kind {
+                            Kind::Redis(connection) => (connection.abilities(), connection.standing()),
+                            Kind::Memory { .. } => MemoryNode::standing(now),
+                        };
+                        self.state = State::Up(Box::new(Up {
+                            connection,
+                            under_way: VecDeque::new(),
+                            window: Window::new(standing.round_trip),
+                            heard: now,
+                            was_idle: false,
+                            standby: None,
+                        }));
+                        return Poll::Ready(News::Connected { abilities, standing });
+                    }
+                    Err(trouble) => {
+                        let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.failures.min(8));
+                        self.failures = self.failures.saturating_add(1);
+                        self.state = State::Down { until: now.after(jittered(pause.min(LONGEST_PAUSE))) };
+                        return Poll::Ready(News::Unreachable(trouble));
+                    }
+                },
+                State::Up(up) => {
+                    let reason = match up.poll(cx, now, self.io_timeout) {
+                        Poll::Ready(Ok(news)) => return Poll::Ready(news),
+                        Poll::Ready(Err(reason)) => reason,
+                        Poll::Pending => ready!(up.poll_standby(cx, now, self.io_timeout, &self.node)),
+                    };
+                    return Poll::Ready(News::Broke { reason, unanswered: self.reconnect() });
+                }
+            }
+        }
+    }
+}
+
+impl Up {
+    fn submit(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        io_timeout: Duration,
+        requests: Vec<(Id, Request)>,
+        asking: bool,
+    ) {
+        let mut replies = match &mut self.connection.kind {
+            Kind::Redis(connection) => connection.submit(&requests, asking),
+            Kind::Memory { node, inbox } => {
+                let execute = |request: &Request| node.execute(request, inbox, Moment::now());
+                let replies = one_by_one(&requests, execute);
+                Box::pin(std::future::ready(Ok(replies)))
+            }
+        };
+        let early = match replies.as_mut().poll(cx) {
+            Poll::Ready(early) => {
+                // Nothing else will wake the engine for this one.
+                cx.waker().wake_by_ref();
+                Some(early)
+            }
+            Poll::Pending => None,
+        };
+        self.window.sent(requests.len());
+        if self.under_way.is_empty() {
+            self.was_idle = now.since(self.heard) >= io_timeout;
+        }
+        self.under_way.push_back(Batch { sent: now, requests, replies, early });
+    }
+
+    /// Since when an answer has been awaited: the batches before it took their time, too.
+    fn silent_since(&self) -> Option<Moment> {
+        self.under_way.front().map(|batch| batch.sent.max(self.heard))
+    }
+
+    fn due(&self, io_timeout: Duration) -> Option<Moment> {
+        let patience = if self.was_idle { self.late(io_timeout).min(io_timeout) } else { io_timeout };
+        self.silent_since().map(|since| since.after(patience))
+    }
+
+    /// How long the first answer after an idle time may take before another connection is opened.
+    fn late(&self, io_timeout: Duration) -> Duration {
+        (io_timeout / 4).max(2 * self.window.quickest())
+    }
+
+    fn hear(&mut self, now: Moment) {
+        self.heard = now;
+        self.was_idle = false;
+        self.standby = None;
+    }
+
+    /// Ready, with the reason, when this connection is to be given up for the standby. A server that is merely busy answers
+    /// here first: what was sent here reached it before.
+    fn poll_standby(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        io_timeout: Duration,
+        node: &Node,
+    ) -> Poll<Arc<str>> {
+        if self.was_idle && self.due(io_timeout).is_some_and(|due| due <= now) {
+            self.was_idle = false;
+            self.standby = Some(connect(node, io_timeout));
+        }
+        let Some(standby) = &mut self.standby else {
+            return Poll::Pending;
+        };
+        if let Ok(connection) = ready!(standby.as_mut().poll(cx)) {
+            self.standby = Some(Box::pin(std::future::ready(Ok(connection))));
+            Poll::Ready("it was idle, and a new connection to Redis answers where it does not".into())
+        } else {
+            self.standby = None;
+            Poll::Pending
+        }
+    }
+
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        io_timeout: Duration,
+    ) -> Poll<Result<News, Arc<str>>> {
+        let silent_since = self.silent_since();
+        if let Some(batch) = self.under_way.front_mut() {
+            let answered = match batch.early.take() {
+                Some(early) => Poll::Ready(early),
+                None => batch.replies.as_mut().poll(cx),
+            };
+            match answered {
+                Poll::Ready(Ok(replies)) => {
+                    self.hear(now);
+                    let Some(batch) = self.under_way.pop_front() else {
+                        return Poll::Pending;
+                    };
+                    self.window.answered(batch.requests.len(), now.since(batch.sent));
+                    // As if unanswered: what the batch asks for is asked again where the primary is now.
+                    if replies.iter().any(is_of_a_replica) {
+                        self.under_way.push_front(batch);
+                        return Poll::Ready(Err("Redis has become a replica (READONLY)".into()));
+                    }
+                    if let Kind::Redis(connection) = &mut self.connection.kind {
+                        connection.answered(batch.sent, now, &batch.requests, &replies);
+                    }
+                    let replies = batch.requests.into_iter().zip(replies);
+                    let replies = replies.map(|((id, request), reply)| (id, request, reply)).collect();
+                    return Poll::Ready(Ok(News::Replies { sent: batch.sent, replies }));
+                }
+                Poll::Ready(Err(broke)) => return Poll::Ready(Err(broke.reason)),
+                Poll::Pending if silent_since.is_some_and(|since| now.since(since) >= io_timeout) => {
+                    let reason = format!("Redis did not answer within {io_timeout:?}");
+                    return Poll::Ready(Err(reason.into()));
+                }
+                Poll::Pending => {}
+            }
+        }
+        // After the replies: a push that follows a reply on the wire is read after it.
+        let Some(pushed) = ready!(self.connection.pushes.poll(cx)) else {
+            // A server without RESP3 pushes nothing, not even its end.
+            return Poll::Pending;
+        };
+        // It is alive, and the answers are behind this.
+        self.hear(now);
+        match pushed {
+            Pushed::Changed(names) => Poll::Ready(Ok(News::Changed(names))),
+            Pushed::Notice(notice) => Poll::Ready(Ok(News::Notice(notice))),
+            Pushed::InboxMoved => Poll::Ready(Err(INBOX_MOVED.into())),
+            Pushed::Closed => Poll::Ready(Err("Redis closed the connection".into())),
+            Pushed::Superseded => Poll::Ready(Err("another server is the primary now, says Sentinel".into())),
+        }
+    }
+}
+
+fn is_of_a_replica(reply: &Reply) -> bool {
+    matches!(reply, Reply::Refused(refusal) if refusal.is_of_a_replica())
+}
+
+fn connect(node: &Node, timeout: Duration) -> Connecting {
+    let (inbox, pushes) = unbounded_channel();
+    let pushes = Pushes { inbox: pushes, taken: Vec::new() };
+    match node {
+        Node::Redis(node) => {
+            let node = node.as_ref().clone();
+            Box::pin(async move {
+                let kind = Kind::Redis(node.connect(timeout, inbox).await?);
+                Ok(Connection { kind, pushes })
+            })
+        }
+        Node::Memory(node) => {
+            let kind = Kind::Memory { node: node.clone(), inbox };
+            Box::pin(std::future::ready(Ok(Connection { kind, pushes })))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+use std::task::Waker;
+
+use super::*;
+use crate::engine::protocol::Action;
+use crate::engine::redis::stale_connection::Client;
+use crate::token::Token;
+
+const LIMIT: Duration = Duration::from_secs(1);
+
+fn renewal() -> Request {
+    Request {
+        action: Action::Renew { nth: 0, shortens: false },
+        name: "lock:k".into(),
+        token: Token::nobodys(),
+        ttl: Duration::from_secs(30),
+    }
+}
+
+/// Connected since `start`, with a request that was sent after `idle` and has no answer.
+fn silent(cx: &mut Context<'_>, start: Moment, idle: Duration) -> Link {
+    let mut link = Link::new(Node::Memory(MemoryNode::named("link-silent")), LIMIT);
+    assert!(matches!(link.poll(cx, start), Poll::Ready(News::Connected { .. })));
+    link.send(cx, start.after(idle), vec![(7, renewal())]);
+    let batch = under_way(&mut link);
+    (batch.early, batch.replies) = (None, Box::pin(std::future::pending()));
+    link
+}
+
+fn under_way(link: &mut Link) -> &mut Batch {
+    let State::Up(up) = &mut link.state else { unreachable!() };
+    let Some(batch) = up.under_way.front_mut() else { unreachable!() };
+    batch
+}
+
+#[test]
+fn batches_are_answered_in_the_order_in_which_they_were_sent() {
+    let mut cx = Context::from_waker(Waker::noop());
+    let now = Moment::now();
+    let mut link = Link::new(Node::Memory(MemoryNode::named("link-batches")), LIMIT);
+    assert!(matches!(link.poll(&mut cx, now), Poll::Ready(News::Connected { .. })));
+    for id in 0..32 {
+        assert!(link.room().is_some());
+        link.send(&mut cx, now, vec![(id, renewal())]);
+    }
+    assert_eq!(link.room(), None, "so many batches at most");
+    let mut answered = Vec::new();
+    while let Poll::Ready(news) = link.poll(&mut cx, now) {
+        if let News::Replies { replies, .. } = news {
+            answered.extend(replies.into_iter().map(|(id, ..)| id));
+        }
+    }
+    assert_eq!(answered, (0..32).collect::<Vec<_>>());
+    assert!(link.room().is_some());
+}
+
+#[test]
+fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
+    let mut cx = Context::from_waker(Waker::noop());
+    let start = Moment::now();
+    let at = |millis| start.after(Duration::from_millis(millis));
+    let (inbox, pushes) = unbounded_channel();
+    let kind = Kind::Memory { node: MemoryNode::named("link-silence"), inbox };
+    let pushes = Pushes { inbox: pushes, taken: Vec::new() };
+    let batch =
+        |early| Batch { sent: start, requests: Vec::new(), replies: Box::pin(std::future::pending()), early };
+    let mut up = Up {
+        connection: Connection { kind, pushes },
+        under_way: [batch(Some(Ok(Vec::new()))), batch(None)].into(),
+        window: Window::new(Duration::ZERO),
+        heard: start,
+        was_idle: false,
+        standby: None,
+    };
+    assert!(matches!(up.poll(&mut cx, at(900), LIMIT), Poll::Ready(Ok(News::Replies { .. }))));
+    // It took its time for the first one; the second one's begins now.
+    assert!(up.poll(&mut cx, at(1800), LIMIT).is_pending());
+    assert_eq!(up.silent_since(), Some(at(900)));
+    assert!(matches!(up.poll(&mut cx, at(1900), LIMIT), Poll::Ready(Err(_))));
+}
+
+#[test]
+fn the_next_connection_knows_the_one_before_wherever_it_leads() {
+    let client = Client::read("id=7 addr=10.0.0.1:5000 laddr=10.0.0.2:6379");
+    let node = || RedisNode::for_a_test("redis://127.0.0.1:1/");
+    let before = node();
+    before.previous().set(client.clone());
+    let mut link = Link::new(Node::Redis(Box::new(before)), LIMIT);
+    link.replace(Node::Redis(Box::new(node())));
+    let Node::Redis(now) = &link.node else { unreachable!() };
+    assert!(client.is_some());
+    assert_eq!(now.previous().get(), client);
+}
+
+#[test]
+fn an_idle_connection_whose_answer_is_late_is_left_for_one_that_answers() {
+    let mut cx = Context::from_waker(Waker::noop());
+    let (start, idle) = (Moment::now(), LIMIT);
+    let mut link = silent(&mut cx, start, idle);
+    let late = start.after(idle).after(LIMIT / 4);
+    assert_eq!(link.due(), Some(late));
+    assert!(link.poll(&mut cx, start.after(idle)).is_pending());
+    let Poll::Ready(News::Broke { unanswered, .. }) = link.poll(&mut cx, late) else { unreachable!() };
+    assert_eq!(unanswered.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [7]);
+    assert!(matches!(link.poll(&mut cx, late), Poll::Ready(News::Connected { .. })));
+}
+
+#[test]
+fn a_connection_that_was_in_use_may_take_its_time() {
+    let mut cx = Context::from_waker(Waker::noop());
+    let (start, idle) = (Moment::now(), LIMIT * 99 / 100);
+    let mut link = silent(&mut cx, start, idle);
+    let over = start.after(idle).after(LIMIT);
+    assert_eq!(link.due(), Some(over));
+    assert!(link.poll(&mut cx, start.after(idle).after(LIMIT / 2)).is_pending());
+    assert!(matches!(link.poll(&mut cx, over), Poll::Ready(News::Broke { .. })));
+}
+
+#[test]
+fn an_idle_connection_that_answers_in_time_is_kept() {
+    let mut cx = Context::from_waker(Waker::noop());
+    let (start, idle) = (Moment::now(), LIMIT);
+    let mut link = silent(&mut cx, start, idle);
+    let State::Up(up) = &mut link.state else { unreachable!() };
+    // Another connection is being opened when the answer comes.
+    up.standby = Some(Box::pin(std::future::pending()));
+    under_way(&mut link).early = Some(Ok(vec![Reply::Done]));
+    let late = start.after(idle).after(LIMIT / 2);
+    assert!(matches!(link.poll(&mut cx, late), Poll::Ready(News::Replies { .. })));
+    let State::Up(up) = &link.state else { unreachable!() };
+    assert!(up.standby.is_none());
+    assert!(link.poll(&mut cx, late).is_pending());
+}
+
+#[test]
+fn a_server_that_pushes_nothing_is_silent_however_often_it_is_looked_at() {
+    let mut cx = Context::from_waker(Waker::noop());
+    let start = Moment::now();
+    let mut link = silent(&mut cx, start, Duration::ZERO);
+    let State::Up(up) = &mut link.state else { unreachable!() };
+    // As of a connection without RESP3.
+    up.connection.pushes.inbox = unbounded_channel().1;
+    for part in 0..10 {
+        assert!(link.poll(&mut cx, start.after(part * LIMIT / 10)).is_pending());
+    }
+    assert!(matches!(link.poll(&mut cx, start.after(LIMIT)), Poll::Ready(News::Broke { .. })));
+}

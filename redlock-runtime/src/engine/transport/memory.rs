@@ -1,0 +1,394 @@
+//! `memory://`: the same protocol inside one process, for unit tests of annotated functions and for the first
+//! run. Everything above the node (engine, leases, renewals, queues) is the code that runs against Redis.
+//!
+//! Managers that are connected to the same name share their locks; `memory://` without a name is a name too.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::capabilities::Abilities;
+use crate::clock::Moment;
+use crate::engine::protocol::{
+    Action, CLAIM, Claimant, Found, Id, Mode, Notice, Place, Pushed, Reply, Request, ServerTime, Standing,
+    What, calls,
+};
+use crate::error::Holder;
+use crate::token::{self, Token};
+
+type Inbox = UnboundedSender<Pushed>;
+
+/// The locks of one name, and what the scripts do on them: a map instead of a keyspace.
+#[derive(Clone)]
+pub(crate) struct MemoryNode(Arc<Mutex<Store>>);
+
+#[derive(Default)]
+struct Store {
+    locks: HashMap<Arc<str>, Lock>,
+    /// From so many locks on, those that have expired are looked for: a `min_hold` ends without a request.
+    many: usize,
+    /// The last fencing token.
+    clock: u64,
+}
+
+impl Store {
+    /// At twice as many locks as were left the last time, so that it costs each new lock next to nothing.
+    fn forget_expired(&mut self, now: Moment) {
+        if self.locks.len() > self.many {
+            self.locks.retain(|_, lock| lock.is_held(now) || !lock.queue.is_empty());
+            self.many = 2 * self.locks.len().max(32);
+        }
+    }
+}
+
+/// Exists while somebody holds it or waits for it.
+#[derive(Default)]
+struct Lock {
+    holder: Option<Holding>,
+    queue: VecDeque<Waiter>,
+}
+
+struct Holding {
+    token: Token,
+    expires: Moment,
+    inbox: Inbox,
+}
+
+struct Waiter {
+    token: Token,
+    ttl: Duration,
+    inbox: Inbox,
+}
+
+impl Waiter {
+    /// False when nobody listens any more.
+    fn tell(&self, name: &Arc<str>, what: What) -> bool {
+        let notice = Notice { token: self.token.clone(), name: Arc::clone(name), what };
+        self.inbox.send(Pushed::Notice(notice)).is_ok()
+    }
+}
+
+static BY_NAME: LazyLock<Mutex<HashMap<String, Weak<Mutex<Store>>>>> = LazyLock::new(Mutex::default);
+
+impl MemoryNode {
+    /// The node of that name; it exists as long as a manager is connected to it.
+    pub(crate) fn named(name: &str) -> Self {
+        // Nothing panics while one of these is locked, and a test that does elsewhere shall not stop the others.
+        let mut by_name = BY_NAME.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = by_name.get(name).and_then(Weak::upgrade) {
+            return Self(store);
+        }
+        let store = Arc::new(Mutex::new(Store::default()));
+        by_name.retain(|_, store| store.strong_count() > 0);
+        by_name.insert(name.to_owned(), Arc::downgrade(&store));
+        Self(store)
+    }
+
+    /// What such a node can do: nobody changes a lock behind our back, and it forgets nothing.
+    pub(crate) fn standing(now: Moment) -> (Abilities, Standing) {
+        let abilities = Abilities { hands_off: true, watches: false, votes: false };
+        let standing = Standing {
+            clock: server_time(now).0,
+            up_for: Duration::ZERO,
+            durable: true,
+            round_trip: Duration::ZERO,
+        };
+        (abilities, standing)
+    }
+
+    pub(crate) fn execute(&self, request: &Request, inbox: &Inbox, now: Moment) -> Reply {
+        let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        store.forget_expired(now);
+        let Store { locks, clock, .. } = &mut *store;
+        if let Action::List { .. } = request.action {
+            let held = locks.iter().filter(|(_, lock)| lock.is_held(now)).map(|(name, _)| name);
+            let names = held.filter(|name| matches(&request.name, name)).map(ToString::to_string);
+            return Reply::Page { cursor: 0, names: names.collect() };
+        }
+        let lock = locks.entry(Arc::clone(&request.name)).or_default();
+        if lock.holder.as_ref().is_some_and(|holder| holder.expires <= now) {
+            lock.holder = None;
+        }
+        let reply = match request.action {
+            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => {
+                lock.acquire(request, mode, inbox, now, clock)
+            }
+            Action::Reserve { count } if lock.is(&request.token) => {
+                *clock = clock.saturating_add(count.into());
+                Reply::Reserved { last: *clock }
+            }
+            Action::Watch | Action::WatchHolder if lock.is(&request.token) => Reply::Done,
+            Action::Watch | Action::WatchHolder if lock.holder.is_none() => Reply::Nobodys,
+            Action::Reserve { .. } | Action::Watch | Action::WatchHolder => Reply::NotMine,
+            Action::Vote { fence } => lock.vote(request, fence, inbox, now, clock),
+            Action::Confirm { .. } | Action::Mend { .. }
+                if lock.holder.is_some() && !lock.is(&request.token) =>
+            {
+                Reply::NotMine
+            }
+            Action::Confirm { .. } if lock.holder.is_none() => Reply::NotMine,
+            Action::Confirm { fence } => {
+                *clock = fence.max(*clock);
+                Reply::Done
+            }
+            Action::Mend { .. } if lock.holder.is_none() => {
+                lock.hold(&request.token, now.after(request.ttl), inbox);
+                Reply::Nobodys
+            }
+            Action::Renew { shortens, .. } | Action::Mend { shortens } => lock.renew(request, now, shortens),
+            Action::Keep => lock.renew(request, now, true),
+            Action::Release => lock.release(request, now, clock),
+            Action::Inspect | Action::List { .. } => Reply::Found(lock.found(now)),
+            Action::ForceRelease => {
+                let found = lock.found(now);
+                if let Some(holder) = lock.holder.take() {
+                    holder.tell_taken_away(&request.name);
+                    lock.grant(&request.name, None, now, clock);
+                }
+                Reply::Found(found)
+            }
+        };
+        if lock.holder.is_none() && lock.queue.is_empty() {
+            locks.remove(&request.name);
+        }
+        reply
+    }
+}
+
+/// As on a server: microseconds of its clock.
+fn server_time(now: Moment) -> ServerTime {
+    ServerTime(now.to_nanos() / 1000)
+}
+
+impl Holding {
+    fn tell_taken_away(self, name: &Arc<str>) {
+        let notice = Notice { token: self.token, name: Arc::clone(name), what: What::TakenAway };
+        // A manager that has gone need not hear of it.
+        let _ = self.inbox.send(Pushed::Notice(notice));
+    }
+
+    fn seen(&self, now: Moment) -> Holder {
+        Holder { name: token::owner_of(self.token.value()), free_in: Some(self.expires.since(now)) }
+    }
+}
+
+impl Lock {
+    fn acquire(
+        &mut self,
+        request: &Request,
+        mode: Mode,
+        inbox: &Inbox,
+        now: Moment,
+        clock: &mut u64,
+    ) -> Reply {
+        let waiting = |waiter: &Waiter| waiter.token == request.token;
+        if mode != Mode::OneTry && !self.is(&request.token) && !self.queue.iter().any(waiting) {
+            let waiters = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+            if matches!(mode, Mode::Join { at_most } if waiters >= at_most) {
+                return Reply::QueueFull { waiters };
+            }
+            let (token, ttl) = (request.token.clone(), request.ttl);
+            self.queue.push_back(Waiter { token, ttl, inbox: inbox.clone() });
+        }
+        if self.holder.is_none() {
+            self.grant(&request.name, Some(&request.token), now, clock);
+        }
+        if self.holder.is_none() || self.is(&request.token) {
+            self.queue.retain(|waiter| !waiting(waiter));
+            let has_waited = mode.has_waited();
+            let lasts = if has_waited { request.ttl.min(CLAIM) } else { request.ttl };
+            self.hold(&request.token, now.after(lasts), inbox);
+            let fence = next_fence(now, clock);
+            return if has_waited { Reply::Claimed { fence } } else { Reply::Held { fence } };
+        }
+        let place = self.queue.iter().position(waiting).and_then(|in_front| u32::try_from(in_front).ok());
+        Reply::Busy {
+            holder: self.holder.as_ref().map(|holder| holder.seen(now)).unwrap_or_default(),
+            place: place.map(|in_front| Place { in_front, at: server_time(now) }),
+        }
+    }
+
+    fn vote(&mut self, request: &Request, fence: u64, inbox: &Inbox, now: Moment, clock: &mut u64) -> Reply {
+        match &self.holder {
+            Some(holder) if holder.token != request.token => {
+                Reply::Busy { holder: holder.seen(now), place: None }
+            }
+            _ => {
+                self.hold(&request.token, now.after(request.ttl), inbox);
+                if *clock < fence {
+                    *clock = fence;
+                    return Reply::Voted { clock: fence };
+                }
+                Reply::Voted { clock: fence.saturating_add(1).max(*clock) }
+            }
+        }
+    }
+
+    /// It is this token's. If it was before, it does not expire sooner than it would have.
+    fn hold(&mut self, token: &Token, expires: Moment, inbox: &Inbox) {
+        let expires = self.holder.as_ref().map_or(expires, |before| expires.max(before.expires));
+        self.holder = Some(Holding { token: token.clone(), expires, inbox: inbox.clone() });
+    }
+
+    fn renew(&mut self, request: &Request, now: Moment, shortens: bool) -> Reply {
+        match &mut self.holder {
+            Some(holder) if holder.token == request.token => {
+                let expires = now.after(request.ttl);
+                holder.expires = if shortens { expires } else { expires.max(holder.expires) };
+                Reply::Done
+            }
+            _ => Reply::NotMine,
+        }
+    }
+
+    fn release(&mut self, request: &Request, now: Moment, clock: &mut u64) -> Reply {
+        if !self.is(&request.token) {
+            self.queue.retain(|waiter| waiter.token != request.token);
+            return Reply::NotMine;
+        }
+        self.holder = None;
+        self.grant(&request.name, None, now, clock);
+        Reply::Done
+    }
+
+    fn is_held(&self, now: Moment) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.expires > now)
+    }
+
+    fn found(&self, now: Moment) -> Option<Found> {
+        let waiters = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+        self.holder.as_ref().map(|holder| (holder.seen(now), waiters))
+    }
+
+    fn is(&self, token: &Token) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.token == *token)
+    }
+
+    /// Passes the free lock to the longest waiter that is still there; `caller` is not told what it will read.
+    fn grant(&mut self, name: &Arc<str>, caller: Option<&Token>, now: Moment, clock: &mut u64) {
+        while let Some(next) = self.queue.pop_front() {
+            let expires = now.after(next.ttl.min(CLAIM));
+            if caller == Some(&next.token) {
+                self.holder = Some(Holding { token: next.token, expires, inbox: next.inbox });
+                return;
+            }
+            let fence = next_fence(now, clock);
+            let what = What::Granted { fence, at: server_time(now) };
+            if next.tell(name, what) {
+                if let Some(head) = self.queue.front() {
+                    head.tell(name, What::Next { claim: next.ttl.min(CLAIM), claimant: Claimant::of("") });
+                }
+                self.holder = Some(Holding { token: next.token, expires, inbox: next.inbox });
+                return;
+            }
+        }
+    }
+}
+
+/// `*` for any characters, `?` for one, `\\` before one that stands for itself: as the server matches.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut pattern = pattern.chars();
+    match pattern.next() {
+        None => text.is_empty(),
+        Some('*') => {
+            text.char_indices().any(|(at, _)| matches(pattern.as_str(), &text[at..]))
+                || matches(pattern.as_str(), "")
+        }
+        Some('?') => matches_rest(pattern.as_str(), text, |_| true),
+        Some('\\') => match pattern.next() {
+            Some(escaped) => matches_rest(pattern.as_str(), text, |char| char == escaped),
+            None => text == "\\",
+        },
+        Some(literal) => matches_rest(pattern.as_str(), text, |char| char == literal),
+    }
+}
+
+fn matches_rest(pattern: &str, text: &str, first: impl Fn(char) -> bool) -> bool {
+    let mut chars = text.chars();
+    chars.next().is_some_and(first) && matches(pattern, chars.as_str())
+}
+
+fn next_fence(now: Moment, clock: &mut u64) -> u64 {
+    *clock = clock.saturating_add(1).max(server_time(now).0);
+    *clock
+}
+
+/// The answers of a node that does one request after the other.
+pub(crate) fn one_by_one(
+    requests: &[(Id, Request)],
+    mut execute: impl FnMut(&Request) -> Reply,
+) -> Vec<Reply> {
+    let mut replies = Vec::with_capacity(requests.len());
+    for call in calls(requests) {
+        let mut is_held = !matches!(call, [(_, Request { action: Action::AcquireNext { .. }, .. }), ..]);
+        for (_, request) in call {
+            let reply = if is_held { execute(request) } else { Reply::NotAsked };
+            is_held = matches!(reply, Reply::Held { .. } | Reply::Claimed { .. });
+            replies.push(reply);
+        }
+    }
+    replies
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_whose_min_hold_is_over_takes_no_room() {
+        let node = MemoryNode::named("min-hold-is-over");
+        let (inbox, _pushes) = unbounded_channel();
+        let (start, ttl) = (Moment::now(), Duration::from_secs(1));
+        for number in 0..10_000 {
+            let now = start.after(number * ttl / 10);
+            let (name, token) = (Arc::from(format!("lock:{number}")), Token::from_value("token"));
+            for action in [Action::Acquire(Mode::OneTry), Action::Keep] {
+                let request = Request { action, name: Arc::clone(&name), token: token.clone(), ttl };
+                node.execute(&request, &inbox, now);
+            }
+            assert!(node.execute(&list(), &inbox, now) != Reply::Page { cursor: 0, names: Vec::new() });
+        }
+        let locks = node.0.lock().unwrap_or_else(PoisonError::into_inner).locks.len();
+        assert!(locks <= 100, "{locks} of 10,000");
+    }
+
+    fn list() -> Request {
+        let (action, name) = (Action::List { cursor: 0 }, Arc::from("*"));
+        Request { action, name, token: Token::nobodys(), ttl: Duration::ZERO }
+    }
+
+    #[test]
+    fn what_follows_each_other_is_one_call() {
+        const TTL: Duration = Duration::from_secs(30);
+        const JOIN: Mode = Mode::Join { at_most: 10 };
+        const FIRST: Action = Action::Acquire(JOIN);
+        const RENEW: Action = Action::Renew { nth: 0, shortens: false };
+        let next = |after| Action::AcquireNext { mode: JOIN, after };
+        let held = || Reply::Held { fence: 7 };
+        let request = |action| Request { action, name: "k".into(), token: Token::nobodys(), ttl: TTL };
+        let batch = [
+            (1, request(FIRST)),
+            (2, request(next(1))),
+            (3, request(next(2))),
+            (4, request(FIRST)),
+            // What it follows is somewhere else, or is something else.
+            (5, request(next(3))),
+            (6, request(next(5))),
+            (7, request(RENEW)),
+            (8, request(next(7))),
+        ];
+        let lengths: Vec<_> = calls(&batch).map(<[_]>::len).collect();
+        assert_eq!(lengths, [3, 1, 2, 1, 1]);
+        let mut done = Vec::new();
+        let replies = one_by_one(&batch, |request| {
+            done.push(request.action);
+            held()
+        });
+        assert_eq!(done, [FIRST, next(1), next(2), FIRST, RENEW]);
+        assert_eq!(replies[4..], [Reply::NotAsked, Reply::NotAsked, held(), Reply::NotAsked]);
+    }
+}

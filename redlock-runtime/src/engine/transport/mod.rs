@@ -1,0 +1,123 @@
+//! Where requests go: to one node, to the nodes of a quorum, or to those of a Cluster. The table does not know the
+//! difference.
+
+pub(super) mod cluster;
+pub(super) mod link;
+pub(super) mod memory;
+mod quorum;
+pub(crate) mod url;
+mod window;
+
+use std::task::{Context, Poll};
+
+use super::protocol::{Id, Request, Together};
+use super::redis::node::RedisNode;
+use super::settings::EngineSettings;
+use crate::clock::Moment;
+use crate::token::Token;
+use cluster::Cluster;
+use cluster::discovery::ClusterNodes;
+use link::{Link, News, Node};
+use quorum::Quorum;
+
+/// Where locks live.
+pub(crate) enum Deployment {
+    /// One, or those of a quorum.
+    Nodes(Vec<Node>),
+    Cluster(Box<ClusterNodes>),
+}
+
+impl Deployment {
+    pub(super) fn together(&self) -> Together {
+        match self {
+            Self::Nodes(nodes) if nodes.len() == 1 => Together::Any,
+            Self::Nodes(_) => Together::None,
+            Self::Cluster(_) => Together::OfOneSlot,
+        }
+    }
+
+    /// The only Redis server, if that is where.
+    pub(crate) fn one_server(&self) -> Option<&RedisNode> {
+        match self {
+            Self::Nodes(nodes) => match nodes.as_slice() {
+                [Node::Redis(node)] => Some(node),
+                _ => None,
+            },
+            Self::Cluster(_) => None,
+        }
+    }
+}
+
+pub(super) enum Line {
+    One(Link),
+    Quorum(Quorum),
+    Cluster(Cluster),
+}
+
+impl Line {
+    pub(super) fn new(deployment: Deployment, settings: EngineSettings) -> Self {
+        let nodes = match deployment {
+            Deployment::Nodes(nodes) => nodes,
+            Deployment::Cluster(nodes) => return Self::Cluster(Cluster::new(*nodes, settings.io_timeout)),
+        };
+        let voters = nodes.iter().find_map(Node::voters).cloned().unwrap_or_default();
+        let mut links: Vec<Link> =
+            nodes.into_iter().map(|node| Link::new(node, settings.io_timeout)).collect();
+        match links.pop() {
+            Some(link) if links.is_empty() => Self::One(link),
+            last => Self::Quorum(Quorum::new(links.into_iter().chain(last).collect(), voters, settings)),
+        }
+    }
+
+    /// How many requests may be sent that are not urgent; `None` when none may be.
+    pub(super) fn room(&self) -> Option<usize> {
+        match self {
+            Self::One(link) => link.room(),
+            Self::Quorum(quorum) => Some(quorum.room()),
+            Self::Cluster(cluster) => cluster.room(),
+        }
+    }
+
+    /// True when a request for a lock has not been sent to any node; it will not be.
+    pub(super) fn take_back(&mut self, id: Id, name: &str, token: &Token) -> bool {
+        match self {
+            // What one server was handed was sent; a quorum does so for each node, when it hears of the release.
+            Self::One(_) | Self::Quorum(_) => false,
+            Self::Cluster(cluster) => cluster.take_back(id, name, token),
+        }
+    }
+
+    /// Sends `requests`, in this order for each lock. `now` was read before.
+    pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
+        match self {
+            Self::One(link) => link.send(cx, now, requests),
+            Self::Quorum(quorum) => quorum.send(cx, now, requests),
+            Self::Cluster(cluster) => cluster.send(cx, now, requests),
+        }
+    }
+
+    /// False while a quorum still gives back what nobody waits for. Elsewhere the table waits for each release.
+    pub(super) fn is_idle(&self) -> bool {
+        match self {
+            Self::One(_) | Self::Cluster(_) => true,
+            Self::Quorum(quorum) => quorum.is_idle(),
+        }
+    }
+
+    /// When to look again, whatever happens.
+    pub(super) fn due(&self) -> Option<Moment> {
+        match self {
+            Self::One(link) => link.due(),
+            Self::Quorum(quorum) => quorum.due(),
+            Self::Cluster(cluster) => cluster.due(),
+        }
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
+        match self {
+            Self::One(link) => link.poll(cx, now),
+            Self::Quorum(quorum) => quorum.poll(cx, now),
+            Self::Cluster(cluster) => cluster.poll(cx, now),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Addresses: what a URL says about where the lock lives.
+
+use std::sync::Arc;
+
+use redis::IntoConnectionInfo;
+
+use super::Deployment;
+use super::cluster::discovery::ClusterNodes;
+use super::link::Node;
+use super::memory::MemoryNode;
+use super::quorum::MOST_NODES;
+use crate::engine::redis::keyspace::{PREFIX_OF_SIDE_KEYS, is_side_name, misfit};
+use crate::engine::redis::node::{NodeSettings, RedisNode};
+use crate::engine::redis::sentinel::Sentinels;
+use crate::engine::redis::server_identity::Seat;
+use crate::engine::redis::tls::Tls;
+use crate::error::LockError;
+
+/// One address, or several with commas between them.
+pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
+    if is_side_name(&settings.prefix) {
+        return Err(invalid(urls, PREFIX_OF_SIDE_KEYS));
+    }
+    let urls = split(urls);
+    if let [url] = urls.as_slice()
+        && matches!(scheme(url), "redis+cluster" | "rediss+cluster")
+    {
+        return cluster(url, settings);
+    }
+    if urls.len() > MOST_NODES {
+        let reason = format!("{} servers are too many; a quorum of five is plenty", urls.len());
+        return Err(invalid("", &reason));
+    }
+    for (at, url) in urls.iter().enumerate() {
+        if urls[..at].contains(url) {
+            return Err(invalid(url, "it stands there twice; a server has one vote"));
+        }
+    }
+    let voters = (urls.len() > 1).then(Arc::default);
+    let seated = |(number, url): (usize, &String)| {
+        let seat = voters.as_ref().map(|voters| Seat::new(voters, number));
+        node(url, &NodeSettings { seat, ..settings.clone() })
+    };
+    let nodes = urls.iter().enumerate().map(seated).collect::<Result<_, _>>()?;
+    Ok(Deployment::Nodes(nodes))
+}
+
+/// A part that has no scheme of its own belongs to the address before it, which lists hosts.
+fn split(urls: &str) -> Vec<String> {
+    let mut addresses: Vec<String> = Vec::new();
+    for part in urls.split(',').map(str::trim) {
+        match addresses.last_mut() {
+            Some(address) if !part.contains("://") => {
+                address.push(',');
+                address.push_str(part);
+            }
+            _ => addresses.push(part.to_owned()),
+        }
+    }
+    addresses
+}
+
+fn node(url: &str, settings: &NodeSettings) -> Result<Node, LockError> {
+    let refused = |reason: &str| invalid(url, reason);
+    if let Some(reason) = unknown_parameter(url) {
+        return Err(refused(&reason));
+    }
+    if let Some(name) = url.strip_prefix("memory://") {
+        return Ok(Node::Memory(MemoryNode::named(name)));
+    }
+    if let Some(reason) = not_supported(url) {
+        return Err(refused(reason));
+    }
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err(refused(UNKNOWN));
+    };
+    let tls = tls(scheme, rest, settings).map_err(|reason| refused(&reason))?;
+    let (sentinels, url) = match scheme {
+        "redis+sentinel" | "rediss+sentinel" => {
+            let (sentinels, url) = Sentinels::read(rest, tls.clone()).map_err(refused)?;
+            (Some(sentinels), url)
+        }
+        _ if tls.is_some() => (None, format!("redis://{rest}")),
+        _ => (None, url.to_owned()),
+    };
+    let info = url.into_connection_info().map_err(|_| refused("it is not like redis://host:6379/"))?;
+    let mut node = RedisNode::new(info, settings).encrypted(tls);
+    if let Some(sentinels) = sentinels {
+        node = node.behind(sentinels);
+    }
+    Ok(Node::Redis(Box::new(node)))
+}
+
+/// How connections are encrypted, if they are.
+fn tls(scheme: &str, rest: &str, settings: &NodeSettings) -> Result<Option<Tls>, String> {
+    match scheme {
+        "rediss" | "valkeys" | "rediss+sentinel" | "rediss+cluster" if rest.contains('#') => {
+            Err("certificates are always checked: `tls_ca` names an authority of your own".to_owned())
+        }
+        "rediss" | "valkeys" | "rediss+sentinel" | "rediss+cluster" => Tls::new(&settings.tls).map(Some),
+        _ if settings.tls.is_set() => {
+            Err("`tls_ca` and `tls_client` are for rediss://: this address is not encrypted".to_owned())
+        }
+        _ => Ok(None),
+    }
+}
+
+const UNKNOWN: &str = "it starts with none of redis://, rediss://, redis+unix://, redis+sentinel://, redis+cluster:// and memory://";
+
+/// `redis+cluster://user:password@host:port,host:port`, or with `rediss`: some nodes of it, from which the others are known.
+fn cluster(url: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
+    let refused = |reason: &str| Err(invalid(url, reason));
+    if let Some(reason) = unknown_parameter(url) {
+        return refused(&reason);
+    }
+    if let Some(reason) = misfit(&settings.prefix) {
+        return refused(reason);
+    }
+    let rest = url.split_once("://").unwrap_or_default().1;
+    let tls = tls(scheme(url), rest, settings).map_err(|reason| invalid(url, &reason))?;
+    let (credentials, rest) = match rest.rsplit_once('@') {
+        Some((credentials, rest)) => (format!("{credentials}@"), rest),
+        None => (String::new(), rest),
+    };
+    let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
+    if !matches!(database, "" | "0") {
+        return refused("a Cluster has no databases");
+    }
+    if credentials.matches('@').count() > 1 {
+        return refused("user and password stand once, before the first host");
+    }
+    if hosts.split(',').any(str::is_empty) {
+        return refused("it is not like redis+cluster://host1:6379,host2:6379");
+    }
+    let seeds = hosts.split(',').map(|host| format!("redis://{credentials}{host}/").into_connection_info());
+    match seeds.collect::<Result<Vec<_>, _>>() {
+        Ok(seeds) => Ok(Deployment::Cluster(Box::new(ClusterNodes::new(seeds, settings.clone(), tls)))),
+        Err(_) => refused("it is not like redis+cluster://host1:6379,host2:6379"),
+    }
+}
+
+/// What stands behind the `?` of an address, and is none of what it may have there.
+fn unknown_parameter(url: &str) -> Option<String> {
+    let known: &[&str] = match scheme(url) {
+        "redis+unix" | "unix" | "valkey+unix" => &["db", "user", "pass"],
+        "redis+sentinel" | "rediss+sentinel" => &["sentinel_user", "sentinel_password"],
+        _ => &[],
+    };
+    let (_, query) = url.split_once('?')?;
+    let names = || query.split('&').map(|part| part.split_once('=').map_or(part, |(name, _)| name));
+    let unknown = names().find(|name| !name.is_empty() && !known.contains(name))?;
+    // What is no name may be a piece of a password with a `?` in it.
+    let is_name = unknown.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    let which = if is_name && !query.contains('@') { format!(" `{unknown}`") } else { String::new() };
+    let may_have = match known {
+        [] => "an address like this has none".to_owned(),
+        known => format!("an address like this may have `{}`", known.join("`, `")),
+    };
+    Some(format!("unknown parameter{which}: {may_have}"))
+}
+
+fn scheme(url: &str) -> &str {
+    url.split_once("://").unwrap_or_default().0
+}
+
+fn invalid(url: &str, reason: &str) -> LockError {
+    LockError::InvalidUrl { url: without_credentials(url).into(), reason: reason.into() }
+}
+
+/// What is wrong with an address that other tools may understand.
+fn not_supported(url: &str) -> Option<&'static str> {
+    match scheme(url) {
+        "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "unix" | "valkey+unix"
+        | "redis+sentinel" | "rediss+sentinel" => None,
+        "redis+cluster" | "rediss+cluster" => Some("a Cluster is no node of a quorum"),
+        _ => Some(UNKNOWN),
+    }
+}
+
+/// `redis://user:secret@host/?sentinel_password=secret` without the parts that must not be shown.
+pub(crate) fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let shown = match rest.split_once('?') {
+        // Which of the two the secret begins in, nobody can tell.
+        Some((_, query)) if query.contains('@') => "…",
+        Some((place, _)) => place,
+        None => rest,
+    };
+    let shown = shown.rsplit_once('@').map_or(shown, |(_, place)| place);
+    if scheme.is_empty() { shown.to_owned() } else { format!("{scheme}://{shown}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(prefix: &str) -> NodeSettings {
+        NodeSettings {
+            prefix: prefix.to_owned(),
+            instance: String::new(),
+            foreign_clients: true,
+            allow_eviction: false,
+            seat: None,
+            tls: crate::engine::redis::tls::TlsSettings::default(),
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        assert_eq!(without_credentials("redis://u:p@ss@host:1/0"), "redis://host:1/0");
+        assert_eq!(without_credentials("nonsense"), "nonsense");
+        assert_eq!(
+            without_credentials("redis+sentinel://u:p@h,i/n?sentinel_password=p"),
+            "redis+sentinel://h,i/n"
+        );
+        assert_eq!(without_credentials("redis+sentinel://h/n?sentinel_password=p@q"), "redis+sentinel://…");
+        assert_eq!(without_credentials("redis://u:p?q@h/"), "redis://…");
+        for urls in [
+            "redis://u:secret@[bad",
+            "redis://u:secret@a,redis://u:secret@a",
+            "ftp://u:secret@h,b",
+            "redis+sentinel://u:secret@h/n?x=secret",
+            "redis+cluster://u:secret@a/1",
+            "rediss+cluster://u:secret@a/1",
+            "redis+cluster://u:secret@a,redis://b",
+        ] {
+            let error = parse(urls, &settings("")).map(|_| ()).map_err(|error| error.to_string());
+            assert!(matches!(&error, Err(text) if !text.contains("secret")), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_named_with_the_known_ones() {
+        let told = |url: &str| parse(url, &settings("")).err().map(|error| error.to_string());
+        for (url, name, known) in [
+            ("redis://h/0?timeout=5", "`timeout`", "none"),
+            ("memory://?ttl", "`ttl`", "none"),
+            ("redis+cluster://a,b?x=1", "`x`", "none"),
+            ("redis+unix:///s.sock?db=1&passw=secret", "`passw`", "`db`, `user`, `pass`"),
+            ("redis+sentinel://h/n?sentinel_pasword=secret", "`sentinel_pasword`", "`sentinel_password`"),
+            ("redis://a,redis://b?x=1", "`x`", "none"),
+            ("redis://u:sec?ret@h/", "unknown parameter:", "none"),
+        ] {
+            let error = told(url).unwrap_or_default();
+            assert!(
+                error.contains(name) && error.contains(known) && !error.contains("ret"),
+                "{url}: {error}"
+            );
+        }
+        for url in
+            ["redis://h/0?", "redis+unix:///s.sock?db=1&pass=p", "redis+sentinel://h/n?sentinel_user=u"]
+        {
+            assert_eq!(told(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_has_hosts_and_one_user() {
+        let known = |url: &str, prefix: &str| parse(url, &settings(prefix)).is_ok();
+        for url in ["a", "a,b:7001", "user:pass@a:1,b:2/", "[::1]:7000,127.0.0.1:7001/0"] {
+            assert!(known(&format!("redis+cluster://{url}"), "lock:"), "{url}");
+        }
+        for url in ["", "/", ",a", "a,", "a:port", "a/1", "u:p@a,u:p@b"] {
+            assert!(!known(&format!("redis+cluster://{url}"), "lock:"), "{url}");
+        }
+        assert!(known("redis+cluster://a", "{shop}:") && !known("redis+cluster://a", "{shop"));
+    }
+
+    #[test]
+    fn several_addresses_are_told_from_several_hosts() {
+        assert_eq!(split("redis://a"), ["redis://a"]);
+        assert_eq!(split("redis://a/1, redis://b:2/"), ["redis://a/1", "redis://b:2/"]);
+        assert_eq!(
+            split("redis+sentinel://a:1,b:2/shop,redis://c"),
+            ["redis+sentinel://a:1,b:2/shop", "redis://c"]
+        );
+    }
+}

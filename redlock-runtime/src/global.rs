@@ -1,0 +1,65 @@
+//! The process-wide manager: given by the program, or by the environment.
+
+use std::env;
+use std::sync::{PoisonError, RwLock};
+
+use crate::error::LockError;
+use crate::manager::LockManager;
+
+static GLOBAL: RwLock<Option<LockManager>> = RwLock::new(None);
+
+/// Where the process-wide manager connects to when nobody called `set_global`, in this order.
+const ENVIRONMENT: [&str; 2] = ["REDLOCK_URL", "REDIS_URL"];
+
+impl LockManager {
+    /// Makes this the process-wide manager, which annotated functions use unless they name another one.
+    /// Replaces an earlier one; locks that it holds stay held.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
+    ///
+    /// LockManager::connect_blocking("memory://")?.set_global();
+    /// LockManager::global()?.lock("cron:nightly").acquire_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_global(&self) {
+        *GLOBAL.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
+    }
+
+    /// The process-wide manager: the one given to [`set_global`](Self::set_global), else one for the address in
+    /// the environment variable `REDLOCK_URL` or `REDIS_URL`, started at the first use. It does not wait for the
+    /// connection.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NotConfigured`] when there is neither; [`LockError::InvalidUrl`] when the address in the
+    /// environment cannot be used. There is no silent fallback.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use redlocked::{LockError, LockManager};
+    ///
+    /// match LockManager::global() {
+    ///     Ok(_) | Err(LockError::NotConfigured) => {}
+    ///     Err(other) => panic!("{other}"),
+    /// }
+    /// ```
+    pub fn global() -> Result<Self, LockError> {
+        if let Some(manager) = &*GLOBAL.read().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(manager.clone());
+        }
+        let mut global = GLOBAL.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(manager) = &*global {
+            return Ok(manager.clone());
+        }
+        let url = ENVIRONMENT.iter().filter_map(|name| env::var(name).ok()).find(|url| !url.is_empty());
+        let manager = Self::builder(url.ok_or(LockError::NotConfigured)?).start()?;
+        *global = Some(manager.clone());
+        Ok(manager)
+    }
+}

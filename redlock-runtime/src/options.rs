@@ -1,0 +1,125 @@
+//! How a key is locked, whichever it is: the numbers, their checks, and what is sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::error::LockError;
+use crate::key;
+use crate::lease::{MAX_TTL_MS, MIN_TTL};
+use crate::manager::LockManager;
+use crate::reentrancy::{self, Hold};
+
+/// How each key is locked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Duration,
+    /// `None`: for ever.
+    pub(crate) wait: Option<Duration>,
+    pub(crate) renew: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
+    pub(crate) on_lost: OnLost,
+    pub(crate) reentrant: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_secs(30),
+            wait: Some(Duration::ZERO),
+            renew: true,
+            max_hold: None,
+            min_hold: None,
+            on_lost: OnLost::default(),
+            reentrant: false,
+        }
+    }
+}
+
+/// When an attempt began, and when it is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) started: Moment,
+    /// A busy lock is an error at once.
+    pub(crate) one_try: bool,
+    /// `None`: waits for ever.
+    pub(crate) gives_up_at: Option<Moment>,
+}
+
+impl Terms {
+    /// The key, if it can be locked like this.
+    pub(crate) fn check(&self, manager: &LockManager, key: String) -> Result<Arc<str>, LockError> {
+        key::validate(manager.prefix(), &key)?;
+        let key: Arc<str> = key.into();
+        check_ttl(&key, self.ttl)?;
+        check_hold(&key, self.min_hold, self.max_hold)?;
+        Ok(key)
+    }
+
+    /// The lock that the caller holds itself, to join it.
+    pub(crate) fn joins(&self, manager: &LockManager, key: &Arc<str>) -> Result<Option<Hold>, LockError> {
+        let outer = reentrancy::held_here(manager.engine(), key);
+        if outer.is_some() && !self.reentrant {
+            return Err(LockError::Deadlock { key: Arc::clone(key) });
+        }
+        Ok(outer)
+    }
+
+    pub(crate) fn patience(&self, manager: &LockManager) -> Patience {
+        let started = Moment::now();
+        let one_try = self.wait == Some(Duration::ZERO);
+        let limit = if one_try { Some(manager.io_timeout()) } else { self.wait };
+        Patience { started, one_try, gives_up_at: limit.map(|limit| started.after(limit)) }
+    }
+}
+
+pub(crate) fn check_ttl(key: &Arc<str>, ttl: Duration) -> Result<(), LockError> {
+    if ttl >= MIN_TTL && ttl.as_millis() <= u128::from(MAX_TTL_MS) {
+        return Ok(());
+    }
+    let reason = format!("a ttl of {ttl:?} is out of range; it must be at least 10 ms and below 2^53 ms");
+    Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
+}
+
+fn check_hold(key: &Arc<str>, min: Option<Duration>, max: Option<Duration>) -> Result<(), LockError> {
+    let reason = if max.is_some_and(|max| max < MIN_TTL) {
+        "a `max_hold` must be at least 10 ms"
+    } else if min.is_some_and(|min| min.as_millis() > u128::from(MAX_TTL_MS)) {
+        "a `min_hold` must be below 2^53 ms"
+    } else if min.zip(max).is_some_and(|(min, max)| min > max) {
+        "`min_hold` is longer than `max_hold`"
+    } else {
+        return Ok(());
+    };
+    Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
+}
+
+/// What becomes of an async body whose lock is lost.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlocked::LockError> {
+/// use std::time::Duration;
+/// use redlocked::{LockManager, OnLost};
+///
+/// let locks = LockManager::connect("memory://on-lost-type-example").await?;
+/// let request = locks.lock("audit").ttl(Duration::from_millis(20)).renew(false).on_lost(OnLost::Finish);
+/// let held = request.run(async |guard| {
+///     guard.lost().await;
+///     guard.is_held()
+/// });
+/// assert!(!held.await?, "it ran to its end");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnLost {
+    /// It is dropped before anyone else can enter, and the caller gets [`LockError::Lost`].
+    #[default]
+    Cancel,
+    /// It runs to its end. It should ask [`LockGuard::is_held`] before each step that needs the lock.
+    Finish,
+}

@@ -1,0 +1,79 @@
+//! The outcome of a release that is under way: of one lock, or of several together.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+
+use crate::engine::handle::ENGINE_GONE;
+use crate::error::LockError;
+use crate::outcome::ReleaseOutcome;
+
+/// The release has been sent; this is only for the outcome.
+pub(crate) enum GiveBack {
+    One(Answer),
+    Several(Box<Answers>),
+}
+
+impl GiveBack {
+    pub(crate) fn several(pending: Vec<Answer>) -> Self {
+        Self::Several(Box::new(Answers { pending, outcome: Ok(ReleaseOutcome::Released) }))
+    }
+}
+
+/// What the engine will say about one lock.
+pub(crate) struct Answer {
+    pub(crate) key: Arc<str>,
+    pub(crate) outcome: oneshot::Receiver<Result<ReleaseOutcome, LockError>>,
+}
+
+impl Answer {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReleaseOutcome, LockError>> {
+        Pin::new(&mut self.outcome)
+            .poll(cx)
+            .map(|outcome| outcome.unwrap_or_else(|_| Err(LockError::closed(&self.key, ENGINE_GONE))))
+    }
+}
+
+pub(crate) struct Answers {
+    pending: Vec<Answer>,
+    outcome: Result<ReleaseOutcome, LockError>,
+}
+
+impl Answers {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReleaseOutcome, LockError>> {
+        let outcome = &mut self.outcome;
+        self.pending.retain_mut(|answer| match answer.poll(cx) {
+            Poll::Ready(one) => {
+                if rank(&one) > rank(outcome) {
+                    *outcome = one;
+                }
+                false
+            }
+            Poll::Pending => true,
+        });
+        if self.pending.is_empty() { Poll::Ready(self.outcome.clone()) } else { Poll::Pending }
+    }
+}
+
+/// Of several outcomes the worst is told: a lock that was lost, then one whose fate nobody knows.
+fn rank(outcome: &Result<ReleaseOutcome, LockError>) -> u8 {
+    match outcome {
+        Ok(ReleaseOutcome::Released) => 0,
+        Err(_) => 1,
+        Ok(ReleaseOutcome::AlreadyLost) => 2,
+    }
+}
+
+impl Future for GiveBack {
+    type Output = Result<ReleaseOutcome, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::One(answer) => answer.poll(cx),
+            Self::Several(answers) => answers.poll(cx),
+        }
+    }
+}

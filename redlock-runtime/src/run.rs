@@ -1,0 +1,264 @@
+//! A body that runs under a guard: the future that looks at its lease before each poll, and its sync twin.
+
+use std::borrow::Borrow;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use crate::acquire::Acquire;
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::lease_end::Ended;
+use crate::options::OnLost;
+use crate::reentrancy::{self, Scope};
+use crate::release::GiveBack;
+use crate::request::LockRequest;
+
+pin_project! {
+    /// A body, polled only while its lease lasts.
+    pub struct UntilLost<F> {
+        #[pin]
+        body: F,
+        on_lost: OnLost,
+        scope: Option<Scope>,
+        // Wakes the task when the lease ends while the body waits for something else.
+        #[pin]
+        ended: Ended,
+    }
+}
+
+/// `body`, or [`LockError::Lost`] when the lease is over first. The caller drops the body at once then.
+pub(crate) fn until_lost<F: Future>(guard: &LockGuard, on_lost: OnLost, body: F) -> UntilLost<F> {
+    UntilLost { body, on_lost, scope: Some(guard.scope()), ended: guard.ended() }
+}
+
+impl<F: Future> Future for UntilLost<F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if *this.on_lost == OnLost::Cancel
+            && let Poll::Ready(lease) = this.ended.poll(cx)
+        {
+            return Poll::Ready(Err(lease.lost()));
+        }
+        let _here = reentrancy::enter(this.scope);
+        this.body.poll(cx).map(Ok)
+    }
+}
+
+/// How a body becomes a future once the lock is held.
+pub trait Body {
+    /// What it becomes.
+    type Future: Future;
+
+    /// How it holds the guard: alone, or with the body.
+    type Guard: From<LockGuard> + Borrow<LockGuard>;
+
+    /// Called once, when the lock is held.
+    fn start(self, guard: &Self::Guard) -> Self::Future;
+}
+
+/// A future that was made before the lock was asked for, and not polled.
+#[derive(Debug)]
+pub struct Ready<F>(F);
+
+impl<F: Future> Body for Ready<F> {
+    type Future = F;
+    type Guard = LockGuard;
+
+    fn start(self, _: &LockGuard) -> F {
+        self.0
+    }
+}
+
+impl<B: FnOnce(Arc<LockGuard>) -> F, F: Future> Body for B {
+    type Future = F;
+    type Guard = Arc<LockGuard>;
+
+    fn start(self, guard: &Arc<LockGuard>) -> F {
+        self(Arc::clone(guard))
+    }
+}
+
+pin_project! {
+    /// Acquire, run, release: the future of an annotated function.
+    ///
+    /// Written by hand because an `async fn` that takes a future stores it twice. Each step replaces the one
+    /// before it, so a dropped `Locked` drops the body first and then gives the lock back.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Locked<B: Body> {
+        #[pin]
+        step: Step<B, B::Guard, B::Future, <B::Future as Future>::Output>,
+    }
+}
+
+pin_project! {
+    #[project = StepProjection]
+    #[project_replace = StepOwned]
+    enum Step<B, G, F, R> {
+        Acquire { acquire: Acquire, on_lost: OnLost, body: Option<B> },
+        // The order of the fields is the order in which they are dropped.
+        Run { #[pin] body: UntilLost<F>, guard: G },
+        Release { outcome: GiveBack, output: Option<R> },
+        Done,
+    }
+}
+
+impl<B: Body> Locked<B> {
+    fn new(request: LockRequest, body: B) -> Self {
+        let on_lost = request.policy();
+        Self { step: Step::Acquire { acquire: request.acquire(), on_lost, body: Some(body) } }
+    }
+}
+
+impl<B: Body> Future for Locked<B> {
+    type Output = Result<<B::Future as Future>::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut step = self.project().step;
+        loop {
+            let next = match step.as_mut().project() {
+                StepProjection::Acquire { acquire, on_lost, body } => {
+                    match ready!(Pin::new(acquire).poll(cx)) {
+                        Ok(guard) => {
+                            // Gone only if it was polled after its end.
+                            let Some(body) = body.take() else {
+                                return Poll::Pending;
+                            };
+                            let guard = B::Guard::from(guard);
+                            let body = until_lost(guard.borrow(), *on_lost, body.start(&guard));
+                            Step::Run { body, guard }
+                        }
+                        Err(error) => {
+                            step.set(Step::Done);
+                            return Poll::Ready(Err(error));
+                        }
+                    }
+                }
+                StepProjection::Run { body, guard } => match ready!(body.poll(cx)) {
+                    Ok(output) => {
+                        Step::Release { outcome: B::Guard::borrow(guard).give_back(), output: Some(output) }
+                    }
+                    Err(lost) => {
+                        step.set(Step::Done);
+                        return Poll::Ready(Err(lost));
+                    }
+                },
+                StepProjection::Release { outcome, output } => {
+                    // Whatever came of it: the body's own result is never replaced, and the engine goes on
+                    // releasing by itself.
+                    let _ = ready!(Pin::new(outcome).poll(cx));
+                    let Some(output) = output.take() else {
+                        return Poll::Pending;
+                    };
+                    step.set(Step::Done);
+                    return Poll::Ready(Ok(output));
+                }
+                StepProjection::Done => return Poll::Pending,
+            };
+            step.set(next);
+        }
+    }
+}
+
+/// Runs `body`, a future that has not been polled, under the lock.
+pub fn run<F: Future>(request: LockRequest, body: F) -> Locked<Ready<F>> {
+    Locked::new(request, Ready(body))
+}
+
+/// Runs the future that `body` makes of the guard under the lock.
+pub fn run_with_guard<B, F>(request: LockRequest, body: B) -> Locked<B>
+where
+    B: FnOnce(Arc<LockGuard>) -> F,
+    F: Future,
+{
+    Locked::new(request, body)
+}
+
+/// Runs a sync body under the lock.
+///
+/// # Errors
+///
+/// As [`LockRequest::run_blocking`].
+pub fn run_blocking<R>(request: LockRequest, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+    request.run_blocking(body)
+}
+
+/// What the attribute's `on_error` makes of a failure. A function, so that a closure's parameter has a type.
+pub fn on_error<R>(error: LockError, handler: impl FnOnce(LockError) -> R) -> R {
+    handler(error)
+}
+
+impl LockRequest {
+    /// Acquires the lock, runs `body`, and releases it.
+    ///
+    /// Before each poll of the body its lease is checked: when the lease cannot be renewed in time, the body is
+    /// dropped before the server may give the lock to somebody else.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the body was stopped. The result of a body that
+    /// ran to its end is never replaced: a release that fails is tried again in the background until the ttl has
+    /// passed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body first, then releases the lock in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://run-example").await?;
+    /// let pages = locks.lock("report").run(async |guard| guard.key().len()).await?;
+    /// assert_eq!(pages, 6);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run<R>(self, body: impl AsyncFnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+        let on_lost = self.terms.on_lost;
+        let guard = self.acquire().await?;
+        let output = until_lost(&guard, on_lost, body(&guard)).await?;
+        // The body is done and its result stands; the engine goes on releasing by itself.
+        let _ = guard.release().await;
+        Ok(output)
+    }
+
+    /// [`run`](Self::run) for sync code: parks this thread while it waits.
+    ///
+    /// A sync body cannot be stopped when the lease is lost; a long one asks [`LockGuard::is_held`].
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    ///
+    /// As [`acquire_blocking`](Self::acquire_blocking).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://run-blocking-example")?;
+    /// let left = locks.lock("stock:42").run_blocking(|_guard| 41)?;
+    /// assert_eq!(left, 41);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_blocking<R>(self, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+        let guard = self.acquire_blocking()?;
+        let mut scope = Some(guard.scope());
+        let here = reentrancy::enter(&mut scope);
+        let output = body(&guard);
+        drop(here);
+        // As in `run`.
+        let _ = guard.release_blocking();
+        Ok(output)
+    }
+}

@@ -1,0 +1,53 @@
+//! What the engine tells whoever operates the service: through `tracing`, with that feature, else to nobody.
+//!
+//! Keys are told, tokens never.
+#![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "told to nobody"))]
+
+use crate::capabilities::Abilities;
+use crate::lost_reason::LostReason;
+
+/// Said once for each connection that can do less than it should.
+pub(crate) fn connected(abilities: Abilities) {
+    #[cfg(feature = "tracing")]
+    {
+        if !abilities.hands_off {
+            tracing::warn!(
+                "this Redis cannot hand locks over (no RESP3, or SUBSCRIBE, PUBLISH, PUBSUB or a command of sorted \
+                 sets is forbidden): there is no order among processes, and {}",
+                if abilities.watches {
+                    "a release wakes one waiter of each"
+                } else {
+                    "waiters ask about every 50 ms"
+                }
+            );
+        }
+        if !abilities.watches {
+            tracing::warn!(
+                "this Redis does not tell of changes (no RESP3, or CLIENT TRACKING or CLIENT CACHING is forbidden): a \
+                 stolen lock shows at the next renewal"
+            );
+        }
+    }
+}
+
+/// Said once until there is a connection again.
+pub(crate) fn unreachable(reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(reason, "no connection to Redis");
+}
+
+pub(crate) fn broke(reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(reason, "connecting to Redis again");
+}
+
+/// Said once for a caller that waits for ever: nothing else tells of it.
+pub(crate) fn refused(key: &str, reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(key, reason, "Redis refuses a lock that is waited for without a limit");
+}
+
+pub(crate) fn lost(key: &str, reason: LostReason) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(key, %reason, "lost a lock that was held");
+}
