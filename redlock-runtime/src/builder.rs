@@ -63,9 +63,9 @@ impl LockManagerBuilder {
         }
     }
 
-    /// Another server, for a lock that survives the loss of any minority of them: Redlock. The servers are independent
-    /// primaries, without replication between them; an odd number of three to seven. `connect` and the environment take
-    /// them with commas between.
+    /// Adds a server: a lock on several servers survives the loss of any minority of them (Redlock). The servers are
+    /// independent primaries without replication between them, an odd number of three to seven. `connect` and the
+    /// environment take the addresses with commas between.
     ///
     /// # Examples
     ///
@@ -87,9 +87,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// With several servers, how long an answer is waited for that the others do not make superfluous; 200 ms by
-    /// default. Where a quorum of them is farther away than that, it is twice the round trip to these, as measured at
-    /// connect; and it is never more than a quarter of the ttl.
+    /// With several servers, how long a call waits for a server that does not answer; 200 ms by default. A call that the
+    /// other answers have decided waits for no server. Where a quorum is farther away, the limit is twice the round trip to
+    /// it, measured when connecting. It is never more than a quarter of the ttl.
     ///
     /// # Examples
     ///
@@ -103,9 +103,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// With several servers, the longest ttl that anybody uses with them, if that is longer than those of this manager.
+    /// With several servers, the longest ttl that any manager uses with them, if that is longer than those of this one.
     /// A server that has restarted may have forgotten a lock, so it has no vote until it has been up for this long,
-    /// unless it writes everything to disk before it answers (`appendfsync always`).
+    /// unless it writes everything to disk before it answers (`appendonly yes`, `appendfsync always`).
     ///
     /// # Examples
     ///
@@ -119,9 +119,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// What every key on the server starts with; `lock:` by default. It may be empty. In a Cluster, one with a brace
-    /// must hold a whole hash tag, as `{shop}:` does; then all locks are in one slot. One that holds `%queue`, `%clock` or
-    /// `%inbox`, as keys beside the locks do, is [`LockError::InvalidUrl`] when connecting.
+    /// What every key on the server starts with; `lock:` by default. It may be empty. In a Cluster, a prefix with a brace
+    /// must hold a whole hash tag, as `{shop}:` does; then all locks are in one slot. A prefix with `%queue`, `%clock` or
+    /// `%inbox`, which the library's own keys hold, is [`LockError::InvalidUrl`] when connecting.
     ///
     /// Clients that may write keys of this prefix, or publish to its channels, are trusted: they can take any of its
     /// locks away, and let two callers in.
@@ -152,7 +152,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many may wait for one lock, over all processes; 100,000 by default. One more gets
+    /// How many callers may wait for one lock, over all processes; 100,000 by default. The next caller gets
     /// [`LockError::QueueFull`] at once. With several servers there is no queue, and no limit.
     ///
     /// # Examples
@@ -167,8 +167,8 @@ impl LockManagerBuilder {
     }
 
     /// Whether clients of another kind (a hand-written `SET NX PX`, redis-py, redsync …) take locks with the same
-    /// keys; true by default. They know nothing of the queue, so now and then a lock is left free for a moment for
-    /// them, which costs a few per cent of the hand-overs' speed under constant demand.
+    /// keys; true by default. They know nothing of the queue, so about one release in 128 leaves the lock free for a
+    /// moment for them. That costs a few per cent of the hand-offs' speed under constant demand.
     ///
     /// # Examples
     ///
@@ -181,8 +181,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Whether to accept a server that may throw locks away when it is full, by its `maxmemory-policy`; false by
-    /// default: connecting fails.
+    /// Whether to accept a server that may evict locks when it is full, by its `maxmemory-policy`; false by default:
+    /// connecting fails with [`LockError::Misconfigured`].
     ///
     /// # Examples
     ///
@@ -199,9 +199,9 @@ impl LockManagerBuilder {
     /// within the [`io_timeout`](Self::io_timeout), the lock is given back, and the caller gets
     /// [`LockError::NotReplicated`].
     ///
-    /// It makes it less likely that a failover gives a lock away twice, and not impossible: a replica that does not
-    /// have the lock may be promoted, unless all must have it. It costs a second connection and one more round trip,
-    /// with `WAIT`. Renewals are not confirmed.
+    /// A failover then gives a lock away twice less often, but it still can: a replica without the lock may be promoted,
+    /// unless all must have it. It costs a second connection and one more round trip, with `WAIT`. Renewals are not
+    /// confirmed.
     ///
     /// # Examples
     ///
@@ -214,20 +214,20 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many callers of this process get a lock from each other in a row, without asking the server, once this process
-    /// has it; 0 by default: every lock goes to whoever has waited longest, in whichever process.
+    /// How many callers of this process may get a lock from each other in a row, without asking the server, once this
+    /// process has it; 0 by default: every lock goes to the longest waiter of all processes.
     ///
-    /// For locks that very many tasks of one process want at the same time: a hand-over within the process costs no round
+    /// For a lock that very many tasks of one process want at the same time: a hand-off within the process costs no round
     /// trip. This is [lock cohorting](https://doi.org/10.1145/2145816.2145848). Fencing tokens still grow with each holder,
     /// and a body still ends before its lease does. What changes:
-    /// - The processes take turns, instead of the callers: whoever waits elsewhere may have so many bodies in front of it
-    ///   for each process that waits. Within a process it still is first come, first served.
-    /// - On the server one waits for each process: that is what [`max_waiters`](Self::max_waiters), besides the callers
-    ///   of this process, and [`inspect`](LockManager::inspect) count.
+    /// - The processes take turns, instead of the callers: a waiter may have so many bodies in front of it for each other
+    ///   process that waits. Within a process it still is first come, first served.
+    /// - One waiter of each process stands in the queue on the server. [`inspect`](LockManager::inspect) counts these;
+    ///   [`max_waiters`](Self::max_waiters) limits these, and the waiters of each process.
     /// - A release within the process does not ask the server whether the lock still was there: it reports
     ///   [`Released`](crate::ReleaseOutcome::Released) unless the loss was known by then.
     ///
-    /// It is for callers with the same `ttl`, and nothing changes where they differ, nor with several servers.
+    /// Only callers with the same `ttl` follow each other. With several servers nothing changes.
     ///
     /// # Examples
     ///
@@ -240,8 +240,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The certificate authorities that may vouch for the servers of an address that starts with `rediss`, in PEM form,
-    /// instead of those that the system trusts. Needs the feature `tls`.
+    /// The certificate authorities that encrypted servers are checked against, in PEM form, instead of those that the
+    /// system trusts. Needs the feature `tls`.
     ///
     /// # Examples
     ///
@@ -259,9 +259,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Our own certificate (with those between it and its authority, if there are any) and its private key, both in
-    /// PEM form, for an encrypted server that wants one (`tls-auth-clients yes`). Neither is ever shown. Needs the
-    /// feature `tls`.
+    /// The certificate to show to a server that wants one (`tls-auth-clients yes`), followed by those between it and its
+    /// authority, and its private key, both in PEM form. Neither is ever printed. Needs the feature `tls`.
     ///
     /// # Examples
     ///
@@ -279,7 +278,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Connects, and waits until that has succeeded or failed.
+    /// Connects, and returns when that has succeeded or failed.
     ///
     /// # Errors
     ///
@@ -389,7 +388,8 @@ impl LockManager {
     /// # Errors
     ///
     /// [`LockError::InvalidUrl`] for an address that cannot be used, [`LockError::Unavailable`] when the server
-    /// cannot be reached, [`LockError::Misconfigured`] when it refuses (wrong password …), in its own words.
+    /// cannot be reached, [`LockError::Misconfigured`] when it refuses: a wrong password, a missing permission, a
+    /// certificate.
     ///
     /// # Cancel safety
     ///

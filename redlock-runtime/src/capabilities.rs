@@ -1,6 +1,6 @@
 //! [`Capabilities`]: what a server allows beyond the bare lock.
 
-/// What a server, and the access rules of our user there, allow beyond the bare lock.
+/// What a server, and the access rules of the manager's user there, allow beyond the bare lock.
 ///
 /// # Examples
 ///
@@ -17,9 +17,10 @@
 pub struct Capabilities(pub(crate) Abilities);
 
 impl Capabilities {
-    /// A free lock is passed straight to its longest waiter. Without that (no RESP3, no permission for `SUBSCRIBE`,
-    /// `PUBLISH` or `PUBSUB`) there is no order among processes: the first waiter of each is woken when the lock
-    /// becomes free, and asks; where the server does not [watch](Self::watches) either, it asks about every 50 ms.
+    /// A release passes the lock straight to its longest waiter. A server without that (no RESP3, no permission for
+    /// `SUBSCRIBE`, `PUBLISH`, `PUBSUB` or a command of sorted sets) keeps no order among processes: the first waiter of
+    /// each is woken when the lock becomes free, and asks. Where the server does not [tell of changes](Self::watches)
+    /// either, that waiter asks about every 50 ms.
     ///
     /// # Examples
     ///
@@ -36,10 +37,10 @@ impl Capabilities {
         self.0.hands_off
     }
 
-    /// The server tells of changes (client-side caching). A lock that was deleted or overwritten is known to be lost
-    /// within a round trip, if it was held for longer than 100 ms; who waits for a client of another kind learns of its
-    /// release. Without that (no RESP3, no permission for `CLIENT TRACKING` and `CLIENT CACHING`) a loss shows at the
-    /// next renewal, and who waits for such a client asks about every 50 ms.
+    /// The server tells of changed keys (client-side caching). A lock that was deleted or overwritten is known to be lost
+    /// within a round trip, if it was held for longer than 100 ms, and a waiter learns when a client of another kind
+    /// releases. A server without that (no RESP3, no permission for `CLIENT TRACKING` and `CLIENT CACHING`) shows a loss
+    /// at the next renewal, and a waiter behind such a client asks about every 50 ms.
     ///
     /// # Examples
     ///
@@ -47,7 +48,7 @@ impl Capabilities {
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://")?;
     /// # let capabilities = locks.capabilities_blocking()?;
-    /// assert!(!capabilities.watches()); // nobody can change a lock of `memory://` behind our back
+    /// assert!(!capabilities.watches()); // no other client can change a lock of `memory://`
     /// # Ok(())
     /// # }
     /// ```

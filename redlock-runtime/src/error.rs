@@ -29,7 +29,7 @@ use crate::lost_reason::LostReason;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else has the lock, and the request was for one try (`wait` of zero).
+    /// Another caller has the lock, and the request was for one try (`wait` of zero).
     #[non_exhaustive]
     Busy {
         /// The key, without the prefix.
@@ -37,7 +37,7 @@ pub enum LockError {
         /// Who has it, as far as the server says.
         holder: Holder,
     },
-    /// Somebody else had the lock for as long as the request was ready to wait.
+    /// Other callers had the lock for as long as the request was ready to wait.
     #[non_exhaustive]
     TimedOut {
         /// The key, without the prefix.
@@ -49,15 +49,14 @@ pub enum LockError {
         /// How many waited in front when last seen; `None` where waiters are not queued.
         in_front: Option<u32>,
     },
-    /// The caller holds the lock itself, and would have waited for itself; answered at once. A nested call that is
-    /// [`reentrant`](crate::LockRequest::reentrant) joins instead.
+    /// The caller holds the lock itself, and would have waited for itself; it fails at once. A nested call that is
+    /// [`reentrant`](crate::LockRequest::reentrant) joins the outer lock instead.
     #[non_exhaustive]
     Deadlock {
         /// The key, without the prefix.
         key: Arc<str>,
     },
-    /// So many wait for the lock already that no more may: see
-    /// [`max_waiters`](crate::LockManagerBuilder::max_waiters).
+    /// As many callers wait for the lock as [`max_waiters`](crate::LockManagerBuilder::max_waiters) allows.
     #[non_exhaustive]
     QueueFull {
         /// The key, without the prefix.
@@ -65,8 +64,8 @@ pub enum LockError {
         /// How many wait.
         waiters: u32,
     },
-    /// The lock was held and is no longer. The guarded body was stopped; at the end of its lease that was before anyone
-    /// else could enter.
+    /// The lock was held, and is no longer. An async body was stopped; when its lease ended, that was before the next
+    /// caller could enter.
     #[non_exhaustive]
     Lost {
         /// The key, without the prefix.
@@ -89,27 +88,27 @@ pub enum LockError {
     /// This is never used for a lock that another client holds.
     #[non_exhaustive]
     Unavailable {
-        /// The key, without the prefix; `None` when it is about no single key, as when connecting.
+        /// The key, without the prefix; `None` where no single key is concerned, as when connecting.
         key: Option<Arc<str>>,
         /// What happened, in the words of the server or of the operating system.
         reason: Arc<str>,
     },
     /// Redis refused: a wrong password, a missing permission, a certificate that is not trusted, a server that may evict
-    /// locks or is full, a key of another type. Trying again fails until the settings, here or there, are changed: the
-    /// reason says which.
+    /// locks or is full, a key of another type. Trying again fails until a setting of the manager or of the server is
+    /// changed: the reason says which.
     #[non_exhaustive]
     Misconfigured {
-        /// The key, without the prefix; `None` when it is about no single key, as when connecting.
+        /// The key, without the prefix; `None` where no single key is concerned, as when connecting.
         key: Option<Arc<str>>,
         /// What is wrong, in the words of the server where it said so.
         reason: Arc<str>,
     },
-    /// This manager begins nothing any more: [`shutdown`](crate::LockManager::shutdown) was called, or this process was
-    /// forked after the manager was started, which leaves its thread behind. At the end of a process, stop; else connect a
-    /// new one.
+    /// This manager takes no more calls: [`shutdown`](crate::LockManager::shutdown) was called, or this process was
+    /// forked after the manager was started, which leaves its thread behind. At the end of a process, stop; otherwise
+    /// connect a new manager.
     #[non_exhaustive]
     ManagerClosed {
-        /// The key, without the prefix; `None` when it is about no single key.
+        /// The key, without the prefix; `None` where no single key is concerned.
         key: Option<Arc<str>>,
         /// Why it is closed.
         reason: &'static str,
@@ -122,8 +121,8 @@ pub enum LockError {
         /// How many locks, of these or others, are not released: a sync body still runs, or Redis does not answer.
         unreleased: usize,
     },
-    /// The key is empty, longer than 1 KiB, holds control characters, or is called like a key of the library's own
-    /// (`%queue`, `%clock` or `%inbox` is in it). Nothing was sent.
+    /// The key is empty, longer than 1 KiB with its prefix, or holds control characters or `%queue`, `%clock` or `%inbox`,
+    /// which are in the names of the library's own keys. Nothing was sent.
     #[non_exhaustive]
     InvalidKey {
         /// The offending key, shortened, control characters escaped.
@@ -153,9 +152,9 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// True when somebody else has the lock: [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut).
+    /// True when another caller has the lock: [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut).
     ///
-    /// These are the outcomes for which the attribute's `on_busy` stands in: the job is done elsewhere.
+    /// The attribute's `on_busy` replaces these two.
     ///
     /// # Examples
     ///
@@ -262,8 +261,8 @@ impl Holder {
         self.name.as_deref()
     }
 
-    /// When the lock is free at the latest, unless it is renewed, as of the last answer; `None` when the key
-    /// has no time to live (a lock that a foreign client took for ever).
+    /// How long until the lock is free, unless it is renewed, as of the last answer; `None` when the key has no time to
+    /// live, because a client of another kind took it without one.
     #[must_use]
     pub fn free_in(&self) -> Option<Duration> {
         self.free_in

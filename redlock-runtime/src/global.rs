@@ -13,7 +13,7 @@ const ENVIRONMENT: [&str; 2] = ["REDLOCK_URL", "REDIS_URL"];
 
 impl LockManager {
     /// Makes this the process-wide manager, which annotated functions use unless they name another one.
-    /// Replaces an earlier one; locks that it holds stay held.
+    /// It replaces an earlier one, whose locks stay held.
     ///
     /// # Examples
     ///

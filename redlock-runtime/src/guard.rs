@@ -26,11 +26,11 @@ pub(crate) use crate::engine::command::{Extension, Response};
 
 /// A held lock. It is renewed until it is released; dropping it releases it.
 ///
-/// Of a request for [several keys](crate::LockManager::lock_all) it is all their locks: held while every one of them is,
-/// lost when the first one is, released together.
+/// A guard of [several keys](crate::LockManager::lock_all) stands for all their locks: they are held while each of them
+/// is, lost when the first one is, and released together.
 ///
-/// Dropping needs no runtime and never panics. In tokio it never blocks: the release goes on in the background, and
-/// [`shutdown`](crate::LockManager::shutdown) waits for it at the end of the process. Outside of tokio it waits for the
+/// Dropping needs no runtime and never panics. Inside tokio it never blocks: the release goes on in the background, and
+/// [`shutdown`](crate::LockManager::shutdown) waits for it at the end of the process. Outside tokio it waits for the
 /// server's answer, because the process may end next: one round trip, at most the
 /// [`io_timeout`](crate::LockManagerBuilder::io_timeout), and not at all without a connection.
 ///
@@ -195,16 +195,16 @@ impl LockGuard {
         self.grants().iter().map(|grant| &**grant.lease().key())
     }
 
-    /// A number that grows with every grant of every lock on this server, for the protected resource to compare:
-    /// a write that carries a smaller one than the resource has seen comes from a holder that has lost the lock.
+    /// A number that grows with every grant of every lock of this prefix on the server, for the protected resource to
+    /// compare: a write with a smaller number than the resource has seen comes from a holder that has lost the lock.
     ///
-    /// It is the server's time in microseconds, or one more than the last one, and below 2^53. So it grows also
-    /// across an expiry, a restart and a flush.
+    /// It is the server's time in microseconds, or one more than the last number, and below 2^53. So it grows across an
+    /// expiry, a restart and a flush, too.
     ///
-    /// Of several keys it is the largest, which is newer than whoever held one of them before. Better give each resource
-    /// the number of its own key, [`fencing_token_of`](Self::fencing_token_of): should a lock be stolen (its key deleted,
-    /// the server replaced) while the next ones are still waited for, the largest may be newer than the thief's, the
-    /// lock's own number never is. Numbers of keys in different slots of a Cluster do not compare.
+    /// For several keys it is the largest of their numbers, and larger than that of every earlier holder of one of them.
+    /// Better give each resource the number of its own key, [`fencing_token_of`](Self::fencing_token_of): when a key is
+    /// deleted while the next ones are still waited for, the largest number may be newer than that of the caller who took
+    /// the lock since; the lock's own number never is. Numbers of keys in different slots of a Cluster do not compare.
     ///
     /// # Examples
     ///
@@ -241,8 +241,8 @@ impl LockGuard {
         self.grants().iter().map(Grant::lease).find(|lease| **lease.key() == *key).map(|lease| lease.fence())
     }
 
-    /// True while the lease lasts on this process's own clock, which is before the server may give the lock to
-    /// somebody else.
+    /// True while the lease lasts on this process's own clock. It ends before the server may give the lock to another
+    /// caller.
     ///
     /// # Examples
     ///
@@ -280,7 +280,7 @@ impl LockGuard {
         self.left().unwrap_or_default()
     }
 
-    /// Ready when the lock is no longer held, with the reason; of several locks, when the first one is not.
+    /// Completes when the lock, or the first of several, is no longer held, and says why.
     ///
     /// # Cancel safety
     ///
@@ -340,8 +340,8 @@ impl LockGuard {
 
     /// Sets another ttl, counted from now, for this and for the coming renewals.
     ///
-    /// A longer one counts once the server has confirmed it. A shorter one ends the lease from when it is sent: without
-    /// an answer, [`is_held`](Self::is_held) is false before the server may give the lock to somebody else.
+    /// A longer one counts once the server has confirmed it. A shorter one counts for the lease as soon as it is sent:
+    /// without an answer, [`is_held`](Self::is_held) is false before the server may give the lock to another caller.
     ///
     /// # Errors
     ///
@@ -415,14 +415,14 @@ impl LockGuard {
         block_on(self.extend(ttl))
     }
 
-    /// Releases the lock and says what it found. Only this token's own lock is ever freed; with
-    /// [`min_hold`](crate::LockRequest::min_hold) the key stays until then, and a nested guard leaves the release to
-    /// the outer one. Several locks are released together, and one that was lost before is told for all of them.
+    /// Releases the lock, and says whether it was still held. A lock that another caller has by now is left alone. With
+    /// [`min_hold`](crate::LockRequest::min_hold) the key stays until then; a nested guard leaves the release to the outer
+    /// one. Several locks are released together, and the outcome is [`ReleaseOutcome::AlreadyLost`] when one was lost.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when Redis gave no answer in time; the release is tried again in the background
-    /// until the ttl has passed. [`LockError::Misconfigured`] when Redis refused.
+    /// [`LockError::Unavailable`] when Redis gave no answer in time; the release is retried in the background until the
+    /// ttl has passed. [`LockError::Misconfigured`] when Redis refused.
     ///
     /// # Cancel safety
     ///

@@ -12,7 +12,7 @@ use crate::error::{Holder, LockError};
 use crate::key;
 use crate::manager::LockManager;
 
-/// A lock that somebody holds, as the server sees it.
+/// A lock that is held, as the server sees it.
 ///
 /// # Examples
 ///
@@ -53,7 +53,8 @@ impl LockInfo {
         &self.holder
     }
 
-    /// How many wait for it in the queue on the server.
+    /// How many callers wait for it in the queue on the server; with a
+    /// [`cohort`](crate::LockManagerBuilder::cohort), one for each process.
     ///
     /// # Examples
     ///
@@ -121,10 +122,10 @@ impl LockManager {
         block_on(self.inspect(key))
     }
 
-    /// Takes the lock `key` away from whoever holds it: the longest waiter has it next. The holder learns that it is
-    /// lost. Answers who held it; `None` when it was free.
+    /// Takes the lock on `key` away from its holder and passes it to the longest waiter. The holder learns that it is
+    /// lost. Returns the holder; `None` when the lock was free.
     ///
-    /// For an operator who knows that a holder hangs. The side effects of its body may still be on their way; only
+    /// For an operator who knows that a holder hangs. Side effects of its body may still be on their way; only
     /// [fencing tokens](crate::LockGuard::fencing_token) keep them out.
     ///
     /// # Errors
@@ -178,10 +179,10 @@ impl LockManager {
     /// The keys, without the prefix, of all locks that are held and match `pattern`, sorted. `*` stands for any
     /// characters, `?` for one.
     ///
-    /// It walks over all keys of the server with `SCAN`, a page of about 1,000 at a time, without holding up other clients.
-    /// Each page may take the [`io_timeout`](crate::LockManagerBuilder::io_timeout), so the whole takes as long as the server
-    /// has keys: one round trip for each 1,000, whether they are locks or not. Locks that are taken or released meanwhile
-    /// may be in the answer or not.
+    /// It walks over all keys of the server with `SCAN`, about 1,000 at a time, without holding up other clients: one round
+    /// trip for each 1,000 keys, whether they are locks or not. Each step may take the
+    /// [`io_timeout`](crate::LockManagerBuilder::io_timeout). Locks that are taken or released meanwhile may be in the
+    /// answer or not.
     ///
     /// # Errors
     ///

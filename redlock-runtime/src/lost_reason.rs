@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a lock is no longer held: of several reasons the first one.
+/// Why a lock is no longer held. Where several reasons apply, the first one in time.
 ///
 /// # Examples
 ///
@@ -21,8 +21,8 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The lease ended before a renewal succeeded: Redis did not answer or refused, or this process stood still. Of a
-    /// request that [is not renewed](crate::LockRequest::renew), its ttl has passed.
+    /// The lease ended before a renewal succeeded: Redis did not answer or refused, or this process stood still. A lock that
+    /// [is not renewed](crate::LockRequest::renew) ends like this when its ttl has passed.
     Expired,
     /// It was held for [`max_hold`](crate::LockRequest::max_hold).
     MaxHold,

@@ -16,22 +16,15 @@ use crate::error::LockError;
 /// The entry point: connects to Redis and hands out [`LockRequest`]s.
 ///
 /// A manager owns one background thread with one connection of its own (in a Cluster one to each primary), however
-/// many locks are held or waited for. It is cheap to clone; the thread ends when the last clone and the last guard
+/// many locks are held or waited for. It is cheap to clone. The thread ends when the last clone and the last guard
 /// are gone and everything has been released.
 ///
-/// A process that forks leaves that thread behind: in the child its manager answers with
-/// [`LockError::ManagerClosed`] at once, and its guards hold and release nothing. Connect a new one there.
+/// A process that forks leaves that thread behind: in the child the manager fails with
+/// [`LockError::ManagerClosed`] at once, and guards hold and release nothing. Connect a new manager there.
 ///
-/// | URL | |
-/// | --- | --- |
-/// | `redis://[user:password@]host[:port][/db]` | a Redis server, 6 or newer recommended |
-/// | `rediss://[user:password@]host[:port][/db]` | the same, encrypted; needs the feature `tls` |
-/// | `redis+sentinel://[user:password@]host[:port],…/name[/db]` | the primary that Sentinel calls so |
-/// | `redis+unix:///path/to/redis.sock` | the same through a unix socket |
-/// | `redis+cluster://[user:password@]host[:port],host[:port]` | a Redis Cluster; some of its nodes are enough |
-/// | `memory://[name]` | inside this process, for tests and first steps: same protocol, no server; one store for each name, and one for all managers without |
-///
-/// `rediss+sentinel://` and `rediss+cluster://` are encrypted, too: every sentinel, and every node.
+/// The address starts with `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `rediss+sentinel://`,
+/// `redis+cluster://`, `rediss+cluster://` or `memory://`. Each form, and TLS, is described in
+/// [Addresses and TLS](https://github.com/redlocked/redlocked/blob/main/docs/addresses.md).
 ///
 /// # Examples
 ///
@@ -59,18 +52,19 @@ struct Shared {
 }
 
 impl LockManager {
-    /// Begins nothing new, tells all callers that wait, and returns when every lock of this manager is released on the
-    /// server. For the end of a process: a lock that is dropped when the runtime ends is else free only at its ttl.
+    /// Ends the manager: new calls and callers that wait fail with [`LockError::ManagerClosed`], and `shutdown` returns
+    /// when every lock of this manager is released on the server. For the end of a process: without it, a lock that is
+    /// dropped when the runtime ends is free only when its ttl has passed.
     ///
-    /// Bodies may end by themselves for as long as `limit`. What is held then is lost, with
-    /// [`LostReason::ManagerClosed`](crate::LostReason::ManagerClosed): an async body is dropped before its next poll and
-    /// its lock released; a sync body cannot be stopped, sees that [`is_held`](crate::LockGuard::is_held) is false, and
-    /// its lock is released when its guard is dropped, else its key expires. Their releases may take another
+    /// Bodies have `limit` to end by themselves. A lock that is still held then is lost, with
+    /// [`LostReason::ManagerClosed`](crate::LostReason::ManagerClosed). An async body is dropped before its next poll, and
+    /// its lock released. A sync body cannot be stopped: [`is_held`](crate::LockGuard::is_held) is false for it, and its
+    /// lock is released when its guard is dropped, or expires. The releases may take another
     /// [`io_timeout`](crate::LockManagerBuilder::io_timeout).
     ///
     /// # Errors
     ///
-    /// [`LockError::ShutdownIncomplete`] when locks were still held after `limit`, or their releases unanswered: with how
+    /// [`LockError::ShutdownIncomplete`] when locks were still held after `limit`, or releases are unanswered; it says how
     /// many.
     ///
     /// # Cancel safety
@@ -148,7 +142,7 @@ impl LockManager {
         self.shared.io_timeout
     }
 
-    /// What the server can do; waits until connecting has succeeded or failed.
+    /// What the server can do. Returns when connecting has succeeded or failed.
     ///
     /// # Errors
     ///

@@ -95,7 +95,7 @@ fn check_hold(key: &Arc<str>, min: Option<Duration>, max: Option<Duration>) -> R
     Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
 }
 
-/// What becomes of an async body whose lock is lost.
+/// What happens to an async body whose lock is lost.
 ///
 /// # Examples
 ///
@@ -117,7 +117,7 @@ fn check_hold(key: &Arc<str>, min: Option<Duration>, max: Option<Duration>) -> R
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnLost {
-    /// It is dropped before anyone else can enter, and the caller gets [`LockError::Lost`].
+    /// It is dropped before the next caller can enter, and its caller gets [`LockError::Lost`].
     #[default]
     Cancel,
     /// It runs to its end. It should ask [`LockGuard::is_held`] before each step that needs the lock.

@@ -16,9 +16,9 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReleaseOutcome {
-    /// The lock was ours until now, and is free.
+    /// The lock was held until now, and is given up.
     Released,
-    /// The lock had been lost before: its lease ended, or the key was deleted or overwritten. Somebody else may
-    /// have been inside.
+    /// The lock had been lost before: its lease ended, or the key was deleted or overwritten. Another caller may have
+    /// been inside.
     AlreadyLost,
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 use crate::manager::LockManager;
 use crate::options::{OnLost, Terms};
 
-/// A lock that is asked for: which key, how long it outlives a vanished holder, how long to wait for it.
+/// A request for a lock: which key, how long the lock outlives a vanished holder, how long to wait for it.
 ///
-/// Nothing is sent before it is acquired. Made by [`LockManager::lock`], or for several keys by
-/// [`LockManager::lock_all`].
+/// Nothing is sent before it is acquired. [`LockManager::lock`] makes it, or [`LockManager::lock_all`] for several keys.
 ///
 /// # Examples
 ///
@@ -110,9 +109,9 @@ impl LockRequest {
         self
     }
 
-    /// Waits until the lock is acquired, also while Redis is down or refuses it: a wrong password, a missing right or an
-    /// eviction policy may be set right while the caller waits. The feature `tracing` tells of each as a warning. A
-    /// manager that is shut down and a queue that is full still are errors.
+    /// Waits until the lock is acquired, also while Redis is down or refuses: an operator may correct a wrong password, a
+    /// missing permission or an eviction policy while the caller waits. The feature `tracing` logs each refusal as a
+    /// warning. A manager that is shut down and a full queue are still errors.
     ///
     /// Dropping the future gives up its place in the queue.
     ///
@@ -152,7 +151,8 @@ impl LockRequest {
         self
     }
 
-    /// The longest that the lock is held, renewals and all; then it is treated as lost. Unlimited by default.
+    /// The longest that the lock is held, at least 10 ms; then it is treated as lost, although it could be renewed.
+    /// Unlimited by default.
     ///
     /// # Examples
     ///
@@ -171,8 +171,8 @@ impl LockRequest {
         self
     }
 
-    /// The shortest that the lock is held: when it is released earlier, its key stays until then. For a job that many
-    /// replicas start at nearly the same time. None by default.
+    /// The shortest that the key stays taken: after an earlier release it stays until then. For a job that many replicas
+    /// start at nearly the same time. None by default.
     ///
     /// # Examples
     ///
@@ -190,8 +190,8 @@ impl LockRequest {
         self
     }
 
-    /// What becomes of an async body when the lock is lost; [`OnLost::Cancel`] by default. It concerns
-    /// [`run`](Self::run); nobody can stop a sync body.
+    /// What happens to the async body of [`run`](Self::run) when the lock is lost; [`OnLost::Cancel`] by default. A sync
+    /// body cannot be stopped.
     ///
     /// # Examples
     ///
@@ -209,11 +209,11 @@ impl LockRequest {
         self
     }
 
-    /// Whether a call inside the body of another one, with the same key and manager, joins it; false by default: it
-    /// gets [`LockError::Deadlock`] at once. A task that the body spawns is not inside it.
+    /// Whether a call inside the body of another one, with the same key and manager, joins its lock; false by default:
+    /// the call fails with [`LockError::Deadlock`] at once. A task that the body spawns is not inside it.
     ///
-    /// Tasks of tokio are told apart also where a sync body runs a runtime (`block_on`) that polls others. Those of another
-    /// executor are not: what that polls on the thread of a sync body counts as nested in it.
+    /// Where a sync body runs an executor (`block_on`), the tasks of tokio are told apart from the body. Tasks of another
+    /// executor count as nested in it.
     ///
     /// # Examples
     ///
@@ -236,7 +236,7 @@ impl LockRequest {
 }
 
 impl LockManager {
-    /// Asks for the lock named `key`; nothing is sent before it is acquired. The key on the server is the
+    /// A request for the lock on `key`; nothing is sent before it is acquired. The key on the server is the
     /// prefix, `lock:` by default, followed by `key`.
     ///
     /// # Examples
@@ -255,21 +255,20 @@ impl LockManager {
         LockRequest::new(Some(self.clone()), Keys::One(key.into()))
     }
 
-    /// Asks for the locks of all these keys, to hold them as one: the same request, the same guard, all or nothing.
+    /// A request for the locks on all these keys, which are held as one: one guard, all or nothing.
     ///
     /// They are taken one after the other in the order of the bytes of their keys, whatever the order here, and each key
-    /// once: so a caller who wants `(a, b)` and one who wants `(b, a)` never wait for each other. `wait` is for all of
-    /// them together. When one cannot be had, those that were taken are released; the error names the key. When one is
-    /// lost while the others are still waited for, everything is released and asked for again, as long as `wait` lasts;
+    /// once: so a caller that wants `(a, b)` and one that wants `(b, a)` never wait for each other. `wait` is for all of
+    /// them together. When one cannot be acquired, the others are released; the error names the key. When one is
+    /// lost while others are still waited for, all are released and asked for again, as long as `wait` lasts;
     /// with one try it is [`LockError::Lost`].
     ///
-    /// Keys that are free cost one call to the server, however many they are (up to 64), and one more for each that has
-    /// to be waited for. In a Cluster a call takes keys that follow each other in that order and have a slot in common,
-    /// which a hash tag in front gives them: `{order:7}:stock`, `{order:7}:payment`. On several servers each key is asked
-    /// for by itself.
+    /// Keys that are free cost one call to the server for up to 64 of them, and one more for each that has to be waited
+    /// for. In a Cluster a call takes keys that follow each other in that order and share a slot, which a hash tag in
+    /// front gives them: `{order:7}:stock`, `{order:7}:payment`. On several servers each key is asked for by itself.
     ///
-    /// `max_hold`, and with [`renew(false)`](LockRequest::renew) the ttl, count for each lock from when it was taken:
-    /// nobody waits for one longer than that, and for the body there is less by what the other locks took.
+    /// `max_hold`, and with [`renew(false)`](LockRequest::renew) the ttl, count for each lock from when it was taken. The
+    /// body has that time, less what the locks after the first one took.
     ///
     /// The order holds within one request. A body that holds `b` and asks for `a` waits for the body that holds `a` and
     /// asks for `b`, until the `wait` of one of them is over: ask for everything at once, outside.

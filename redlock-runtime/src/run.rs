@@ -196,14 +196,13 @@ pub fn on_error<R>(error: LockError, handler: impl FnOnce(LockError) -> R) -> R 
 impl LockRequest {
     /// Acquires the lock, runs `body`, and releases it.
     ///
-    /// Before each poll of the body its lease is checked: when the lease cannot be renewed in time, the body is
-    /// dropped before the server may give the lock to somebody else.
+    /// The lease is checked before each poll of the body: when it cannot be renewed in time, the body is dropped before
+    /// the server may give the lock to another caller.
     ///
     /// # Errors
     ///
     /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the body was stopped. The result of a body that
-    /// ran to its end is never replaced: a release that fails is tried again in the background until the ttl has
-    /// passed.
+    /// ran to its end is never replaced: a release that fails is retried in the background until the ttl has passed.
     ///
     /// # Cancel safety
     ///

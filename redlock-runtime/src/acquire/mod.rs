@@ -56,17 +56,20 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`] at once when `wait` is zero and somebody else has the lock, [`LockError::TimedOut`]
-    /// after `wait`; [`LockError::Unavailable`] when Redis could not be reached within `wait` (at once for a `wait`
-    /// of zero), [`LockError::Misconfigured`] when it refused; [`LockError::ManagerClosed`] after
-    /// [`shutdown`](LockManager::shutdown); [`LockError::NotReplicated`] when too few [`replicas`](crate::LockManagerBuilder::replicas)
-    /// have it; [`LockError::InvalidKey`], [`LockError::InvalidRequest`], [`LockError::Deadlock`] and
-    /// [`LockError::NotConfigured`] before anything is sent. Of several keys, [`LockError::Lost`] when one was lost
-    /// before the last one was taken, and there was no time to begin again.
+    /// - [`LockError::Busy`] at once when `wait` is zero and another caller has the lock, [`LockError::TimedOut`] after
+    ///   `wait`, [`LockError::QueueFull`] when no more callers may wait.
+    /// - [`LockError::Unavailable`] when Redis could not be reached within `wait` (at once for a `wait` of zero),
+    ///   [`LockError::Misconfigured`] when it refused, [`LockError::NotReplicated`] when too few
+    ///   [`replicas`](crate::LockManagerBuilder::replicas) have the lock.
+    /// - [`LockError::ManagerClosed`] after [`shutdown`](LockManager::shutdown).
+    /// - [`LockError::InvalidKey`], [`LockError::InvalidRequest`], [`LockError::Deadlock`] and
+    ///   [`LockError::NotConfigured`] before anything is sent.
+    /// - [`LockError::Lost`] when one of several keys was lost before the last one was taken, and there was no time to
+    ///   begin again.
     ///
     /// # Cancel safety
     ///
-    /// The future can be dropped at any time: what has been acquired, or may still be, is released.
+    /// The future can be dropped at any time: a lock that it has acquired, or may still acquire, is released.
     ///
     /// # Examples
     ///
@@ -103,11 +106,11 @@ impl LockRequest {
     /// [`acquire`](Self::acquire) for sync code: parks this thread.
     ///
     /// It needs no runtime. On a worker of a multi-thread tokio runtime the worker's other tasks are moved away
-    /// first; on a current-thread runtime they stand still meanwhile, so do not wait there for a lock that another
-    /// task of the same runtime holds.
+    /// first. On a current-thread runtime the other tasks stand still: do not wait there for a lock that one of them
+    /// holds.
     ///
-    /// A thread that waits keeps its limit by itself: it returns 100 ms after it at the latest, also when the manager's
-    /// thread is far behind with its work. (With one try for several keys, each of them has the limit.)
+    /// A waiting thread keeps its own limit: it returns 100 ms after it at the latest, also when the manager's thread is
+    /// far behind with its work. (With one try for several keys, each of them has the limit.)
     ///
     /// # Errors
     ///
