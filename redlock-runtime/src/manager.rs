@@ -13,7 +13,7 @@ use crate::engine::command::{Command, Unfinished};
 use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::error::LockError;
 
-/// The entry point: connects to Redis and hands out [`LockRequest`]s.
+/// The entry point: connects to Redis and hands out [`LockRequest`](crate::LockRequest)s.
 ///
 /// A manager owns one background thread with one connection of its own (in a Cluster one to each primary), however
 /// many locks are held or waited for. It is cheap to clone. The thread ends when the last clone and the last guard

@@ -120,6 +120,7 @@ pub enum OnLost {
     /// It is dropped before the next caller can enter, and its caller gets [`LockError::Lost`].
     #[default]
     Cancel,
-    /// It runs to its end. It should ask [`LockGuard::is_held`] before each step that needs the lock.
+    /// It runs to its end. It should ask [`LockGuard::is_held`](crate::LockGuard::is_held) before each step that needs
+    /// the lock.
     Finish,
 }

@@ -210,7 +210,8 @@ impl LockRequest {
     }
 
     /// Whether a call inside the body of another one, with the same key and manager, joins its lock; false by default:
-    /// the call fails with [`LockError::Deadlock`] at once. A task that the body spawns is not inside it.
+    /// the call fails with [`LockError::Deadlock`](crate::LockError::Deadlock) at once. A task that the body spawns is not
+    /// inside it.
     ///
     /// Where a sync body runs an executor (`block_on`), the tasks of tokio are told apart from the body. Tasks of another
     /// executor count as nested in it.
@@ -261,7 +262,7 @@ impl LockManager {
     /// once: so a caller that wants `(a, b)` and one that wants `(b, a)` never wait for each other. `wait` is for all of
     /// them together. When one cannot be acquired, the others are released; the error names the key. When one is
     /// lost while others are still waited for, all are released and asked for again, as long as `wait` lasts;
-    /// with one try it is [`LockError::Lost`].
+    /// with one try it is [`LockError::Lost`](crate::LockError::Lost).
     ///
     /// Keys that are free cost one call to the server for up to 64 of them, and one more for each that has to be waited
     /// for. In a Cluster a call takes keys that follow each other in that order and share a slot, which a hash tag in
@@ -273,7 +274,7 @@ impl LockManager {
     /// The order holds within one request. A body that holds `b` and asks for `a` waits for the body that holds `a` and
     /// asks for `b`, until the `wait` of one of them is over: ask for everything at once, outside.
     ///
-    /// An empty list is [`LockError::InvalidRequest`].
+    /// An empty list is [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
     ///
     /// # Examples
     ///
