@@ -14,17 +14,18 @@ pub use redlock_runtime::{
     LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome,
 };
 
-/// A key by the rules of the attribute, as a `String`: for [`LockManager::lock`], and where a template does not reach.
+/// Writes a key by the rules of the attribute, as a `String`: for [`LockManager::lock`], and where a template does not reach.
 ///
-/// Written like `format!`: values in order, by name, or named by the template itself; there also fields, and methods that
-/// take nothing. What they print is percent-escaped for `:`, `{`, `}`, `%`, control characters, and the punctuation between
-/// two of them: so `key!("stock:{}", sku)` is the key that `#[distributed_lock(key = "stock:{sku}")]` locks, and values that
-/// print differently give different keys. A constant that the template names, as `{TENANT}`, is taken as it is.
+/// The arguments are those of `format!`: values in order or by name. The template may also name variables, their fields, and
+/// their methods without arguments. What a value prints is percent-escaped for `:`, `{`, `}`, `%`, control characters, and the
+/// punctuation between two values: so `key!("stock:{}", sku)` is the key that `#[distributed_lock(key = "stock:{sku}")]`
+/// locks, and values that print differently give different keys. A constant that the template names, such as `{TENANT}`, is
+/// taken as it is.
 ///
 /// ```
 /// use redlocked::{LockError, LockManager, distributed_lock, key};
 ///
-/// /// As web frameworks have them: the inside is private.
+/// /// Its inside is private, as in web frameworks.
 /// # #[derive(Clone)]
 /// struct Request(&'static str);
 /// # impl Request { fn parts(&self) -> Vec<&str> { self.0.split('/').collect() } }
@@ -50,14 +51,14 @@ pub use redlock_runtime::{
 /// # }
 /// ```
 ///
-/// Refused at compile time: what the attribute refuses in a template. A key that is empty or too long is refused where it is
-/// locked, with [`LockError::InvalidKey`].
+/// Refused at compile time: what the attribute refuses in a template. A key that is empty or too long is refused with
+/// [`LockError::InvalidKey`] when it is locked.
 #[macro_export]
 macro_rules! key {
     ($($template:tt)*) => { $crate::__private::render_key!($crate, $($template)*) };
 }
 
-/// What the macros write calls to. Not part of the public API: it changes without notice.
+/// The macros write calls into this module. Not part of the public API: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
     pub use redlock_macros::render_key;

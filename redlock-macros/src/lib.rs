@@ -50,8 +50,8 @@ use proc_macro::TokenStream;
 /// # }
 /// ```
 ///
-/// A call renders the key from the arguments, takes the lock, runs the body, and gives the lock back: on return, `?`, a
-/// panic, and when the future is dropped. A lock that is not acquired, or not kept, is an error that the function returns.
+/// A call renders the key from the arguments, takes the lock, runs the body, and gives the lock back: on return, on `?`, on
+/// a panic, and when the future is dropped. When the lock is not acquired, or is lost, the function returns the error.
 /// The arguments belong to the body: they are dropped before the lock is given back. An argument without a name (`_`) is
 /// dropped after it.
 ///
@@ -76,7 +76,7 @@ use proc_macro::TokenStream;
 /// | [`crate`](#crate) | path | `::redlocked` |
 ///
 /// A flag is on when it is named; `reentrant = false` is for macros. Every mistake is a compile error at its own token, and
-/// all mistakes of one attribute are told at once.
+/// all mistakes of one attribute are reported at once.
 ///
 /// ## `key`
 ///
@@ -133,9 +133,9 @@ use proc_macro::TokenStream;
 /// Every name that a pattern binds is an argument, as `sku` in `Path(sku): Path<String>`. A constant is a placeholder too:
 /// `"{TENANT}:{id}"`. Write `{{` and `}}` for braces.
 ///
-/// What a placeholder prints is percent-escaped for `:`, `{`, `}`, `%`, control characters, and whatever punctuation stands
-/// between two placeholders of the same template: so two lists of arguments that print differently never meet in one key. A
-/// constant, and the text between placeholders, are taken as they are.
+/// What a placeholder prints is percent-escaped for `:`, `{`, `}`, `%`, control characters, and the punctuation between
+/// two placeholders of the same template: so arguments that print differently never give the same key. A constant, and the
+/// text between placeholders, are taken as they are.
 ///
 /// ```
 /// # use redlocked::{LockError, LockManager, distributed_lock};
@@ -160,8 +160,8 @@ use proc_macro::TokenStream;
 /// # }
 /// ```
 ///
-/// For everything else there are expressions of a type that is `AsRef<str>`. Their value is taken as it is, with any braces
-/// in it; `key!` escapes as a template does:
+/// Any other key is an expression of a type that is `AsRef<str>`. Its value is taken as it is, braces included; `key!`
+/// escapes as a template does:
 ///
 /// ```
 /// # use redlocked::{LockError, LockManager, distributed_lock, key};
@@ -201,7 +201,7 @@ use proc_macro::TokenStream;
 ///
 /// ## `keys`
 ///
-/// Several keys instead of one, all or nothing: the body runs while it holds every one of them. Each is a template or an
+/// Several keys instead of one, all or nothing: the body runs while every one of them is held. Each is a template or an
 /// expression as for [`key`](#key).
 ///
 /// ```rust
@@ -209,7 +209,7 @@ use proc_macro::TokenStream;
 ///
 /// #[distributed_lock(keys = ["account:{from}", "account:{to}"], wait = "5s")]
 /// fn transfer(from: u32, to: u32, amount: u64) -> Result<u64, LockError> {
-///     // Nobody else in the fleet touches one of the two accounts.
+///     // No other caller in the fleet is here with one of the two accounts.
 ///     Ok(amount)
 /// }
 ///
@@ -222,7 +222,7 @@ use proc_macro::TokenStream;
 ///
 /// The locks are taken one after the other, in the order of the bytes of their keys and not in the order of the list, so
 /// `transfer(7, 3, …)` and `transfer(3, 7, …)` never wait for each other. Keys that turn out to be equal are locked once.
-/// [`wait`](#wait) is for all of them together; when one cannot be had, the others are released, and the error names it.
+/// [`wait`](#wait) is for all of them together; when one cannot be acquired, the others are released, and the error names it.
 /// When one is lost, the body is stopped as for a single key. [`max_hold`](#max_hold), and without renewal the
 /// [`ttl`](#ttl), count for each lock from when it was taken. Each lock has its own
 /// [fencing token](#guard): `lock.fencing_token_of(key)`.
@@ -232,8 +232,8 @@ use proc_macro::TokenStream;
 ///
 /// ## `global`
 ///
-/// One lock for all calls of a function that has arguments. It has to be said, because a key that forgot its arguments looks
-/// the same, and lets everybody wait for everybody:
+/// One lock for all calls of a function that has arguments. It must be written, because a key that forgot its arguments
+/// looks the same, and makes every caller wait for every other one:
 ///
 /// ```
 /// # use redlocked::{LockError, LockManager, distributed_lock};
@@ -266,10 +266,10 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// A `key` that is an expression needs it, too, if it names no argument. An argument does not ask for it whose name starts
-/// with `_`, that only some builds have (`#[cfg]`), or that [`manager`](#manager) or a duration is taken from; neither does
-/// `self`. Refused beside a key that names an argument, `self`, or a generic constant. Of several [keys](#keys), one that
-/// names an argument is enough.
+/// A `key` that is an expression needs it, too, if it names no argument. These arguments do not count: `self`, those whose
+/// name starts with `_`, those that only some builds have (`#[cfg]`), and those that [`manager`](#manager) or a duration is
+/// taken from. Refused beside a key that names an argument, `self`, or a generic constant. Of several [keys](#keys), one
+/// that names an argument is enough.
 ///
 /// ## `ttl`
 ///
@@ -337,7 +337,7 @@ use proc_macro::TokenStream;
 /// ## `renew`
 ///
 /// Whether the lock is renewed while the body runs; `true` without it. With `renew = false` the body has to be done within
-/// one [`ttl`](#ttl). An `async` body is stopped when the lease ends; another one can ask its [guard](#guard).
+/// one [`ttl`](#ttl). An `async` body is stopped when the lease ends; a sync body can ask its [guard](#guard).
 ///
 /// ```
 /// # use redlocked::{LockError, LockManager, distributed_lock};
@@ -355,8 +355,8 @@ use proc_macro::TokenStream;
 ///
 /// ## `max_hold`
 ///
-/// How long the lock is held at most. After that it counts as lost, however well it could be renewed: an `async` body is
-/// stopped, the caller gets `LockError::Lost`, and the next one may enter. For a body that could hang, while its process
+/// How long the lock is held at most. After that it counts as lost, although it could be renewed: an `async` body is
+/// stopped, the caller gets `LockError::Lost`, and the next caller may enter. For a body that could hang while its process
 /// goes on renewing. From 10 ms; a duration as for [`ttl`](#ttl).
 ///
 /// ```
@@ -374,14 +374,14 @@ use proc_macro::TokenStream;
 /// # }
 /// ```
 ///
-/// A sync body is not stopped: it asks its [guard](#guard). Refused with `renew = false`, which already limits the lock to
+/// A sync body cannot be stopped: it asks its [guard](#guard). Refused with `renew = false`, which already limits the lock to
 /// its `ttl`.
 ///
 /// ## `min_hold`
 ///
 /// How long the key stays taken at least, counted from when the lock was acquired. A body that is done earlier returns at
 /// once; only the key stays until then. For a job that every replica starts at the same minute by its own clock: the
-/// second one comes while the key is still there, and is [busy](#on_busy). A duration as for [`ttl`](#ttl), of any length.
+/// second replica still finds the key, and is [busy](#on_busy). A duration as for [`ttl`](#ttl), of any length.
 ///
 /// ```
 /// # use redlocked::{LockError, LockManager, distributed_lock};
@@ -404,9 +404,9 @@ use proc_macro::TokenStream;
 ///
 /// ## `on_lost`
 ///
-/// What becomes of an `async` body whose lock is lost. With `"cancel"`, as without it, the body is dropped before the next
-/// one may enter, and the caller gets `LockError::Lost`. With `"finish"` it runs to its end, perhaps beside the next one, and
-/// its value is returned: for work that is worse when half done than when done twice. It can ask its [guard](#guard).
+/// What happens to an `async` body whose lock is lost. With `"cancel"`, the default, the body is dropped before the next
+/// caller may enter, and its caller gets `LockError::Lost`. With `"finish"` it runs to its end, perhaps beside the next
+/// body, and its value is returned: for work that is worse half done than done twice. It can ask its [guard](#guard).
 ///
 /// ```
 /// # use redlocked::{LockError, LockManager, distributed_lock};
@@ -433,10 +433,10 @@ use proc_macro::TokenStream;
 ///
 /// A body that calls a function with the same key would wait for itself. Such a call fails at once, with
 /// `LockError::Deadlock`, however long it was ready to [wait](#wait). With `reentrant` on the inner function it joins
-/// instead: it runs under the lock that is held, and the outer one gives it back. Of several [keys](#keys) it joins those
-/// that are held, and takes the others. A task that the body spawns is not nested: it waits as everybody does.
+/// instead: it runs under the lock that is held, and the outer call gives the lock back. Of several [keys](#keys) it joins
+/// those that are held, and takes the others. A task that the body spawns is not nested: it waits as any other caller does.
 ///
-/// A sync body that runs an executor (`block_on`) polls its tasks on the same thread. Those of tokio are told apart from the
+/// A sync body that runs an executor (`block_on`) polls its tasks on the same thread. Tasks of tokio are told apart from the
 /// body; tasks of another executor count as nested in it.
 ///
 /// ```
@@ -488,7 +488,7 @@ use proc_macro::TokenStream;
 /// # }
 /// ```
 ///
-/// Refused: the name of an argument, which the body could not see any more.
+/// Refused: the name of an argument, because the guard would hide it from the body.
 ///
 /// ## `manager`
 ///
@@ -516,9 +516,9 @@ use proc_macro::TokenStream;
 ///
 /// ## `on_busy`
 ///
-/// What to return when somebody else has the lock, for as long as the caller was ready to wait. Without it, that is
-/// `LockError::Busy` or `LockError::TimedOut`. It is evaluated after the body has been dropped, and the arguments with it,
-/// unless they are `Copy`.
+/// What to return when another caller has the lock, for as long as this one was ready to wait. Without it, that is
+/// `LockError::Busy` or `LockError::TimedOut`. It is evaluated after the body and its arguments have been dropped, so it can
+/// name only arguments that are `Copy`.
 ///
 /// ```
 /// # use redlocked::{LockError, LockManager, distributed_lock};
@@ -597,8 +597,9 @@ use proc_macro::TokenStream;
 ///
 /// A future that is returned would run after its lock was released. So in a function that is not `async`, but returns
 /// a future, the lock goes inside `async move { … }` or `Box::pin(async move { … })`, if that is the whole body;
-/// everything else is a compile error. One inside a `Result`, an `Option` or the like is allowed: there the lock covers
-/// what makes the future, as when something is registered and its handle returned, and not what the future does.
+/// any other body is a compile error. A future inside a `Result`, an `Option` or the like is allowed: there the lock covers
+/// the call that makes the future, for example one that registers something and returns its handle, and not what the
+/// future does.
 ///
 /// ```
 /// # use async_trait::async_trait;

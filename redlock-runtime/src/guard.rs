@@ -162,7 +162,7 @@ impl LockGuard {
         self.grants().iter().map(|grant| grant.lease().remaining(now)).min().flatten()
     }
 
-    /// The key, without the prefix; of several, the first in their order.
+    /// The key, without the prefix; of several, the first in the order of their bytes.
     ///
     /// # Examples
     ///
@@ -313,7 +313,7 @@ impl LockGuard {
         lost.unwrap_or(LostReason::Expired)
     }
 
-    /// Why the lock, or the first of several, is no longer held; `None` while [it is](Self::is_held).
+    /// Why the lock, or the first of several, is no longer held; `None` while it [is held](Self::is_held).
     ///
     /// # Examples
     ///
