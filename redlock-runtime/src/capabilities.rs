@@ -68,3 +68,14 @@ pub(crate) struct Abilities {
     /// A lock is taken on several nodes: an attempt may fail because others try at the same time.
     pub(crate) votes: bool,
 }
+
+impl Abilities {
+    /// What both can do.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            hands_off: self.hands_off && other.hands_off,
+            watches: self.watches && other.watches,
+            votes: self.votes && other.votes,
+        }
+    }
+}

@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep};
 
 use super::command::Command;
 use super::handle::Engine;
-use super::protocol::Disconnected;
+use super::protocol::{Disconnected, Unconfirmed};
 use super::redis::wait_replicas::Confirmer;
 use super::settings::EngineSettings;
 use super::table::Table;
@@ -41,15 +41,16 @@ impl Engine {
             runtime.block_on(async {
                 let EngineSettings { io_timeout, replicas, cohort, .. } = settings;
                 let mut table = Table::new(io_timeout, cohort);
+                let (to_confirm, unconfirmed) = unbounded_channel();
                 if let (Some(node), 1..) = (deployment.one_server(), replicas) {
-                    let (unconfirmed, to_confirm) = unbounded_channel();
-                    table.replicas = Some((replicas, unconfirmed));
+                    table.replicas = replicas;
                     // One batch may have to wait for the one before.
                     let (node, limit) = (node.clone(), io_timeout / 2);
                     let confirmer = Confirmer { node, wanted: replicas, limit, commands: own_commands };
-                    tokio::spawn(confirmer.run(to_confirm));
+                    tokio::spawn(confirmer.run(unconfirmed));
                 }
-                let driver = Driver::new(inbox, table, Line::new(deployment, settings), io_timeout);
+                let line = Line::new(deployment, settings);
+                let driver = Driver::new(inbox, table, line, to_confirm, io_timeout);
                 // As a task: what wakes it puts it into the queue of the runtime, which then need not look for
                 // more events first.
                 let _ = tokio::spawn(driver.run()).await;
@@ -83,6 +84,8 @@ struct Driver {
     open: bool,
     table: Table,
     line: Line,
+    /// Where granted locks go whose replicas are to be asked.
+    to_confirm: UnboundedSender<Unconfirmed>,
     /// Who waits for the outcome of connecting.
     connecting: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
     /// Who waits for the end.
@@ -93,13 +96,20 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(inbox: UnboundedReceiver<Command>, table: Table, line: Line, io_timeout: Duration) -> Self {
+    fn new(
+        inbox: UnboundedReceiver<Command>,
+        table: Table,
+        line: Line,
+        to_confirm: UnboundedSender<Unconfirmed>,
+        io_timeout: Duration,
+    ) -> Self {
         Self {
             inbox,
             room: Vec::new(),
             open: true,
             table,
             line,
+            to_confirm,
             connecting: Vec::new(),
             closing: Vec::new(),
             io_timeout,
@@ -122,6 +132,9 @@ impl Driver {
             let is_left = self.take_commands(cx);
             self.send(cx);
             let is_left = self.listen(cx) | is_left;
+            for unconfirmed in self.table.unconfirmed.drain(..) {
+                let _ = self.to_confirm.send(unconfirmed);
+            }
             let now = Moment::now();
             self.table.tick(now);
             self.look_at_closing(now);

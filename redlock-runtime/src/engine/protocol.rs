@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::slots::Slot;
-use crate::capabilities::Abilities;
 use crate::error::{Holder, LockError};
 use crate::token::Token;
 
@@ -221,17 +220,6 @@ impl Redirect {
     pub(super) fn words(&self) -> Arc<str> {
         let (slot, to) = (self.slot.index(), &self.to);
         format!("slot {slot} is at {to}: an address that starts with redis+cluster:// finds it there").into()
-    }
-}
-
-impl Abilities {
-    /// What both can do.
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self {
-            hands_off: self.hands_off && other.hands_off,
-            watches: self.watches && other.watches,
-            votes: self.votes && other.votes,
-        }
     }
 }
 

@@ -19,7 +19,8 @@ const TTL: Duration = Duration::from_secs(6);
 fn driver(name: &str) -> (Driver, UnboundedSender<Command>, UnboundedSender<Pushed>) {
     let link = Link::new(Node::Memory(MemoryNode::named(name)), SECOND);
     let (commands, inbox) = unbounded_channel();
-    let mut driver = Driver::new(inbox, Table::new(SECOND, 0), Line::One(link), SECOND);
+    let mut driver =
+        Driver::new(inbox, Table::new(SECOND, 0), Line::One(link), unbounded_channel().0, SECOND);
     assert!(poll(&mut driver).is_pending());
     let pushes = match &driver.line {
         Line::One(link) => link.inbox(),

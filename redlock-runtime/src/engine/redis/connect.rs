@@ -1,8 +1,5 @@
 //! Opening a connection, plain or encrypted, within a limit.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -11,17 +8,9 @@ use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::connect_error::ConnectError;
 use super::tls::Tls;
 use crate::engine::protocol::Pushed;
-
-/// Why no connection was opened.
-pub(crate) enum Attempt {
-    TimedOut,
-    Failed(RedisError),
-    /// In words; waiting does not help.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "for what is wrong with a certificate"))]
-    Refused(String),
-}
 
 /// Batches under way at most; while so many are, the next batch grows. Redis' client queues as many, so each is sent
 /// at once, and none waits for room while a later one is sent.
@@ -56,26 +45,16 @@ pub(super) async fn open(
     tls: Option<&Tls>,
     pushes: &UnboundedSender<Pushed>,
     timeout: Duration,
-) -> Result<MultiplexedConnection, Attempt> {
+) -> Result<MultiplexedConnection, ConnectError> {
     let info = info.set_tcp_settings(tcp_settings());
     let opening = async {
         if let Some(tls) = tls {
             return tls.open(&info, config, pushes.clone()).await;
         }
-        let client = Client::open(info).map_err(Attempt::Failed)?;
-        client.get_multiplexed_async_connection_with_config(&config).await.map_err(Attempt::Failed)
+        let client = Client::open(info).map_err(ConnectError::Failed)?;
+        client.get_multiplexed_async_connection_with_config(&config).await.map_err(ConnectError::Failed)
     };
-    tokio::time::timeout(timeout, opening).await.unwrap_or(Err(Attempt::TimedOut))
-}
-
-/// Does `work` as long as somebody listens to `pushes`, which is as long as the connection is in use.
-pub(super) async fn until_closed(pushes: &UnboundedSender<Pushed>, work: impl Future<Output = ()>) {
-    let (mut work, mut closed) = (pin!(work), pin!(pushes.closed()));
-    poll_fn(|cx| match closed.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(()),
-        Poll::Pending => work.as_mut().poll(cx),
-    })
-    .await;
+    tokio::time::timeout(timeout, opening).await.unwrap_or(Err(ConnectError::TimedOut))
 }
 
 pub(super) fn speaks_no_resp3(error: &RedisError) -> bool {

@@ -3,8 +3,10 @@
 mod acl_error;
 pub(super) mod batch;
 pub(crate) mod connect;
+pub(super) mod connect_error;
 pub(super) mod connection;
 pub(super) mod decode;
+pub(super) mod discovery;
 mod fence_floor;
 mod handshake;
 pub(super) mod hedged;
@@ -16,4 +18,5 @@ pub(super) mod server_identity;
 pub(super) mod stale_connection;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 pub(crate) mod tls;
+mod until_closed;
 pub(super) mod wait_replicas;

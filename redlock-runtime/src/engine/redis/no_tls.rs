@@ -4,7 +4,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ConnectionInfo};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::connect::Attempt;
+use super::connect_error::ConnectError;
 use crate::engine::protocol::Pushed;
 
 #[derive(Clone, Default)]
@@ -31,7 +31,7 @@ impl Tls {
         _: &ConnectionInfo,
         _: AsyncConnectionConfig,
         _: UnboundedSender<Pushed>,
-    ) -> Result<MultiplexedConnection, Attempt> {
+    ) -> Result<MultiplexedConnection, ConnectError> {
         match *self {}
     }
 }

@@ -5,10 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, RedisError, Value};
+use redis::{
+    ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo, RedisError,
+    Value,
+};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::connect::{Attempt, open, speaks_no_resp3, without_timeouts};
+use super::connect::{open, speaks_no_resp3, without_timeouts};
+use super::connect_error::ConnectError;
 use super::connection::{INBOX_MOVED, RedisConnection, Setup};
 use super::decode::{is_passing, read_push};
 use super::handshake::{Findings, Probe, Subject, Unfit};
@@ -70,8 +74,12 @@ pub(crate) struct RedisNode {
 }
 
 impl RedisNode {
-    /// A server of its own.
-    pub(crate) fn new(info: ConnectionInfo, settings: &NodeSettings) -> Self {
+    /// A server of its own. `None` when the address is not like `redis://host:6379/`.
+    pub(crate) fn at(url: &str, settings: &NodeSettings) -> Option<Self> {
+        Some(Self::new(url.into_connection_info().ok()?, settings))
+    }
+
+    fn new(info: ConnectionInfo, settings: &NodeSettings) -> Self {
         let NodeSettings { prefix, instance, .. } = settings;
         let inbox = format!("{prefix}{INBOX}:{instance}");
         Self::named(info, settings, Names::on_a_server(prefix), inbox)
@@ -128,8 +136,8 @@ impl RedisNode {
 
     #[cfg(test)]
     pub(crate) fn for_a_test(url: &str) -> Self {
-        let info = redis::IntoConnectionInfo::into_connection_info(url).unwrap_or_else(|_| unreachable!());
-        Self::new(info, &NodeSettings::for_a_test())
+        let node = Self::at(url, &NodeSettings::for_a_test());
+        node.unwrap_or_else(|| unreachable!("a test writes an address"))
     }
 
     #[cfg(test)]
@@ -193,7 +201,7 @@ impl RedisNode {
         let tls = self.tls.as_ref();
         let with_pushes = config.clone().set_push_sender(push);
         let resp3 = open(self.info.clone(), with_pushes, tls, pushes, timeout).await;
-        let speaks_resp3 = !matches!(&resp3, Err(Attempt::Failed(error)) if speaks_no_resp3(error));
+        let speaks_resp3 = !matches!(&resp3, Err(ConnectError::Failed(error)) if speaks_no_resp3(error));
         let connection = if speaks_resp3 {
             resp3
         } else {
@@ -236,11 +244,11 @@ impl RedisNode {
         Ok(RedisConnection::new(connection, setup))
     }
 
-    fn not_opened(&self, attempt: Attempt, timeout: Duration) -> Disconnected {
+    fn not_opened(&self, attempt: ConnectError, timeout: Duration) -> Disconnected {
         match attempt {
-            Attempt::TimedOut => self.no_answer(timeout),
-            Attempt::Failed(error) => self.failed(&error),
-            Attempt::Refused(words) => self.cannot_connect(&words, true),
+            ConnectError::TimedOut => self.no_answer(timeout),
+            ConnectError::Failed(error) => self.failed(&error),
+            ConnectError::Refused(words) => self.cannot_connect(&words, true),
         }
     }
 

@@ -8,9 +8,11 @@ use redis::aio::MultiplexedConnection;
 use redis::{ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::connect::{Attempt, open, until_closed, without_timeouts};
+use super::connect::{open, without_timeouts};
+use super::connect_error::ConnectError;
 use super::hedged;
 use super::tls::Tls;
+use super::until_closed::until_closed;
 use crate::engine::backoff::jittered;
 use crate::engine::protocol::{Disconnected, Pushed};
 
@@ -139,8 +141,8 @@ impl Sentinels {
         match tokio::time::timeout(timeout, by.primary(&self.name)).await {
             Ok(Ok(Some((host, port)))) => Ok(Found { host, port, by }),
             Ok(Ok(None)) => Err(Silence::Unknown),
-            Ok(Err(error)) => Err(Attempt::Failed(error).into()),
-            Err(_) => Err(Attempt::TimedOut.into()),
+            Ok(Err(error)) => Err(ConnectError::Failed(error).into()),
+            Err(_) => Err(ConnectError::TimedOut.into()),
         }
     }
 
@@ -161,11 +163,11 @@ impl Sentinels {
 /// Why a sentinel says nothing of use.
 enum Silence {
     Unknown,
-    Failed(Attempt),
+    Failed(ConnectError),
 }
 
-impl From<Attempt> for Silence {
-    fn from(attempt: Attempt) -> Self {
+impl From<ConnectError> for Silence {
+    fn from(attempt: ConnectError) -> Self {
         Self::Failed(attempt)
     }
 }
@@ -174,24 +176,24 @@ impl Silence {
     fn words(&self) -> String {
         match self {
             Self::Unknown => "it knows no master of this name".to_owned(),
-            Self::Failed(Attempt::TimedOut) => "it does not answer in time".to_owned(),
-            Self::Failed(Attempt::Refused(words)) => words.clone(),
-            Self::Failed(Attempt::Failed(error)) if error.code() == Some("NOAUTH") => {
+            Self::Failed(ConnectError::TimedOut) => "it does not answer in time".to_owned(),
+            Self::Failed(ConnectError::Refused(words)) => words.clone(),
+            Self::Failed(ConnectError::Failed(error)) if error.code() == Some("NOAUTH") => {
                 "it wants a password (NOAUTH): ?sentinel_password=…".to_owned()
             }
-            Self::Failed(Attempt::Failed(error)) if error.kind() == ErrorKind::AuthenticationFailed => {
+            Self::Failed(ConnectError::Failed(error)) if error.kind() == ErrorKind::AuthenticationFailed => {
                 "`sentinel_user` or `sentinel_password` is wrong".to_owned()
             }
-            Self::Failed(Attempt::Failed(error)) => error.to_string(),
+            Self::Failed(ConnectError::Failed(error)) => error.to_string(),
         }
     }
 
     /// It answered, and waiting does not help.
     fn turned_away(&self) -> bool {
         match self {
-            Self::Unknown | Self::Failed(Attempt::Refused(_)) => true,
-            Self::Failed(Attempt::TimedOut) => false,
-            Self::Failed(Attempt::Failed(error)) => {
+            Self::Unknown | Self::Failed(ConnectError::Refused(_)) => true,
+            Self::Failed(ConnectError::TimedOut) => false,
+            Self::Failed(ConnectError::Failed(error)) => {
                 error.kind() == ErrorKind::AuthenticationFailed
                     || matches!(error.code(), Some("NOAUTH" | "NOPERM"))
             }

@@ -21,7 +21,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore, SignatureScheme};
 
-use super::connect::{Attempt, until_closed};
+use super::connect_error::ConnectError;
+use super::until_closed::until_closed;
 use crate::engine::protocol::Pushed;
 
 /// What a manager's settings say about TLS, in PEM form. Never shown: one of them is a private key.
@@ -73,9 +74,9 @@ impl Tls {
         info: &ConnectionInfo,
         config: AsyncConnectionConfig,
         pushes: UnboundedSender<Pushed>,
-    ) -> Result<MultiplexedConnection, Attempt> {
+    ) -> Result<MultiplexedConnection, ConnectError> {
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
-            return Err(Attempt::Refused("TLS is for TCP".to_owned()));
+            return Err(ConnectError::Refused("TLS is for TCP".to_owned()));
         };
         let asked_in_vain = Arc::new(AtomicBool::new(false));
         let stream = self.handshake(host, *port, info.tcp_settings(), &asked_in_vain).await?;
@@ -87,9 +88,9 @@ impl Tls {
                 Ok(connection)
             }
             Err(error) if error.is_io_error() && asked_in_vain.load(Ordering::Relaxed) => {
-                Err(Attempt::Refused("it wants a certificate of ours: see `tls_client`".to_owned()))
+                Err(ConnectError::Refused("it wants a certificate of ours: see `tls_client`".to_owned()))
             }
-            Err(error) => Err(Attempt::Failed(error)),
+            Err(error) => Err(ConnectError::Failed(error)),
         }
     }
 
@@ -99,10 +100,11 @@ impl Tls {
         port: u16,
         settings: &TcpSettings,
         asked_in_vain: &Arc<AtomicBool>,
-    ) -> Result<TlsStream<TcpStream>, Attempt> {
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| Attempt::Refused(format!("`{host}` is not a name that a certificate can have")))?;
-        let failed = |error: std::io::Error| Attempt::Failed(error.into());
+    ) -> Result<TlsStream<TcpStream>, ConnectError> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+            ConnectError::Refused(format!("`{host}` is not a name that a certificate can have"))
+        })?;
+        let failed = |error: std::io::Error| ConnectError::Failed(error.into());
         let tcp = TcpStream::connect((host, port)).await.map_err(failed)?;
         tcp.set_nodelay(settings.nodelay()).map_err(failed)?;
         if let Some(keep_alive) = settings.keepalive() {
@@ -177,11 +179,11 @@ fn identity(
     Ok((chain, key))
 }
 
-fn explained(error: std::io::Error) -> Attempt {
+fn explained(error: std::io::Error) -> ConnectError {
     let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
-        return Attempt::Failed(error.into());
+        return ConnectError::Failed(error.into());
     };
-    Attempt::Refused(match tls {
+    ConnectError::Refused(match tls {
         // The latter when an authority that is trusted has the same name.
         rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,

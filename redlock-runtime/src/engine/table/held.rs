@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::cohort::Followers;
 use super::releasing::Releasing;
+use super::reserved_fences::Followers;
 use crate::clock::Moment;
 use crate::engine::command::{Ask, Caller, Extension};
 use crate::engine::protocol::{Action, CLAIM, Request};

@@ -13,6 +13,7 @@ mod local_queue;
 mod on_reply;
 pub(crate) mod releasing;
 mod replication;
+mod reserved_fences;
 #[cfg(test)]
 mod scenarios;
 mod timeout_error;
@@ -22,7 +23,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
-use tokio::sync::mpsc::UnboundedSender;
 
 use super::command::{Ask, Errand, Extension};
 use super::outbox::Outbox;
@@ -81,8 +81,10 @@ pub(crate) struct Table {
     own_ids: Id,
     /// Questions of operators.
     errands: HashMap<Id, Errand>,
-    /// So many replicas must have a lock before it is delivered; where to have that confirmed.
-    pub(crate) replicas: Option<(u32, UnboundedSender<Unconfirmed>)>,
+    /// So many replicas must have a lock before it is delivered.
+    pub(crate) replicas: u32,
+    /// Granted locks whose replicas are to be asked.
+    pub(crate) unconfirmed: Vec<Unconfirmed>,
     /// Shut down: nothing new is begun.
     closed: bool,
 }
@@ -103,7 +105,8 @@ impl Table {
             cohort,
             own_ids: Id::MAX,
             errands: HashMap::new(),
-            replicas: None,
+            replicas: 0,
+            unconfirmed: Vec::new(),
             closed: false,
         }
     }

@@ -348,12 +348,13 @@ impl Table {
         self.queues.got(&name, id);
         let caller = waiting.ask.caller.take();
         let mut held = held(&waiting.ask, waiting.token, lease);
-        let delivered = match (caller, &self.replicas) {
-            (Some(caller), Some((_, unconfirmed))) if !caller.is_closed() => {
+        let delivered = match (caller, self.replicas) {
+            (Some(caller), 0) => caller.send(Ok(Arc::clone(&held.lease))).is_ok(),
+            (Some(caller), _) if !caller.is_closed() => {
                 held.deliver_to = Some(caller);
-                unconfirmed.send(Unconfirmed { id, request: held.request(held.renewal()) }).is_ok()
+                self.unconfirmed.push(Unconfirmed { id, request: held.request(held.renewal()) });
+                true
             }
-            (Some(caller), None) => caller.send(Ok(Arc::clone(&held.lease))).is_ok(),
             _ => false,
         };
         if self.everybody_queues() {

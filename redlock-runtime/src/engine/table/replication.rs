@@ -18,7 +18,7 @@ impl Table {
         let Some(caller) = held.deliver_to.take_if(|_| held.token == *token) else {
             return;
         };
-        let wanted = self.replicas.as_ref().map_or(0, |(wanted, _)| *wanted);
+        let wanted = self.replicas;
         let key = Arc::clone(held.lease.key());
         let outcome = match confirmation {
             _ if held.lease.remaining(now).is_none() => Err(held.lease.lost()),

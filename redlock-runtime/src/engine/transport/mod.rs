@@ -14,9 +14,9 @@ use super::protocol::{Id, Request, Together};
 use super::redis::node::RedisNode;
 use super::settings::EngineSettings;
 use crate::clock::Moment;
+use crate::engine::redis::discovery::ClusterNodes;
 use crate::token::Token;
 use cluster::Cluster;
-use cluster::discovery::ClusterNodes;
 use link::{Link, News, Node};
 use quorum::Quorum;
 

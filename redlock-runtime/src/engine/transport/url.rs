@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use redis::IntoConnectionInfo;
-
 use super::Deployment;
-use super::cluster::discovery::ClusterNodes;
 use super::link::Node;
 use super::memory::MemoryNode;
 use super::quorum::MOST_NODES;
+use crate::engine::redis::discovery::ClusterNodes;
 use crate::engine::redis::keyspace::{PREFIX_OF_SIDE_KEYS, is_side_name, misfit};
 use crate::engine::redis::node::{NodeSettings, RedisNode};
 use crate::engine::redis::sentinel::Sentinels;
@@ -83,8 +81,8 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, LockError> {
         _ if tls.is_some() => (None, format!("redis://{rest}")),
         _ => (None, url.to_owned()),
     };
-    let info = url.into_connection_info().map_err(|_| refused("it is not like redis://host:6379/"))?;
-    let mut node = RedisNode::new(info, settings).encrypted(tls);
+    let node = RedisNode::at(&url, settings).ok_or_else(|| refused("it is not like redis://host:6379/"))?;
+    let mut node = node.encrypted(tls);
     if let Some(sentinels) = sentinels {
         node = node.behind(sentinels);
     }
@@ -132,10 +130,10 @@ fn cluster(url: &str, settings: &NodeSettings) -> Result<Deployment, LockError> 
     if hosts.split(',').any(str::is_empty) {
         return refused("it is not like redis+cluster://host1:6379,host2:6379");
     }
-    let seeds = hosts.split(',').map(|host| format!("redis://{credentials}{host}/").into_connection_info());
-    match seeds.collect::<Result<Vec<_>, _>>() {
-        Ok(seeds) => Ok(Deployment::Cluster(Box::new(ClusterNodes::new(seeds, settings.clone(), tls)))),
-        Err(_) => refused("it is not like redis+cluster://host1:6379,host2:6379"),
+    let seeds = hosts.split(',').map(|host| format!("redis://{credentials}{host}/"));
+    match ClusterNodes::new(seeds, settings.clone(), tls) {
+        Some(nodes) => Ok(Deployment::Cluster(Box::new(nodes))),
+        None => refused("it is not like redis+cluster://host1:6379,host2:6379"),
     }
 }
 

@@ -5,7 +5,6 @@
 //! its token. What cannot be delivered within the limit for answers is refused, and whoever asked tries again for as
 //! long as it waits.
 
-pub(crate) mod discovery;
 mod member;
 mod redirect;
 mod scan;
@@ -24,10 +23,10 @@ use super::link::News;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request};
+use crate::engine::redis::discovery::{ClusterNodes, Layout};
 use crate::engine::slots::{BySlot, Slot};
 use crate::engine::timers::Timers;
 use crate::token::Token;
-use discovery::{ClusterNodes, Layout};
 use member::{Course, Member};
 use slot_queue::{Flight, Lane, Parked};
 

@@ -206,9 +206,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::engine::redis::discovery::ClusterNodes;
     use crate::engine::redis::node::NodeSettings;
     use crate::engine::slots::Slot;
-    use crate::engine::transport::cluster::discovery::ClusterNodes;
     use crate::engine::transport::cluster::slot_queue::{Flight, Lane};
     use crate::token::Token;
 
@@ -216,8 +216,9 @@ mod tests {
 
     /// What comes of a node's answer to a release.
     fn answered(unanswered: bool, reply: Reply) -> Option<Reply> {
+        let nodes = ClusterNodes::new([], NodeSettings::for_a_test(), None);
         let mut cluster =
-            Cluster::new(ClusterNodes::new(Vec::new(), NodeSettings::for_a_test(), None), LIMIT);
+            Cluster::new(nodes.unwrap_or_else(|| unreachable!("each of its seeds is one")), LIMIT);
         let (now, slot) = (Moment::now(), Slot::of("lock:k"));
         let flight = Flight { sequence: 1, slot, since: now, redirects: 0, unanswered, asking: false };
         cluster.lanes.entry(slot).or_insert_with(Lane::new).sent(0, &flight);

@@ -5,11 +5,11 @@ use std::task::{Context, Poll};
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::discovery::Layout;
 use super::member::Member;
 use super::{Cluster, LEARN_AGAIN};
 use crate::clock::Moment;
 use crate::engine::backoff::jittered;
+use crate::engine::redis::discovery::Layout;
 use crate::engine::slots::{BySlot, Slot, Slots};
 use crate::engine::transport::link::News;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{ConnectionAddr, ConnectionInfo, Value};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Value};
 
+use super::hedged;
+use super::node::{NodeSettings, RedisNode};
+use super::tls::Tls;
 use crate::engine::protocol::Disconnected;
-use crate::engine::redis::hedged;
-use crate::engine::redis::node::{NodeSettings, RedisNode};
-use crate::engine::redis::tls::Tls;
 use crate::engine::slots::Slot;
 
 /// How to reach a Cluster: some of its nodes, and what holds for all.
@@ -20,24 +20,26 @@ pub(crate) struct ClusterNodes {
 }
 
 /// Which node has which slots, as one of them sees it.
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// From, to, and the primary.
-    pub(super) ranges: Vec<(Slot, Slot, Arc<str>)>,
+    pub(crate) ranges: Vec<(Slot, Slot, Arc<str>)>,
     /// Replicas, which know the same.
-    pub(super) replicas: Vec<Arc<str>>,
+    pub(crate) replicas: Vec<Arc<str>>,
 }
 
 impl ClusterNodes {
-    pub(in crate::engine) fn new(
-        seeds: Vec<ConnectionInfo>,
+    /// `None` when a seed is not like `redis://host:6379/`.
+    pub(crate) fn new(
+        seeds: impl IntoIterator<Item = String>,
         settings: NodeSettings,
         tls: Option<Tls>,
-    ) -> Self {
-        Self { seeds, settings, tls }
+    ) -> Option<Self> {
+        let seeds = seeds.into_iter().map(String::into_connection_info);
+        Some(Self { seeds: seeds.collect::<Result<_, _>>().ok()?, settings, tls })
     }
 
     /// The node at `host:port`, with the user and password of the seeds.
-    pub(super) fn node_at(&self, address: &str, slots: Option<(Slot, Slot)>) -> Option<RedisNode> {
+    pub(crate) fn node_at(&self, address: &str, slots: Option<(Slot, Slot)>) -> Option<RedisNode> {
         let (host, port) = address.rsplit_once(':')?;
         let (host, port) = (host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?);
         let info = self.seeds.first()?.clone();
@@ -51,7 +53,7 @@ impl ClusterNodes {
     }
 
     /// Asks one node after the other: those at `known` addresses, then the seeds.
-    pub(super) fn learn(
+    pub(crate) fn learn(
         &self,
         known: &[Arc<str>],
         timeout: Duration,
