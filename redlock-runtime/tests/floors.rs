@@ -1,0 +1,273 @@
+//! The house: arrows between files point down only, and each floor names what it may.
+//!
+//! Reads the sources as text. What only tests see does not count, and neither does a child that names its parent: together
+//! they are one module.
+#![allow(clippy::expect_used, reason = "a source that cannot be read fails the test where it is read")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The files of a crate by module: `engine::table::held`; the root is the empty name.
+struct Crate {
+    files: BTreeMap<String, String>,
+}
+
+impl Crate {
+    fn read(sources: &str) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(sources);
+        let mut paths = Vec::new();
+        collect(&root, &mut paths);
+        assert!(paths.len() > 10, "{} is not where the sources are", root.display());
+        let mut files = BTreeMap::new();
+        let mut for_tests = Vec::new();
+        for path in &paths {
+            let module = module_of(path.strip_prefix(&root).expect("it was found there"));
+            let text = without_tests(&fs::read_to_string(path).expect("a source that can be read"));
+            for name in text.lines().collect::<Vec<_>>().windows(2).filter_map(|lines| match lines {
+                ["#[cfg(test)]", next] => next.strip_prefix("mod ")?.strip_suffix(';'),
+                _ => None,
+            }) {
+                for_tests.push(join(&module, name));
+            }
+            files.insert(module, text);
+        }
+        files.retain(|module, _| !for_tests.iter().any(|test| module == test || is_below(module, test)));
+        Self { files }
+    }
+
+    /// What a file imports, or names by a whole path.
+    fn imports(&self, module: &str) -> BTreeSet<String> {
+        let text = &self.files[module];
+        let mut paths = Vec::new();
+        for statement in text.split(';') {
+            if let Some(at) = statement.rfind("use ").filter(|at| is_start_of_line(statement, *at)) {
+                flatten(&statement[at + 4..], &mut paths);
+            }
+        }
+        paths.extend(
+            text.match_indices("crate::")
+                .chain(text.match_indices("super::"))
+                .map(|(at, _)| path_at(text, at)),
+        );
+        let imported = paths.iter().filter_map(|path| self.file_of(module, path));
+        imported.filter(|other| other != module && !is_below(module, other)).collect()
+    }
+
+    /// The module in which the path `super::held::Held` ends.
+    fn file_of(&self, module: &str, path: &str) -> Option<String> {
+        let mut at = module.to_owned();
+        let mut segments = path.split("::").map(str::trim).peekable();
+        match segments.peek()? {
+            &"crate" => {
+                at = String::new();
+                segments.next();
+            }
+            &"self" => drop(segments.next()),
+            &"super" => {}
+            first if self.files.contains_key(&join(module, first)) => {}
+            _ => return None,
+        }
+        while segments.next_if_eq(&"super").is_some() {
+            at = at.rsplit_once("::").map_or_else(String::new, |(parent, _)| parent.to_owned());
+        }
+        for segment in segments {
+            let next = join(&at, segment);
+            if !self.files.contains_key(&next) {
+                break;
+            }
+            at = next;
+        }
+        (!at.is_empty()).then_some(at)
+    }
+
+    /// Files that import each other, in a row of which the last imports the first.
+    fn circle(&self) -> Option<Vec<String>> {
+        let imports: BTreeMap<&String, _> =
+            self.files.keys().map(|file| (file, self.imports(file))).collect();
+        let mut done = BTreeSet::new();
+        for start in self.files.keys() {
+            let mut row = Vec::new();
+            if let Some(circle) = walk(start, &imports, &mut row, &mut done) {
+                return Some(circle);
+            }
+        }
+        None
+    }
+}
+
+fn walk(
+    file: &String,
+    imports: &BTreeMap<&String, BTreeSet<String>>,
+    row: &mut Vec<String>,
+    done: &mut BTreeSet<String>,
+) -> Option<Vec<String>> {
+    if let Some(at) = row.iter().position(|before| before == file) {
+        return Some(row.split_off(at));
+    }
+    if !done.contains(file) {
+        row.push(file.clone());
+        for next in &imports[file] {
+            if let Some(circle) = walk(next, imports, row, done) {
+                return Some(circle);
+            }
+        }
+        row.pop();
+        done.insert(file.clone());
+    }
+    None
+}
+
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder that can be read") {
+        let path = entry.expect("an entry that can be read").path();
+        if path.is_dir() {
+            collect(&path, paths);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            paths.push(path);
+        }
+    }
+}
+
+fn module_of(file: &Path) -> String {
+    let file = file.with_extension("");
+    let mut parts: Vec<_> = file.iter().map(|part| part.to_str().expect("a name in UTF-8")).collect();
+    if matches!(parts.last(), Some(&"mod" | &"lib")) {
+        parts.pop();
+    }
+    parts.join("::")
+}
+
+fn join(module: &str, name: &str) -> String {
+    if module.is_empty() { name.to_owned() } else { format!("{module}::{name}") }
+}
+
+fn is_below(module: &str, other: &str) -> bool {
+    module.strip_prefix(other).is_some_and(|rest| rest.starts_with("::"))
+}
+
+/// The code of a file: no comments, and nothing from its unit tests on.
+fn without_tests(text: &str) -> String {
+    let tests = ["\n#[cfg(test)]\nmod tests {", "\n#[cfg(test)]\npub(crate) mod tests {"];
+    let end = tests.iter().filter_map(|tests| text.find(tests)).min().unwrap_or(text.len());
+    let code = |line: &&str| !line.trim_start().starts_with("//");
+    text[..end].lines().filter(code).flat_map(|line| [line, "\n"]).collect()
+}
+
+fn is_start_of_line(text: &str, at: usize) -> bool {
+    let line = text[..at].rsplit('\n').next().unwrap_or_default();
+    line.trim().is_empty() || line.trim().starts_with("pub") && !line.contains("fn")
+}
+
+/// `a::{b, c::{d, e}}` is `a::b`, `a::c::d` and `a::c::e`.
+fn flatten(tree: &str, paths: &mut Vec<String>) {
+    let Some((head, rest)) = tree.split_once('{') else {
+        paths.push(tree.split(" as ").next().unwrap_or(tree).trim().to_owned());
+        return;
+    };
+    let rest = rest.rsplit_once('}').map_or(rest, |(inside, _)| inside);
+    let (mut depth, mut start) = (0, 0);
+    for (at, letter) in rest.char_indices().chain([(rest.len(), ',')]) {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                let part = rest[start..at].trim();
+                start = at + 1;
+                if !part.is_empty() {
+                    flatten(&format!("{}{part}", head.trim()), paths);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn path_at(text: &str, at: usize) -> String {
+    let is_path = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
+    text[at..]
+        .chars()
+        .take_while(|letter| is_path(*letter))
+        .collect::<String>()
+        .trim_end_matches(':')
+        .to_owned()
+}
+
+/// Lines that name the crate `redis`, not our module of that name.
+fn names_the_client(text: &str) -> bool {
+    text.match_indices("redis::").any(|(at, _)| {
+        let before = text[..at].chars().next_back().unwrap_or('\n');
+        !(before.is_alphanumeric() || before == '_' || before == ':')
+    })
+}
+
+#[test]
+fn no_file_of_the_runtime_is_in_a_circle_of_imports() {
+    assert_eq!(Crate::read("src").circle(), None);
+}
+
+#[test]
+fn the_redis_client_is_named_in_its_folder_only() {
+    let runtime = Crate::read("src");
+    for (module, text) in &runtime.files {
+        let is_there = module == "engine::redis" || is_below(module, "engine::redis");
+        assert!(is_there || !names_the_client(text), "{module} names the crate `redis`");
+    }
+    assert!(names_the_client(&runtime.files["engine::redis::connection"]), "the test sees it where it is");
+}
+
+#[test]
+fn the_table_knows_no_io_no_clock_and_nothing_above_the_protocol() {
+    let runtime = Crate::read("src");
+    let table = || {
+        runtime.files.keys().filter(|module| *module == "engine::table" || is_below(module, "engine::table"))
+    };
+    assert!(table().count() > 5, "the table is there");
+    for module in table() {
+        for other in runtime.imports(module) {
+            let floors = ["engine::transport", "engine::redis", "engine::driver", "engine::handle"];
+            assert!(
+                !floors.iter().any(|floor| other == *floor || is_below(&other, floor)),
+                "{module} names {other}"
+            );
+        }
+        for forbidden in
+            ["Moment::now", "Instant::now", "SystemTime", "mpsc", "tokio::net", "tokio::time", "spawn"]
+        {
+            assert!(!runtime.files[module].contains(forbidden), "{module} has {forbidden}");
+        }
+    }
+}
+
+#[test]
+fn the_transport_and_the_client_know_nothing_of_the_table() {
+    let runtime = Crate::read("src");
+    for module in runtime.files.keys() {
+        let below = ["engine::transport", "engine::redis"]
+            .into_iter()
+            .find(|floor| module == floor || is_below(module, floor));
+        let Some(floor) = below else { continue };
+        for other in runtime.imports(module) {
+            let forbidden =
+                other == "engine::table" || is_below(&other, "engine::table") || other == "engine::driver";
+            let upwards = floor == "engine::redis"
+                && (other == "engine::transport" || is_below(&other, "engine::transport"));
+            assert!(!forbidden && !upwards, "{module} names {other}");
+        }
+    }
+}
+
+#[test]
+fn circles_and_paths_are_seen() {
+    let files = [
+        ("a", "use crate::b::B;\n"),
+        ("b", "pub(crate) use super::c::{self, D};\n"),
+        ("c", "fn f() { crate::a::g() }\n"),
+        ("a::child", "use super::A;\n"),
+    ];
+    let files = files.map(|(module, text)| (module.to_owned(), text.to_owned()));
+    let tree = Crate { files: files.into_iter().collect() };
+    assert_eq!(tree.circle(), Some(["a", "b", "c"].map(str::to_owned).to_vec()));
+    assert!(tree.imports("a::child").is_empty());
+    assert!(names_the_client("    redis::cmd") && !names_the_client("use super::redis::node;"));
+}
