@@ -1,14 +1,18 @@
 //! What must hold of whatever the attribute is given: for the property tests, and for the fuzzer in `fuzz/`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc, reason = "a test may panic")]
 
 use proc_macro2::TokenStream;
+use syn::Expr;
 
-use crate::item::{self, LockedFn};
-use crate::template::Piece;
-use crate::{duration, expand, template};
+use crate::attribute::duration;
+use crate::expand;
+use crate::function::item::{self, LockedFn};
+use crate::key::template;
+use crate::key::template::Piece;
+use crate::key_macro;
 
 /// A template is cut into pieces that make the template again, or there is a reason.
-pub(crate) fn of_template(text: &str) {
+pub fn of_template(text: &str) {
     let pieces = match template::parse(text) {
         Ok(pieces) => pieces,
         Err(reasons) => return assert!(!reasons.is_empty(), "{text:?}"),
@@ -31,7 +35,7 @@ pub(crate) fn of_template(text: &str) {
 }
 
 /// A duration is the sum of its parts, or there is a reason.
-pub(crate) fn of_duration(text: &str) {
+pub fn of_duration(text: &str) {
     match duration::parse(text) {
         Ok(millis) => {
             assert!(millis <= duration::MAX_MILLIS, "{text:?}");
@@ -65,7 +69,7 @@ fn sum(text: &str) -> u64 {
 
 /// Out of the attribute comes a function, or the item as it was with at least one error; in the place of an expression,
 /// only the error.
-pub(crate) fn of_attribute(args: TokenStream, item: TokenStream) {
+pub fn of_attribute(args: TokenStream, item: TokenStream) {
     let is_function = syn::parse2::<LockedFn>(item.clone()).is_ok();
     let before = if is_function || item::is_expression(&item) { String::new() } else { item.to_string() };
     let output = expand::expand(args, item);
@@ -75,4 +79,12 @@ pub(crate) fn of_attribute(args: TokenStream, item: TokenStream) {
     let output = output.to_string();
     assert!(output.starts_with(&before), "the item is another one: {output}");
     assert!(output.contains("compile_error"), "neither a function nor an error: {output}");
+}
+
+/// Out of `key!` comes an expression: the key, or at least one error.
+pub fn of_key(tokens: TokenStream) {
+    let output = key_macro::expand(tokens);
+    let is_expression = syn::parse2::<Expr>(output.clone()).is_ok();
+    let output = output.to_string();
+    assert!(is_expression || output.contains("compile_error"), "neither a key nor an error: {output}");
 }

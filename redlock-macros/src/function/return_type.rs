@@ -1,6 +1,6 @@
 //! The return type: where errors about it point, and how the body learns of it.
 
-use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;
@@ -10,6 +10,7 @@ use syn::{
 };
 
 use crate::errors::Errors;
+use crate::spans::{ends, place};
 
 /// What the function returns, or what its future resolves to.
 pub(crate) struct Output {
@@ -100,29 +101,6 @@ impl Output {
     pub(crate) fn point(&self, tokens: TokenStream) -> TokenStream {
         place(tokens, self.first, self.first)
     }
-}
-
-/// `tokens`, shown between two places: a span of several tokens cannot be made, but rustc joins the first and the last.
-pub(crate) fn place(tokens: TokenStream, first: Span, last: Span) -> TokenStream {
-    let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
-    // A call is reported at the path that is called.
-    let name = tokens.iter().rposition(|token| matches!(token, TokenTree::Ident(_))).unwrap_or_default();
-    for (i, token) in tokens.iter_mut().enumerate() {
-        let at = if i < name { first } else { last };
-        if let TokenTree::Group(group) = token {
-            let inside = place(group.stream(), at, at);
-            *token = Group::new(group.delimiter(), inside).into();
-        }
-        token.set_span(token.span().located_at(at));
-    }
-    tokens.into_iter().collect()
-}
-
-/// The first and the last token.
-pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
-    let mut tokens = tokens.to_token_stream().into_iter();
-    let first = tokens.next().map_or_else(Span::call_site, |token| token.span());
-    (first, tokens.last().map_or(first, |token| token.span()))
 }
 
 /// True for a type that is a future by its spelling.

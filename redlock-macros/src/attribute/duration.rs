@@ -49,6 +49,11 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     Err(format!("`{text}` is out of order: write `\"{}\"`", spelled(total)))
 }
 
+/// What to write instead of a duration without quotes.
+pub(super) fn quoted(text: &str) -> String {
+    format!("a duration goes in quotes: `\"{text}\"`")
+}
+
 /// As `parse` reads it.
 fn spelled(mut millis: u64) -> String {
     let mut pieces = Vec::new();

@@ -24,6 +24,9 @@ pub(crate) const OPTIONS: [&str; 15] = [
 /// The options that need no value.
 pub(crate) const FLAGS: [&str; 2] = ["global", "reentrant"];
 
+/// The options that take a duration.
+pub(super) const DURATIONS: [&str; 4] = ["ttl", "wait", "max_hold", "min_hold"];
+
 /// What other libraries call our options.
 const SYNONYMS: [(&str, &str); 27] = [
     ("name", "key"),

@@ -6,11 +6,11 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::Parser as _;
 use syn::{Block, Expr, ExprAsync, ExprCall, Ident, Item, Pat, ReturnType, Signature, Stmt, Type, token};
 
-use crate::captures::Captures;
+use super::captures::Captures;
+use super::item::LockedFn;
+use super::return_type::is_future;
+use super::scope::{Scope, stands_for_a_pattern};
 use crate::errors::Errors;
-use crate::item::LockedFn;
-use crate::output::is_future;
-use crate::scope::{Scope, stands_for_a_pattern};
 
 /// `Box::pin(…)`, or `async move { … }`, as the whole body.
 pub(crate) struct ReturnedFuture {

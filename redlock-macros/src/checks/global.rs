@@ -3,13 +3,14 @@
 use quote::ToTokens;
 use syn::Expr;
 
-use crate::args::LockArgs;
+use super::variables::{named, text_that_looks_like_a_template};
+use crate::attribute::LockArgs;
+use crate::attribute::keys::Key;
+use crate::attribute::length::Length;
 use crate::errors::Errors;
+use crate::function::scope::Scope;
 use crate::key::is_constant;
-use crate::named::{named, text_that_looks_like_a_template};
-use crate::scope::Scope;
-use crate::template::{self, Piece, Placeholder};
-use crate::value::{Key, Length};
+use crate::key::template::{self, Piece, Placeholder};
 
 /// Wants `global` where the key is the same for every call, and nowhere else. Of several keys, one that differs is enough.
 pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {

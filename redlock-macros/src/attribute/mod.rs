@@ -1,14 +1,23 @@
 //! The options between the parentheses: every mistake is reported at once, each at its own token.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+pub(crate) mod duration;
+pub(crate) mod keys;
+pub(crate) mod length;
+mod options;
+mod recovery;
+pub(crate) mod value;
+
+use proc_macro2::{Span, TokenStream};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
 
-use crate::checks;
+use self::keys::Key;
+use self::length::Length;
+use self::options::{DURATIONS, FLAGS, OPTIONS, hint, meant};
+use self::recovery::{cut_off, skip_to_comma, starts_option, unquoted_duration, unquoted_template};
+use self::value::OnLost;
 use crate::errors::{Errors, list};
-use crate::options::{FLAGS, OPTIONS, hint, meant};
-use crate::value::{self, Key, Length, OnLost};
 
 /// The attribute, understood.
 #[derive(Default)]
@@ -129,18 +138,23 @@ impl Draft {
             return Err(input.error("a guard is a reference, and not mutable: write `guard = lock`"));
         }
         if text == "key" && input.peek(Ident) && input.peek2(Token![:]) && !input.peek2(Token![::]) {
-            return Err(unquoted(input));
+            return Err(unquoted_template(input));
+        }
+        if DURATIONS.contains(&text.as_str())
+            && let Some(error) = unquoted_duration(input)
+        {
+            return Err(error);
         }
         let ahead = input.fork();
         let value: Expr = input.parse().map_err(|error| cut_off(&ahead, error, hint))?;
         match text.as_str() {
-            "key" => args.key = value::key(value, errors),
-            "keys" => args.keys = value::keys(value, errors),
-            "ttl" => args.ttl = errors.keep(value::length(value, "ttl")),
-            "wait" => args.wait = errors.keep(value::length(value, "wait")),
+            "key" => args.key = keys::key(value, errors),
+            "keys" => args.keys = keys::keys(value, errors),
+            "ttl" => args.ttl = errors.keep(length::length(value, "ttl")),
+            "wait" => args.wait = errors.keep(length::length(value, "wait")),
             "renew" => args.renew = errors.keep(value::boolean(&value, "renew")),
-            "max_hold" => args.max_hold = errors.keep(value::length(value, "max_hold")),
-            "min_hold" => args.min_hold = errors.keep(value::length(value, "min_hold")),
+            "max_hold" => args.max_hold = errors.keep(length::length(value, "max_hold")),
+            "min_hold" => args.min_hold = errors.keep(length::length(value, "min_hold")),
             "on_lost" => {
                 let finish = errors.keep(value::finish_when_lost(&value)).unwrap_or_default();
                 args.on_lost = Some(OnLost { name, finish });
@@ -192,7 +206,6 @@ impl Draft {
                 "missing `key`, the name of what is locked: write `#[distributed_lock(key = \"order:{id}\")]`",
             ));
         }
-        checks::combinations(&self.args, errors);
         self.args
     }
 }
@@ -206,47 +219,6 @@ fn other_key(option: &str) -> Option<&'static str> {
         "key" => Some("keys"),
         "keys" => Some("key"),
         _ => None,
-    }
-}
-
-/// True where an option starts that no comma has announced.
-fn starts_option(input: ParseStream) -> bool {
-    let known = |name: Ident| OPTIONS.contains(&name.to_string().as_str());
-    input.peek(Ident::peek_any)
-        && (input.peek2(Token![=]) || input.fork().call(Ident::parse_any).is_ok_and(known))
-}
-
-/// `stock:{sku}` without its quotes.
-fn unquoted(input: ParseStream) -> Error {
-    let mut tokens = TokenStream::new();
-    while !input.is_empty() && !input.peek(Token![,]) {
-        let Ok(token) = input.parse::<TokenTree>() else { break };
-        tokens.extend([token]);
-    }
-    let text = tokens.to_string().replace(' ', "");
-    Error::new_spanned(tokens, format!("a template goes in quotes: `key = \"{text}\"`"))
-}
-
-/// The error of a value that ends too early, at its last token: syn would underline the whole attribute.
-fn cut_off(value: ParseStream, error: Error, hint: &str) -> Error {
-    let mut last = None;
-    while let Ok(token) = value.parse::<TokenTree>() {
-        last = Some(token);
-    }
-    match last {
-        Some(last) if error.to_string().starts_with("unexpected end of input") => {
-            Error::new(last.span(), format!("the value ends here, too early: expected one such as `{hint}`"))
-        }
-        _ => error,
-    }
-}
-
-/// After a slip of syntax the next option starts after the next comma.
-fn skip_to_comma(input: ParseStream) {
-    while !input.is_empty() && !input.peek(Token![,]) {
-        if input.parse::<TokenTree>().is_err() {
-            return;
-        }
     }
 }
 
@@ -421,6 +393,11 @@ mod tests {
             ("ttl = 500ms", "goes in quotes: `\"500ms\"`"),
             ("wait = 1m30s", "goes in quotes: `\"1m30s\"`"),
             ("wait = 30min", "write `\"30m\"`"),
+            ("ttl = 1m 30s", "a duration goes in quotes: `\"1m 30s\"`"),
+            ("ttl = 1h 30m 5s,", "a duration goes in quotes: `\"1h 30m 5s\"`"),
+            ("wait = 10 s", "`10 s` has a space before its unit: write `\"10s\"`"),
+            ("min_hold = 5 minutes", "write `\"5m\"`"),
+            ("max_hold = 30s 1m", "out of order: write `\"1m 30s\"`"),
             ("wait = forever", "goes in quotes: `wait = \"forever\"`"),
             ("wait = \"infinite\"", "write `\"forever\"`"),
             ("wait = \"none\"", "leave `wait` out"),

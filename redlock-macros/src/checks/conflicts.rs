@@ -1,15 +1,11 @@
 //! Options that contradict one another, or the function: only what literals prove.
 
-use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
-
-use crate::args::LockArgs;
+use crate::attribute::LockArgs;
+use crate::attribute::length::Length;
 use crate::errors::Errors;
-use crate::scope::Scope;
-use crate::value::Length;
 
 /// What cannot hold together, whatever the function is.
-pub(crate) fn combinations(args: &LockArgs, errors: &mut Errors) {
+pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
     if args.renew == Some(false) {
         without_renewal(args, errors);
     }
@@ -57,18 +53,8 @@ fn without_renewal(args: &LockArgs, errors: &mut Errors) {
     }
 }
 
-// Output:  let _ = |sku: (), sku: ()| (sku, sku);
-//
-/// A guard that is spelled like an argument would hide it from the body, unless one of the two is a macro's: rustc knows,
-/// and refuses two parameters of the same name.
-pub(crate) fn guard(args: &LockArgs, scope: &Scope) -> TokenStream {
-    let Some(guard) = &args.guard else { return TokenStream::new() };
-    let argument = scope.spelled(guard);
-    quote_spanned!(Span::mixed_site()=> #(let _ = |#argument: (), #guard: ()| (#argument, #guard);)*)
-}
-
 /// What makes no sense for a sync function.
-pub(crate) fn blocking(args: &LockArgs, errors: &mut Errors) {
+pub(crate) fn with_a_sync_body(args: &LockArgs, errors: &mut Errors) {
     let Some(on_lost) = &args.on_lost else {
         return;
     };
@@ -81,13 +67,14 @@ pub(crate) fn blocking(args: &LockArgs, errors: &mut Errors) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Errors, LockArgs, blocking};
+    use super::{Errors, LockArgs, between_options, with_a_sync_body};
 
     fn mistakes(text: &str, sync: bool) -> Vec<String> {
         let mut errors = Errors::default();
         let args = LockArgs::parse(text.parse().unwrap_or_default(), &mut errors);
+        between_options(&args, &mut errors);
         if sync {
-            blocking(&args, &mut errors);
+            with_a_sync_body(&args, &mut errors);
         }
         let errors =
             errors.finish().map(|errors| errors.into_iter().map(|error| error.to_string()).collect());

@@ -1,29 +1,32 @@
 //! The attribute and the function, to the function with the lock inside.
 
-use std::{mem, slice};
+mod request;
 
-use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream};
+use std::mem;
+
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Expr, Ident};
 
-use crate::args::LockArgs;
-use crate::boxed::{self, Future, ReturnedFuture};
-use crate::captures::Captures;
-use crate::checks;
+use self::request::Request;
+use crate::attribute::LockArgs;
+use crate::checks::{conflicts, global};
 use crate::errors::Errors;
-use crate::global;
-use crate::item::{self, LockedFn};
-use crate::key::{self, Renderer};
-use crate::output::{Output, ends, place, refuse_stream};
-use crate::scope::Scope;
-use crate::value::{Key, Length};
+use crate::facade;
+use crate::function::captures::Captures;
+use crate::function::item::{self, LockedFn};
+use crate::function::return_type::{Output, refuse_stream};
+use crate::function::returned_future::{self, Future, ReturnedFuture};
+use crate::function::scope::Scope;
+use crate::spans::{call_around, place};
 
 /// On any error the item stays as it is, so that nothing else goes red.
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let attribute = args.clone();
     let args = LockArgs::parse(args, &mut errors);
+    conflicts::between_options(&args, &mut errors);
     let function = errors.keep(syn::parse2::<LockedFn>(item.clone()));
     let output = function.as_ref().map(|function| Expansion::of(&attribute, &args, function, &mut errors));
     let Some(errors) = errors.finish() else {
@@ -49,18 +52,13 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
 fn without_lock(args: &LockArgs, function: &LockedFn) -> TokenStream {
     let span = Span::mixed_site();
     let guard = args.guard.as_ref().filter(|guard| !Scope::of(&function.sig).binds(guard)).map(|guard| {
-        let krate = crate_path(args);
-        quote_spanned!(span=> let #guard: &#krate::LockGuard = ::core::option::Option::None.unwrap();)
+        let krate = facade::path(args.krate.as_ref()).ok();
+        let ty = krate.map(|krate| quote_spanned!(span=> : &#krate::LockGuard));
+        quote_spanned!(span=> let #guard #ty = ::core::option::Option::None.unwrap();)
     });
     let body = &function.body;
     let function = function.with_body(&quote!(#guard #body));
     quote_spanned!(span=> #[allow(unused_variables)] #function)
-}
-
-fn crate_path(args: &LockArgs) -> TokenStream {
-    args.krate
-        .as_ref()
-        .map_or_else(|| quote_spanned!(Span::mixed_site()=> ::redlocked), ToTokens::to_token_stream)
 }
 
 /// What all the pieces of the output need.
@@ -96,7 +94,7 @@ impl<'a> Expansion<'a> {
         let expansion = Self {
             attribute,
             args,
-            krate: crate_path(args),
+            krate: errors.keep(facade::path(args.krate.as_ref())).unwrap_or_default(),
             scope,
             captures: future
                 .as_mut()
@@ -117,13 +115,19 @@ impl<'a> Expansion<'a> {
             Some(future) => expansion.future(&future, errors),
             None if function.sig.asyncness.is_some() => expansion.asynchronous(function, errors),
             None => {
-                if !boxed::refuse_future(&function.sig, errors) {
-                    checks::blocking(args, errors);
+                if !returned_future::refuse_future(&function.sig, errors) {
+                    conflicts::with_a_sync_body(args, errors);
                 }
                 expansion.blocking(function, errors)
             }
         };
         function.with_body(&body)
+    }
+
+    fn request(&self, errors: &mut Errors) -> TokenStream {
+        let Self { args, krate, scope, lock, key, .. } = self;
+        global::check(args, scope, errors);
+        Request { args, krate, scope, lock, key }.tokens(errors)
     }
 
     // Input:   async fn purchase(sku: &str) -> Result<Receipt, Error> { … }
@@ -136,7 +140,7 @@ impl<'a> Expansion<'a> {
     //
     // The body's future is made before the lock is awaited: so it holds the arguments, and they are not stored twice.
     fn asynchronous(&self, function: &LockedFn, errors: &mut Errors) -> TokenStream {
-        let lock = self.lock(errors);
+        let lock = self.request(errors);
         let run = self.run(function.brace.span.join(), &function.body);
         quote!(#lock #run)
     }
@@ -149,7 +153,7 @@ impl<'a> Expansion<'a> {
     //          }
     fn blocking(&self, function: &LockedFn, errors: &mut Errors) -> TokenStream {
         let Self { krate, lock: lock_name, .. } = self;
-        let lock = self.lock(errors);
+        let lock = self.request(errors);
         let span = function.brace.span.join();
         let body = self.body(span, &TokenStream::new(), &function.body);
         let guard = self
@@ -181,7 +185,7 @@ impl<'a> Expansion<'a> {
     //              })
     //          }
     fn future(&self, returned: &ReturnedFuture, errors: &mut Errors) -> TokenStream {
-        let lock = self.lock(errors);
+        let lock = self.request(errors);
         let argument = match &returned.future {
             Future::Block { block, rebound, rest } => {
                 let span = block.block.brace_token.span.join();
@@ -215,97 +219,6 @@ impl<'a> Expansion<'a> {
         quote!(#(#items)* #call)
     }
 
-    // Output:  let lock = {
-    //              let key = KeyTemplate::new();
-    //              lock(key.render(format_args!("stock:{sku}", sku = key.escape(&sku)))).ttl(Duration::from_millis(10_000))
-    //          };
-    //
-    // Output:  let lock = {
-    //              let key = KeyTemplate::new();
-    //              lock_all([key.render(…), key.render(…)]).ttl(Duration::from_millis(10_000))
-    //          };
-    fn lock(&self, errors: &mut Errors) -> TokenStream {
-        let Self { args, krate, lock, key, .. } = self;
-        let span = Span::mixed_site();
-        global::check(args, &self.scope, errors);
-        let guard = checks::guard(args, &self.scope);
-        let (method, names, keys) = match (&args.key, &args.keys) {
-            (_, Some(keys)) => {
-                let names = keys.iter().map(|key| self.name(key, errors)).collect::<Vec<_>>();
-                ("lock_all", quote_spanned!(span=> [#(#names),*]), keys.as_slice())
-            }
-            (Some(key), None) => ("lock", self.name(key, errors), slice::from_ref(key)),
-            // There was an error, and nothing of this is used.
-            (None, None) => ("lock", TokenStream::new(), [].as_slice()),
-        };
-        let method = Ident::new(method, span);
-        let mut request = if let Some(manager) = &args.manager {
-            let manager = borrow(manager);
-            quote_spanned!(span=> #krate::LockManager::#method(#manager, #names))
-        } else {
-            quote_spanned!(span=> #krate::__private::#method(#names))
-        };
-        request.extend(self.options());
-        if keys.iter().any(|key| matches!(key, Key::Template(lit) if key::constant(lit).is_none())) {
-            let template = quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new(););
-            quote_spanned!(span=> #guard let #lock = { #template #request };)
-        } else {
-            quote_spanned!(span=> #guard let #lock = #request;)
-        }
-    }
-
-    /// One key, as a `String`.
-    fn name(&self, key: &Key, errors: &mut Errors) -> TokenStream {
-        let Self { krate, key: template, .. } = self;
-        let span = Span::mixed_site();
-        match key {
-            Key::Template(lit) => {
-                if let Some(text) = key::constant(lit) {
-                    return quote_spanned!(span=> #krate::__private::key(#text));
-                }
-                key::render(lit, Renderer { krate, key: template }, &self.scope, errors)
-            }
-            Key::Expr(expr) => {
-                let path = quote_spanned!(span=> #krate::__private::key);
-                call_around(path, &TokenStream::new(), &borrow(expr))
-            }
-        }
-    }
-
-    // Output:  .ttl(Duration::from_millis(10_000)).wait_forever().renew(false)
-    fn options(&self) -> TokenStream {
-        let Self { args, krate, .. } = self;
-        let span = Span::mixed_site();
-        let mut calls = TokenStream::new();
-        let lengths = [
-            ("ttl", &args.ttl),
-            ("wait", &args.wait),
-            ("max_hold", &args.max_hold),
-            ("min_hold", &args.min_hold),
-        ];
-        for (name, length) in lengths {
-            let method = Ident::new(name, span);
-            calls.extend(match length {
-                None => continue,
-                Some(Length::Forever) => quote_spanned!(span=> .wait_forever()),
-                Some(length) => {
-                    let length = duration(length);
-                    quote_spanned!(span=> .#method(#length))
-                }
-            });
-        }
-        if let Some(renew) = args.renew {
-            calls.extend(quote_spanned!(span=> .renew(#renew)));
-        }
-        if args.on_lost.as_ref().is_some_and(|on_lost| on_lost.finish) {
-            calls.extend(quote_spanned!(span=> .on_lost(#krate::OnLost::Finish)));
-        }
-        if let Some(reentrant) = args.reentrant {
-            calls.extend(quote_spanned!(span=> .reentrant(#reentrant)));
-        }
-        calls
-    }
-
     /// Awaits the body under the lock.
     fn run(&self, brace: Span, stmts: &TokenStream) -> TokenStream {
         let Self { krate, lock, body: body_name, .. } = self;
@@ -337,7 +250,9 @@ impl<'a> Expansion<'a> {
     /// The user's statements at the place of their braces: rustc takes names, lints and the edition from there.
     fn body(&self, brace: Span, first: &TokenStream, stmts: &TokenStream) -> Group {
         let edge = self.output.edge();
-        let captures = self.captures.name_all(self.attribute, self.args, stmts);
+        let Self { attribute, args, .. } = self;
+        let fallback = args.on_busy.iter().chain(&args.on_error).map(ToTokens::to_token_stream).collect();
+        let captures = self.captures.name_all(attribute, &fallback, stmts);
         let stmts = if item::may_hold_items(stmts) {
             theirs(brace, stmts.clone()).into_token_stream()
         } else {
@@ -412,37 +327,4 @@ fn theirs(span: Span, stmts: TokenStream) -> Group {
     let mut block = Group::new(Delimiter::Brace, stmts);
     block.set_span(span);
     block
-}
-
-/// `&expr`, whatever binds tighter than `&`.
-fn borrow(expr: &Expr) -> TokenStream {
-    let span = Span::mixed_site().located_at(expr.span());
-    match expr {
-        Expr::Binary(_) | Expr::Cast(_) | Expr::Range(_) | Expr::Assign(_) | Expr::Closure(_) => {
-            quote_spanned!(span=> &(#expr))
-        }
-        _ => quote_spanned!(span=> &#expr),
-    }
-}
-
-fn duration(length: &Length) -> TokenStream {
-    let span = Span::mixed_site();
-    match length {
-        Length::Millis(millis, _) => {
-            let millis = Literal::u64_unsuffixed(*millis);
-            quote_spanned!(span=> ::core::time::Duration::from_millis(#millis))
-        }
-        Length::Forever => quote_spanned!(span=> ::core::time::Duration::MAX),
-        Length::Expr(expr) => expr.to_token_stream(),
-    }
-}
-
-/// `path(first, argument)`, placed around the user's argument.
-fn call_around(path: TokenStream, first: &TokenStream, argument: &TokenStream) -> TokenStream {
-    let (start, end) = ends(argument);
-    let mut call = place(path, start, start);
-    let mut arguments = Group::new(Delimiter::Parenthesis, quote!(#first #argument));
-    arguments.set_span(Span::mixed_site().located_at(end));
-    arguments.to_tokens(&mut call);
-    call
 }

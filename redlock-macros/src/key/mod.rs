@@ -1,15 +1,17 @@
 //! The key: a template and the names that the function binds, to tokens.
 
+pub(crate) mod template;
+
 use proc_macro2::{Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::parse::Parser as _;
 use syn::{Error, Ident, LitStr, Result};
 
+use self::template::{Piece, Placeholder};
 use crate::errors::{Errors, list, nearest};
-use crate::output::place;
-use crate::scope::Scope;
-use crate::template::{self, Piece, Placeholder};
+use crate::function::scope::Scope;
+use crate::spans::place;
 
 /// The path of the crate, and the variable that holds the `KeyTemplate`.
 #[derive(Clone, Copy)]

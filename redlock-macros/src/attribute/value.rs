@@ -4,23 +4,7 @@ use quote::ToTokens as _;
 use syn::parse::ParseStream;
 use syn::{Block, Error, Expr, ExprUnary, Ident, Lit, LitStr, Path, Result, Stmt, UnOp};
 
-use crate::duration;
-use crate::errors::{Errors, nearest};
-use crate::options::hint;
-use crate::template;
-
-/// What is locked.
-pub(crate) enum Key {
-    Template(LitStr),
-    Expr(Box<Expr>),
-}
-
-/// A duration.
-pub(crate) enum Length {
-    Millis(u64, LitStr),
-    Forever,
-    Expr(Box<Expr>),
-}
+use crate::errors::nearest;
 
 /// `on_lost`, and what it says.
 pub(crate) struct OnLost {
@@ -28,163 +12,11 @@ pub(crate) struct OnLost {
     pub(crate) finish: bool,
 }
 
-/// The shortest lease that the runtime takes.
-const MIN_MILLIS: u64 = 10;
-
 /// How others say what happens to a body that has lost its lock.
 const ON_LOST: [(&str, &[&str]); 2] = [
     ("cancel", &["abort", "drop", "error", "fail", "interrupt", "kill", "stop"]),
     ("finish", &["complete", "continue", "go_on", "ignore", "keep", "nothing", "proceed", "run"]),
 ];
-
-pub(crate) fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
-    if let Some(found) = bracketed(&value) {
-        errors.at(&value, format!("expected one key, found {found}: write `{}` for several", hint("keys")));
-        return None;
-    }
-    one_key(value, &format!("`{}`", hint("key")), errors)
-}
-
-/// A list that the compiler sees: what is in it can be checked.
-pub(crate) fn keys(value: Expr, errors: &mut Errors) -> Option<Vec<Key>> {
-    let list = match value {
-        Expr::Array(list) => list,
-        Expr::Group(group) => return keys(*group.expr, errors),
-        Expr::Paren(paren) => return keys(*paren.expr, errors),
-        other => {
-            let expected = format!("expected a list such as `{}`", hint("keys"));
-            let found = literal(&other);
-            let message = match errors.keep(found)? {
-                Some(Lit::Str(_)) => format!("{expected}, found a string: one key is `{}`", hint("key")),
-                Some(lit) => format!("{expected}, found {}", describe(lit)),
-                None => match bracketed(&other) {
-                    Some(found) => format!("{expected}, found {found}"),
-                    None => format!(
-                        "{expected}: for keys that are known only at run time, call `LockManager::lock_all`"
-                    ),
-                },
-            };
-            errors.at(&other, message);
-            return None;
-        }
-    };
-    if list.elems.is_empty() {
-        errors.at(&list, format!("the list is empty: say what is locked, such as `{}`", hint("keys")));
-        return None;
-    }
-    let mut keys: Vec<Key> = Vec::new();
-    for value in list.elems {
-        if let Some(found) = bracketed(&value) {
-            errors.at(&value, format!("expected a key, found {found}: there is one list of keys"));
-            continue;
-        }
-        let Some(key) = one_key(value, "`\"order:{id}\"`", errors) else {
-            continue;
-        };
-        if let Key::Template(lit) = &key
-            && keys.iter().any(|other| matches!(other, Key::Template(other) if other.value() == lit.value()))
-        {
-            errors.at(lit, format!("`{}` is in the list twice, and would be locked once", lit.value()));
-        }
-        keys.push(key);
-    }
-    Some(keys)
-}
-
-fn one_key(value: Expr, example: &str, errors: &mut Errors) -> Option<Key> {
-    match errors.keep(literal(&value))? {
-        Some(Lit::Str(lit)) => {
-            if let Err(mistakes) = template::parse(&lit.value()) {
-                for mistake in mistakes {
-                    errors.at(lit, mistake);
-                }
-            }
-            Some(Key::Template(lit.clone()))
-        }
-        Some(lit) => {
-            errors.at(lit, format!("expected a string such as {example}, found {}", describe(lit)));
-            None
-        }
-        None => Some(Key::Expr(value.into())),
-    }
-}
-
-/// What holds several values, and is no key.
-fn bracketed(value: &Expr) -> Option<&'static str> {
-    match value {
-        Expr::Array(_) => Some("a list"),
-        Expr::Repeat(_) => Some("a repetition"),
-        Expr::Tuple(_) => Some("a tuple"),
-        Expr::Group(group) => bracketed(&group.expr),
-        Expr::Paren(paren) => bracketed(&paren.expr),
-        Expr::Reference(reference) => bracketed(&reference.expr).map(|_| "a reference"),
-        _ => None,
-    }
-}
-
-pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
-    let Some(lit) = literal(&value)? else {
-        if option == "wait" && matches!(&value, Expr::Path(path) if path.path.is_ident("forever")) {
-            return Err(Error::new_spanned(&value, "this word goes in quotes: `wait = \"forever\"`"));
-        }
-        return Ok(Length::Expr(value.into()));
-    };
-    let Lit::Str(lit) = lit else {
-        let message = match unquoted(lit).map(|text| (duration::parse(&text), text)) {
-            Some((Ok(_), text)) => format!("a duration goes in quotes: `\"{text}\"`"),
-            Some((Err(message), _)) => message,
-            None => format!("expected a duration such as `{}`, found {}", hint(option), describe(lit)),
-        };
-        return Err(Error::new_spanned(&value, message));
-    };
-    let text = lit.value();
-    if text == "forever" && option == "wait" {
-        return Ok(Length::Forever);
-    }
-    let message = match duration::parse(&text) {
-        Err(_) if text == "forever" => format!("`{option}` cannot be forever: {}", why_not_forever(option)),
-        Err(_) if option == "wait" && ENDLESS.contains(&text.to_lowercase().as_str()) => {
-            format!("`{text}` is not a duration: write `\"forever\"` to wait without limit")
-        }
-        Err(_) if option == "wait" && NOTHING.contains(&text.to_lowercase().as_str()) => {
-            format!(
-                "`{text}` is not a duration: leave `wait` out for one try, or write `\"forever\"` for no limit"
-            )
-        }
-        Err(message) => message,
-        Ok(millis) if millis < MIN_MILLIS && ["ttl", "max_hold"].contains(&option) => {
-            let no_limit =
-                if option == "max_hold" && millis == 0 { "; leave it out for no limit" } else { "" };
-            format!("`{option} = \"{text}\"` is too short: the minimum is `{MIN_MILLIS}ms`{no_limit}")
-        }
-        Ok(millis) => return Ok(Length::Millis(millis, lit.clone())),
-    };
-    Err(Error::new_spanned(lit, message))
-}
-
-/// How others say that a caller waits without limit.
-const ENDLESS: [&str; 8] =
-    ["always", "endless", "eternity", "forever", "inf", "infinite", "infinity", "unlimited"];
-
-/// What could be no time or no limit.
-const NOTHING: [&str; 5] = ["never", "no", "none", "null", "off"];
-
-/// `10s` as a number with a suffix, which the quotes were forgotten around.
-fn unquoted(lit: &Lit) -> Option<String> {
-    match lit {
-        Lit::Int(lit) if !lit.suffix().is_empty() => Some(lit.to_string()),
-        Lit::Float(lit) if !lit.suffix().is_empty() => Some(lit.to_string()),
-        _ => None,
-    }
-}
-
-fn why_not_forever(option: &str) -> &'static str {
-    match option {
-        "max_hold" => "leave it out, and nothing limits how long the lock is held",
-        "min_hold" => "nobody would ever get the lock again",
-        _ => "it frees the lock of a process that has crashed; a living one renews it",
-    }
-}
 
 /// `true`, `false`, or one of them behind `!`, as a macro may have it: what it says is known here, or it is refused.
 pub(crate) fn boolean(value: &Expr, option: &str) -> Result<bool> {
@@ -277,7 +109,7 @@ pub(crate) fn crate_path(input: ParseStream) -> Result<Path> {
 }
 
 /// The literal, if the value is one. An operator in front of it would be lost: it is an error.
-fn literal(value: &Expr) -> Result<Option<&Lit>> {
+pub(super) fn literal(value: &Expr) -> Result<Option<&Lit>> {
     match bare(value) {
         Expr::Lit(lit) => Ok(Some(&lit.lit)),
         Expr::Unary(unary) => match (literal(&unary.expr)?, &unary.op) {
@@ -321,7 +153,7 @@ fn whole(block: &Block) -> Option<&Expr> {
     }
 }
 
-fn describe(lit: &Lit) -> &'static str {
+pub(super) fn describe(lit: &Lit) -> &'static str {
     match lit {
         Lit::Str(_) => "a string",
         Lit::ByteStr(_) => "a byte string",
@@ -339,35 +171,10 @@ fn describe(lit: &Lit) -> &'static str {
 mod tests {
     use syn::Expr;
 
-    use super::{
-        Errors, Key, Length, ON_LOST, boolean, expression, finish_when_lost, key, keys, length, meant,
-    };
-
-    #[test]
-    fn what_is_not_a_list_of_keys() {
-        for (text, hints) in [
-            ("[]", vec!["the list is empty"]),
-            ("\"a\"", vec!["found a string: one key is `key = "]),
-            ("5", vec!["expected a list such as `keys = [", "found an integer"]),
-            ("(\"a\", \"b\")", vec!["found a tuple"]),
-            ("[\"a\"; 2]", vec!["found a repetition"]),
-            ("&[\"a\"]", vec!["found a reference"]),
-            ("names", vec!["call `LockManager::lock_all`"]),
-            ("vec![\"a\"]", vec!["call `LockManager::lock_all`"]),
-            ("[[\"a\"]]", vec!["expected a key, found a list"]),
-            ("[(a, b)]", vec!["expected a key, found a tuple"]),
-            ("[true]", vec!["expected a string such as `\"order:{id}\"`, found a boolean"]),
-            ("[\"a:{b}\", x, \"a:{b}\"]", vec!["`a:{b}` is in the list twice"]),
-        ] {
-            let mut errors = Errors::default();
-            let parsed = syn::parse_str(text).map(|value| keys(value, &mut errors));
-            assert!(parsed.is_ok(), "{text}");
-            let found = errors.finish().map(|error| error.to_string()).unwrap_or_default();
-            for hint in hints {
-                assert!(found.contains(hint), "{text}: {found}");
-            }
-        }
-    }
+    use super::{ON_LOST, boolean, expression, finish_when_lost, meant};
+    use crate::attribute::keys::{Key, key};
+    use crate::attribute::length::{Length, length};
+    use crate::errors::Errors;
 
     #[test]
     fn a_literal_is_known_inside_what_does_not_change_it() {

@@ -7,10 +7,10 @@ use syn::parse::{ParseStream, Parser as _};
 use syn::spanned::Spanned as _;
 use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
 
+use crate::attribute::value;
 use crate::errors::Errors;
+use crate::key::template;
 use crate::key::{self, Renderer, Rewritten};
-use crate::template;
-use crate::value;
 
 /// What stands between the parentheses, behind the path of our crate.
 struct ByHand {

@@ -4,12 +4,11 @@
 //! A body captures what it names, field by field, in the order in which it names it; the rest would stay outside.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
-use quote::{ToTokens, quote_spanned};
+use quote::quote_spanned;
 use syn::ext::IdentExt as _;
 use syn::{FnArg, Pat, ReceiverKind, Signature, Type};
 
-use crate::args::LockArgs;
-use crate::scope::names_in;
+use super::scope::names_in;
 
 /// What is bound outside of the body, in order.
 #[derive(Default)]
@@ -55,16 +54,15 @@ impl Captures {
     pub(crate) fn name_all(
         &self,
         attribute: &TokenStream,
-        args: &LockArgs,
+        fallback: &TokenStream,
         body: &TokenStream,
     ) -> TokenStream {
-        let fallback = args.on_busy.iter().chain(&args.on_error).map(ToTokens::to_token_stream).collect();
         // Where the body names it first: there rustc says that it moves.
         let moved = |binding: &Ident| {
             let name = binding.unraw().to_string();
             let unused = || {
                 let moves = name == "self" || name.starts_with('_') || occurrence(&name, attribute).is_some();
-                (moves && occurrence(&name, &fallback).is_none()).then(|| binding.span())
+                (moves && occurrence(&name, fallback).is_none()).then(|| binding.span())
             };
             let at = occurrence(&name, body).or_else(unused)?;
             let mut binding = binding.clone();
@@ -134,17 +132,15 @@ mod tests {
     use proc_macro2::TokenStream;
     use syn::Signature;
 
-    use super::{Captures, LockArgs};
-    use crate::errors::Errors;
+    use super::Captures;
 
     fn named(args: &str, sig: &str, body: &str) -> String {
         let parse = |text: &str| text.parse::<TokenStream>().unwrap_or_default();
         let sig: syn::Result<Signature> = syn::parse_str(sig);
         assert!(sig.is_ok(), "{:?}", sig.err());
         let captures = sig.map(|sig| Captures::of(&sig)).unwrap_or_default();
-        let args = parse(args);
-        let parsed = LockArgs::parse(args.clone(), &mut Errors::default());
-        captures.name_all(&args, &parsed, &parse(body)).to_string().replace(' ', "")
+        let fallback = args.split_once(", ").map(|(_, fallback)| fallback).unwrap_or_default();
+        captures.name_all(&parse(args), &parse(fallback), &parse(body)).to_string().replace(' ', "")
     }
 
     #[test]

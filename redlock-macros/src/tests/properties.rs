@@ -10,11 +10,12 @@ use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Expr, Ident, LitStr, Token, parse_quote};
 
-use crate::args::LockArgs;
+use crate::attribute::LockArgs;
+use crate::attribute::duration;
 use crate::errors::Errors;
-use crate::scope::Scope;
-use crate::template::{self, Piece};
-use crate::{duration, invariants, key};
+use crate::function::scope::Scope;
+use crate::key::template::{self, Piece};
+use crate::{invariants, key};
 
 fn scope() -> Scope {
     Scope::of(&parse_quote!(fn f(&self, größe: A, r#type: B, a_b: C, a: D)))
@@ -283,6 +284,14 @@ const RIGHT: [(&str, &str); 7] = [
     ),
 ];
 
+/// What `key!` is given, behind the path of its crate.
+const KEYS: [&str; 4] = [
+    "::redlocked, \"stock:{}\", sku",
+    "::redlocked, \"{TENANT}:{order.sku()}-{0:+05} {at}\", order.number, at = place",
+    "crate::vendor::redlocked, (\"{{{a}}}:{b.c:?}\"),",
+    "crate, \"{}{}\", a, b",
+];
+
 proptest! {
     #[test]
     fn a_template_says_what_is_written(parts in vec(part(), 1..6)) {
@@ -348,5 +357,20 @@ proptest! {
             Node::change(nodes, &mut number, &change);
         }
         invariants::of_attribute(Node::tokens(&args), Node::tokens(&item));
+    }
+
+    #[test]
+    fn a_key_is_nearly_right_or_an_error(
+        tokens in select(KEYS.as_slice()),
+        changes in vec((any::<Index>(), Change::random()), 0..6),
+        noise in Node::random(),
+    ) {
+        let mut tokens = Node::all(tokens.parse().unwrap());
+        for (list, change) in changes {
+            let mut number = list.index(Node::lists(&tokens));
+            Node::change(&mut tokens, &mut number, &change);
+        }
+        invariants::of_key(Node::tokens(&tokens));
+        invariants::of_key(Node::tokens(&noise));
     }
 }

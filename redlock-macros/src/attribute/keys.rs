@@ -1,0 +1,130 @@
+//! The values of `key` and `keys`.
+
+use syn::{Expr, Lit, LitStr};
+
+use super::options::hint;
+use super::value::{describe, literal};
+use crate::errors::Errors;
+use crate::key::template;
+
+/// What is locked.
+pub(crate) enum Key {
+    Template(LitStr),
+    Expr(Box<Expr>),
+}
+
+pub(crate) fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
+    if let Some(found) = bracketed(&value) {
+        errors.at(&value, format!("expected one key, found {found}: write `{}` for several", hint("keys")));
+        return None;
+    }
+    one_key(value, &format!("`{}`", hint("key")), errors)
+}
+
+/// A list that the compiler sees: what is in it can be checked.
+pub(crate) fn keys(value: Expr, errors: &mut Errors) -> Option<Vec<Key>> {
+    let list = match value {
+        Expr::Array(list) => list,
+        Expr::Group(group) => return keys(*group.expr, errors),
+        Expr::Paren(paren) => return keys(*paren.expr, errors),
+        other => {
+            let expected = format!("expected a list such as `{}`", hint("keys"));
+            let found = literal(&other);
+            let message = match errors.keep(found)? {
+                Some(Lit::Str(_)) => format!("{expected}, found a string: one key is `{}`", hint("key")),
+                Some(lit) => format!("{expected}, found {}", describe(lit)),
+                None => match bracketed(&other) {
+                    Some(found) => format!("{expected}, found {found}"),
+                    None => format!(
+                        "{expected}: for keys that are known only at run time, call `LockManager::lock_all`"
+                    ),
+                },
+            };
+            errors.at(&other, message);
+            return None;
+        }
+    };
+    if list.elems.is_empty() {
+        errors.at(&list, format!("the list is empty: say what is locked, such as `{}`", hint("keys")));
+        return None;
+    }
+    let mut keys: Vec<Key> = Vec::new();
+    for value in list.elems {
+        if let Some(found) = bracketed(&value) {
+            errors.at(&value, format!("expected a key, found {found}: there is one list of keys"));
+            continue;
+        }
+        let Some(key) = one_key(value, "`\"order:{id}\"`", errors) else {
+            continue;
+        };
+        if let Key::Template(lit) = &key
+            && keys.iter().any(|other| matches!(other, Key::Template(other) if other.value() == lit.value()))
+        {
+            errors.at(lit, format!("`{}` is in the list twice, and would be locked once", lit.value()));
+        }
+        keys.push(key);
+    }
+    Some(keys)
+}
+
+fn one_key(value: Expr, example: &str, errors: &mut Errors) -> Option<Key> {
+    match errors.keep(literal(&value))? {
+        Some(Lit::Str(lit)) => {
+            if let Err(mistakes) = template::parse(&lit.value()) {
+                for mistake in mistakes {
+                    errors.at(lit, mistake);
+                }
+            }
+            Some(Key::Template(lit.clone()))
+        }
+        Some(lit) => {
+            errors.at(lit, format!("expected a string such as {example}, found {}", describe(lit)));
+            None
+        }
+        None => Some(Key::Expr(value.into())),
+    }
+}
+
+/// What holds several values, and is no key.
+fn bracketed(value: &Expr) -> Option<&'static str> {
+    match value {
+        Expr::Array(_) => Some("a list"),
+        Expr::Repeat(_) => Some("a repetition"),
+        Expr::Tuple(_) => Some("a tuple"),
+        Expr::Group(group) => bracketed(&group.expr),
+        Expr::Paren(paren) => bracketed(&paren.expr),
+        Expr::Reference(reference) => bracketed(&reference.expr).map(|_| "a reference"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Errors, keys};
+
+    #[test]
+    fn what_is_not_a_list_of_keys() {
+        for (text, hints) in [
+            ("[]", vec!["the list is empty"]),
+            ("\"a\"", vec!["found a string: one key is `key = "]),
+            ("5", vec!["expected a list such as `keys = [", "found an integer"]),
+            ("(\"a\", \"b\")", vec!["found a tuple"]),
+            ("[\"a\"; 2]", vec!["found a repetition"]),
+            ("&[\"a\"]", vec!["found a reference"]),
+            ("names", vec!["call `LockManager::lock_all`"]),
+            ("vec![\"a\"]", vec!["call `LockManager::lock_all`"]),
+            ("[[\"a\"]]", vec!["expected a key, found a list"]),
+            ("[(a, b)]", vec!["expected a key, found a tuple"]),
+            ("[true]", vec!["expected a string such as `\"order:{id}\"`, found a boolean"]),
+            ("[\"a:{b}\", x, \"a:{b}\"]", vec!["`a:{b}` is in the list twice"]),
+        ] {
+            let mut errors = Errors::default();
+            let parsed = syn::parse_str(text).map(|value| keys(value, &mut errors));
+            assert!(parsed.is_ok(), "{text}");
+            let found = errors.finish().map(|error| error.to_string()).unwrap_or_default();
+            for hint in hints {
+                assert!(found.contains(hint), "{text}: {found}");
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The value of an option that is a duration.
+
+use syn::{Error, Expr, Lit, LitStr, Result};
+
+use super::duration;
+use super::options::hint;
+use super::value::{describe, literal};
+
+/// A duration.
+pub(crate) enum Length {
+    Millis(u64, LitStr),
+    Forever,
+    Expr(Box<Expr>),
+}
+
+/// The shortest lease that the runtime takes.
+const MIN_MILLIS: u64 = 10;
+
+pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
+    let Some(lit) = literal(&value)? else {
+        if option == "wait" && matches!(&value, Expr::Path(path) if path.path.is_ident("forever")) {
+            return Err(Error::new_spanned(&value, "this word goes in quotes: `wait = \"forever\"`"));
+        }
+        return Ok(Length::Expr(value.into()));
+    };
+    let Lit::Str(lit) = lit else {
+        let message = match unquoted(lit).map(|text| (duration::parse(&text), text)) {
+            Some((Ok(_), text)) => duration::quoted(&text),
+            Some((Err(message), _)) => message,
+            None => format!("expected a duration such as `{}`, found {}", hint(option), describe(lit)),
+        };
+        return Err(Error::new_spanned(&value, message));
+    };
+    let text = lit.value();
+    if text == "forever" && option == "wait" {
+        return Ok(Length::Forever);
+    }
+    let message = match duration::parse(&text) {
+        Err(_) if text == "forever" => format!("`{option}` cannot be forever: {}", why_not_forever(option)),
+        Err(_) if option == "wait" && ENDLESS.contains(&text.to_lowercase().as_str()) => {
+            format!("`{text}` is not a duration: write `\"forever\"` to wait without limit")
+        }
+        Err(_) if option == "wait" && NOTHING.contains(&text.to_lowercase().as_str()) => {
+            format!(
+                "`{text}` is not a duration: leave `wait` out for one try, or write `\"forever\"` for no limit"
+            )
+        }
+        Err(message) => message,
+        Ok(millis) if millis < MIN_MILLIS && ["ttl", "max_hold"].contains(&option) => {
+            let no_limit =
+                if option == "max_hold" && millis == 0 { "; leave it out for no limit" } else { "" };
+            format!("`{option} = \"{text}\"` is too short: the minimum is `{MIN_MILLIS}ms`{no_limit}")
+        }
+        Ok(millis) => return Ok(Length::Millis(millis, lit.clone())),
+    };
+    Err(Error::new_spanned(lit, message))
+}
+
+/// How others say that a caller waits without limit.
+const ENDLESS: [&str; 8] =
+    ["always", "endless", "eternity", "forever", "inf", "infinite", "infinity", "unlimited"];
+
+/// What could be no time or no limit.
+const NOTHING: [&str; 5] = ["never", "no", "none", "null", "off"];
+
+/// `10s` as a number with a suffix, which the quotes were forgotten around.
+fn unquoted(lit: &Lit) -> Option<String> {
+    match lit {
+        Lit::Int(lit) if !lit.suffix().is_empty() => Some(lit.to_string()),
+        Lit::Float(lit) if !lit.suffix().is_empty() => Some(lit.to_string()),
+        _ => None,
+    }
+}
+
+fn why_not_forever(option: &str) -> &'static str {
+    match option {
+        "max_hold" => "leave it out, and nothing limits how long the lock is held",
+        "min_hold" => "nobody would ever get the lock again",
+        _ => "it frees the lock of a process that has crashed; a living one renews it",
+    }
+}

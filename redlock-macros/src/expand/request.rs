@@ -1,0 +1,151 @@
+//! The request for the lock: its keys, its manager and its options.
+
+use std::slice;
+
+use proc_macro2::{Literal, Span, TokenStream};
+use quote::{ToTokens as _, quote_spanned};
+use syn::spanned::Spanned as _;
+use syn::{Expr, Ident};
+
+use crate::attribute::LockArgs;
+use crate::attribute::keys::Key;
+use crate::attribute::length::Length;
+use crate::errors::Errors;
+use crate::function::scope::Scope;
+use crate::key::{self, Renderer};
+use crate::spans::call_around;
+
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) args: &'a LockArgs,
+    pub(super) krate: &'a TokenStream,
+    pub(super) scope: &'a Scope,
+    /// The variable that holds the request, and the one that holds the `KeyTemplate`.
+    pub(super) lock: &'a Ident,
+    pub(super) key: &'a Ident,
+}
+
+impl Request<'_> {
+    // Output:  let lock = {
+    //              let key = KeyTemplate::new();
+    //              lock(key.render(format_args!("stock:{sku}", sku = key.escape(&sku)))).ttl(Duration::from_millis(10_000))
+    //          };
+    //
+    // Output:  let lock = {
+    //              let key = KeyTemplate::new();
+    //              lock_all([key.render(…), key.render(…)]).ttl(Duration::from_millis(10_000))
+    //          };
+    pub(super) fn tokens(self, errors: &mut Errors) -> TokenStream {
+        let Self { args, krate, lock, key, .. } = self;
+        let span = Span::mixed_site();
+        let guard = self.guard();
+        let (method, names, keys) = match (&args.key, &args.keys) {
+            (_, Some(keys)) => {
+                let names = keys.iter().map(|key| self.name(key, errors)).collect::<Vec<_>>();
+                ("lock_all", quote_spanned!(span=> [#(#names),*]), keys.as_slice())
+            }
+            (Some(key), None) => ("lock", self.name(key, errors), slice::from_ref(key)),
+            // There was an error, and nothing of this is used.
+            (None, None) => ("lock", TokenStream::new(), [].as_slice()),
+        };
+        let method = Ident::new(method, span);
+        let mut request = if let Some(manager) = &args.manager {
+            let manager = borrow(manager);
+            quote_spanned!(span=> #krate::LockManager::#method(#manager, #names))
+        } else {
+            quote_spanned!(span=> #krate::__private::#method(#names))
+        };
+        request.extend(self.options());
+        if keys.iter().any(|key| matches!(key, Key::Template(lit) if key::constant(lit).is_none())) {
+            let template = quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new(););
+            quote_spanned!(span=> #guard let #lock = { #template #request };)
+        } else {
+            quote_spanned!(span=> #guard let #lock = #request;)
+        }
+    }
+
+    /// One key, as a `String`.
+    fn name(self, key: &Key, errors: &mut Errors) -> TokenStream {
+        let Self { krate, key: template, .. } = self;
+        let span = Span::mixed_site();
+        match key {
+            Key::Template(lit) => {
+                if let Some(text) = key::constant(lit) {
+                    return quote_spanned!(span=> #krate::__private::key(#text));
+                }
+                key::render(lit, Renderer { krate, key: template }, self.scope, errors)
+            }
+            Key::Expr(expr) => {
+                let path = quote_spanned!(span=> #krate::__private::key);
+                call_around(path, &TokenStream::new(), &borrow(expr))
+            }
+        }
+    }
+
+    // Output:  .ttl(Duration::from_millis(10_000)).wait_forever().renew(false)
+    fn options(self) -> TokenStream {
+        let Self { args, krate, .. } = self;
+        let span = Span::mixed_site();
+        let mut calls = TokenStream::new();
+        let lengths = [
+            ("ttl", &args.ttl),
+            ("wait", &args.wait),
+            ("max_hold", &args.max_hold),
+            ("min_hold", &args.min_hold),
+        ];
+        for (name, length) in lengths {
+            let method = Ident::new(name, span);
+            calls.extend(match length {
+                None => continue,
+                Some(Length::Forever) => quote_spanned!(span=> .wait_forever()),
+                Some(length) => {
+                    let length = duration(length);
+                    quote_spanned!(span=> .#method(#length))
+                }
+            });
+        }
+        if let Some(renew) = args.renew {
+            calls.extend(quote_spanned!(span=> .renew(#renew)));
+        }
+        if args.on_lost.as_ref().is_some_and(|on_lost| on_lost.finish) {
+            calls.extend(quote_spanned!(span=> .on_lost(#krate::OnLost::Finish)));
+        }
+        if let Some(reentrant) = args.reentrant {
+            calls.extend(quote_spanned!(span=> .reentrant(#reentrant)));
+        }
+        calls
+    }
+
+    // Output:  let _ = |sku: (), sku: ()| (sku, sku);
+    //
+    /// A guard that is spelled like an argument would hide it from the body, unless a macro wrote one of the two: rustc
+    /// knows, and refuses two parameters of the same name.
+    fn guard(self) -> TokenStream {
+        let Some(guard) = &self.args.guard else { return TokenStream::new() };
+        let argument = self.scope.spelled(guard);
+        quote_spanned!(Span::mixed_site()=> #(let _ = |#argument: (), #guard: ()| (#argument, #guard);)*)
+    }
+}
+
+/// `&expr`, whatever binds tighter than `&`.
+fn borrow(expr: &Expr) -> TokenStream {
+    let span = Span::mixed_site().located_at(expr.span());
+    match expr {
+        Expr::Binary(_) | Expr::Cast(_) | Expr::Range(_) | Expr::Assign(_) | Expr::Closure(_) => {
+            quote_spanned!(span=> &(#expr))
+        }
+        _ => quote_spanned!(span=> &#expr),
+    }
+}
+
+fn duration(length: &Length) -> TokenStream {
+    let span = Span::mixed_site();
+    match length {
+        Length::Millis(millis, _) => {
+            let millis = Literal::u64_unsuffixed(*millis);
+            quote_spanned!(span=> ::core::time::Duration::from_millis(#millis))
+        }
+        Length::Forever => quote_spanned!(span=> ::core::time::Duration::MAX),
+        Length::Expr(expr) => expr.to_token_stream(),
+    }
+}
