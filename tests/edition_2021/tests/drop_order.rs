@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use redlocked::{distributed_lock, LockError, LockManager};
+use lock::{distributed_lock, LockError, LockManager};
 
 thread_local! {
     static DROPPED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
