@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|text: &str| redlock_fuzz::duration(text));
+libfuzzer_sys::fuzz_target!(|text: &str| redlock_macros::invariants::of_duration(text));
