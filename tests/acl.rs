@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, RedisCluster, RedisServer, eventually, owns, unique};
+use kit::{LIMIT, MASTER, RedisCluster, RedisServer, eventually, owns, sentinel, unique};
 use redlocked::{Capabilities, LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -232,6 +232,21 @@ fn a_topology_needs_rules_of_its_own() {
         // There are no replicas, and they are asked.
         assert!(
             matches!((*rule, &outcome), (_, Ok(_)) | ("+wait", Err(LockError::NotReplicated { .. }))),
+            "{rule}: {outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn a_user_of_the_sentinels_needs_one_rule() {
+    let server = RedisServer::start();
+    for (rule, is_enough) in [("+sentinel|get-master-addr-by-name", true), ("", false)] {
+        let asked = sentinel(server.port(), None, &format!("user shop on >secret resetchannels {rule}\n"));
+        let user = "sentinel_user=shop&sentinel_password=secret";
+        let url = format!("redis+sentinel://127.0.0.1:{}/{MASTER}?{user}", asked.port());
+        let outcome = LockManager::connect_blocking(&url).map(drop);
+        assert!(
+            matches!((is_enough, &outcome), (true, Ok(())) | (false, Err(LockError::Misconfigured { .. }))),
             "{rule}: {outcome:?}"
         );
     }
