@@ -5,7 +5,7 @@ mod caller;
 #[path = "../../tests/chaos/calls.rs"]
 mod calls;
 #[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../../tests/chaos/checker.rs"]
+#[path = "../../tests/chaos/checker/mod.rs"]
 mod checker;
 #[path = "../../tests/chaos/company.rs"]
 mod company;
@@ -18,6 +18,7 @@ mod dice;
 #[allow(dead_code, reason = "the tests need more of it")]
 #[path = "../../tests/chaos/driver.rs"]
 mod driver;
+#[allow(dead_code, reason = "the tests need more of it")]
 #[path = "../../tests/chaos/ground.rs"]
 mod ground;
 #[allow(dead_code, reason = "the tests need more of it")]
@@ -29,10 +30,10 @@ mod liveness;
 #[path = "../../tests/chaos/nodes.rs"]
 mod nodes;
 #[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../../tests/chaos/one_server.rs"]
+#[path = "../../tests/chaos/one_server/mod.rs"]
 mod one_server;
 #[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../../tests/chaos/shards.rs"]
+#[path = "../../tests/chaos/shards/mod.rs"]
 mod shards;
 #[path = "../../tests/chaos/stranger.rs"]
 mod stranger;
@@ -61,7 +62,7 @@ use kit as support;
 use kit::Job;
 use nodes::Nodes;
 use one_server::{OneServer, Plan};
-use shards::Shards;
+use shards::{Shards, Unrest};
 
 const NEWS: Duration = Duration::from_secs(10);
 
@@ -100,21 +101,32 @@ const ONE_SERVER: &[Round] = &[
     ("no answers", |seed, lasts, end| wreak(OneServer::of(Plan::SILENT), seed, lasts, end)),
     ("operators", |seed, lasts, end| wreak(OneServer::of(Plan::OPERATED), seed, lasts, end)),
     ("crowds", |seed, lasts, end| wreak(OneServer::of(Plan::CROWDED), seed, lasts, end)),
+    ("dead waiters", |seed, lasts, end| wreak(OneServer::of(Plan::ABANDONED), seed, lasts, end)),
     ("bursts", |seed, lasts, end| wreak(OneServer::of(Plan::BURSTS), seed, lasts, end)),
     ("dropped calls", |seed, lasts, end| wreak(OneServer::of(Plan::DROPPED), seed, lasts, end)),
 ];
 
-const THREE_NODES: &[Round] = &[("everything", |seed, lasts, end| wreak(quorum(3), seed, lasts, end))];
-
-const FIVE_NODES: &[Round] = &[("everything", |seed, lasts, end| wreak(quorum(5), seed, lasts, end))];
-
-const CLUSTER: &[Round] = &[
-    ("everything", |seed, lasts, end| wreak(Shards::everything(), seed, lasts, end)),
-    ("rights", |seed, lasts, end| wreak(Shards::denied(&mut Dice::new(seed)), seed, lasts, end)),
+const THREE_NODES: &[Round] = &[
+    ("everything", |seed, lasts, end| wreak(quorum(nodes::Plan::everything(3)), seed, lasts, end)),
+    ("crowds", |seed, lasts, end| wreak(quorum(nodes::Plan::crowded(3)), seed, lasts, end)),
+    ("hand-over", |seed, lasts, end| wreak(quorum(nodes::Plan::hand_over(3)), seed, lasts, end)),
 ];
 
-fn quorum(nodes: usize) -> Nodes {
-    Nodes::new(nodes::Plan::everything(nodes), |_, server| server.port())
+const FIVE_NODES: &[Round] = &[
+    ("everything", |seed, lasts, end| wreak(quorum(nodes::Plan::everything(5)), seed, lasts, end)),
+    ("crowds", |seed, lasts, end| wreak(quorum(nodes::Plan::crowded(5)), seed, lasts, end)),
+    ("hand-over", |seed, lasts, end| wreak(quorum(nodes::Plan::hand_over(5)), seed, lasts, end)),
+];
+
+const CLUSTER: &[Round] = &[
+    ("everything", |seed, lasts, end| wreak(Shards::start(Unrest::Everything), seed, lasts, end)),
+    ("rights", |seed, lasts, end| wreak(Shards::denied(&mut Dice::new(seed)), seed, lasts, end)),
+    ("crowds", |seed, lasts, end| wreak(Shards::start(Unrest::Crowds), seed, lasts, end)),
+    ("bursts", |seed, lasts, end| wreak(Shards::start(Unrest::Bursts), seed, lasts, end)),
+];
+
+fn quorum(plan: nodes::Plan) -> Nodes {
+    Nodes::new(plan, |_, server| server.port())
 }
 
 /// One after the other, and again until the time is over.
@@ -211,8 +223,8 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
         verdict.holds, verdict.foreign, verdict.writes, verdict.refused
     );
     println!(
-        "violations     {}: {} overlaps, {} fencing tokens out of order, {} stale writes, {} times nobody inside a lock \
-         that was waited for",
+        "violations     {}: {} overlaps, {} fencing tokens out of order, {} stale writes, {} times a lock that was \
+         waited for had no holder",
         verdict.violations.len(),
         verdict.overlaps(),
         verdict.fences(),

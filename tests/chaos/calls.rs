@@ -181,6 +181,12 @@ impl Calls {
         self.open.get(&name).map(|call| call.since)
     }
 
+    /// The key of a call that has not entered, and since when it waits.
+    pub(crate) fn waits(&self, name: Name) -> Option<(u64, u64)> {
+        let waiting = self.open.get(&name).filter(|call| matches!(call.step, Step::Waits(_)));
+        waiting.map(|call| (call.key, call.since))
+    }
+
     /// When anybody last entered.
     pub(crate) fn entered(&self, key: u64) -> u64 {
         self.entered.get(&key).copied().unwrap_or(0)

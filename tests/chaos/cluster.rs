@@ -1,23 +1,24 @@
 //! The same in a Redis Cluster, while its primaries are lost and its slots move. And the mistakes of scripts, there.
 
-use std::time::{Duration, Instant};
-
-use super::checker::Verdict;
-use super::driver::Chaos;
+use super::ground::Ground;
+use super::history::History;
 use super::shards::{Shards, Unrest, Way};
 use super::support::{RedisCluster, RedisServer, Rewriter};
-use super::{
-    COUNTS_FROM_RECEIPT, DOES_NOT_COMPARE, IS_NOT_RAISED, nothing_is_wrong, report, run, seed, setting,
-    summary,
-};
+use super::{COUNTS_FROM_RECEIPT, DOES_NOT_COMPARE, IS_NOT_RAISED, is_clean};
 
 #[test]
 fn at_most_one_is_inside_but_for_locks_that_a_failover_has_forgotten() {
-    let (lasts, seed) = (Duration::from_secs(setting("CHAOS_SECONDS", || 8)), seed());
-    report(&format!("chaos in a cluster for {lasts:?}; again with CHAOS_SEED={seed}"));
-    let mut chaos = Chaos::new(Shards::everything(), seed);
-    run(&mut chaos, lasts);
-    nothing_is_wrong(&mut chaos, seed);
+    is_clean(|_| Shards::start(Unrest::Everything), 6);
+}
+
+#[test]
+fn a_lock_that_is_waited_for_is_handed_over_while_its_slot_moves() {
+    is_clean(|_| Shards::start(Unrest::Crowds), 5);
+}
+
+#[test]
+fn bursts_are_served_at_once_in_a_cluster() {
+    is_clean(|_| Shards::start(Unrest::Bursts), 4);
 }
 
 /// With this in a script replaced by that on all nodes, the checker finds `what` it looks for.
@@ -25,26 +26,21 @@ fn is_found(
     cluster: RedisCluster,
     unrest: Unrest,
     (pattern, replacement): (&'static str, &'static str),
-    what: impl Fn(&Verdict) -> bool,
+    what: impl Fn(&History) -> bool,
 ) -> RedisCluster {
-    const LIMIT: Duration = Duration::from_mins(1);
-    let (seed, start) = (seed(), Instant::now());
     let way = |server: &RedisServer| Way::Rewritten(Rewriter::to(server.port(), pattern, replacement));
-    let mut chaos = Chaos::new(Shards::new(cluster, unrest, way), seed);
-    chaos.run(LIMIT, |chaos| what(&chaos.history.check()));
-    summary(&chaos);
-    assert!(chaos.ground.rewritten() > 0, "no script contains {pattern:?} any more");
-    let verdict = chaos.history.verdict();
-    report(&format!("{replacement:?} in a cluster: after {:.1?}", start.elapsed()));
-    assert!(what(verdict), "CHAOS_SEED={seed}: not found within {LIMIT:?}: {verdict:?}");
+    let chaos = super::is_found(Shards::new(cluster, unrest, way), what);
+    assert!(chaos.ground.rewrites() > 0, "no script contains {pattern:?} any more");
     chaos.ground.into_cluster()
 }
 
 /// One after the other, because a Cluster takes its time to start.
 #[test]
 fn mistakes_in_the_scripts_are_found_in_a_cluster_too() {
-    let (overlaps, fences) =
-        (|verdict: &Verdict| verdict.overlaps() > 0, |verdict: &Verdict| verdict.fences() > 0);
+    let (overlaps, fences) = (
+        |history: &History| history.check().overlaps() > 0,
+        |history: &History| history.check().fences() > 0,
+    );
     let cluster = is_found(RedisCluster::start(), Unrest::Nothing, DOES_NOT_COMPARE, overlaps);
     let cluster = is_found(cluster, Unrest::Nothing, IS_NOT_RAISED, fences);
     is_found(cluster, Unrest::Nothing, COUNTS_FROM_RECEIPT, overlaps);
@@ -55,5 +51,15 @@ fn mistakes_in_the_scripts_are_found_in_a_cluster_too() {
 fn fencing_tokens_that_a_failover_gives_twice_are_found() {
     let counts =
         ("if fence < (tonumber(ARGV[6]) or 1e15) then", "if fence < 1e15                        then");
-    is_found(RedisCluster::start(), Unrest::Failovers, counts, |verdict| verdict.fences() > 0);
+    is_found(RedisCluster::start(), Unrest::Failovers, counts, |history| history.check().fences() > 0);
+}
+
+#[test]
+fn waiters_that_are_not_told_are_found_in_a_cluster() {
+    // The lock is deleted instead of granted to the next waiter; then it is granted, and the waiter is not told.
+    let deleted = ("local next_holder = grant()", "local next_holder = nil    ");
+    let cluster =
+        is_found(RedisCluster::start(), Unrest::Crowds, deleted, |history| history.liveness.free() > 0);
+    let untold = ("'granted|' .. next_token", "'grunted|' .. next_token");
+    is_found(cluster, Unrest::Bursts, untold, |history| history.check().idle() > 0);
 }

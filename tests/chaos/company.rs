@@ -13,6 +13,8 @@ pub(crate) enum Role {
     Extends,
     /// A hundred waiters for one key.
     Crowds,
+    /// Hundreds of waiters, all for the same key.
+    Queues,
     /// A thousand calls for one key at once.
     Bursts,
     /// Thousands of calls that are dropped at once.
@@ -31,11 +33,12 @@ pub(crate) struct Means {
 }
 
 /// By number, as processes are told.
-pub(crate) const ROLES: [Means; 6] = [
+pub(crate) const ROLES: [Means; 7] = [
     Means { role: Role::Roams, first_key: 0, keys: 4, callers: 3, may_die: true },
     Means { role: Role::Keeps, first_key: 4, keys: 8, callers: 4, may_die: false },
     Means { role: Role::Extends, first_key: 4, keys: 8, callers: 4, may_die: false },
     Means { role: Role::Crowds, first_key: 12, keys: 2, callers: 1, may_die: true },
+    Means { role: Role::Queues, first_key: 12, keys: 1, callers: 1, may_die: true },
     Means { role: Role::Bursts, first_key: 14, keys: 1, callers: 1, may_die: false },
     Means { role: Role::Drops, first_key: 15, keys: 0, callers: 1, may_die: false },
 ];
@@ -72,6 +75,17 @@ pub(crate) struct Company {
 }
 
 impl Company {
+    /// No process yet, and nothing happens to them.
+    pub(crate) const CALM: Self =
+        Self { roles: &[], freezes: 0, kills: 0, stranger: false, pace: (20, 60), absence: 0 };
+
+    /// Hundreds of waiters, some of whose processes die.
+    pub(crate) const CROWDS: Self =
+        Self { roles: &[(Role::Crowds, 5)], kills: 5, absence: 5000, ..Self::CALM };
+
+    /// Bursts of calls.
+    pub(crate) const BURSTS: Self = Self { roles: &[(Role::Bursts, 2)], ..Self::CALM };
+
     pub(crate) const ROAMERS: Self = Self {
         roles: &[(Role::Roams, 8)],
         freezes: 40,

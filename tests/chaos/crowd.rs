@@ -18,9 +18,6 @@ use super::visit::{Call, Place, Visit};
 /// Longer than anything that the operators do to them lasts.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Of a crowd.
-const TTL: Duration = Duration::from_secs(2);
-
 /// Of a dropped call: what is left of it stays for the whole run.
 const LONG_TTL: Duration = Duration::from_mins(10);
 
@@ -32,10 +29,10 @@ const BURST: u64 = 1000;
 
 impl Caller {
     /// So many calls for one key, of which the first keeps the lock until the others wait behind it.
-    pub(crate) async fn crowds(mut self, ended: watch::Receiver<bool>) {
+    pub(crate) async fn crowds(mut self, ended: watch::Receiver<bool>, sizes: [u64; 4]) {
         while !*ended.borrow() {
             let number = self.keys.0 + self.dice.between(0, self.keys.1);
-            let size = [20, 60, 250, 1000][self.dice.index(4)];
+            let size = sizes[self.dice.index(4)];
             let stays = Duration::from_millis(self.dice.between(200, 800));
             self.all_at_once(number, size, stays).await;
             sleep(Duration::from_millis(self.dice.between(0, 100))).await;
@@ -53,10 +50,10 @@ impl Caller {
     }
 
     async fn all_at_once(&mut self, number: u64, size: u64, first_stays: Duration) {
-        let calls = LocalSet::new();
+        let (calls, ttl) = (LocalSet::new(), Duration::from_millis(self.ttls[3]));
         for nth in 0..size {
-            let place = Place { key: number, hold: self.number(), ttl: TTL, wait: WAIT };
-            let request = self.locks.lock(key(number)).ttl(TTL).wait(WAIT);
+            let place = Place { key: number, hold: self.number(), ttl, wait: WAIT };
+            let request = self.locks.lock(key(number)).ttl(ttl).wait(WAIT);
             let ticker = Arc::clone(&self.ticker);
             let stays = if nth == 0 { first_stays } else { Duration::ZERO };
             calls.spawn_local(async move {

@@ -11,67 +11,55 @@
 //! | one node's abilities are taken for all | `replies.rs`: `Claimed` counts for the ttl without hand-off; `cluster/mod.rs`: abilities told once | `…_while_the_rights_differ_in_a_cluster` |
 //! | a late request shortens a lock | `acquire.lua`: `take` without its `at_least` | `…_however_late_a_request_arrives` |
 //! | a queue that vanishes is not noticed | `acquire.lua`: `tell_place_lost` left out; `replies.rs`: `look` after a flush | `a_lock_that_is_waited_for_…` |
-//! | dead waiters in front hold others up | `grant.lua`: 64 at a time; `acquire.lua`, `release.lua`: and no more calls | `a_lock_that_is_waited_for_…` |
+//! | dead waiters in front hold others up | `grant.lua`: 64 at a time; `acquire.lua`, `release.lua`: and no more calls | `dead_waiters_hold_up_no_other` |
 //! | a grant before its place is ignored | `replies.rs`: `told_early` thrown away | `bursts_are_served_at_once` |
 
-use std::time::Duration;
-
-use super::dice::Dice;
-use super::driver::Chaos;
-use super::ground::Ground;
 use super::one_server::{OneServer, Plan};
 use super::shards::Shards;
-use super::{is_found_by, nothing_is_found, nothing_is_wrong, report, run, run_until, seed, setting};
-
-fn is_clean<G: Ground>(ground: impl FnOnce(&mut Dice) -> G, seconds: u64) {
-    let (lasts, seed) = (Duration::from_secs(setting("CHAOS_SECONDS", || seconds)), seed());
-    report(&format!("chaos for {lasts:?}; again with CHAOS_SEED={seed}"));
-    let mut chaos = Chaos::new(ground(&mut Dice::new(seed)), seed);
-    run(&mut chaos, lasts);
-    nothing_is_wrong(&mut chaos, seed);
-}
+use super::{is_clean, is_clean_with, is_found_with};
 
 #[test]
 fn a_lock_that_is_waited_for_is_handed_over_whatever_operators_do() {
-    is_clean(|_| OneServer::of(Plan::CROWDED), 8);
+    is_clean(|_| OneServer::of(Plan::CROWDED), 6);
+}
+
+#[test]
+fn dead_waiters_hold_up_no_other() {
+    is_clean(|_| OneServer::of(Plan::ABANDONED), 5);
 }
 
 #[test]
 fn bursts_are_served_at_once() {
-    is_clean(|_| OneServer::of(Plan::BURSTS), 5);
+    is_clean(|_| OneServer::of(Plan::BURSTS), 4);
 }
 
 #[test]
 fn calls_that_are_dropped_at_any_moment_leave_nothing() {
-    let (lasts, seed) = (Duration::from_secs(setting("CHAOS_SECONDS", || 5)), seed());
-    report(&format!("dropped calls for {lasts:?}; again with CHAOS_SEED={seed}"));
-    let mut chaos = Chaos::new(OneServer::of(Plan::DROPPED), seed);
-    run_until(&mut chaos, lasts, |_| true);
-    nothing_is_found(&mut chaos, seed);
+    is_clean_with(|_| OneServer::of(Plan::DROPPED), 4, |_| true);
 }
 
 #[test]
 fn a_lock_is_held_as_long_as_its_holder_thinks_however_late_a_request_arrives() {
-    is_clean(|_| OneServer::of(Plan::LATE), 6);
+    is_clean(|_| OneServer::of(Plan::LATE), 5);
 }
 
 #[test]
 fn a_lock_is_held_as_long_as_its_holder_thinks_while_it_has_no_answers() {
-    is_clean(|_| OneServer::of(Plan::SILENT), 6);
+    is_clean(|_| OneServer::of(Plan::SILENT), 5);
 }
 
 #[test]
 fn a_lock_is_held_as_long_as_its_holder_thinks_while_the_rights_differ_in_a_cluster() {
-    is_clean(Shards::denied, 8);
+    is_clean(Shards::denied, 6);
 }
 
 #[test]
 fn a_holder_is_told_when_its_lock_is_taken_away() {
-    is_clean(|_| OneServer::of(Plan::OPERATED), 6);
+    is_clean(|_| OneServer::of(Plan::OPERATED), 5);
 }
 
 #[test]
 fn a_lock_that_is_left_for_nobody_is_found() {
     let kept = ("redis.call('DEL', KEYS[1])\n  return 1", "redis.call('TTL', KEYS[1])\n  return 1");
-    is_found_by(Plan::DROPPED, kept, |history| history.liveness.ownerless() > 0);
+    is_found_with(Plan::DROPPED, kept, |history| history.liveness.ownerless() > 0);
 }

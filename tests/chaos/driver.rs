@@ -82,8 +82,45 @@ impl<G: Ground> Chaos<G> {
     }
 
     /// Goes on until that time has passed, or `enough`, which is asked now and then; then ends in peace.
-    pub(crate) fn run(&mut self, lasts: Duration, mut enough: impl FnMut(&Self) -> bool) {
-        /// Nobody is inside for longer, and heard of later.
+    pub(crate) fn run(&mut self, lasts: Duration, enough: impl FnMut(&Self) -> bool) {
+        let stranger = self.go_on(lasts, enough);
+        self.thaw(true);
+        self.ground.heal(true, &mut self.deeds);
+        let foreign = stranger.map(|(stranger, holds)| {
+            stranger.end();
+            holds
+        });
+        self.dismiss_all();
+        self.listen(foreign.as_ref());
+        self.settle(u64::MAX);
+    }
+
+    /// Goes on until something is `found`; then ends at once, and all workers are killed. False when the time is over.
+    pub(crate) fn search(&mut self, limit: Duration, mut found: impl FnMut(&Self) -> bool) -> bool {
+        let mut is_found = false;
+        let stranger = self.go_on(limit, |chaos| {
+            is_found = found(chaos);
+            is_found
+        });
+        for mut running in std::mem::take(&mut self.workers) {
+            running.worker.kill();
+            self.history.record(running.number, running.worker.last_words());
+            self.history.is_gone(running.number);
+        }
+        self.ground.heal(true, &mut self.deeds);
+        if let Some((stranger, _)) = stranger {
+            stranger.end();
+        }
+        self.settle(u64::MAX);
+        is_found
+    }
+
+    fn go_on(
+        &mut self,
+        lasts: Duration,
+        mut enough: impl FnMut(&Self) -> bool,
+    ) -> Option<(Stranger, Receiver<Hold>)> {
+        /// No hold is longer, and heard of later.
         const LONG: u64 = 120_000_000_000;
         let start = Instant::now();
         let connect = self.ground.client_of_another_kind();
@@ -104,24 +141,19 @@ impl<G: Ground> Chaos<G> {
             self.watch(sample.as_ref());
             if asked.elapsed() > Duration::from_millis(500) {
                 asked = Instant::now();
-                self.history.losses = self.ground.losses().to_vec();
                 self.history.calls.look_at_all(now());
-                self.history.settle(now().saturating_sub(LONG), &self.deeds);
+                self.settle(now().saturating_sub(LONG));
                 if enough(self) {
                     break;
                 }
             }
         }
-        self.thaw(true);
-        self.ground.heal(true, &mut self.deeds);
-        let foreign = stranger.map(|(stranger, holds)| {
-            stranger.end();
-            holds
-        });
-        self.dismiss_all();
-        self.listen(foreign.as_ref());
+        stranger
+    }
+
+    fn settle(&mut self, until: u64) {
         self.history.losses = self.ground.losses().to_vec();
-        self.history.settle(u64::MAX, &self.deeds);
+        self.history.settle(until, &self.deeds);
     }
 
     /// Lets all calls end. One that does not is late, and its worker is killed.

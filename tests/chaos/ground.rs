@@ -13,6 +13,10 @@ use super::support::{RedisServer, now};
 /// The name of our own connections, which nobody cuts.
 const OURS: &str = "driver";
 
+/// A lock that is handed over has its next holder inside after this, behind a thousand other requests on a busy machine;
+/// a waiter that was not told finds out by itself, mostly later.
+pub(crate) const HAND_OVER: Duration = Duration::from_millis(500);
+
 /// Connects, if there is somebody who answers.
 pub(crate) type Connect = Box<dyn FnMut() -> Option<redis::Connection> + Send>;
 
@@ -74,6 +78,11 @@ pub(crate) trait Ground {
     /// When locks may have been forgotten.
     fn losses(&self) -> &[Loss];
 
+    /// How often each script that is to be changed on its way was.
+    fn rewrites(&self) -> u64 {
+        0
+    }
+
     /// What is left on the servers.
     fn keys(&self) -> Vec<String>;
 }
@@ -85,15 +94,16 @@ pub(crate) fn client(server: &RedisServer) -> Option<redis::Connection> {
     Some(client)
 }
 
-/// These keys, and some of those of dropped calls, of which there may be very many. `None` when it does not answer.
+/// These keys, as far as this server has them, and some of those of dropped calls, of which there may be very many. `None`
+/// when it does not answer.
 pub(crate) fn look_at_keys(client: &mut redis::Connection, keys: &[u64]) -> Option<Sample> {
     const LOOK: &str = "local found = {} \
-         local function look(keys) for _, key in ipairs(keys) do local value = redis.call('GET', key) \
-         if value then found[#found + 1] = key found[#found + 1] = value end end end \
-         look(KEYS) look(redis.call('SCAN', 0, 'MATCH', 'lock:dropped:*', 'COUNT', 300)[2]) return found";
+         local function look(keys) for _, key in ipairs(keys) do local value = redis.pcall('GET', key) \
+         if type(value) == 'string' then found[#found + 1] = key found[#found + 1] = value end end end \
+         look(ARGV) look(redis.call('SCAN', 0, 'MATCH', 'lock:dropped:*', 'COUNT', 300)[2]) return found";
     client.set_read_timeout(Some(Duration::from_millis(300))).ok()?;
     let mut look = redis::cmd("EVAL");
-    look.arg(LOOK).arg(keys.len());
+    look.arg(LOOK).arg(0);
     for number in keys {
         look.arg(format!("lock:{}", key(*number)));
     }
@@ -101,6 +111,27 @@ pub(crate) fn look_at_keys(client: &mut redis::Connection, keys: &[u64]) -> Opti
     let found: Vec<String> = look.query(client).ok()?;
     let pairs = found.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
     Some(Sample { from, to: now(), locks: pairs.collect() })
+}
+
+/// Looks at several servers, one after the other, each over a connection of its own that is kept.
+#[derive(Default)]
+pub(crate) struct Watches(HashMap<u16, redis::Connection>);
+
+impl Watches {
+    /// One sample of each; `None` when one does not answer.
+    pub(crate) fn look<'a>(
+        &mut self,
+        servers: impl Iterator<Item = &'a RedisServer>,
+        keys: &[u64],
+    ) -> Option<Vec<Sample>> {
+        let mut samples = Vec::new();
+        for server in servers {
+            let mut watch = self.0.remove(&server.port()).or_else(|| client(server))?;
+            samples.push(look_at_keys(&mut watch, keys)?);
+            self.0.insert(server.port(), watch);
+        }
+        Some(samples)
+    }
 }
 
 /// Cuts one connection of a worker, whichever it is.

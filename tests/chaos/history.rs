@@ -27,6 +27,8 @@ const MOST_STORIES: usize = 10;
 pub(crate) struct History {
     /// Those that were not looked at for good.
     holds: HashMap<Name, Hold>,
+    /// The same: of calls that came back without the lock, where one is handed over at once.
+    vain_waits: HashMap<Name, Hold>,
     checker: Checker,
     pub(crate) losses: Vec<Loss>,
     told: Option<Told>,
@@ -44,7 +46,7 @@ impl History {
     pub(crate) fn record(&mut self, worker: usize, lines: Vec<Line>) {
         for line in lines {
             let name = (worker, line.numbers[0]);
-            let called = self.calls.since(name);
+            let (called, waited) = (self.calls.since(name), self.calls.waits(name));
             self.calls.hear(worker, &line);
             let Line { word, numbers } = line;
             if let ("entered", &[_, key, fence, asked, entered, deadline]) = (word.as_str(), &numbers[..]) {
@@ -66,7 +68,13 @@ impl History {
                 continue;
             }
             match (word.as_str(), &numbers[..]) {
-                ("call" | "back", _) => continue,
+                ("back", &[_, _, at, _]) => {
+                    if let Some((key, called)) = waited.filter(|_| self.checker.hand_over.is_some()) {
+                        self.vain_waits.insert(name, Hold::of_a_vain_wait(key, called, at));
+                    }
+                    continue;
+                }
+                ("call", _) => continue,
                 ("slept", &[due, at]) => {
                     self.checker.slept.push_back((due, at));
                     continue;
@@ -139,7 +147,8 @@ impl History {
     /// What is found by now.
     pub(crate) fn check(&self) -> Verdict {
         let mut checker = self.checker.clone();
-        checker.look(in_order(self.holds.clone()), u64::MAX, &self.losses());
+        let (holds, vain_waits) = (in_order(self.holds.clone()), in_order(self.vain_waits.clone()));
+        checker.look(holds, vain_waits, u64::MAX, &self.losses());
         checker.verdict
     }
 
@@ -182,9 +191,10 @@ impl History {
     /// Looks at all that entered before `until` for good. Nothing about them is heard afterwards.
     pub(crate) fn settle(&mut self, until: u64, deeds: &Deeds) {
         let before = self.checker.verdict.violations.len();
-        let holds = self.holds.extract_if(|_, hold| hold.entered < until).collect();
+        let [holds, vain_waits] = [&mut self.holds, &mut self.vain_waits]
+            .map(|holds| in_order(holds.extract_if(|_, hold| hold.entered < until).collect()));
         let losses = self.losses();
-        self.checker.look(in_order(holds), until, &losses);
+        self.checker.look(holds, vain_waits, until, &losses);
         for number in before..self.checker.verdict.violations.len() {
             if self.stories.len() < MOST_STORIES {
                 self.stories.push(self.tell(number, deeds));

@@ -1,14 +1,15 @@
 //! The nodes of a quorum: killed and started again without their data, stopped, cut off from single workers, squatted
 //! on, and with a clock that jumps.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::caller::key;
 use super::checker::{Loss, Told};
-use super::company::Company;
+use super::company::{Company, Role};
 use super::deeds::Deeds;
 use super::dice::Dice;
-use super::ground::{Ground, client, cut, flush_scripts};
+use super::ground::{Ground, HAND_OVER, Sample, Watches, client, cut, flush_scripts};
 use super::support::{RedisServer, now};
 use super::ways::Way;
 
@@ -28,6 +29,19 @@ pub(crate) struct Plan {
     pub(crate) clock: bool,
     pub(crate) ttls: [u64; 4],
     pub(crate) overrun: u64,
+    pub(crate) company: Company,
+    pub(crate) liveness: Liveness,
+}
+
+/// What is watched of the waiters, and what goes wrong no more for that.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Liveness {
+    /// Whatever happens to be seen.
+    Unwatched,
+    /// That no lock is free meanwhile: every worker reaches a quorum all the time.
+    FreeLocks,
+    /// That a lock is handed over at once: nothing goes wrong.
+    HandOver,
 }
 
 impl Plan {
@@ -45,6 +59,30 @@ impl Plan {
             clock: true,
             ttls,
             overrun: 300,
+            company: Company::ROAMERS,
+            liveness: Liveness::Unwatched,
+        }
+    }
+
+    /// Crowds of waiters, while a minority of the nodes is unwell.
+    pub(crate) fn crowded(nodes: usize) -> Self {
+        Self {
+            clock: false,
+            ttls: [1000; 4],
+            company: Company::CROWDS,
+            liveness: Liveness::FreeLocks,
+            ..Self::everything(nodes)
+        }
+    }
+
+    /// Crowds of waiters, while nothing goes wrong.
+    pub(crate) fn hand_over(nodes: usize) -> Self {
+        Self {
+            forget: 0,
+            network: false,
+            company: Company { roles: &[(Role::Crowds, 2)], ..Company::CALM },
+            liveness: Liveness::HandOver,
+            ..Self::crowded(nodes)
         }
     }
 
@@ -65,6 +103,9 @@ pub(crate) struct Nodes {
     ways: Vec<Way>,
     /// When one's clock has jumped ahead.
     losses: Vec<Loss>,
+    watches: Watches,
+    /// When a worker last was without a node.
+    disturbed: Instant,
 }
 
 struct Node {
@@ -86,15 +127,35 @@ enum State {
 impl Nodes {
     /// `port`: where workers find the server of that number.
     pub(crate) fn new(plan: Plan, mut port: impl FnMut(usize, &RedisServer) -> u16) -> Self {
+        let forgets = plan.forget > 0;
         let start = |number| {
-            let server = if plan.forget > 0 { RedisServer::start() } else { RedisServer::durable() };
-            Node { port: port(number, &server), server, state: State::Well }
+            let server = if forgets { RedisServer::start() } else { RedisServer::durable() };
+            // A node that may have forgotten a lock has no vote yet.
+            let begins = plan.liveness == Liveness::FreeLocks && forgets;
+            let state = if begins { State::Forgetful(Instant::now() + plan.rest) } else { State::Well };
+            Node { port: port(number, &server), server, state }
         };
-        Self { plan, servers: (0..plan.nodes).map(start).collect(), ways: Vec::new(), losses: Vec::new() }
+        Self {
+            plan,
+            servers: (0..plan.nodes).map(start).collect(),
+            ways: Vec::new(),
+            losses: Vec::new(),
+            watches: Watches::default(),
+            disturbed: Instant::now(),
+        }
     }
 
     fn count(&self, is: impl Fn(State) -> bool) -> usize {
         self.servers.iter().filter(|node| is(node.state)).count()
+    }
+
+    /// Every worker reaches it, and it votes.
+    fn is_well(&self, node: usize) -> bool {
+        self.servers[node].state == State::Well && self.ways.iter().all(|way| way.to != node || way.is_open())
+    }
+
+    fn well(&self) -> Vec<usize> {
+        (0..self.plan.nodes).filter(|node| self.is_well(*node)).collect()
     }
 
     /// To one of those that answer.
@@ -142,14 +203,13 @@ impl Nodes {
 
     /// Somebody has a lock on one node only.
     fn squat(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
-        let (name, lasts) = (
-            format!("lock:{}", key(dice.between(0, Company::ROAMERS.keys().len() as u64))),
-            dice.between(20, 200),
-        );
+        let keys = self.plan.company.keys();
+        let (name, lasts) = (format!("lock:{}", key(keys[dice.index(keys.len())])), dice.between(20, 200));
         if let Some(mut client) = self.client(dice) {
             let mut set = redis::cmd("SET");
             set.arg(&name).arg("squatter").arg("NX").arg("PX").arg(lasts);
             let _: Option<String> = set.query(&mut client).unwrap();
+            self.disturbed = Instant::now();
             deeds.add("locks squatted on", &name);
         }
     }
@@ -183,6 +243,10 @@ fn soon(dice: &mut Dice, from: u64, to: u64) -> Instant {
 }
 
 impl Ground for Nodes {
+    fn company(&self) -> Company {
+        self.plan.company
+    }
+
     /// Some of the ways there can be closed: those to the same minority of the nodes for as long as a worker lives.
     fn address(&mut self, dice: &mut Dice) -> String {
         const MOST_WAYS: usize = 20;
@@ -214,12 +278,18 @@ impl Ground for Nodes {
     }
 
     fn misbehave(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+        /// So long after a connection is lost it is there again, on a busy machine.
+        const CONNECTED: Duration = Duration::from_millis(500);
+        let is_enough = self.plan.liveness == Liveness::FreeLocks && self.disturbed.elapsed() < CONNECTED;
         match dice.between(0, 100) {
+            _ if self.plan.liveness == Liveness::HandOver => {}
+            0..75 | 85..95 if is_enough => {}
             25..40 if self.plan.network => self.stop(dice, deeds),
             40..65 if self.plan.network => self.part(dice, deeds),
             0..65 => self.kill(dice, deeds),
             65..75 => {
                 if let Some(mut client) = self.client(dice) {
+                    self.disturbed = Instant::now();
                     cut(&mut client, dice, deeds);
                 }
             }
@@ -253,6 +323,32 @@ impl Ground for Nodes {
                 _ => {}
             }
         }
+        if self.well().len() < self.plan.nodes {
+            self.disturbed = Instant::now();
+        }
+    }
+
+    /// What may have the votes of a quorum, while every worker reaches one.
+    fn sample(&mut self) -> Option<Sample> {
+        let well = self.well();
+        let unknown = self.plan.nodes - well.len();
+        if unknown > self.plan.minority() {
+            return None;
+        }
+        let servers = well.iter().map(|node| &self.servers[*node].server);
+        let samples = self.watches.look(servers, &self.plan.company.keys())?;
+        let (from, to) = (samples.first()?.from, samples.last()?.to);
+        let mut votes: HashMap<(String, String), usize> = HashMap::new();
+        for lock in samples.into_iter().flat_map(|sample| sample.locks) {
+            *votes.entry(lock).or_default() += 1;
+        }
+        let needed = self.plan.nodes / 2 + 1 - unknown;
+        let locks = votes.into_iter().filter(|(_, votes)| *votes >= needed).map(|(lock, _)| lock);
+        Some(Sample { from, to, locks: locks.collect() })
+    }
+
+    fn hands_over_within(&self) -> Option<Duration> {
+        (self.plan.liveness == Liveness::HandOver).then_some(HAND_OVER)
     }
 
     fn losses(&self) -> &[Loss] {

@@ -8,28 +8,27 @@ use super::driver::Chaos;
 use super::ground::Ground;
 use super::nodes::{Nodes, Plan};
 use super::support::{RedisServer, Rewriter};
-use super::{nothing_is_wrong, report, run, seed, setting, summary};
+use super::{seed, setting, summary};
 
 fn direct(_: usize, server: &RedisServer) -> u16 {
     server.port()
 }
 
-/// Nothing is found in a run of that plan.
-fn is_clean(plan: Plan, lasts: Duration, port: impl FnMut(usize, &RedisServer) -> u16) {
-    let seed = seed();
-    report(&format!("chaos over {} nodes for {lasts:?}; again with CHAOS_SEED={seed}", plan.nodes));
-    let mut chaos = Chaos::new(Nodes::new(plan, port), seed);
-    run(&mut chaos, lasts);
-    nothing_is_wrong(&mut chaos, seed);
+/// Nothing is found in a run of that plan, and callers enter all the time.
+fn is_clean(plan: Plan, seconds: u64, port: impl FnMut(usize, &RedisServer) -> u16) {
+    let chaos = super::is_clean(|_| Nodes::new(plan, port), seconds);
     // Longer than all nodes at once can be unwell.
-    let over_time = chaos.history.entered_over_time((lasts.as_secs() / 5).max(2));
-    assert!(over_time.iter().all(|holds| *holds > 3), "CHAOS_SEED={seed}: it stood still: {over_time:?}");
+    let parts = (setting("CHAOS_SECONDS", || seconds) / 5).max(2);
+    let over_time = chaos.history.entered_over_time(parts);
+    assert!(over_time.iter().all(|holds| *holds > 3), "it stood still: {over_time:?}");
+}
+
+fn nodes() -> usize {
+    usize::try_from(setting("CHAOS_NODES", || 3)).unwrap()
 }
 
 fn everything(clock: bool) {
-    let nodes = usize::try_from(setting("CHAOS_NODES", || 3)).unwrap();
-    let lasts = Duration::from_secs(setting("CHAOS_SECONDS", || 8));
-    is_clean(Plan { clock, ..Plan::everything(nodes) }, lasts, direct);
+    is_clean(Plan { clock, ..Plan::everything(nodes()) }, 6, direct);
 }
 
 #[test]
@@ -44,22 +43,35 @@ fn fencing_tokens_are_in_order_although_clocks_jump() {
     everything(true);
 }
 
+#[test]
+fn a_lock_that_is_waited_for_is_taken_while_a_minority_is_unwell() {
+    is_clean(Plan::crowded(nodes()), 6, direct);
+}
+
+#[test]
+fn crowds_are_served_at_once_on_a_quorum() {
+    is_clean(Plan::hand_over(nodes()), 4, direct);
+}
+
 /// The checker finds `what` it looks for, with this way to each node.
 fn is_found(plan: Plan, port: impl FnMut(usize, &RedisServer) -> u16, what: impl Fn(&Verdict) -> bool) {
-    const LIMIT: Duration = Duration::from_mins(1);
-    let (seed, start) = (seed(), Instant::now());
-    let mut chaos = Chaos::new(Nodes::new(plan, port), seed);
-    chaos.run(LIMIT, |chaos| what(&chaos.history.check()));
-    let verdict = chaos.history.check();
-    summary(&chaos);
-    report(&format!(
-        "{} overlaps, {} fences, {} stale writes after {:.1?}",
-        verdict.overlaps(),
-        verdict.fences(),
-        verdict.stale_writes(),
-        start.elapsed()
-    ));
-    assert!(what(&verdict), "CHAOS_SEED={seed}: not found within {LIMIT:?}: {verdict:?}");
+    super::is_found(Nodes::new(plan, port), |history| what(&history.check()));
+}
+
+#[test]
+fn a_lock_that_is_free_while_its_waiters_are_refused_is_found_on_a_quorum() {
+    let refused = (
+        "'NX', 'PX', ARGV[2]) == false and redis.call('GET', KEYS[1])\nif holder then",
+        "'XX', 'PX', ARGV[2]) == false and redis.call('GET', KEYS[1])\nif true   then",
+    );
+    let nodes = Nodes::new(Plan::crowded(3), rewritten(refused, 3));
+    super::is_found(nodes, |history| history.liveness.free() > 0);
+}
+
+#[test]
+fn a_lock_that_has_no_holder_although_it_is_waited_for_is_found_on_a_quorum() {
+    let kept = ("then return redis.call('DEL', KEYS[1])", "then return redis.call('TTL', KEYS[1])");
+    is_found(Plan::hand_over(3), rewritten(kept, 3), |verdict| verdict.idle() > 0);
 }
 
 /// This in a script becomes that, on the nodes before the `end`th.
@@ -94,7 +106,7 @@ fn servers_whose_clocks_run_faster_than_is_allowed_for_are_found() {
     let allowed = ("ARGV[1], 'NX', 'PX', ARGV[2]) == false", "ARGV[1],'NX','PX',ARGV[2]*.99)== false");
     // Without the allowance: ten milliseconds of each, in which a waiter comes when its time is told.
     let plan = Plan { ttls: [1000; 4], overrun: 1500, ..Plan::quiet() };
-    is_clean(plan, Duration::from_secs(7), rewritten(allowed, 3));
+    is_clean(plan, 5, rewritten(allowed, 3));
 }
 
 #[test]
@@ -114,11 +126,11 @@ fn restarted_nodes_that_vote_at_once_are_found() {
     is_found(often, old, |verdict| verdict.overlaps() > 0);
     // So often that hardly anybody gets a lock.
     let mut chaos = Chaos::new(Nodes::new(often, direct), seed());
-    chaos.run(Duration::from_secs(6), |_| false);
+    chaos.run(Duration::from_secs(4), |_| false);
     let verdict = chaos.history.check();
     summary(&chaos);
     assert_eq!(verdict.violations, []);
-    is_clean(plan, Duration::from_secs(6), direct);
+    is_clean(plan, 5, direct);
 }
 
 /// Locks of ten minutes, of which none may be left when everybody has gone.

@@ -85,7 +85,8 @@ pub(crate) fn work(job: &Job) {
                 Role::Roams => caller.roams(ended).await,
                 Role::Keeps => caller.keeps(ended, 0).await,
                 Role::Extends => caller.keeps(ended, 30).await,
-                Role::Crowds => caller.crowds(ended).await,
+                Role::Crowds => caller.crowds(ended, [20, 60, 250, 1000]).await,
+                Role::Queues => caller.crowds(ended, [250, 1000, 1000, 1000]).await,
                 Role::Bursts => caller.bursts(ended).await,
                 Role::Drops => caller.drops(ended).await,
             }

@@ -7,6 +7,8 @@
 //! What is promised is what one server promises, but for locks that a failover or a flush has forgotten. Those excuse
 //! two inside until whoever had such a lock knows it: as it cannot be renewed, a ttl later at most.
 
+mod failover;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,8 +17,9 @@ use super::checker::{Loss, Told};
 use super::company::{Company, Role};
 use super::deeds::Deeds;
 use super::dice::Dice;
-use super::ground::{Ground, client, cut, flush_scripts};
+use super::ground::{Ground, HAND_OVER, Sample, Watches, client, cut, flush_scripts};
 use super::support::{Proxy, RedisCluster, RedisServer, Rewriter, eventually, now, owns};
+use failover::State;
 
 const TTLS: [u64; 4] = [100, 200, 500, 2500];
 
@@ -36,6 +39,10 @@ pub(crate) enum Unrest {
     Failovers,
     /// What their user may do differs among them, and changes.
     Rights,
+    /// Their data and slots, behind crowds of waiters.
+    Crowds,
+    /// Nothing at all, behind bursts of calls.
+    Bursts,
     Everything,
 }
 
@@ -57,6 +64,8 @@ impl Unrest {
                 kills: 0,
                 ..Company::ROAMERS
             },
+            Self::Crowds => Company::CROWDS,
+            Self::Bursts => Company::BURSTS,
             _ => Company::ROAMERS,
         }
     }
@@ -66,7 +75,8 @@ pub(crate) struct Shards {
     cluster: RedisCluster,
     ways: Vec<Way>,
     unrest: Unrest,
-    slots: Vec<u16>,
+    /// Of each key.
+    slots: Vec<(u64, u16)>,
     /// Until when, on each node, the user may not be told of anything.
     denied: Vec<Option<Instant>>,
     state: State,
@@ -75,37 +85,20 @@ pub(crate) struct Shards {
     primaries: Vec<(usize, u64)>,
     looked: Instant,
     losses: Vec<Loss>,
-}
-
-/// One shard at a time: without a majority of the primaries there is no failover.
-#[derive(Clone, Copy)]
-enum State {
-    Well,
-    Killed {
-        node: usize,
-        back: Instant,
-    },
-    Stopped {
-        node: usize,
-        back: Instant,
-    },
-    /// Until one of the two is the primary of the other, and everybody knows it.
-    Settling {
-        node: usize,
-        loses: bool,
-        steady: Option<(Instant, u64)>,
-    },
+    watches: Watches,
+    disturbances: Vec<Option<Vec<u64>>>,
 }
 
 impl Shards {
-    pub(crate) fn everything() -> Self {
-        Self::new(RedisCluster::start(), Unrest::Everything, |server| Way::Open(Proxy::to(server.port())))
+    pub(crate) fn start(unrest: Unrest) -> Self {
+        Self::new(RedisCluster::start(), unrest, |server| Way::Open(Proxy::to(server.port())))
     }
 
     pub(crate) fn new(cluster: RedisCluster, unrest: Unrest, way: impl Fn(&RedisServer) -> Way) -> Self {
         let ways: Vec<Way> = cluster.nodes.iter().map(way).collect();
         let keys = unrest.company().keys();
-        let slots = keys.iter().map(|number| cluster.slot_of(&format!("lock:{}", key(*number)))).collect();
+        let slot = |number| (number, cluster.slot_of(&format!("lock:{}", key(number))));
+        let slots = keys.into_iter().map(slot).collect();
         let mut shards = Self {
             cluster,
             ways,
@@ -117,6 +110,8 @@ impl Shards {
             primaries: Vec::new(),
             looked: Instant::now(),
             losses: Vec::new(),
+            watches: Watches::default(),
+            disturbances: Vec::new(),
         };
         for node in 0..shards.ways.len() {
             shards.announce(node);
@@ -176,11 +171,6 @@ impl Shards {
         deeds.add("locks squatted on", &name);
     }
 
-    /// How often a script was changed on its way.
-    pub(crate) fn rewritten(&self) -> u64 {
-        self.ways.iter().map(Way::rewritten).sum()
-    }
-
     /// For another run, with other ways.
     pub(crate) fn into_cluster(self) -> RedisCluster {
         self.cluster
@@ -189,37 +179,6 @@ impl Shards {
     fn announce(&self, node: usize) {
         let command = format!("CONFIG SET cluster-announce-port {}", self.ways[node].port());
         eventually("it announces its way", || self.cluster.nodes[node].try_run::<String>(&command).is_ok());
-    }
-
-    /// The other one of its shard.
-    fn twin(&self, node: usize) -> usize {
-        (node + self.cluster.nodes.len() / 2) % self.cluster.nodes.len()
-    }
-
-    /// The one of that shard that is the primary, when the other replicates it.
-    fn primary_of(&self, node: usize) -> Option<usize> {
-        let twin = self.twin(node);
-        let [a, b] = [node, twin].map(|node| role(&self.cluster.nodes[node]));
-        let leads = |role: &str| role.contains("role:master") && role.contains("connected_slaves:1");
-        let follows = |role: &str| role.contains("role:slave") && role.contains("master_link_status:up");
-        match (a?, b?) {
-            (a, b) if leads(&a) && follows(&b) => Some(node),
-            (a, b) if leads(&b) && follows(&a) => Some(twin),
-            _ => None,
-        }
-    }
-
-    fn is_settled(&self, node: usize) -> bool {
-        const REPLICAS: usize = 3;
-        let agrees = |node: &RedisServer| {
-            let nodes = client(node)
-                .and_then(|mut client| redis::cmd("CLUSTER").arg("NODES").query(&mut client).ok());
-            nodes.is_some_and(|nodes: String| {
-                !nodes.contains("fail")
-                    && nodes.lines().filter(|line| line.contains("slave")).count() == REPLICAS
-            })
-        };
-        self.primary_of(node).is_some() && self.cluster.nodes.iter().all(agrees)
     }
 
     /// Any primary, while all are well.
@@ -235,66 +194,11 @@ impl Shards {
         let others: Vec<_> =
             self.cluster.primaries().into_iter().filter(|node| node.port() != port).collect();
         let is_here = |slot: u16| !others.iter().any(|other| owns(other, slot));
-        self.slots.iter().zip(0..).filter(|(slot, _)| is_here(**slot)).map(|(_, number)| number).collect()
-    }
-
-    /// From now on, until somebody says until when.
-    fn begins_to_lose(&mut self, node: usize) {
-        let keys = Some(self.keys_of(node));
-        self.losses.push(Loss { keys, from: now(), to: u64::MAX, told: Told::AtItsEnd });
-    }
-
-    fn has_lost(&mut self, to: u64) {
-        if let Some(loss) = self.losses.last_mut() {
-            loss.to = to;
-        }
-    }
-
-    /// Perhaps when its replica has not heard the latest.
-    fn kill(&mut self, node: usize, behind: bool, dice: &mut Dice, deeds: &mut Deeds) {
-        let twin = self.twin(node);
-        self.begins_to_lose(node);
-        if behind {
-            self.cluster.nodes[twin].pause();
-            if let Some(mut client) = client(&self.cluster.nodes[node]) {
-                let _ = redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica").query::<u32>(&mut client);
-            }
-            thread::sleep(Duration::from_millis(dice.between(20, 200)));
-        }
-        self.cluster.nodes[node].kill();
-        if behind {
-            self.cluster.nodes[twin].resume();
-        }
-        deeds.add(
-            "primaries killed",
-            format!("{node}{}", if behind { ", its replica is behind" } else { "" }),
-        );
-        self.state = State::Killed { node, back: soon(dice, 10, 2000) };
-    }
-
-    fn stop(&mut self, node: usize, dice: &mut Dice, deeds: &mut Deeds) {
-        self.begins_to_lose(node);
-        self.cluster.nodes[node].pause();
-        let longest = [300, 900, 5000][dice.index(3)];
-        let back = soon(dice, longest / 2, longest);
-        deeds.add("primaries stopped", format!("{node}, up to {longest} ms"));
-        self.state = State::Stopped { node, back };
-    }
-
-    /// As operators do it; nothing is forgotten.
-    fn hand_over(&mut self, node: usize, deeds: &mut Deeds) {
-        let twin = self.twin(node);
-        let Some(mut client) = client(&self.cluster.nodes[twin]) else {
-            return;
-        };
-        if redis::cmd("CLUSTER").arg("FAILOVER").query::<String>(&mut client).is_ok() {
-            deeds.add("primaries told to hand over", node);
-            self.state = State::Settling { node, loses: false, steady: None };
-        }
+        self.slots.iter().filter(|(_, slot)| is_here(*slot)).map(|(number, _)| *number).collect()
     }
 
     fn move_slot(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
-        let slot = self.slots[dice.index(self.slots.len())];
+        let (_, slot) = self.slots[dice.index(self.slots.len())];
         let others: Vec<&RedisServer> =
             self.cluster.primaries().into_iter().filter(|node| !owns(node, slot)).collect();
         if others.len() == 2 {
@@ -319,28 +223,26 @@ impl Shards {
         });
         self.losses.push(Loss { keys: None, from, to: u64::MAX, told: Told::AtItsEnd });
         self.has_lost(now());
+        self.disturbances.push(None);
     }
 
-    /// Whether anybody has taken over unasked, as happens on a machine that is too busy for a node to answer in time.
-    fn look(&mut self, deeds: &mut Deeds) {
-        self.looked = Instant::now();
-        for shard in 0..self.primaries.len() {
-            let (known, since) = self.primaries[shard];
-            let Some(primary) = self.primary_of(shard) else {
-                continue;
-            };
-            self.primaries[shard] = (primary, now());
-            if primary != known {
-                deeds.add("failovers of themselves", known);
-                self.losses.push(Loss { keys: None, from: since, to: u64::MAX, told: Told::AtItsEnd });
-                self.has_lost(now());
-            }
+    fn delete_queue(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+        let (number, _) = self.slots[dice.index(self.slots.len())];
+        let there = self.cluster.primaries().into_iter().find_map(|node| {
+            let is_it = |name: &String| name.contains("%queue") && name.ends_with(&key(number));
+            let queue = node.keys().into_iter().find(is_it)?;
+            node.try_run::<u32>(&format!("DEL {queue}")).ok()
+        });
+        if there.is_some() {
+            self.disturbances.push(Some(vec![number]));
+            deeds.add("queues deleted", key(number));
         }
     }
 
     fn flush(&mut self, node: usize, deeds: &mut Deeds) {
         if let Some(mut client) = client(&self.cluster.nodes[node]) {
             self.begins_to_lose(node);
+            self.disturbances.push(Some(self.keys_of(node)));
             let _: () = redis::cmd("FLUSHALL").query(&mut client).unwrap();
             self.has_lost(now());
             deeds.add("flushes", node);
@@ -368,45 +270,6 @@ impl Shards {
             proxy.hold_replies(false);
         }
     }
-
-    /// One step back to normal, if it is time.
-    fn recover(&mut self, all: bool) {
-        let is_over = |until: Instant| all || until <= Instant::now();
-        match self.state {
-            State::Killed { node, back } if is_over(back) => {
-                let twin = self.twin(node);
-                if role(&self.cluster.nodes[twin]).is_some_and(|role| role.contains("role:master")) {
-                    self.cluster.nodes[node].restart();
-                    self.announce(node);
-                    self.state = State::Settling { node, loses: true, steady: None };
-                }
-            }
-            State::Stopped { node, back } if is_over(back) => {
-                self.cluster.nodes[node].resume();
-                self.state = State::Settling { node, loses: true, steady: None };
-            }
-            State::Settling { node, loses, steady } if self.is_settled(node) => {
-                let (since, at) = steady.unwrap_or_else(|| (Instant::now(), now()));
-                self.state = State::Settling { node, loses, steady: Some((since, at)) };
-                if since.elapsed() > STEADY {
-                    let primary = self.primary_of(node).unwrap_or(node);
-                    if loses && primary == node {
-                        // It was back before anybody took over.
-                        self.losses.pop();
-                    } else if loses {
-                        self.has_lost(at);
-                    }
-                    let shards = self.primaries.len();
-                    self.primaries[node % shards] = (primary, now());
-                    self.state = State::Well;
-                }
-            }
-            State::Settling { node, loses, .. } => {
-                self.state = State::Settling { node, loses, steady: None };
-            }
-            _ => {}
-        }
-    }
 }
 
 impl Way {
@@ -429,10 +292,6 @@ fn soon(dice: &mut Dice, from: u64, to: u64) -> Instant {
     Instant::now() + Duration::from_millis(dice.between(from, to))
 }
 
-fn role(node: &RedisServer) -> Option<String> {
-    redis::cmd("INFO").arg("replication").query(&mut client(node)?).ok()
-}
-
 impl Ground for Shards {
     fn company(&self) -> Company {
         self.unrest.company()
@@ -450,7 +309,13 @@ impl Ground for Shards {
     fn misbehave(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
         let is_well = matches!(self.state, State::Well);
         let which = dice.between(0, 100);
-        if !is_well || (which < 60 && self.unrest == Unrest::Nothing) {
+        let rests = match self.unrest {
+            Unrest::Nothing => which < 60,
+            Unrest::Crowds => which < 90,
+            Unrest::Bursts => true,
+            _ => false,
+        };
+        if !is_well || rests {
             return;
         }
         let Some(node) = self.some_primary(dice) else {
@@ -463,6 +328,9 @@ impl Ground for Shards {
             }
             10..30 if self.unrest == Unrest::Rights => self.squat(dice, deeds),
             30..60 if self.unrest == Unrest::Rights => {}
+            90..92 if self.unrest == Unrest::Crowds => self.flush(node, deeds),
+            92..95 if self.unrest == Unrest::Crowds => self.delete_queue(dice, deeds),
+            95..98 if self.unrest == Unrest::Crowds => self.move_slot(dice, deeds),
             0..60 if self.unrest == Unrest::Failovers => self.kill(node, true, dice, deeds),
             0..8 => self.kill(node, dice.percent(50), dice, deeds),
             8..16 => self.stop(node, dice, deeds),
@@ -501,8 +369,35 @@ impl Ground for Shards {
         }
     }
 
+    /// Not while a worker may not reach a primary.
+    fn sample(&mut self) -> Option<Sample> {
+        let is_well = matches!(self.state, State::Well) && self.closed.is_none();
+        if !is_well || self.denied.iter().any(Option::is_some) {
+            return None;
+        }
+        let samples = self.watches.look(self.cluster.nodes.iter(), &self.company().keys())?;
+        // A key is seen on the one primary that has it.
+        samples.into_iter().reduce(|mut all, one| {
+            all.to = one.to;
+            all.locks.extend(one.locks);
+            all
+        })
+    }
+
+    fn disturbances(&mut self) -> Vec<Option<Vec<u64>>> {
+        std::mem::take(&mut self.disturbances)
+    }
+
+    fn hands_over_within(&self) -> Option<Duration> {
+        (self.unrest == Unrest::Bursts).then_some(HAND_OVER)
+    }
+
     fn losses(&self) -> &[Loss] {
         &self.losses
+    }
+
+    fn rewrites(&self) -> u64 {
+        self.ways.iter().map(Way::rewritten).sum()
     }
 
     /// Also on replicas.

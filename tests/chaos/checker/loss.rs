@@ -1,0 +1,67 @@
+//! When locks may have been forgotten, and what that excuses.
+
+use super::super::support::now;
+use super::{Hold, Mishap, Violation};
+
+/// Locks may have been forgotten: by a failover, a flush, or the clock of one node of a quorum that jumped ahead. Two
+/// may be inside then, and nothing is promised but that the later has the larger fencing token if it asked later.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    /// Which locks; `None` for all.
+    pub(crate) keys: Option<Vec<u64>>,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) told: Told,
+}
+
+/// When a holder whose lock was forgotten knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Told {
+    /// Within a round trip, once it has held the lock for a while; else at the next renewal.
+    Promptly,
+    /// When its lease is over: it cannot be renewed.
+    AtItsEnd,
+    Never,
+}
+
+impl Told {
+    /// A lock that was held for so long, and a bit, is watched.
+    const WATCHED: u64 = 250_000_000;
+
+    /// A round trip, on a busy machine.
+    const SOON: u64 = 250_000_000;
+
+    fn until(self, forgotten: u64, hold: &Hold) -> u64 {
+        let known = match self {
+            Self::Promptly if hold.entered + Self::WATCHED < forgotten => 0,
+            Self::Promptly => hold.lasts / 3,
+            Self::AtItsEnd => hold.lasts,
+            Self::Never => u64::MAX,
+        };
+        forgotten.saturating_add(known).saturating_add(Self::SOON)
+    }
+}
+
+impl Loss {
+    /// Of what was done between then and now.
+    pub(crate) fn now(keys: Option<Vec<u64>>, from: u64, told: Told) -> Self {
+        Self { keys, from, to: now(), told }
+    }
+
+    /// `stolen`: for how long plain timers did not run meanwhile.
+    pub(super) fn excuses(&self, violation: &Violation, first: &Hold, second: &Hold, stolen: u64) -> bool {
+        let here = self.keys.as_ref().is_none_or(|keys| keys.contains(&violation.key));
+        // Either had a lock that was forgotten: the second may have been granted it long before it entered.
+        let then = first.asked.min(second.asked) <= self.to && self.from <= second.entered;
+        let promised = match violation.what {
+            Mishap::Overlap { .. } => {
+                let had_it = [first, second].into_iter().filter(|hold| hold.asked <= self.to);
+                let known = had_it.map(|hold| self.told.until(self.to, hold)).max();
+                first.end().min(second.end()) > known.unwrap_or(self.to).saturating_add(stolen)
+            }
+            Mishap::Idle { .. } => true,
+            Mishap::Fence { .. } | Mishap::StaleWrite => second.asked >= first.entered,
+        };
+        here && then && !promised
+    }
+}

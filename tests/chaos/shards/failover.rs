@@ -1,0 +1,179 @@
+//! Primaries that are killed, stopped, or told to hand over to their replicas; and when it is over.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::super::checker::{Loss, Told};
+use super::super::deeds::Deeds;
+use super::super::dice::Dice;
+use super::super::ground::client;
+use super::super::support::{RedisServer, now};
+use super::{STEADY, Shards, soon};
+
+/// One shard at a time: without a majority of the primaries there is no failover.
+#[derive(Clone, Copy)]
+pub(super) enum State {
+    Well,
+    Killed {
+        node: usize,
+        back: Instant,
+    },
+    Stopped {
+        node: usize,
+        back: Instant,
+    },
+    /// Until one of the two is the primary of the other, and everybody knows it.
+    Settling {
+        node: usize,
+        loses: bool,
+        steady: Option<(Instant, u64)>,
+    },
+}
+
+impl Shards {
+    /// The other one of its shard.
+    pub(super) fn twin(&self, node: usize) -> usize {
+        (node + self.cluster.nodes.len() / 2) % self.cluster.nodes.len()
+    }
+
+    /// The one of that shard that is the primary, when the other replicates it.
+    pub(super) fn primary_of(&self, node: usize) -> Option<usize> {
+        let twin = self.twin(node);
+        let [a, b] = [node, twin].map(|node| role(&self.cluster.nodes[node]));
+        let leads = |role: &str| role.contains("role:master") && role.contains("connected_slaves:1");
+        let follows = |role: &str| role.contains("role:slave") && role.contains("master_link_status:up");
+        match (a?, b?) {
+            (a, b) if leads(&a) && follows(&b) => Some(node),
+            (a, b) if leads(&b) && follows(&a) => Some(twin),
+            _ => None,
+        }
+    }
+
+    fn is_settled(&self, node: usize) -> bool {
+        const REPLICAS: usize = 3;
+        let agrees = |node: &RedisServer| {
+            let nodes = client(node)
+                .and_then(|mut client| redis::cmd("CLUSTER").arg("NODES").query(&mut client).ok());
+            nodes.is_some_and(|nodes: String| {
+                !nodes.contains("fail")
+                    && nodes.lines().filter(|line| line.contains("slave")).count() == REPLICAS
+            })
+        };
+        self.primary_of(node).is_some() && self.cluster.nodes.iter().all(agrees)
+    }
+
+    /// From now on, until somebody says until when.
+    pub(super) fn begins_to_lose(&mut self, node: usize) {
+        let keys = Some(self.keys_of(node));
+        self.losses.push(Loss { keys, from: now(), to: u64::MAX, told: Told::AtItsEnd });
+    }
+
+    pub(super) fn has_lost(&mut self, to: u64) {
+        if let Some(loss) = self.losses.last_mut() {
+            loss.to = to;
+        }
+    }
+
+    /// Perhaps when its replica has not heard the latest.
+    pub(super) fn kill(&mut self, node: usize, behind: bool, dice: &mut Dice, deeds: &mut Deeds) {
+        let twin = self.twin(node);
+        self.begins_to_lose(node);
+        if behind {
+            self.cluster.nodes[twin].pause();
+            if let Some(mut client) = client(&self.cluster.nodes[node]) {
+                let _ = redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica").query::<u32>(&mut client);
+            }
+            thread::sleep(Duration::from_millis(dice.between(20, 200)));
+        }
+        self.cluster.nodes[node].kill();
+        if behind {
+            self.cluster.nodes[twin].resume();
+        }
+        deeds.add(
+            "primaries killed",
+            format!("{node}{}", if behind { ", its replica is behind" } else { "" }),
+        );
+        self.state = State::Killed { node, back: soon(dice, 10, 2000) };
+    }
+
+    pub(super) fn stop(&mut self, node: usize, dice: &mut Dice, deeds: &mut Deeds) {
+        self.begins_to_lose(node);
+        self.cluster.nodes[node].pause();
+        let longest = [300, 900, 5000][dice.index(3)];
+        let back = soon(dice, longest / 2, longest);
+        deeds.add("primaries stopped", format!("{node}, up to {longest} ms"));
+        self.state = State::Stopped { node, back };
+    }
+
+    /// As operators do it; nothing is forgotten.
+    pub(super) fn hand_over(&mut self, node: usize, deeds: &mut Deeds) {
+        let twin = self.twin(node);
+        let Some(mut client) = client(&self.cluster.nodes[twin]) else {
+            return;
+        };
+        if redis::cmd("CLUSTER").arg("FAILOVER").query::<String>(&mut client).is_ok() {
+            deeds.add("primaries told to hand over", node);
+            self.state = State::Settling { node, loses: false, steady: None };
+        }
+    }
+
+    /// Whether anybody has taken over unasked, as happens on a machine that is too busy for a node to answer in time.
+    pub(super) fn look(&mut self, deeds: &mut Deeds) {
+        self.looked = Instant::now();
+        for shard in 0..self.primaries.len() {
+            let (known, since) = self.primaries[shard];
+            let Some(primary) = self.primary_of(shard) else {
+                continue;
+            };
+            self.primaries[shard] = (primary, now());
+            if primary != known {
+                deeds.add("failovers of themselves", known);
+                self.losses.push(Loss { keys: None, from: since, to: u64::MAX, told: Told::AtItsEnd });
+                self.has_lost(now());
+            }
+        }
+    }
+
+    /// One step back to normal, if it is time.
+    pub(super) fn recover(&mut self, all: bool) {
+        let is_over = |until: Instant| all || until <= Instant::now();
+        match self.state {
+            State::Killed { node, back } if is_over(back) => {
+                let twin = self.twin(node);
+                if role(&self.cluster.nodes[twin]).is_some_and(|role| role.contains("role:master")) {
+                    self.cluster.nodes[node].restart();
+                    self.announce(node);
+                    self.state = State::Settling { node, loses: true, steady: None };
+                }
+            }
+            State::Stopped { node, back } if is_over(back) => {
+                self.cluster.nodes[node].resume();
+                self.state = State::Settling { node, loses: true, steady: None };
+            }
+            State::Settling { node, loses, steady } if self.is_settled(node) => {
+                let (since, at) = steady.unwrap_or_else(|| (Instant::now(), now()));
+                self.state = State::Settling { node, loses, steady: Some((since, at)) };
+                if since.elapsed() > STEADY {
+                    let primary = self.primary_of(node).unwrap_or(node);
+                    if loses && primary == node {
+                        // It was back before anybody took over.
+                        self.losses.pop();
+                    } else if loses {
+                        self.has_lost(at);
+                    }
+                    let shards = self.primaries.len();
+                    self.primaries[node % shards] = (primary, now());
+                    self.state = State::Well;
+                }
+            }
+            State::Settling { node, loses, .. } => {
+                self.state = State::Settling { node, loses, steady: None };
+            }
+            _ => {}
+        }
+    }
+}
+
+fn role(node: &RedisServer) -> Option<String> {
+    redis::cmd("INFO").arg("replication").query(&mut client(node)?).ok()
+}
