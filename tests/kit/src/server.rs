@@ -133,18 +133,13 @@ impl RedisServer {
     /// One command, by a client that knows nothing of this library.
     #[track_caller]
     pub fn run<T: redis::FromRedisValue>(&self, command: &str) -> T {
-        self.try_run(command).unwrap()
+        in_words(command).query(&mut self.client()).unwrap()
     }
 
     /// The same, which may fail.
     pub fn try_run<T: redis::FromRedisValue>(&self, command: &str) -> redis::RedisResult<T> {
-        let mut words = command.split_whitespace();
-        let mut cmd = redis::cmd(words.next().unwrap());
-        for word in words {
-            cmd.arg(word);
-        }
         let client = redis::Client::open(self.url())?;
-        cmd.query(&mut client.get_connection_with_timeout(Duration::from_millis(500))?)
+        in_words(command).query(&mut client.get_connection_with_timeout(Duration::from_millis(500))?)
     }
 
     /// Every key on the server, by SCAN, but for the one clock of fencing tokens that stays.
@@ -195,6 +190,15 @@ impl RedisServer {
         let status = Command::new("kill").args([signal, &self.process.id().to_string()]).status().unwrap();
         assert!(status.success());
     }
+}
+
+fn in_words(command: &str) -> redis::Cmd {
+    let mut words = command.split_whitespace();
+    let mut cmd = redis::cmd(words.next().unwrap());
+    for word in words {
+        cmd.arg(word);
+    }
+    cmd
 }
 
 impl Drop for RedisServer {
