@@ -1,11 +1,13 @@
 //! A waiter is never forgotten.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisCluster, RedisServer, eventually};
+use kit::{LIMIT, Proxy, RedisCluster, RedisServer, StallingProxy, eventually};
 use redlocked::{LockManager, ReleaseOutcome};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -201,6 +203,43 @@ fn a_malformed_member_of_the_queue_is_passed_over() {
         assert_eq!(waiter.join().unwrap().release_blocking().unwrap(), ReleaseOutcome::Released, "{member}");
         eventually("no key is left", || server.keys().is_empty());
     }
+}
+
+/// How long a waiter that was granted the lock goes without it, when the push came before the answers to its batch.
+fn after_an_early_grant() -> Duration {
+    let server = RedisServer::start();
+    let guard = connect(&server).lock("first").acquire_blocking().unwrap();
+    let before: String = server.run("GET lock:first");
+    let proxy = StallingProxy::to(server.port(), "lock:second");
+    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).start().unwrap();
+    // Both are asked for in one batch, as soon as there is a connection.
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut calls = ["first", "second"].map(|key| locks.lock(key).wait(LIMIT).acquire());
+    for call in &mut calls {
+        assert!(Pin::new(call).poll(&mut cx).is_pending());
+    }
+    proxy.open();
+    eventually("the first has its place, without an answer", || {
+        proxy.stalls() && server.run::<u32>("ZCARD lock:first%queue") == 1
+    });
+    let answered = proxy.answered();
+    drop(guard);
+    eventually("it is granted", || server.run::<String>("GET lock:first") != before);
+    eventually("it is told", || proxy.answered() > answered);
+    thread::sleep(Duration::from_millis(50));
+    let start = Instant::now();
+    proxy.go_on();
+    for call in calls {
+        runtime().block_on(call).unwrap().release_blocking().unwrap();
+    }
+    start.elapsed()
+}
+
+#[test]
+fn a_grant_that_overtakes_the_answers_of_its_batch_is_a_lock_at_once() {
+    // If the push is dropped, the waiter asks again after 300 ms at the earliest. The machine may be busy: the best of three.
+    let quickest = (0..3).map(|_| after_an_early_grant()).min().unwrap();
+    assert!(quickest < Duration::from_millis(250), "{quickest:?}");
 }
 
 /// The credentials of a service are changed while its stand-by leader waits.

@@ -7,6 +7,7 @@
 //! | servers that speak TLS, and the authority behind their certificates | [`TlsServer`], [`tls_cluster`], [`Authority`] |
 //! | a network that holds replies back, cuts connections or leads elsewhere | [`Proxy`] |
 //! | one that delivers a request when its client has long gone | [`LateProxy`] |
+//! | one that delivers one part of a batch long before the rest | [`StallingProxy`] |
 //! | one with a round trip as long as you like | [`DelayProxy`] |
 //! | a script that is broken on purpose, or a reply that is not true | [`Rewriter`] |
 //! | a caller in a process of its own, to kill and freeze | [`Worker`] |
@@ -40,6 +41,7 @@ mod quorum;
 mod rewriter;
 mod sentinel;
 mod server;
+mod stalling;
 mod tls;
 mod wait;
 pub mod wake;
@@ -57,6 +59,7 @@ pub use quorum::Quorum;
 pub use rewriter::Rewriter;
 pub use sentinel::{MASTER, SentinelGroup, sentinel};
 pub use server::RedisServer;
+pub use stalling::StallingProxy;
 pub use tls::{Authority, TlsServer, tls_cluster, trusting};
 pub use wait::{LIMIT, eventually, within};
 #[cfg(unix)]
