@@ -292,8 +292,10 @@ fn a_body_does_not_run_past_its_lease(backend: &Backend) {
 fn without_renewal_a_guard_hears_of_the_end(backend: &Backend) {
     let (locks, next) = (backend.manager(), backend.manager());
     runtime().block_on(async {
-        let guard = locks.lock("k").ttl(SECOND / 10).renew(false).acquire().await.unwrap();
-        guard.lost().await;
+        // A quorum gives its nodes a quarter of the ttl to answer.
+        let request = locks.lock("k").ttl(SECOND / 2).renew(false).wait(LIMIT);
+        let guard = request.acquire().await.unwrap();
+        tokio::time::timeout(LIMIT, guard.lost()).await.unwrap();
         assert!(!guard.is_held());
         assert!(guard.remaining().is_zero());
         assert!(
@@ -318,7 +320,9 @@ fn extend_moves_the_end(backend: &Backend) {
 
 fn a_late_release_never_frees_the_next_holder(backend: &Backend) {
     let (locks, next) = (backend.manager(), backend.manager());
-    let late = locks.lock("k").ttl(SECOND / 20).renew(false).acquire_blocking().unwrap();
+    // A quorum gives its nodes a quarter of the ttl to answer.
+    let request = locks.lock("k").ttl(SECOND / 2).renew(false).wait(LIMIT);
+    let late = request.acquire_blocking().unwrap();
     let guard = next.lock("k").wait(LIMIT).acquire_blocking().unwrap();
     assert_eq!(late.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
     assert!(locks.lock("k").acquire_blocking().unwrap_err().is_busy());

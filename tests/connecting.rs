@@ -66,10 +66,11 @@ fn locks_of_a_node_that_is_not_connected_yet_are_listed() {
         let there = format!(":{}@", far.port());
         cluster.nodes.iter().all(|node| node.run::<String>("CLUSTER NODES").contains(&there))
     });
-    let locks = LockManager::connect_blocking(&cluster.url()).unwrap();
+    let connect = || LockManager::builder(cluster.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    let locks = connect();
     assert!(locks.list_blocking("*").unwrap().is_empty());
     let _guard = locks.lock("k").acquire_blocking().unwrap();
-    let later = LockManager::connect_blocking(&cluster.url()).unwrap();
+    let later = connect();
     assert_eq!(later.list_blocking("*").unwrap(), ["k"]);
 }
 
