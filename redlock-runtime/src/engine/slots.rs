@@ -1,5 +1,6 @@
 //! The slots of a Cluster: in which one a name lives, and short tags that put other names beside it.
 
+use std::collections::VecDeque;
 use std::sync::LazyLock;
 
 const COUNT: u16 = 16_384;
@@ -33,13 +34,21 @@ impl Slot {
         static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
             let mut tags = vec![None; usize::from(COUNT)];
             let mut missing = tags.len();
-            for number in 0_u32.. {
-                let tag = &mut tags[Slot::of(&number.to_string()).index()];
-                if tag.is_none() {
-                    *tag = Some(number);
-                    missing -= 1;
-                    if missing == 0 {
-                        break;
+            // Numbers in ascending order, each from the checksum of the digits before its last one: a call waits for this.
+            let mut prefixes = VecDeque::from([(0, 0)]);
+            while missing > 0
+                && let Some((prefix, checksum)) = prefixes.pop_front()
+            {
+                for (number, digit) in (10 * prefix..).zip(b'0'..=b'9') {
+                    let checksum = crc16_after(checksum, digit);
+                    let tag = &mut tags[Slot(checksum % COUNT).index()];
+                    if tag.is_none() {
+                        *tag = Some(number);
+                        missing -= 1;
+                    }
+                    // No other number begins with a zero.
+                    if number > 0 {
+                        prefixes.push_back((number, checksum));
                     }
                 }
             }
@@ -58,6 +67,11 @@ pub(super) fn hash_tag(name: &str) -> Option<&str> {
 
 /// CRC-16/XMODEM.
 fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| crc16_after(crc, *byte))
+}
+
+/// The checksum of bytes with another one behind them.
+fn crc16_after(crc: u16, byte: u8) -> u16 {
     const TABLE: [u16; 256] = {
         let mut table = [0; 256];
         let mut byte: u16 = 0;
@@ -73,10 +87,8 @@ fn crc16(bytes: &[u8]) -> u16 {
         }
         table
     };
-    bytes.iter().fold(0, |crc, byte| {
-        let [high, low] = crc.to_be_bytes();
-        u16::from_be_bytes([low, 0]) ^ TABLE[usize::from(high ^ byte)]
-    })
+    let [high, low] = crc.to_be_bytes();
+    u16::from_be_bytes([low, 0]) ^ TABLE[usize::from(high ^ byte)]
 }
 
 /// Some slots.
