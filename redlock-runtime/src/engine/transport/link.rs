@@ -231,7 +231,7 @@ impl Link {
                         self.state = State::Up(Box::new(Up {
                             connection,
                             under_way: VecDeque::new(),
-                            window: Window::new(standing.round_trip),
+                            window: Window::new(standing.round_trip, now),
                             heard: now,
                             was_idle: false,
                             standby: None,
@@ -354,7 +354,7 @@ impl Up {
                     let Some(batch) = self.under_way.pop_front() else {
                         return Poll::Pending;
                     };
-                    self.window.answered(batch.requests.len(), now.since(batch.sent));
+                    self.window.answered(batch.requests.len(), batch.sent, now);
                     // As if unanswered: what the batch asks for is asked again where the primary is now.
                     if replies.iter().any(is_of_a_replica) {
                         self.under_way.push_front(batch);

@@ -7,47 +7,60 @@
 
 use std::time::Duration;
 
-/// Enough to keep a server busy that is near.
+use crate::clock::Moment;
+
+/// What is under way at least: a server that answers nothing has so much to do when it comes back.
 const SMALLEST: usize = 256;
 
 const LARGEST: usize = 32_000;
 
-/// What an answer may take beyond twice the quickest: a server and a client that are busy otherwise for a moment.
-const SLACK: Duration = Duration::from_millis(2);
+/// What an answer may take beyond twice the quickest: the time of a server that is near for a few thousand requests. So it
+/// always has work while the callers of its last answers ask again, and a wait for that long hurts none of them.
+const SLACK: Duration = Duration::from_millis(20);
+
+/// How long no answer may be in time before the window becomes smaller: less than that is a moment in which the server, the
+/// client or the network was busy otherwise.
+const BUSY_OTHERWISE: Duration = Duration::from_millis(100);
 
 pub(super) struct Window {
     size: usize,
     used: usize,
     quickest: Duration,
+    /// When an answer was in time, or it became smaller.
+    fitted: Moment,
 }
 
 impl Window {
-    pub(super) fn new(round_trip: Duration) -> Self {
-        Self { size: SMALLEST, used: 0, quickest: round_trip }
+    pub(super) fn new(round_trip: Duration, now: Moment) -> Self {
+        Self { size: SMALLEST, used: 0, quickest: round_trip, fitted: now }
     }
 
     pub(super) fn room(&self) -> usize {
         self.size.saturating_sub(self.used)
     }
 
-    /// How long the quickest answer took.
-    pub(super) fn quickest(&self) -> Duration {
-        self.quickest
-    }
-
     pub(super) fn sent(&mut self, requests: usize) {
         self.used += requests;
     }
 
-    pub(super) fn answered(&mut self, requests: usize, took: Duration) {
-        let was_full = self.room() == 0;
+    pub(super) fn answered(&mut self, requests: usize, sent: Moment, now: Moment) {
+        let (was_full, took) = (self.room() == 0, now.since(sent));
         self.used = self.used.saturating_sub(requests);
         self.quickest = self.quickest.min(took);
-        if took > 2 * self.quickest + SLACK {
+        if took <= 2 * self.quickest + SLACK {
+            self.fitted = now;
+            if was_full {
+                self.size = (self.size + requests).min(LARGEST);
+            }
+        } else if now.since(self.fitted) >= BUSY_OTHERWISE {
+            self.fitted = now;
             self.size = (self.size - self.size / 4).max(SMALLEST);
-        } else if was_full {
-            self.size = (self.size + requests).min(LARGEST);
         }
+    }
+
+    /// What the quickest answer has taken.
+    pub(super) fn quickest(&self) -> Duration {
+        self.quickest
     }
 }
 
@@ -57,34 +70,61 @@ mod tests {
 
     const ROUND_TRIP: Duration = Duration::from_millis(50);
 
-    #[test]
-    fn it_fills_a_long_way_and_leaves_a_backlog_to_the_outbox() {
-        let mut window = Window::new(ROUND_TRIP);
-        let mut fill = |took: Duration| {
-            let room = window.room();
+    /// The room after the window has been filled so often, and all was answered after such a time for so many.
+    fn filled(window: &mut Window, times: usize, took: impl Fn(u32) -> Duration) -> usize {
+        let mut now = window.fitted;
+        for _ in 0..times {
+            let (room, sent) = (window.room(), now);
             window.sent(room);
             assert_eq!(window.room(), 0);
-            window.answered(room, took);
-            window.room()
-        };
-        assert_eq!(fill(ROUND_TRIP), 2 * SMALLEST);
-        for _ in 0..20 {
-            fill(ROUND_TRIP);
+            now = now.after(took(room.try_into().unwrap_or(u32::MAX)));
+            window.answered(room, sent, now);
         }
-        assert_eq!(fill(ROUND_TRIP), LARGEST);
-        assert_eq!(fill(3 * ROUND_TRIP), LARGEST - LARGEST / 4);
-        for _ in 0..50 {
-            fill(3 * ROUND_TRIP);
+        window.room()
+    }
+
+    #[test]
+    fn it_fills_a_long_way_and_leaves_a_backlog_to_the_outbox() {
+        let mut window = Window::new(ROUND_TRIP, Moment::now());
+        assert_eq!(filled(&mut window, 1, |_| ROUND_TRIP), 2 * SMALLEST);
+        assert_eq!(filled(&mut window, 20, |_| ROUND_TRIP), LARGEST);
+        assert_eq!(filled(&mut window, 1, |_| 3 * ROUND_TRIP), LARGEST - LARGEST / 4);
+        assert_eq!(filled(&mut window, 50, |_| 3 * ROUND_TRIP), SMALLEST);
+    }
+
+    #[test]
+    fn a_server_that_is_near_has_work_for_milliseconds_and_a_slow_one_no_more_than_the_least() {
+        for (micros, expected) in [(4, 5_000..10_100), (8, 2_500..5_100), (100, SMALLEST..SMALLEST + 1)] {
+            let mut window = Window::new(Duration::from_micros(100), Moment::now());
+            for _ in 0..50 {
+                let room = filled(&mut window, 1, |requests| requests * Duration::from_micros(micros));
+                assert!(room < expected.end, "{room} at {micros} us each");
+            }
+            let room = filled(&mut window, 1, |requests| requests * Duration::from_micros(micros));
+            assert!(expected.contains(&room), "{room} at {micros} us each");
         }
-        assert_eq!(fill(3 * ROUND_TRIP), SMALLEST);
+    }
+
+    #[test]
+    fn a_moment_in_which_nothing_moves_does_not_make_it_smaller() {
+        let now = Moment::now();
+        let mut window = Window::new(Duration::ZERO, now);
+        filled(&mut window, 1, |_| Duration::ZERO);
+        let late = now.after(BUSY_OTHERWISE / 2);
+        window.sent(2 * SMALLEST);
+        window.answered(SMALLEST, now, late);
+        assert_eq!(window.room(), SMALLEST);
+        window.answered(SMALLEST, now, late.after(BUSY_OTHERWISE));
+        assert_eq!(window.room(), 2 * SMALLEST - SMALLEST / 2);
     }
 
     #[test]
     fn what_is_not_used_does_not_grow() {
-        let mut window = Window::new(ROUND_TRIP);
+        let now = Moment::now();
+        let mut window = Window::new(ROUND_TRIP, now);
         for _ in 0..100 {
             window.sent(1);
-            window.answered(1, ROUND_TRIP);
+            window.answered(1, now, now.after(ROUND_TRIP));
         }
         assert_eq!(window.room(), SMALLEST);
     }

@@ -66,7 +66,7 @@ fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
     let mut up = Up {
         connection: Connection { kind, pushes },
         under_way: [batch(Some(Ok(Vec::new()))), batch(None)].into(),
-        window: Window::new(Duration::ZERO),
+        window: Window::new(Duration::ZERO, start),
         heard: start,
         was_idle: false,
         standby: None,
