@@ -297,6 +297,27 @@ fn a_release_that_is_refused_is_told_at_once_and_done_as_soon_as_it_may_be() {
     within(5 * SECOND, "it is released", || server.keys().is_empty());
 }
 
+#[test]
+fn a_release_that_the_server_cannot_do_now_is_told_at_once_and_done_as_soon_as_it_can() {
+    let (server, cluster) = (RedisServer::start(), RedisCluster::start());
+    for (url, nodes) in [(server.url(), vec![&server]), (cluster.url(), cluster.primaries())] {
+        let locks = LockManager::builder(url).io_timeout(2 * LIMIT).connect_blocking().unwrap();
+        let guard = locks.lock("k").ttl(5 * MINUTE).acquire_blocking().unwrap();
+        let needs_replicas = |count: u32| {
+            for node in &nodes {
+                let _: String = node.run(&format!("CONFIG SET min-replicas-to-write {count}"));
+            }
+        };
+        needs_replicas(9);
+        let start = Instant::now();
+        let refused = guard.release_blocking();
+        assert!(matches!(&refused, Err(LockError::Unavailable { .. })), "{refused:?}");
+        assert!(start.elapsed() < LIMIT, "told after {:?}", start.elapsed());
+        needs_replicas(0);
+        within(5 * SECOND, "it is released", || locks.inspect_blocking("k").unwrap().is_none());
+    }
+}
+
 /// A server that cannot save refuses all writes, until somebody mends its disk.
 #[test]
 fn a_server_that_cannot_save_is_waited_for() {

@@ -186,6 +186,12 @@ impl Refusal {
         matches!(self, Self::Later(words) if words.starts_with("READONLY"))
     }
 
+    /// The server says that it cannot do this now, and not for how long: no failover, at the end of which another one may.
+    pub(crate) fn lasts(&self) -> bool {
+        let lasting = ["MISCONF", "LOADING", "NOREPLICAS"];
+        matches!(self, Self::Later(words) if lasting.iter().any(|code| words.starts_with(code)))
+    }
+
     /// For the caller: an outage passes, the rest stays until the settings are changed.
     pub(crate) fn error(self, key: Option<Arc<str>>) -> LockError {
         match self {

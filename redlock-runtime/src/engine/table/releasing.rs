@@ -129,9 +129,9 @@ impl Releasing {
     /// Sent again after a pause, until the key has expired: whoever may do something about it may do it soon.
     fn refused(&mut self, now: Moment, refusal: Refusal) {
         match refusal {
-            Refusal::Later(_) => {}
+            Refusal::Later(_) if !refusal.lasts() => {}
             Refusal::Unanswered(_) => self.repeated = true,
-            // The caller does not wait for what may not pass.
+            // The caller does not wait for what may not pass in time.
             refusal => {
                 let error = refusal.error(Some(Arc::clone(&self.key)));
                 self.answer(Err(error));

@@ -82,6 +82,33 @@ fn a_refused_release_is_told_at_once_and_sent_less_and_less_often_until_the_ttl_
     assert!(script.now.since(script.start) >= TTL);
 }
 
+#[test]
+fn a_release_that_the_server_cannot_do_now_is_told_at_once_and_one_in_a_failover_is_waited_for() {
+    for (refusal, is_told) in [
+        ("MISCONF cannot save", true),
+        ("LOADING the data", true),
+        ("NOREPLICAS", true),
+        ("CLUSTERDOWN", false),
+        ("TRYAGAIN", false),
+    ] {
+        let mut script = Script::connected();
+        let mut outcome = script.acquires(1, None);
+        script.answers(JOIN, Reply::Held { fence: 1 });
+        assert!(held(&mut outcome).is_some());
+        let (response, mut released) = oneshot::channel();
+        script.table.release(script.now, 1, Some(Response::to(response)));
+        script.send();
+        script.answers(Action::Release, Reply::Refused(Refusal::Later(refusal.into())));
+        let told = released.try_recv();
+        assert_eq!(matches!(&told, Ok(Err(LockError::Unavailable { .. }))), is_told, "{refusal}: {told:?}");
+        script.passes(SECOND / 10);
+        script.tick();
+        script.answers(Action::Release, Reply::Done);
+        assert!(script.table.is_idle(), "{refusal}");
+        assert_eq!(matches!(released.try_recv(), Ok(Ok(ReleaseOutcome::Released))), !is_told, "{refusal}");
+    }
+}
+
 /// Which of a Cluster's nodes answered is not known here, nor what the others can do.
 #[test]
 fn how_long_a_lock_lasts_is_what_its_answer_says() {

@@ -103,12 +103,15 @@ impl Cluster {
         if lane.is_waiting() {
             self.to_look_at.insert(slot);
         }
+        // The caller of a release does not wait for this, and it is sent again whatever happens.
+        let is_told = matches!(&reply, Reply::Refused(refusal) if refusal.lasts())
+            && matches!(request.action, Action::Release | Action::Keep);
         let reply = match reply {
             Reply::Refused(Refusal::Elsewhere(redirect)) => {
                 self.redirect(now, node, Parked { flight, id, request }, &redirect);
                 return None;
             }
-            Reply::Refused(Refusal::Later(reason)) if now.since(flight.since) < self.limit => {
+            Reply::Refused(Refusal::Later(reason)) if !is_told && now.since(flight.since) < self.limit => {
                 lane.pause(now);
                 // A slot that is being moved is where it was.
                 let moving = reason.starts_with("TRYAGAIN");
