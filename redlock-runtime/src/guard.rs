@@ -421,8 +421,9 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when Redis gave no answer in time; the release is retried in the background until the
-    /// ttl has passed. [`LockError::Misconfigured`] when Redis refused.
+    /// [`LockError::Unavailable`] when Redis gave no answer in time, or says that it cannot do this now (it loads its data,
+    /// cannot save them, has too few replicas); the release is retried in the background until the ttl has passed.
+    /// [`LockError::Misconfigured`] when Redis refused.
     ///
     /// # Cancel safety
     ///
