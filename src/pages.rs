@@ -1,4 +1,5 @@
-//! The README and the pages below `docs/`: their code compiles, and their links lead somewhere.
+//! The README and the pages below `docs/`: their code compiles, their links lead somewhere, and the messages that they quote are
+//! those that a user gets.
 
 /// Makes the code of each page a doctest; the README is the front page of the crate.
 macro_rules! pages {
@@ -23,6 +24,7 @@ pages! {
     #[cfg(feature = "tls")]
     addresses: "docs/addresses.md",
     comparison: "docs/comparison.md",
+    design: "docs/design.md",
     errors: "docs/errors.md",
     limits: "docs/limits.md",
     manager: "docs/manager.md",
@@ -36,7 +38,10 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use std::time::Duration;
+
     use super::PAGES;
+    use crate::{LockError, LockManager};
 
     const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
 
@@ -91,13 +96,63 @@ mod tests {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
         let files = fs::read_dir(docs).into_iter().flatten().flatten();
         let names = files.map(|file| file.file_name().display().to_string());
-        // The design has no code.
-        let pages = names.filter(|name| name.strip_suffix(".md").is_some_and(|name| name != "design"));
+        let pages = names.filter(|name| name.strip_suffix(".md").is_some());
         let (_, readme) = PAGES[0];
         for page in pages.map(|name| format!("docs/{name}")) {
             assert!(PAGES.iter().any(|(path, _)| *path == page), "{page} is not compiled");
             assert!(readme.contains(&format!("({REPOSITORY}{page})")), "{page} is not linked");
         }
+    }
+
+    /// True when the pieces between each `…` are in the message, in order.
+    fn quotes(quoted: &str, message: &str) -> bool {
+        let mut rest = Some(message);
+        for piece in quoted.split('…') {
+            rest = rest.and_then(|rest| rest.split_once(piece)).map(|(_, behind)| behind);
+        }
+        rest.is_some()
+    }
+
+    #[test]
+    fn the_page_of_errors_quotes_the_messages() -> Result<(), LockError> {
+        let page = include_str!("../docs/errors.md");
+        let quoted = |error: &str| {
+            let row = page.lines().find_map(|line| line.strip_prefix(&format!("| `{error}` | ")))?;
+            let cell = row.split(" | ").next()?;
+            let code = cell.strip_prefix("`` ").and_then(|cell| cell.strip_suffix(" ``"));
+            code.or_else(|| cell.strip_prefix('`')?.strip_suffix('`'))
+        };
+
+        let locks = LockManager::builder("memory://errors").max_waiters(0).connect_blocking()?;
+        let lock = || locks.lock("stock:42");
+        let short = Duration::from_millis(10);
+        let held = lock().acquire_blocking()?;
+        let mut errors = vec![
+            ("Busy", lock().acquire_blocking().err()),
+            ("QueueFull", lock().wait(short).acquire_blocking().err()),
+            ("InvalidKey", locks.lock("").acquire_blocking().err()),
+            ("InvalidRequest", lock().ttl(Duration::ZERO).acquire_blocking().err()),
+            ("InvalidUrl", LockManager::connect_blocking("ftp://host").err()),
+            ("NotConfigured", Some(LockError::NotConfigured)),
+        ];
+        let others = LockManager::connect_blocking("memory://errors")?;
+        errors.push(("TimedOut", others.lock("stock:42").wait(short).acquire_blocking().err()));
+        locks.force_release_blocking("stock:42")?;
+        errors.push(("Lost", held.extend_blocking(short).err()));
+        errors.push(("Deadlock", lock().run_blocking(|_| lock().acquire_blocking().err())?));
+        let held = lock().acquire_blocking()?;
+        errors.push(("ShutdownIncomplete", locks.shutdown_blocking(Duration::ZERO).err()));
+        errors.push(("ManagerClosed", lock().acquire_blocking().err()));
+        drop(held);
+        let down = LockManager::builder("redis://127.0.0.1:1/").start()?;
+        errors.push(("Unavailable", down.lock("stock:42").acquire_blocking().err()));
+
+        for (name, error) in errors {
+            let message = error.map(|error| error.to_string()).unwrap_or_default();
+            let quoted = quoted(name);
+            assert!(quoted.is_some_and(|quoted| quotes(quoted, &message)), "{name}: {quoted:?}: {message}");
+        }
+        Ok(())
     }
 
     #[test]

@@ -197,7 +197,10 @@ impl fmt::Display for LockError {
                  `reentrant`, or use another key"
             ),
             Self::QueueFull { key, waiters } => {
-                write!(f, "`{key}` is locked, and {waiters} wait for it already: no more may")
+                write!(
+                    f,
+                    "`{key}` is locked, and {waiters} callers wait for it already: `max_waiters` allows no more"
+                )
             }
             Self::Lost { key, reason } => write!(f, "the lock on `{key}` was lost: {reason}"),
             Self::NotReplicated { key, wanted, reached } => write!(
@@ -217,7 +220,7 @@ impl fmt::Display for LockError {
             Self::ShutdownIncomplete { stopped, unreleased } => {
                 let locks = |count: usize| if count == 1 { "lock" } else { "locks" };
                 write!(f, "the shutdown reached its limit with {stopped} {} still held", locks(*stopped))?;
-                write!(f, "; {unreleased} {} left to be free when the ttl has passed", locks(*unreleased))
+                write!(f, "; {unreleased} {} not released: free when the ttl has passed", locks(*unreleased))
             }
             Self::InvalidKey { key, reason } => write!(f, "`{key}` cannot be the key of a lock: {reason}"),
             Self::InvalidUrl { url, reason } => write!(f, "cannot connect to `{url}`: {reason}"),
@@ -347,7 +350,7 @@ mod tests {
         assert_eq!(without_key.to_string(), "wrong password");
         assert!([outage, wrong, closed].iter().all(|error| !error.is_busy()));
         let incomplete = LockError::ShutdownIncomplete { stopped: 1, unreleased: 0 };
-        let (held, left) = ("1 lock still held", "0 locks left to be free when the ttl has passed");
+        let (held, left) = ("1 lock still held", "0 locks not released: free when the ttl has passed");
         assert_eq!(incomplete.to_string(), format!("the shutdown reached its limit with {held}; {left}"));
     }
 }
