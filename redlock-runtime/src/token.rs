@@ -22,24 +22,29 @@ static HOST: LazyLock<String> = LazyLock::new(|| {
 /// `<host>:<pid>` of this process. The pid is asked for each time: it changes in a forked child.
 pub(crate) fn own_name() -> String {
     let mut name = String::new();
-    push_own_name(&mut name);
+    push_name(&mut name, std::process::id());
     name
 }
 
-fn push_own_name(text: &mut String) {
+fn push_name(text: &mut String, process: u32) {
     // Writing into a string does not fail.
-    let _ = write!(text, "{}:{}", *HOST, std::process::id());
+    let _ = write!(text, "{}:{process}", *HOST);
 }
 
 impl Token {
     /// A fresh token, from the operating system's random source.
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
+        Self::random_in(std::process::id())
+    }
+
+    /// The same, for a caller that has just asked for the number of its process, which is a system call.
+    pub(crate) fn random_in(process: u32) -> Result<Self, getrandom::Error> {
         let mut random = [0_u8; SECRET_LENGTH];
         getrandom::fill(&mut random)?;
         let mut value = String::with_capacity(SECRET_LENGTH + 1 + HOST.len() + 11);
         value.extend(random.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 63)])));
         value.push('@');
-        push_own_name(&mut value);
+        push_name(&mut value, process);
         Ok(Self(value.into()))
     }
 

@@ -133,7 +133,7 @@ impl AcquireAll {
 
     /// Asks for the next keys, as many as one call may.
     fn ask(&mut self) -> Result<(), LockError> {
-        let engine = self.manager.engine();
+        let (engine, process) = (self.manager.engine(), std::process::id());
         let mut first: Option<Arc<str>> = None;
         let mut asks: Vec<(Id, Ask, Token)> = Vec::new();
         for (nth, (key, outer)) in self.keys.iter().enumerate().skip(self.taken.len()) {
@@ -150,12 +150,12 @@ impl AcquireAll {
             let follows = asks.last().map(|(id, ..)| *id);
             let patience = self.patience_now(nth == 0);
             let (acquire, ask) =
-                self.terms.attempt(&self.manager, Arc::clone(key), name, patience, follows)?;
+                self.terms.attempt(&self.manager, process, Arc::clone(key), name, patience, follows)?;
             self.asked.push_back(Asked { acquire, follows: follows.is_some() });
             asks.push(ask);
         }
         if !asks.is_empty() {
-            engine.send(Command::AcquireAll { asks });
+            engine.send_from(process, Command::AcquireAll { asks });
         }
         Ok(())
     }

@@ -102,8 +102,9 @@ impl Terms {
         patience: Patience,
     ) -> Result<AcquireOne, LockError> {
         let name = manager.name(&key);
-        let (acquire, (id, ask, token)) = self.attempt(manager, key, name, patience, None)?;
-        manager.engine().send(Command::Acquire { id, ask, token });
+        let process = std::process::id();
+        let (acquire, (id, ask, token)) = self.attempt(manager, process, key, name, patience, None)?;
+        manager.engine().send_from(process, Command::Acquire { id, ask, token });
         Ok(acquire)
     }
 
@@ -111,12 +112,14 @@ impl Terms {
     pub(super) fn attempt(
         &self,
         manager: &LockManager,
+        process: u32,
         key: Arc<str>,
         name: Arc<str>,
         patience: Patience,
         follows: Option<Id>,
     ) -> Result<(AcquireOne, (Id, Ask, Token)), LockError> {
-        let token = Token::random().map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
+        let token = Token::random_in(process)
+            .map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
         let (caller, outcome) = oneshot::channel();
         let ask = Ask {
             name,

@@ -31,7 +31,11 @@ impl Engine {
 
     /// False in a forked child, in which no thread listens to commands.
     pub(crate) fn is_here(&self) -> bool {
-        self.process.load(Ordering::Relaxed) == std::process::id()
+        self.is_in(std::process::id())
+    }
+
+    fn is_in(&self, process: u32) -> bool {
+        self.process.load(Ordering::Relaxed) == process
     }
 
     /// An engine whose thread comes to nothing: commands wait where this reads them.
@@ -65,7 +69,12 @@ impl Engine {
     /// Never blocks. A command to an engine that has died, or is in another process, is dropped, and with it the sender of
     /// the answer, which is how its caller hears of it.
     pub(crate) fn send(&self, command: Command) {
-        if self.is_here() {
+        self.send_from(std::process::id(), command);
+    }
+
+    /// The same, for a caller that has just asked for the number of its process, which is a system call.
+    pub(crate) fn send_from(&self, process: u32, command: Command) {
+        if self.is_in(process) {
             let _ = self.commands.send(command);
         }
     }
