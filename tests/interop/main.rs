@@ -7,7 +7,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod by_hand;
-mod install;
 mod peer;
 
 use std::thread::{self, JoinHandle, sleep};

@@ -11,14 +11,15 @@
 
 use std::env;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use super::{by_hand, install};
-use kit::{LIMIT, RedisServer};
+use kit::{LIMIT, RedisServer, install};
+
+use super::by_hand;
 
 pub(crate) struct Peer {
     tell: Box<dyn FnMut(&str) + Send>,
@@ -37,14 +38,21 @@ pub(crate) fn redis_py_asyncio(server: &RedisServer) -> Option<Peer> {
     python(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/redis_py_asyncio.py"), server)
 }
 
+/// Where the libraries of other languages are.
+fn peers() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("interop")
+}
+
 fn python(script: &str, server: &RedisServer) -> Option<Peer> {
-    static PYTHON: LazyLock<Result<PathBuf, String>> = LazyLock::new(install::redis_py);
+    static PYTHON: LazyLock<Result<PathBuf, String>> =
+        LazyLock::new(|| install::python(&peers(), include_str!("requirements.txt")));
     let python = or_skip("redis-py", PYTHON.as_ref())?;
     Some(Peer::process(Command::new(python).arg(script), server))
 }
 
 pub(crate) fn node_redlock(server: &RedisServer) -> Option<Peer> {
-    static SCRIPT: LazyLock<Result<PathBuf, String>> = LazyLock::new(install::node_redlock);
+    static SCRIPT: LazyLock<Result<PathBuf, String>> =
+        LazyLock::new(|| install::node_redlock(&peers(), include_str!("node_redlock.mjs")));
     let script = or_skip("node-redlock", SCRIPT.as_ref())?;
     Some(Peer::process(Command::new("node").arg(script), server))
 }

@@ -8,9 +8,8 @@
 //!
 //! Times are in seconds where no unit is named. They measure as the workloads of the same names do, by their own clocks.
 
-mod install;
-
 use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::LazyLock;
 use std::thread;
@@ -21,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::report::Report;
 use crate::workload::{Crowd, Day, Sale};
-use kit::unique;
+use kit::{install, unique};
 
 /// The longest that anything may take.
 const LIMIT: Duration = Duration::from_mins(3);
@@ -40,9 +39,9 @@ type Found = Result<Vec<String>, String>;
 
 /// Starts them. Who cannot be had is left out.
 pub fn all(report: &mut Report) -> Vec<Foreign> {
-    static REDIS_PY: LazyLock<Found> = LazyLock::new(|| install::python("redis_py.py"));
-    static PYTHON_REDIS_LOCK: LazyLock<Found> = LazyLock::new(|| install::python("python_redis_lock.py"));
-    static NODE_REDLOCK: LazyLock<Found> = LazyLock::new(install::node_redlock);
+    static REDIS_PY: LazyLock<Found> = LazyLock::new(|| python("redis_py.py"));
+    static PYTHON_REDIS_LOCK: LazyLock<Found> = LazyLock::new(|| python("python_redis_lock.py"));
+    static NODE_REDLOCK: LazyLock<Found> = LazyLock::new(node_redlock);
     let peers = [
         ("redis-py 8.1.0, asyncio", 500, &REDIS_PY),
         // A thread for each.
@@ -57,6 +56,30 @@ pub fn all(report: &mut Report) -> Vec<Foreign> {
         }
     };
     peers.into_iter().filter_map(start).collect()
+}
+
+/// How to run one of the scripts in `foreign/`.
+fn python(script: &str) -> Found {
+    let python = install::python(&peers(), include_str!("foreign/requirements.txt"))?;
+    Ok(vec![text(&python), text(&here().join("src/foreign").join(script))])
+}
+
+fn node_redlock() -> Found {
+    let script = install::node_redlock(&peers(), include_str!("foreign/node_redlock.mjs"))?;
+    Ok(vec!["node".to_owned(), text(&script)])
+}
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where the libraries of other languages are.
+fn peers() -> PathBuf {
+    here().join("target/peers")
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 impl Foreign {

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 pub const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-/// A runtime on a thread of its own, with nothing to do but what is spawned on it. Ends when it is dropped.
+/// A runtime on a thread of its own. It ends when it is dropped.
 pub struct OwnThread {
     handle: tokio::runtime::Handle,
     stop: Option<oneshot::Sender<()>>,

@@ -88,7 +88,7 @@ impl RedisCluster {
         self.url_of("redis+cluster", "127.0.0.1")
     }
 
-    /// The same with this scheme and host.
+    /// [`url`](Self::url) with this scheme and host.
     pub fn url_of(&self, scheme: &str, host: &str) -> String {
         let [a, b] = [&self.nodes[1], &self.nodes[4]].map(|node| self.port_of(node));
         format!("{scheme}://{host}:{a},{host}:{b}")
@@ -113,7 +113,7 @@ impl RedisCluster {
     pub fn owner_of(&self, name: &str) -> &RedisServer {
         let slot = self.slot_of(name);
         let mut owner = None;
-        eventually("somebody has the slot", || {
+        eventually("a node has the slot", || {
             owner = self.primaries().into_iter().find(|node| owns(node, slot));
             owner.is_some()
         });
@@ -148,7 +148,7 @@ impl RedisCluster {
         self.try_migrate(slot, to, meanwhile).unwrap();
     }
 
-    /// The same, which may fail on a busy machine: a node that does not answer is replaced.
+    /// [`migrate`](Self::migrate) that may fail: on a busy machine a node that does not answer in time is replaced.
     pub fn try_migrate(
         &self,
         slot: u16,
@@ -156,7 +156,7 @@ impl RedisCluster {
         meanwhile: impl FnOnce(),
     ) -> redis::RedisResult<()> {
         let from = self.primaries().into_iter().find(|node| owns(node, slot));
-        let from = from.ok_or((redis::ErrorKind::Client, "nobody has the slot"))?;
+        let from = from.ok_or((redis::ErrorKind::Client, "no node has the slot"))?;
         let ids = [from.try_run::<String>("CLUSTER MYID")?, to.try_run("CLUSTER MYID")?];
         let _: String = to.try_run(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", ids[0]))?;
         let _: String = from.try_run(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", ids[1]))?;

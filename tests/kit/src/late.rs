@@ -1,4 +1,4 @@
-//! A TCP proxy that keeps what a client has sent, and lets the server have it when the client has long gone.
+//! A TCP proxy that keeps requests back, and delivers them when their client has long gone.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -58,7 +58,7 @@ impl LateProxy {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// From now on, over the connections that there are, the server hears nothing.
+    /// From now on the server gets nothing over the connections that are open.
     pub fn keep(&self) {
         for open in self.shared.open.lock().unwrap().iter() {
             open.keeps.store(true, Ordering::SeqCst);
@@ -79,7 +79,7 @@ impl LateProxy {
         }
     }
 
-    /// Now the server has what was kept, and then the end.
+    /// The server gets the bytes that were kept, and then the end of the connection.
     pub fn deliver(&self) {
         self.shared.open.lock().unwrap().retain(|open| !open.keeps.swap(false, Ordering::SeqCst));
     }

@@ -11,9 +11,11 @@
 //! | one with a round trip as long as you like | [`DelayProxy`] |
 //! | a script that is broken on purpose, or a reply that is not true | [`Rewriter`] |
 //! | a caller in a process of its own, to kill and freeze | [`Worker`] |
+//! | a manager, a runtime of one thread, a call that is dropped after some polls | [`connect`], [`runtime`], [`polled`] |
 //! | to wait for a condition, with a limit | [`eventually`], [`within`], [`LIMIT`] |
 //! | a name that no other test uses, a free port | [`unique`], [`free_port`] |
 //! | the contenders of a bench: by hand, over a quorum, by publish and subscribe | [`bare`], [`bare_quorum`], [`wake`] |
+//! | a library of another language, in a fixed version | [`install`] |
 //! | medians, tables, processor time | [`figures`] |
 //!
 //! Every server listens on a free loopback port and ends with its value: tests run side by side, and leave nothing.
@@ -31,9 +33,11 @@
 
 pub mod bare;
 pub mod bare_quorum;
+mod calls;
 mod cluster;
 mod delay;
 pub mod figures;
+pub mod install;
 mod late;
 mod names;
 mod proxy;
@@ -48,6 +52,7 @@ pub mod wake;
 #[cfg(unix)]
 mod worker;
 
+pub use calls::{connect, polled, runtime};
 pub use cluster::{RedisCluster, owns};
 pub use delay::DelayProxy;
 pub use late::LateProxy;
@@ -61,6 +66,6 @@ pub use sentinel::{MASTER, SentinelGroup, sentinel};
 pub use server::RedisServer;
 pub use stalling::StallingProxy;
 pub use tls::{Authority, TlsServer, tls_cluster, trusting};
-pub use wait::{LIMIT, eventually, within};
+pub use wait::{LIMIT, SECOND, eventually, within};
 #[cfg(unix)]
 pub use worker::{Job, Line, Worker, between, listen, now, say};

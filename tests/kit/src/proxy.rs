@@ -19,7 +19,7 @@ struct Shared {
     refuses: AtomicBool,
     /// The port of the server.
     server: AtomicU16,
-    /// Those that are open belong to who pumps.
+    /// The open connections; the threads that pump own them.
     open: Mutex<Vec<Weak<TcpStream>>>,
 }
 
@@ -62,7 +62,7 @@ impl Proxy {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// From now on the server hears everything and the client nothing.
+    /// From now on the server gets every request and the client no reply.
     pub fn hold_replies(&self, hold: bool) {
         self.shared.holds_replies.store(hold, Ordering::SeqCst);
     }

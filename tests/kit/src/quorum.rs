@@ -28,7 +28,7 @@ impl Quorum {
         urls.fold(first, LockManagerBuilder::node)
     }
 
-    /// The same, connected.
+    /// A connected manager of all nodes.
     pub fn manager(&self) -> LockManager {
         self.builder().connect_blocking().unwrap()
     }

@@ -1,5 +1,5 @@
-//! A TCP proxy that rewrites what clients send, or what they are answered: how a test breaks a script, or tells a client
-//! a lie, without a hook in the product.
+//! A TCP proxy that rewrites requests or replies: so a test breaks a script, or lies to a client, without a hook in the
+//! product.
 //!
 //! A script goes over the wire as its source, once, and by the digest of its source from then on. The server does
 //! not know the digest of a source that was rewritten, so the client sends its source again, each time.
@@ -17,12 +17,12 @@ pub struct Rewriter {
 }
 
 impl Rewriter {
-    /// Of what clients send. Of the same length, as the protocol says the length of a text before it.
+    /// In requests. Both of the same length: RESP sends the length of a text before it.
     pub fn to(port: u16, pattern: &'static str, replacement: &'static str) -> Self {
         Self::between(port, Some((pattern, replacement)), None)
     }
 
-    /// Of what clients are answered.
+    /// In replies.
     pub fn of_answers(port: u16, pattern: &'static str, replacement: &'static str) -> Self {
         Self::between(port, None, Some((pattern, replacement)))
     }
@@ -68,13 +68,13 @@ impl Rewriter {
     }
 }
 
-/// What is replaced, and by what.
+/// The pattern, and its replacement.
 type Words = (&'static str, &'static str);
 
 struct Rewrite {
     words: Option<Words>,
     rewritten: Arc<AtomicU64>,
-    /// The end of what was read, which may be the start of the pattern.
+    /// The last bytes read, while they may be the start of the pattern.
     kept: Vec<u8>,
 }
 
@@ -83,7 +83,7 @@ impl Rewrite {
         Self { words, rewritten: Arc::clone(rewritten), kept: Vec::new() }
     }
 
-    /// What can be sent on now.
+    /// The bytes that can be sent on now.
     fn next(&mut self, bytes: &[u8]) -> Vec<u8> {
         let Some((pattern, replacement)) = self.words else {
             return bytes.to_vec();

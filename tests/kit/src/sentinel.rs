@@ -17,7 +17,7 @@ pub struct SentinelGroup {
 }
 
 impl SentinelGroup {
-    /// Ready for a failover: everybody knows everybody.
+    /// Ready for a failover: each sentinel knows the others and the replicas.
     pub fn start() -> Self {
         let servers: Vec<_> = (0..3).map(|_| RedisServer::start()).collect();
         let _: String = servers[0].run("CONFIG SET repl-diskless-sync-delay 0");
@@ -56,7 +56,7 @@ impl SentinelGroup {
 
     /// It is so in the servers' eyes, too.
     pub fn wait_for_another_primary_than(&self, port: u16) {
-        // An election that nobody wins is held again, after a while.
+        // An election without a majority is held again, after a while.
         within(3 * LIMIT, "there is another primary", || {
             let now = self.primary();
             now.port() != port && now.run::<String>("INFO replication").contains("role:master")

@@ -25,7 +25,7 @@ impl RedisServer {
         Self::start_with(&[])
     }
 
-    /// The same with more settings.
+    /// [`start`](Self::start) with more settings.
     pub fn start_with(more: &[String]) -> Self {
         Self::launch(None, false, more)
     }
@@ -40,7 +40,7 @@ impl RedisServer {
         Self::durable_with(&[])
     }
 
-    /// The same with more settings.
+    /// [`durable`](Self::durable) with more settings.
     pub fn durable_with(more: &[String]) -> Self {
         Self::launch(None, true, more)
     }
@@ -89,7 +89,7 @@ impl RedisServer {
         }
     }
 
-    /// Asked of whoever listens on our port.
+    /// As the process that listens on our port says.
     fn process_id_of_server(&self) -> Option<u32> {
         let info: String = redis::cmd("INFO").arg("server").query(&mut self.connect()?).ok()?;
         info.lines().find_map(|line| line.strip_prefix("process_id:"))?.trim().parse().ok()
@@ -136,7 +136,7 @@ impl RedisServer {
         in_words(command).query(&mut self.client()).unwrap()
     }
 
-    /// The same, which may fail.
+    /// [`run`](Self::run) that may fail.
     pub fn try_run<T: redis::FromRedisValue>(&self, command: &str) -> redis::RedisResult<T> {
         let client = redis::Client::open(self.url())?;
         in_words(command).query(&mut client.get_connection_with_timeout(Duration::from_millis(500))?)
@@ -209,7 +209,7 @@ impl Drop for RedisServer {
     }
 }
 
-/// What is written before each answer goes to memory where there is such a place: a disk may be busy with something else.
+/// A durable server writes before each reply: to memory where the system has such a directory, because a disk may be busy.
 fn temporary(durable: bool) -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     if durable && memory.is_dir() { memory } else { std::env::temp_dir() }

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+/// The usual unit.
+pub const SECOND: Duration = Duration::from_secs(1);
+
 /// The longest that any condition may take on a slow machine.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
@@ -11,7 +14,7 @@ pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
     within(LIMIT, what, condition);
 }
 
-/// The same with another limit.
+/// [`eventually`] with another limit.
 #[track_caller]
 pub fn within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();

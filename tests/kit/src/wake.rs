@@ -1,4 +1,4 @@
-//! The usual way to wait: a release publishes that the lock is free, a waiter that hears it asks again. In each process
+//! The usual way to wait: a release publishes that the lock is free, and a waiter that receives it asks again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::bare::{OwnThread, token};
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
      redis.call('DEL', KEYS[1]) redis.call('PUBLISH', KEYS[1], '') return 1";
 
-/// One process: a connection for commands and pushes, and who waits.
+/// One process: a connection for commands and pushes, and its waiter.
 #[derive(Clone)]
 pub struct WakeAndAsk {
     connection: MultiplexedConnection,

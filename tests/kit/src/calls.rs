@@ -1,0 +1,39 @@
+//! What most tests begin with: a manager, a runtime of one thread, and calls that are dropped in the middle.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use redlocked::LockManager;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::RedisServer;
+
+/// A manager of its own, as another process would have.
+#[track_caller]
+pub fn connect(server: &RedisServer) -> LockManager {
+    LockManager::connect_blocking(&server.url()).unwrap()
+}
+
+/// A runtime on the thread of the test.
+#[track_caller]
+pub fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// The output of a call that is polled at most so many times, and then dropped. `eager`: polled again although nothing
+/// has woken it, so that it is dropped while its requests are on their way.
+pub async fn polled<T>(call: impl Future<Output = T>, mut polls: u32, eager: bool) -> Option<T> {
+    let mut call = pin!(call);
+    poll_fn(|cx| {
+        if polls == 0 {
+            return Poll::Ready(None);
+        }
+        polls -= 1;
+        if eager {
+            cx.waker().wake_by_ref();
+        }
+        call.as_mut().poll(cx).map(Some)
+    })
+    .await
+}
