@@ -67,7 +67,7 @@ impl<'a> Way<'a> {
 
 /// Once all nodes vote.
 fn connect(quorum: &Quorum) -> LockManager {
-    let locks = quorum.builder().longest_ttl(TTL).connect_blocking().unwrap();
+    let locks = quorum.builder().max_ttl(TTL).connect_blocking().unwrap();
     eventually("all nodes vote", || {
         let guard = locks.lock("warm-up").ttl(TTL).wait(LIMIT).acquire_blocking();
         let copies = quorum.copies("lock:warm-up");
@@ -186,7 +186,7 @@ fn from_the_first_on(runtime: &Runtime, thread: &OwnThread, well: &Quorum, stopp
         }
         runs[2].push(first_locks(&bare[1]));
         runs[3].push(first_locks(&ours[1]));
-        let late = stopped.builder().longest_ttl(TTL).connect_blocking().unwrap();
+        let late = stopped.builder().max_ttl(TTL).connect_blocking().unwrap();
         runs[4].push(first_locks(&Way::Async(late)));
         for node in FAULTY {
             stopped.servers[node].resume();

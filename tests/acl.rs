@@ -135,13 +135,13 @@ fn everything(server: &RedisServer, url: &str, prefix: &str) -> Result<Capabilit
     assert_eq!(locks.list_blocking("*")?, ["k"]);
     let request = others.lock("k").ttl(1000 * SECOND).wait(LIMIT);
     let waiter = thread::spawn(move || request.acquire_blocking());
-    if capabilities.hands_off() {
+    if capabilities.hands_over() {
         eventually("it waits", || locks.inspect_blocking("k").unwrap().unwrap().waiters() == 1);
     }
     assert_eq!(guard.release_blocking()?, ReleaseOutcome::Released);
     let guard = waiter.join().unwrap()?;
 
-    if capabilities.watches() {
+    if capabilities.tracks_changes() {
         let watched = || !server.run::<String>("INFO stats").contains("tracking_total_keys:0");
         eventually("it is watched", watched);
         let _: i32 = server.run(&format!("DEL {prefix}k"));
@@ -157,7 +157,7 @@ fn everything(server: &RedisServer, url: &str, prefix: &str) -> Result<Capabilit
 fn the_smallest_rules_are_enough_for_everything() {
     let (server, url) = user(None, "~lock:*", "&lock:*");
     let capabilities = everything(&server, &url, "lock:").unwrap();
-    assert!(capabilities.hands_off() && capabilities.watches());
+    assert!(capabilities.hands_over() && capabilities.tracks_changes());
     // Nothing was tried in vain, but to say which library this is.
     let denied: Vec<redis::Value> = server.run("ACL LOG");
     let denied = format!("{denied:?}");
@@ -182,9 +182,13 @@ fn assert_without(
             let names = |name: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == name);
             assert!(names(command) || names(&command.to_uppercase()), "{rule}: {text}");
         }
-        (Without::HandOff, Ok(less)) => assert!(!less.hands_off() && less.watches(), "{rule}: {less:?}"),
-        (Without::Watching, Ok(less)) => assert!(less.hands_off() && !less.watches(), "{rule}: {less:?}"),
-        (Without::Nothing, Ok(all)) => assert!(all.hands_off() && all.watches(), "{rule}: {all:?}"),
+        (Without::HandOff, Ok(less)) => {
+            assert!(!less.hands_over() && less.tracks_changes(), "{rule}: {less:?}")
+        }
+        (Without::Watching, Ok(less)) => {
+            assert!(less.hands_over() && !less.tracks_changes(), "{rule}: {less:?}")
+        }
+        (Without::Nothing, Ok(all)) => assert!(all.hands_over() && all.tracks_changes(), "{rule}: {all:?}"),
         _ => panic!("{rule}: {outcome:?}"),
     }
     assert!(!format!("{outcome:?}").contains("secret"));
@@ -258,12 +262,12 @@ fn other_keys_and_channels_are_forbidden_by_name() {
     let error = LockManager::connect_blocking(&url).map(drop).unwrap_err();
     assert!(error.to_string().contains("keys") && error.to_string().contains("`lock:%clock"), "{error}");
     let others = LockManager::builder(&url).prefix("other:").connect_blocking().unwrap();
-    assert!(others.capabilities_blocking().unwrap().hands_off());
+    assert!(others.capabilities_blocking().unwrap().hands_over());
     others.lock("k").run_blocking(|_| ()).unwrap();
 
     let (_server, url) = user(None, "~lock:*", "");
     let locks = LockManager::connect_blocking(&url).unwrap();
-    assert!(!locks.capabilities_blocking().unwrap().hands_off());
+    assert!(!locks.capabilities_blocking().unwrap().hands_over());
     locks.lock("k").run_blocking(|_| ()).unwrap();
 }
 
@@ -307,7 +311,7 @@ fn the_smallest_rules_are_enough_for_everything_in_a_cluster() {
     let url = user_in(cluster, &name, None);
     let prefix = format!("{name}:");
     let capabilities = everything(cluster.owner_of(&format!("{prefix}k")), &url, &prefix).unwrap();
-    assert!(capabilities.hands_off() && capabilities.watches());
+    assert!(capabilities.hands_over() && capabilities.tracks_changes());
     // Nothing was tried in vain, but to say which library this is.
     for node in &cluster.nodes {
         for denied in node.run::<Vec<redis::Value>>("ACL LOG") {

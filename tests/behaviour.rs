@@ -619,7 +619,7 @@ fn locks_can_be_looked_at_and_listed(backend: &Backend) {
     });
     let info = other.inspect_blocking("stock:1").unwrap().unwrap();
     assert!(info.holder().name().is_some_and(|name| name.ends_with(&std::process::id().to_string())));
-    assert!(info.holder().free_in().is_some_and(|left| left > 20 * SECOND));
+    assert!(info.holder().expires_in().is_some_and(|left| left > 20 * SECOND));
 
     assert_eq!(other.list_blocking("stock:*").unwrap(), ["stock:1", "stock:22"]);
     assert_eq!(other.list_blocking("stock:?").unwrap(), ["stock:1"]);

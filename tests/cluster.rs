@@ -31,7 +31,7 @@ fn many_locks_over_many_slots() {
     let cluster = RedisCluster::of_this_process();
     let prefix = unique("many:");
     let (a, b) = (connect_as(cluster, &prefix), connect_as(cluster, &prefix));
-    assert!(a.capabilities_blocking().unwrap().hands_off());
+    assert!(a.capabilities_blocking().unwrap().hands_over());
     runtime().block_on(async {
         let guards: Vec<_> =
             (0..500).map(|number| tokio::spawn(a.lock(number.to_string()).wait(LIMIT).acquire())).collect();
@@ -434,7 +434,7 @@ fn without_sharded_channels_a_lock_is_handed_over_all_the_same() {
     let connect_to = |url: &str| LockManager::builder(url).prefix(&prefix).connect_blocking().unwrap();
     let (a, b, sharded) = (connect_to(&url), connect_to(&url), connect_to(&cluster.url()));
     for locks in [&a, &b, &sharded] {
-        assert!(locks.capabilities_blocking().unwrap().hands_off());
+        assert!(locks.capabilities_blocking().unwrap().hands_over());
     }
     let guard = a.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
     // Both kinds together: each hears of the other, and keeps its place.

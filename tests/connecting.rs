@@ -34,7 +34,7 @@ fn a_server_on_another_continent_can_be_connected_to() {
     let locks = LockManager::connect_blocking(&far.url()).unwrap();
     let nearby = LockManager::connect_blocking(&server.url()).unwrap();
     let abilities = nearby.capabilities_blocking().unwrap();
-    assert!(abilities.hands_off() && abilities.watches());
+    assert!(abilities.hands_over() && abilities.tracks_changes());
     assert_eq!(locks.capabilities_blocking().unwrap(), abilities, "all that it has nearby");
     works(&locks);
     eventually("nothing is left", || server.keys().is_empty());
@@ -89,7 +89,7 @@ fn a_cluster_far_away_can_be_connected_to() {
     });
     let url = format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", far[1].port(), far[4].port());
     let locks = LockManager::connect_blocking(&url).unwrap();
-    assert!(locks.capabilities_blocking().unwrap().hands_off());
+    assert!(locks.capabilities_blocking().unwrap().hands_over());
     works(&locks);
     eventually("nothing is left", || cluster.keys().is_empty());
 }
@@ -141,7 +141,7 @@ fn a_server_that_is_busy_is_asked_again_later() {
     script.join().unwrap();
     waiter.join().unwrap();
     let abilities = locks.capabilities_blocking().unwrap();
-    assert!(abilities.hands_off() && abilities.watches(), "{abilities:?}");
+    assert!(abilities.hands_over() && abilities.tracks_changes(), "{abilities:?}");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_server_that_speaks_an_older_protocol_is_polled() {
     let older = Rewriter::of_answers(older.port(), "'HELLX'", "`HELLO`");
     let locks = LockManager::connect_blocking(&older.url()).unwrap();
     let abilities = locks.capabilities_blocking().unwrap();
-    assert!(!abilities.hands_off() && !abilities.watches(), "{abilities:?}");
+    assert!(!abilities.hands_over() && !abilities.tracks_changes(), "{abilities:?}");
     works(&locks);
     eventually("nothing is left", || server.keys().is_empty());
 }

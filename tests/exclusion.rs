@@ -355,14 +355,14 @@ fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
     rules("on >pass ~lock:* &* +@all -publish -subscribe -ssubscribe -spublish -client|tracking");
     let url = format!("redis+cluster://shop:pass@127.0.0.1:{}", cluster.nodes[1].port());
     let locks = LockManager::connect_blocking(&url).unwrap();
-    let hands_off = || locks.capabilities_blocking().unwrap().hands_off();
+    let hands_over = || locks.capabilities_blocking().unwrap().hands_over();
     let warm_up = || {
         for key in ["a", "b", "c", "d", "e", "k"] {
             locks.lock(key).wait(LIMIT).run_blocking(|_| ()).unwrap();
         }
     };
     warm_up();
-    assert!(!hands_off());
+    assert!(!hands_over());
     // One connection is replaced, and that node can hand over from now on.
     rules("+publish +subscribe +ssubscribe +spublish");
     let owner = cluster.owner_of("lock:k");
@@ -370,7 +370,7 @@ fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
     assert!(killed > 0);
     eventually("it is connected again", || owner.run::<String>("CLIENT LIST").contains("user=shop"));
     warm_up();
-    assert!(!hands_off(), "the others cannot");
+    assert!(!hands_over(), "the others cannot");
     let _: String = owner.run("SET lock:k x PX 1000");
     let guard = locks.lock("k").ttl(MINUTE).wait(LIMIT).acquire_blocking().unwrap();
     let (start, remaining) = (Instant::now(), guard.remaining());
@@ -383,11 +383,11 @@ fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
     for node in cluster.primaries() {
         let _: i32 = node.run("CLIENT KILL USER shop");
     }
-    eventually("all can", hands_off);
+    eventually("all can", hands_over);
     // And one that cannot any more is enough.
     rules("-publish -subscribe -ssubscribe -spublish");
     let _: i32 = owner.run("CLIENT KILL USER shop");
-    eventually("one cannot", || !hands_off());
+    eventually("one cannot", || !hands_over());
 }
 
 // Several keys, and cohorts --------------------------------------------------------------------------------

@@ -362,11 +362,11 @@ fn a_client_of_another_kind_finds_the_lock_free_now_and_then() {
 fn what_a_server_can_do_is_known() {
     let server = RedisServer::start();
     let full = connect(&server).capabilities_blocking().unwrap();
-    assert!(full.hands_off() && full.watches());
+    assert!(full.hands_over() && full.tracks_changes());
     let _: String = server.run("ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client|tracking -pubsub");
     let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
     let less = LockManager::connect_blocking(&url).unwrap().capabilities_blocking().unwrap();
-    assert!(!less.hands_off() && !less.watches());
+    assert!(!less.hands_over() && !less.tracks_changes());
 }
 
 /// A user who may not publish: no hand-off.
@@ -381,7 +381,7 @@ fn without_hand_off_a_release_wakes_the_waiters_of_other_processes() {
     let url = without_hand_off(&server, "+client");
     let locks = LockManager::connect_blocking(&url).unwrap();
     let capabilities = locks.capabilities_blocking().unwrap();
-    assert!(!capabilities.hands_off() && capabilities.watches());
+    assert!(!capabilities.hands_over() && capabilities.tracks_changes());
     let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
     let waiters: Vec<_> = (0..3)
         .map(|_| {

@@ -385,7 +385,7 @@ fn extend_extends_all(backend: &Backend) {
     assert!(guard.remaining() > 50 * SECOND, "the least of them");
     for key in ["a", "b"] {
         let info = operator.inspect_blocking(key).unwrap().unwrap();
-        assert!(info.holder().free_in().unwrap() > 50 * SECOND, "{key}");
+        assert!(info.holder().expires_in().unwrap() > 50 * SECOND, "{key}");
     }
     let error = guard.extend_blocking(Duration::ZERO).unwrap_err();
     assert!(matches!(error, LockError::InvalidRequest { .. }), "{error:?}");

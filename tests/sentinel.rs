@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn the_primary_is_found_and_followed_when_it_moves() {
     let group = SentinelGroup::start();
     let locks = LockManager::connect_blocking(&group.url()).unwrap();
-    assert!(locks.capabilities_blocking().unwrap().hands_off());
+    assert!(locks.capabilities_blocking().unwrap().hands_over());
     let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
     let before = group.primary().port();
     assert_eq!(group.primary().keys(), ["lock:k"]);

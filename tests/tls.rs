@@ -51,7 +51,7 @@ fn everything_works_through_tls() {
         let builder = LockManager::builder(server.url(scheme, host)).tls_ca(authority.pem("ca.pem"));
         let locks = builder.connect_blocking().unwrap();
         let capabilities = locks.capabilities_blocking().unwrap();
-        assert!(capabilities.hands_off() && capabilities.watches());
+        assert!(capabilities.hands_over() && capabilities.tracks_changes());
         let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
         let waiter = {
             let locks = locks.clone();
@@ -238,7 +238,7 @@ fn all_nodes_of_a_cluster_are_encrypted() {
         || trusting().tls_client(authority.pem("shop.pem"), authority.pem("shop.key")).connect_blocking();
     let (locks, others) = (connect().unwrap(), connect().unwrap());
     let capabilities = locks.capabilities_blocking().unwrap();
-    assert!(capabilities.hands_off() && capabilities.watches());
+    assert!(capabilities.hands_over() && capabilities.tracks_changes());
 
     let keys: Vec<String> = (0..30).map(|number| number.to_string()).collect();
     let guards: Vec<_> =

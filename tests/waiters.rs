@@ -71,7 +71,7 @@ fn without_a_push_of_changes_a_flush_forgets_nobody() {
     let _: String = server.run("ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client|tracking");
     let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
     let locks = LockManager::connect_blocking(&url).unwrap();
-    assert!(!locks.capabilities_blocking().unwrap().watches());
+    assert!(!locks.capabilities_blocking().unwrap().tracks_changes());
     all_are_served(&server, &locks, "FLUSHALL");
 }
 

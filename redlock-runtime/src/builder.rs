@@ -40,7 +40,7 @@ pub struct LockManagerBuilder {
     foreign_clients: bool,
     allow_eviction: bool,
     node_timeout: Duration,
-    longest_ttl: Duration,
+    max_ttl: Duration,
     replicas: u32,
     cohort: u32,
     tls: TlsSettings,
@@ -56,7 +56,7 @@ impl LockManagerBuilder {
             foreign_clients: true,
             allow_eviction: false,
             node_timeout: Duration::from_millis(200),
-            longest_ttl: Duration::ZERO,
+            max_ttl: Duration::ZERO,
             replicas: 0,
             cohort: 0,
             tls: TlsSettings::default(),
@@ -111,11 +111,11 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// let builder = redlocked::LockManager::builder("memory://").longest_ttl(Duration::from_secs(60));
+    /// let builder = redlocked::LockManager::builder("memory://").max_ttl(Duration::from_secs(60));
     /// # let _ = builder;
     /// ```
-    pub fn longest_ttl(mut self, ttl: Duration) -> Self {
-        self.longest_ttl = ttl;
+    pub fn max_ttl(mut self, ttl: Duration) -> Self {
+        self.max_ttl = ttl;
         self
     }
 
@@ -347,7 +347,7 @@ impl LockManagerBuilder {
             instance: instance.value().to_owned(),
             foreign_clients: self.foreign_clients,
             allow_eviction: self.allow_eviction,
-            seat: None,
+            identity: None,
             tls: self.tls,
         };
         let deployment = parse(&self.url, &settings)?;
@@ -361,7 +361,7 @@ impl LockManagerBuilder {
             io_timeout: self.io_timeout,
             replicas: self.replicas,
             node_timeout: self.node_timeout.min(self.io_timeout),
-            longest_ttl: self.longest_ttl,
+            max_ttl: self.max_ttl,
             cohort: self.cohort,
         };
         let engine = Engine::start(deployment, engine_settings).map_err(|error| LockError::Unavailable {

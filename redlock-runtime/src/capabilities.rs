@@ -9,7 +9,7 @@
 /// # async fn main() -> Result<(), redlocked::LockError> {
 /// let locks = redlocked::LockManager::connect("memory://").await?;
 /// let capabilities = locks.capabilities().await?;
-/// assert!(capabilities.hands_off() && !capabilities.watches());
+/// assert!(capabilities.hands_over() && !capabilities.tracks_changes());
 /// # Ok(())
 /// # }
 /// ```
@@ -28,13 +28,13 @@ impl Capabilities {
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://")?;
     /// # let capabilities = locks.capabilities_blocking()?;
-    /// assert!(capabilities.hands_off());
+    /// assert!(capabilities.hands_over());
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn hands_off(&self) -> bool {
-        self.0.hands_off
+    pub fn hands_over(&self) -> bool {
+        self.0.hands_over
     }
 
     /// The server tells of changed keys (client-side caching). A lock that was deleted or overwritten is known to be lost
@@ -48,13 +48,13 @@ impl Capabilities {
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://")?;
     /// # let capabilities = locks.capabilities_blocking()?;
-    /// assert!(!capabilities.watches()); // no other client can change a lock of `memory://`
+    /// assert!(!capabilities.tracks_changes()); // no other client can change a lock of `memory://`
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn watches(&self) -> bool {
-        self.0.watches
+    pub fn tracks_changes(&self) -> bool {
+        self.0.tracks_changes
     }
 }
 
@@ -62,9 +62,9 @@ impl Capabilities {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Abilities {
     /// A free lock is passed to its waiters; without that, they have to ask.
-    pub(crate) hands_off: bool,
+    pub(crate) hands_over: bool,
     /// A change of a watched lock is told at once; without that, a loss shows at the next renewal.
-    pub(crate) watches: bool,
+    pub(crate) tracks_changes: bool,
     /// A lock is taken on several nodes: an attempt may fail because others try at the same time.
     pub(crate) votes: bool,
 }
@@ -73,8 +73,8 @@ impl Abilities {
     /// What both can do.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
-            hands_off: self.hands_off && other.hands_off,
-            watches: self.watches && other.watches,
+            hands_over: self.hands_over && other.hands_over,
+            tracks_changes: self.tracks_changes && other.tracks_changes,
             votes: self.votes && other.votes,
         }
     }

@@ -246,7 +246,7 @@ impl Error for LockError {}
 /// let _guard = locks.lock("report").acquire_blocking()?;
 /// if let Err(LockError::Busy { holder, .. }) = locks.lock("report").acquire_blocking() {
 ///     assert!(holder.name().is_some_and(|name| name.ends_with(&std::process::id().to_string())));
-///     assert!(holder.free_in().is_some());
+///     assert!(holder.expires_in().is_some());
 /// }
 /// # Ok(())
 /// # }
@@ -254,7 +254,7 @@ impl Error for LockError {}
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
     pub(crate) name: Option<Arc<str>>,
-    pub(crate) free_in: Option<Duration>,
+    pub(crate) expires_in: Option<Duration>,
 }
 
 impl Holder {
@@ -267,15 +267,15 @@ impl Holder {
     /// How long until the lock is free, unless it is renewed, as of the last answer; `None` when the key has no time to
     /// live, because a client of another kind took it without one.
     #[must_use]
-    pub fn free_in(&self) -> Option<Duration> {
-        self.free_in
+    pub fn expires_in(&self) -> Option<Duration> {
+        self.expires_in
     }
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name.as_deref().unwrap_or("a client of another kind"))?;
-        match self.free_in {
+        match self.expires_in {
             Some(left) => write!(f, " (free in {} unless renewed)", Seconds(left)),
             None => f.write_str(" (without a time to live: it is free only when it is deleted)"),
         }

@@ -15,12 +15,12 @@ use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
 use crate::error::LockError;
 use crate::lease::Lease;
-use crate::lease_end::Ended;
+use crate::lease_end::LeaseEnd;
 use crate::lost_reason::LostReason;
 use crate::options::check_ttl;
 use crate::outcome::ReleaseOutcome;
 use crate::reentrancy::{Hold, Holds, Scope};
-use crate::release::{Answer, GiveBack};
+use crate::release::{OneRelease, PendingRelease};
 
 pub(crate) use crate::engine::command::{Extension, Response};
 
@@ -54,17 +54,17 @@ pub(crate) use crate::engine::command::{Extension, Response};
 #[must_use = "a lock is released when its guard is dropped"]
 pub struct LockGuard {
     engine: Arc<Engine>,
-    held: Held,
+    held: Grants,
 }
 
 /// A guard of one lock is as small as if there were no other kind.
-enum Held {
+enum Grants {
     One(Grant),
     /// In the order of their keys.
     Several(Box<[Grant]>),
 }
 
-impl Held {
+impl Grants {
     fn as_mut_slice(&mut self) -> &mut [Grant] {
         match self {
             Self::One(grant) => slice::from_mut(grant),
@@ -91,24 +91,27 @@ impl Grant {
 impl LockGuard {
     pub(crate) fn new(engine: Arc<Engine>, id: Id, lease: Arc<Lease>) -> Self {
         let hold = Hold { id, lease };
-        Self { engine, held: Held::One(Grant { hold, is_joined: false, given_back: AtomicBool::new(false) }) }
+        Self {
+            engine,
+            held: Grants::One(Grant { hold, is_joined: false, given_back: AtomicBool::new(false) }),
+        }
     }
 
     /// A nested guard: it shares the lease of the outer one, and gives nothing back.
     pub(crate) fn joined(engine: Arc<Engine>, hold: Hold) -> Self {
-        Self { engine, held: Held::One(Grant { hold, is_joined: true, given_back: AtomicBool::new(true) }) }
+        Self { engine, held: Grants::One(Grant { hold, is_joined: true, given_back: AtomicBool::new(true) }) }
     }
 
     /// One guard of all that these hold, which are of one manager.
     pub(crate) fn all(engine: Arc<Engine>, guards: impl Iterator<Item = Self>) -> Self {
         let mut grants = Vec::new();
         for mut guard in guards {
-            match std::mem::replace(&mut guard.held, Held::Several(Box::default())) {
-                Held::One(grant) => grants.push(grant),
-                Held::Several(several) => grants.extend(several),
+            match std::mem::replace(&mut guard.held, Grants::Several(Box::default())) {
+                Grants::One(grant) => grants.push(grant),
+                Grants::Several(several) => grants.extend(several),
             }
         }
-        Self { engine, held: Held::Several(grants.into()) }
+        Self { engine, held: Grants::Several(grants.into()) }
     }
 
     /// Gives back what was taken for an attempt that failed: no body has run, and a `min_hold` does not count.
@@ -123,8 +126,8 @@ impl LockGuard {
     /// What a nested call needs to find these locks.
     pub(crate) fn scope(&self) -> Scope {
         let holds = match &self.held {
-            Held::One(grant) => Holds::One(grant.hold.clone()),
-            Held::Several(grants) => {
+            Grants::One(grant) => Holds::One(grant.hold.clone()),
+            Grants::Several(grants) => {
                 Holds::Several(Arc::new(grants.iter().map(|grant| grant.hold.clone()).collect()))
             }
         };
@@ -132,17 +135,17 @@ impl LockGuard {
     }
 
     /// Ready when the first of its leases is over.
-    pub(crate) fn ended(&self) -> Ended {
+    pub(crate) fn ended(&self) -> LeaseEnd {
         match &self.held {
-            Held::One(grant) => Ended::of(grant.lease()),
-            Held::Several(grants) => Ended::first_of(grants.iter().map(Grant::lease)),
+            Grants::One(grant) => LeaseEnd::of(grant.lease()),
+            Grants::Several(grants) => LeaseEnd::first_of(grants.iter().map(Grant::lease)),
         }
     }
 
     fn grants(&self) -> &[Grant] {
         match &self.held {
-            Held::One(grant) => slice::from_ref(grant),
-            Held::Several(grants) => grants,
+            Grants::One(grant) => slice::from_ref(grant),
+            Grants::Several(grants) => grants,
         }
     }
 
@@ -304,11 +307,11 @@ impl LockGuard {
             return LostReason::Forked;
         }
         let lost = match &self.held {
-            Held::One(grant) => {
+            Grants::One(grant) => {
                 grant.lease().ended().cancelled().await;
                 grant.lease().lost_reason()
             }
-            Held::Several(_) => Box::pin(self.ended()).await.lost_reason(),
+            Grants::Several(_) => Box::pin(self.ended()).await.lost_reason(),
         };
         lost.unwrap_or(LostReason::Expired)
     }
@@ -367,11 +370,11 @@ impl LockGuard {
     /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
         match &self.held {
-            Held::One(grant) => {
+            Grants::One(grant) => {
                 let outcome = self.extend_one(grant, ttl)?;
                 outcome.await.unwrap_or_else(|_| Err(grant.lease().lost()))
             }
-            Held::Several(grants) => Box::pin(self.extend_all(grants, ttl)).await,
+            Grants::Several(grants) => Box::pin(self.extend_all(grants, ttl)).await,
         }
     }
 
@@ -442,7 +445,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn release(self) -> Result<ReleaseOutcome, LockError> {
-        self.give_back().await
+        self.begin_release().await
     }
 
     /// [`release`](Self::release) for sync code; parks this thread.
@@ -463,20 +466,20 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn release_blocking(self) -> Result<ReleaseOutcome, LockError> {
-        block_on(self.give_back())
+        block_on(self.begin_release())
     }
 
     /// Sends the release now; the future is only for the outcome.
-    pub(crate) fn give_back(&self) -> GiveBack {
+    pub(crate) fn begin_release(&self) -> PendingRelease {
         match &self.held {
-            Held::One(grant) => GiveBack::One(self.give_back_one(grant)),
-            Held::Several(grants) => {
-                GiveBack::several(grants.iter().map(|grant| self.give_back_one(grant)).collect())
+            Grants::One(grant) => PendingRelease::One(self.release_one(grant)),
+            Grants::Several(grants) => {
+                PendingRelease::several(grants.iter().map(|grant| self.release_one(grant)).collect())
             }
         }
     }
 
-    fn give_back_one(&self, grant: &Grant) -> Answer {
+    fn release_one(&self, grant: &Grant) -> OneRelease {
         let (caller, outcome) = oneshot::channel();
         if grant.is_joined {
             let is_held = grant.lease().remaining(Moment::now()).is_some();
@@ -486,7 +489,7 @@ impl LockGuard {
             grant.given_back.store(true, Ordering::Relaxed);
             self.engine.send(Command::Release { id: grant.hold.id, response: Some(Response::to(caller)) });
         }
-        Answer { key: Arc::clone(grant.lease().key()), outcome }
+        OneRelease { key: Arc::clone(grant.lease().key()), outcome }
     }
 }
 
@@ -501,13 +504,13 @@ impl Drop for LockGuard {
             }
             let response = waits.then(|| {
                 let (caller, outcome) = oneshot::channel();
-                answers.push(Answer { key: Arc::clone(grant.lease().key()), outcome });
+                answers.push(OneRelease { key: Arc::clone(grant.lease().key()), outcome });
                 Response::to_dropped(caller)
             });
             self.engine.send(Command::Release { id: grant.hold.id, response });
         }
         if !answers.is_empty() {
-            wait_for(self.engine.io_timeout(), GiveBack::several(answers));
+            wait_for(self.engine.io_timeout(), PendingRelease::several(answers));
         }
     }
 }
@@ -562,9 +565,9 @@ mod tests {
     fn several_keys_cost_one_key_nothing() {
         assert_eq!(size_of::<Keys>(), size_of::<String>());
         assert_eq!(size_of::<Acquire>(), size_of::<LockRequest>());
-        assert_eq!(size_of::<Held>(), size_of::<Grant>());
-        assert_eq!(size_of::<GiveBack>(), size_of::<Answer>());
+        assert_eq!(size_of::<Grants>(), size_of::<Grant>());
+        assert_eq!(size_of::<PendingRelease>(), size_of::<OneRelease>());
         assert_eq!(size_of::<Option<Scope>>(), size_of::<(Arc<Engine>, Hold)>());
-        assert_eq!(size_of::<Ended>(), size_of::<(Arc<Lease>, Event)>());
+        assert_eq!(size_of::<LeaseEnd>(), size_of::<(Arc<Lease>, Event)>());
     }
 }

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::block_on::block_on;
 use crate::clock::Moment;
-use crate::engine::command::{Command, Errand, Question};
+use crate::engine::command::{AdminCall, AdminOp, Command};
 use crate::engine::handle::ENGINE_GONE;
 use crate::error::{Holder, LockError};
 use crate::key;
@@ -44,7 +44,7 @@ impl LockInfo {
     /// # let locks = redlocked::LockManager::connect_blocking("memory://info-holder-example")?;
     /// let _guard = locks.lock("stock:42").acquire_blocking()?;
     /// let info = locks.inspect_blocking("stock:42")?;
-    /// assert!(info.is_some_and(|info| info.holder().free_in().is_some()));
+    /// assert!(info.is_some_and(|info| info.holder().expires_in().is_some()));
     /// # Ok(())
     /// # }
     /// ```
@@ -99,7 +99,7 @@ impl LockManager {
         key::validate(self.prefix(), key)?;
         let (caller, outcome) = oneshot::channel();
         let name = self.name_of(key);
-        let found = self.ask(Some(key), Question::Inspect { name, caller }, outcome).await?;
+        let found = self.ask(Some(key), AdminOp::Inspect { name, caller }, outcome).await?;
         Ok(found.map(|(holder, waiters)| LockInfo { holder, waiters }))
     }
 
@@ -153,7 +153,7 @@ impl LockManager {
         key::validate(self.prefix(), key)?;
         let (caller, outcome) = oneshot::channel();
         let name = self.name_of(key);
-        let found = self.ask(Some(key), Question::ForceRelease { name, caller }, outcome).await?;
+        let found = self.ask(Some(key), AdminOp::ForceRelease { name, caller }, outcome).await?;
         Ok(found.map(|(holder, _)| holder))
     }
 
@@ -206,7 +206,7 @@ impl LockManager {
     pub async fn list(&self, pattern: &str) -> Result<Vec<String>, LockError> {
         let (caller, outcome) = oneshot::channel();
         let pattern = format!("{}{pattern}", literally(self.prefix())).into();
-        let question = Question::List { pattern, cursor: 0, found: Vec::new(), caller };
+        let question = AdminOp::List { pattern, cursor: 0, found: Vec::new(), caller };
         let names = self.ask(None, question, outcome).await?;
         Ok(names.iter().filter_map(|name| name.strip_prefix(self.prefix())).map(str::to_owned).collect())
     }
@@ -237,13 +237,13 @@ impl LockManager {
     async fn ask<T>(
         &self,
         key: Option<&str>,
-        question: Question,
+        question: AdminOp,
         outcome: oneshot::Receiver<Result<T, LockError>>,
     ) -> Result<T, LockError> {
         let key: Option<Arc<str>> = key.map(Arc::from);
-        let errand = Errand { key: key.clone(), question, by: Moment::now().after(self.io_timeout()) };
+        let call = AdminCall { key: key.clone(), question, by: Moment::now().after(self.io_timeout()) };
         let id = self.engine().new_id();
-        self.engine().send(Command::Errand { id, errand });
+        self.engine().send(Command::Admin { id, call });
         outcome.await.unwrap_or_else(|_| Err(LockError::ManagerClosed { key, reason: ENGINE_GONE }))
     }
 }

@@ -13,14 +13,14 @@ use crate::lease::Lease;
 
 pin_project! {
     /// Ready with the lease that is over. Each poll also looks at the clock: nobody has to have noticed before.
-    #[project = EndedProjection]
-    pub(crate) enum Ended {
+    #[project = LeaseEndProjection]
+    pub(crate) enum LeaseEnd {
         One { lease: Arc<Lease>, #[pin] event: WaitForCancellationFutureOwned },
-        First { of: Box<[Pin<Box<Ended>>]> },
+        First { of: Box<[Pin<Box<LeaseEnd>>]> },
     }
 }
 
-impl Ended {
+impl LeaseEnd {
     pub(crate) fn of(lease: &Arc<Lease>) -> Self {
         Self::One { lease: Arc::clone(lease), event: lease.ended().clone().cancelled_owned() }
     }
@@ -30,18 +30,18 @@ impl Ended {
     }
 }
 
-impl Future for Ended {
+impl Future for LeaseEnd {
     type Output = Arc<Lease>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
         match self.project() {
-            EndedProjection::One { lease, event } => {
+            LeaseEndProjection::One { lease, event } => {
                 if lease.remaining(Moment::now()).is_none() || event.poll(cx).is_ready() {
                     return Poll::Ready(Arc::clone(lease));
                 }
                 Poll::Pending
             }
-            EndedProjection::First { of } => {
+            LeaseEndProjection::First { of } => {
                 let mut leases = of.iter_mut().map(|ended| ended.as_mut().poll(cx));
                 leases.find(Poll::is_ready).unwrap_or(Poll::Pending)
             }

@@ -154,7 +154,7 @@ impl LockManager {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redlocked::LockError> {
     /// let locks = redlocked::LockManager::connect("memory://").await?;
-    /// assert!(locks.capabilities().await?.hands_off());
+    /// assert!(locks.capabilities().await?.hands_over());
     /// # Ok(())
     /// # }
     /// ```
@@ -179,7 +179,7 @@ impl LockManager {
     /// ```
     /// # fn main() -> Result<(), redlocked::LockError> {
     /// let locks = redlocked::LockManager::connect_blocking("memory://")?;
-    /// assert!(locks.capabilities_blocking()?.hands_off());
+    /// assert!(locks.capabilities_blocking()?.hands_over());
     /// # Ok(())
     /// # }
     /// ```

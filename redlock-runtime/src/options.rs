@@ -12,7 +12,7 @@ use crate::reentrancy::{self, Hold};
 
 /// How each key is locked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct Options {
     pub(crate) ttl: Duration,
     /// `None`: for ever.
     pub(crate) wait: Option<Duration>,
@@ -23,7 +23,7 @@ pub(crate) struct Terms {
     pub(crate) reentrant: bool,
 }
 
-impl Default for Terms {
+impl Default for Options {
     fn default() -> Self {
         Self {
             ttl: Duration::from_secs(30),
@@ -39,7 +39,7 @@ impl Default for Terms {
 
 /// When an attempt began, and when it is over.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct WaitDeadline {
     pub(crate) started: Moment,
     /// A busy lock is an error at once.
     pub(crate) one_try: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Patience {
     pub(crate) gives_up_at: Option<Moment>,
 }
 
-impl Terms {
+impl Options {
     /// The key, if it can be locked like this.
     pub(crate) fn check(&self, manager: &LockManager, key: String) -> Result<Arc<str>, LockError> {
         key::validate(manager.prefix(), &key)?;
@@ -66,11 +66,11 @@ impl Terms {
         Ok(outer)
     }
 
-    pub(crate) fn patience(&self, manager: &LockManager) -> Patience {
+    pub(crate) fn deadline(&self, manager: &LockManager) -> WaitDeadline {
         let started = Moment::now();
         let one_try = self.wait == Some(Duration::ZERO);
         let limit = if one_try { Some(manager.io_timeout()) } else { self.wait };
-        Patience { started, one_try, gives_up_at: limit.map(|limit| started.after(limit)) }
+        WaitDeadline { started, one_try, gives_up_at: limit.map(|limit| started.after(limit)) }
     }
 }
 

@@ -12,24 +12,24 @@ use crate::error::LockError;
 use crate::outcome::ReleaseOutcome;
 
 /// The release has been sent; this is only for the outcome.
-pub(crate) enum GiveBack {
-    One(Answer),
-    Several(Box<Answers>),
+pub(crate) enum PendingRelease {
+    One(OneRelease),
+    Several(Box<AllOf>),
 }
 
-impl GiveBack {
-    pub(crate) fn several(pending: Vec<Answer>) -> Self {
-        Self::Several(Box::new(Answers { pending, outcome: Ok(ReleaseOutcome::Released) }))
+impl PendingRelease {
+    pub(crate) fn several(pending: Vec<OneRelease>) -> Self {
+        Self::Several(Box::new(AllOf { pending, outcome: Ok(ReleaseOutcome::Released) }))
     }
 }
 
 /// What the engine will say about one lock.
-pub(crate) struct Answer {
+pub(crate) struct OneRelease {
     pub(crate) key: Arc<str>,
     pub(crate) outcome: oneshot::Receiver<Result<ReleaseOutcome, LockError>>,
 }
 
-impl Answer {
+impl OneRelease {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReleaseOutcome, LockError>> {
         Pin::new(&mut self.outcome)
             .poll(cx)
@@ -37,12 +37,12 @@ impl Answer {
     }
 }
 
-pub(crate) struct Answers {
-    pending: Vec<Answer>,
+pub(crate) struct AllOf {
+    pending: Vec<OneRelease>,
     outcome: Result<ReleaseOutcome, LockError>,
 }
 
-impl Answers {
+impl AllOf {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReleaseOutcome, LockError>> {
         let outcome = &mut self.outcome;
         self.pending.retain_mut(|answer| match answer.poll(cx) {
@@ -67,7 +67,7 @@ fn rank(outcome: &Result<ReleaseOutcome, LockError>) -> u8 {
     }
 }
 
-impl Future for GiveBack {
+impl Future for PendingRelease {
     type Output = Result<ReleaseOutcome, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

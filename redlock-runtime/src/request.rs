@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::manager::LockManager;
-use crate::options::{OnLost, Terms};
+use crate::options::{OnLost, Options};
 
 /// A request for a lock: which key, how long the lock outlives a vanished holder, how long to wait for it.
 ///
@@ -30,7 +30,7 @@ pub struct LockRequest {
     /// `None`: the process-wide one, looked up when it is acquired.
     pub(crate) manager: Option<LockManager>,
     pub(crate) keys: Keys,
-    pub(crate) terms: Terms,
+    pub(crate) options: Options,
 }
 
 /// What is locked. Only the second one allocates more than a key.
@@ -68,7 +68,7 @@ pub fn lock_all<const N: usize>(keys: [String; N]) -> LockRequest {
 
 impl LockRequest {
     pub(crate) fn new(manager: Option<LockManager>, keys: Keys) -> Self {
-        Self { manager, keys, terms: Terms::default() }
+        Self { manager, keys, options: Options::default() }
     }
 
     /// How long the lock outlives a holder that has vanished; 30 s by default, at least 10 ms. It does not limit
@@ -86,7 +86,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.terms.ttl = ttl;
+        self.options.ttl = ttl;
         self
     }
 
@@ -105,7 +105,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = Some(wait);
+        self.options.wait = Some(wait);
         self
     }
 
@@ -126,7 +126,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn wait_forever(mut self) -> Self {
-        self.terms.wait = None;
+        self.options.wait = None;
         self
     }
 
@@ -147,7 +147,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn renew(mut self, renew: bool) -> Self {
-        self.terms.renew = renew;
+        self.options.renew = renew;
         self
     }
 
@@ -167,7 +167,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.terms.max_hold = Some(max_hold);
+        self.options.max_hold = Some(max_hold);
         self
     }
 
@@ -186,7 +186,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn min_hold(mut self, min_hold: Duration) -> Self {
-        self.terms.min_hold = Some(min_hold);
+        self.options.min_hold = Some(min_hold);
         self
     }
 
@@ -205,7 +205,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
-        self.terms.on_lost = on_lost;
+        self.options.on_lost = on_lost;
         self
     }
 
@@ -227,12 +227,12 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn reentrant(mut self, reentrant: bool) -> Self {
-        self.terms.reentrant = reentrant;
+        self.options.reentrant = reentrant;
         self
     }
 
     pub(crate) fn policy(&self) -> OnLost {
-        self.terms.on_lost
+        self.options.on_lost
     }
 }
 

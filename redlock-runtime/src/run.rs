@@ -11,10 +11,10 @@ use pin_project_lite::pin_project;
 use crate::acquire::Acquire;
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::lease_end::Ended;
+use crate::lease_end::LeaseEnd;
 use crate::options::OnLost;
 use crate::reentrancy::{self, Scope};
-use crate::release::GiveBack;
+use crate::release::PendingRelease;
 use crate::request::LockRequest;
 
 pin_project! {
@@ -26,7 +26,7 @@ pin_project! {
         scope: Option<Scope>,
         // Wakes the task when the lease ends while the body waits for something else.
         #[pin]
-        ended: Ended,
+        ended: LeaseEnd,
     }
 }
 
@@ -92,18 +92,18 @@ pin_project! {
     #[must_use = "futures do nothing unless polled"]
     pub struct Locked<B: Body> {
         #[pin]
-        step: Step<B, B::Guard, B::Future, <B::Future as Future>::Output>,
+        state: State<B, B::Guard, B::Future, <B::Future as Future>::Output>,
     }
 }
 
 pin_project! {
-    #[project = StepProjection]
+    #[project = StateProjection]
     #[project_replace = StepOwned]
-    enum Step<B, G, F, R> {
+    enum State<B, G, F, R> {
         Acquire { acquire: Acquire, on_lost: OnLost, body: Option<B> },
         // The order of the fields is the order in which they are dropped.
         Run { #[pin] body: UntilLost<F>, guard: G },
-        Release { outcome: GiveBack, output: Option<R> },
+        Release { outcome: PendingRelease, output: Option<R> },
         Done,
     }
 }
@@ -111,7 +111,7 @@ pin_project! {
 impl<B: Body> Locked<B> {
     fn new(request: LockRequest, body: B) -> Self {
         let on_lost = request.policy();
-        Self { step: Step::Acquire { acquire: request.acquire(), on_lost, body: Some(body) } }
+        Self { state: State::Acquire { acquire: request.acquire(), on_lost, body: Some(body) } }
     }
 }
 
@@ -119,10 +119,10 @@ impl<B: Body> Future for Locked<B> {
     type Output = Result<<B::Future as Future>::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut step = self.project().step;
+        let mut state = self.project().state;
         loop {
-            let next = match step.as_mut().project() {
-                StepProjection::Acquire { acquire, on_lost, body } => {
+            let next = match state.as_mut().project() {
+                StateProjection::Acquire { acquire, on_lost, body } => {
                     match ready!(Pin::new(acquire).poll(cx)) {
                         Ok(guard) => {
                             // Gone only if it was polled after its end.
@@ -131,36 +131,37 @@ impl<B: Body> Future for Locked<B> {
                             };
                             let guard = B::Guard::from(guard);
                             let body = until_lost(guard.borrow(), *on_lost, body.start(&guard));
-                            Step::Run { body, guard }
+                            State::Run { body, guard }
                         }
                         Err(error) => {
-                            step.set(Step::Done);
+                            state.set(State::Done);
                             return Poll::Ready(Err(error));
                         }
                     }
                 }
-                StepProjection::Run { body, guard } => match ready!(body.poll(cx)) {
-                    Ok(output) => {
-                        Step::Release { outcome: B::Guard::borrow(guard).give_back(), output: Some(output) }
-                    }
+                StateProjection::Run { body, guard } => match ready!(body.poll(cx)) {
+                    Ok(output) => State::Release {
+                        outcome: B::Guard::borrow(guard).begin_release(),
+                        output: Some(output),
+                    },
                     Err(lost) => {
-                        step.set(Step::Done);
+                        state.set(State::Done);
                         return Poll::Ready(Err(lost));
                     }
                 },
-                StepProjection::Release { outcome, output } => {
+                StateProjection::Release { outcome, output } => {
                     // Whatever came of it: the body's own result is never replaced, and the engine goes on
                     // releasing by itself.
                     let _ = ready!(Pin::new(outcome).poll(cx));
                     let Some(output) = output.take() else {
                         return Poll::Pending;
                     };
-                    step.set(Step::Done);
+                    state.set(State::Done);
                     return Poll::Ready(Ok(output));
                 }
-                StepProjection::Done => return Poll::Pending,
+                StateProjection::Done => return Poll::Pending,
             };
-            step.set(next);
+            state.set(next);
         }
     }
 }
@@ -220,7 +221,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub async fn run<R>(self, body: impl AsyncFnOnce(&LockGuard) -> R) -> Result<R, LockError> {
-        let on_lost = self.terms.on_lost;
+        let on_lost = self.options.on_lost;
         let guard = self.acquire().await?;
         let output = until_lost(&guard, on_lost, body(&guard)).await?;
         // The body is done and its result stands; the engine goes on releasing by itself.

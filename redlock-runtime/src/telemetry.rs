@@ -10,18 +10,18 @@ use crate::lost_reason::LostReason;
 pub(crate) fn connected(abilities: Abilities) {
     #[cfg(feature = "tracing")]
     {
-        if !abilities.hands_off {
+        if !abilities.hands_over {
             tracing::warn!(
                 "this Redis cannot hand locks over (no RESP3, or SUBSCRIBE, PUBLISH, PUBSUB or a command of sorted \
                  sets is forbidden): there is no order among processes, and {}",
-                if abilities.watches {
+                if abilities.tracks_changes {
                     "a release wakes one waiter of each"
                 } else {
                     "waiters ask about every 50 ms"
                 }
             );
         }
-        if !abilities.watches {
+        if !abilities.tracks_changes {
             tracing::warn!(
                 "this Redis does not tell of changes (no RESP3, or CLIENT TRACKING or CLIENT CACHING is forbidden): a \
                  stolen lock shows at the next renewal"

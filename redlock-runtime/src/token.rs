@@ -63,7 +63,7 @@ impl Token {
     }
 
     /// For requests that need none.
-    pub(crate) fn nobodys() -> Self {
+    pub(crate) fn empty() -> Self {
         Self("".into())
     }
 

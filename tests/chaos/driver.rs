@@ -67,7 +67,7 @@ impl<G: Ground> Chaos<G> {
         self
     }
 
-    fn longest_ttl(&self) -> u64 {
+    fn max_ttl(&self) -> u64 {
         let keeps = self.company.processes().any(Role::is_long);
         let long: &[u64] = if keeps { &LONG_TTLS } else { &[] };
         self.ground.ttls().iter().chain(long).copied().max().unwrap_or(0)
@@ -272,10 +272,10 @@ impl<G: Ground> Chaos<G> {
     /// What is left on the servers that should not be. A lock of somebody who was killed ends with its ttl. His place
     /// in a queue stays until the next one asks; then nothing is left.
     pub(crate) fn leaks(&mut self) -> Vec<String> {
-        let longest = Duration::from_millis(self.longest_ttl());
+        let longest = Duration::from_millis(self.max_ttl());
         let mut left = self.left_after(longest, |name| !name.contains("%queue"));
         let locks =
-            LockManager::builder(self.ground.address(&mut self.dice)).longest_ttl(longest).start().unwrap();
+            LockManager::builder(self.ground.address(&mut self.dice)).max_ttl(longest).start().unwrap();
         for number in self.company.keys() {
             if let Err(error) = locks.lock(key(number)).ttl(longest).wait(LIMIT).run_blocking(|_| ()) {
                 left.push(format!("{} cannot be taken: {error}", key(number)));

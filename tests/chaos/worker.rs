@@ -64,7 +64,7 @@ pub(crate) fn work(job: &Job) {
     }
     // Connects when it can: the server may be paused, or cut us off in the middle of it.
     let longest = Duration::from_millis(orders.ttls.into_iter().chain(ttls).max().unwrap());
-    let builder = LockManager::builder(&job.url).longest_ttl(longest).io_timeout(IO_TIMEOUT).cohort(cohort);
+    let builder = LockManager::builder(&job.url).max_ttl(longest).io_timeout(IO_TIMEOUT).cohort(cohort);
     let locks = builder.start().unwrap();
     let (next, ticker) = (Rc::new(Cell::new(0)), Ticker::start());
     let means = orders.role.means();

@@ -70,8 +70,8 @@ fn while_they_hold_we_are_refused_and_see_another_kind_of_client(start: Start) {
     assert!(matches!(gave_up, LockError::TimedOut { .. }), "{gave_up:?}");
     let info = locks.inspect_blocking("k").unwrap().unwrap();
     assert_eq!((info.holder().name(), info.waiters()), (None, 0));
-    let free_in = info.holder().free_in().unwrap();
-    assert!(free_in > 30 * SECOND && free_in <= 60 * SECOND, "{free_in:?}");
+    let expires_in = info.holder().expires_in().unwrap();
+    assert!(expires_in > 30 * SECOND && expires_in <= 60 * SECOND, "{expires_in:?}");
     assert_eq!(locks.list_blocking("*").unwrap(), ["k"]);
     for text in [refused.to_string(), gave_up.to_string()] {
         assert!(text.contains("a client of another kind"), "{text}");

@@ -175,7 +175,7 @@ fn in_words(error: impl std::fmt::Display) -> String {
 
 /// Once all nodes vote.
 fn ready(quorum: &Quorum) -> LockManager {
-    let locks = quorum.builder().longest_ttl(TTL).connect_blocking().unwrap();
+    let locks = quorum.builder().max_ttl(TTL).connect_blocking().unwrap();
     eventually("all nodes vote", || {
         let guard = locks.lock("warm-up").ttl(TTL).wait(LIMIT).acquire_blocking();
         let copies = quorum.copies("lock:warm-up");

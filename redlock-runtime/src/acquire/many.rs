@@ -24,26 +24,26 @@ use crate::engine::protocol::{Id, LONGEST};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::lease::Lease;
-use crate::lease_end::Ended;
+use crate::lease_end::LeaseEnd;
 use crate::manager::LockManager;
-use crate::options::{Patience, Terms};
+use crate::options::{Options, WaitDeadline};
 use crate::reentrancy::Hold;
 use crate::token::Token;
 
 /// An attempt at all the keys of a request.
 pub(super) struct AcquireAll {
     manager: LockManager,
-    terms: Terms,
+    options: Options,
     /// In order, each once, with what the caller holds of them already.
     keys: Vec<(Arc<str>, Option<Hold>)>,
-    patience: Patience,
+    deadline: WaitDeadline,
     /// Of the first keys.
     taken: Vec<Taken>,
     /// Of the next keys, as far as they were asked for together.
-    asked: VecDeque<Asked>,
+    asked: VecDeque<Pending>,
 }
 
-struct Asked {
+struct Pending {
     acquire: AcquireOne,
     /// Behind another one, without which it has no outcome.
     follows: bool,
@@ -52,7 +52,7 @@ struct Asked {
 struct Taken {
     guard: LockGuard,
     /// From the first wait on.
-    ended: Option<Pin<Box<Ended>>>,
+    ended: Option<Pin<Box<LeaseEnd>>>,
 }
 
 /// With less time left than this, the next key gets one try instead of a place in a queue: there is hardly time for an
@@ -64,7 +64,11 @@ const LAST_TRY: Duration = Duration::from_millis(50);
 
 impl AcquireAll {
     /// Checks everything; nothing is sent.
-    pub(super) fn new(manager: LockManager, terms: Terms, keys: Box<[String]>) -> Result<Self, LockError> {
+    pub(super) fn new(
+        manager: LockManager,
+        options: Options,
+        keys: Box<[String]>,
+    ) -> Result<Self, LockError> {
         if keys.is_empty() {
             let reason = "the list of keys is empty: name at least one".into();
             return Err(LockError::InvalidRequest { key: "[]".into(), reason });
@@ -72,13 +76,13 @@ impl AcquireAll {
         let keys = keys
             .into_iter()
             .map(|key| {
-                let key = terms.check(&manager, key)?;
-                let outer = terms.joins(&manager, &key)?;
+                let key = options.check(&manager, key)?;
+                let outer = options.joins(&manager, &key)?;
                 Ok((key, outer))
             })
             .collect::<Result<_, LockError>>()?;
-        let patience = terms.patience(&manager);
-        Ok(Self { manager, terms, keys, patience, taken: Vec::new(), asked: VecDeque::new() })
+        let deadline = options.deadline(&manager);
+        Ok(Self { manager, options, keys, deadline, taken: Vec::new(), asked: VecDeque::new() })
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
@@ -139,7 +143,7 @@ impl AcquireAll {
         for (nth, (key, outer)) in self.keys.iter().enumerate().skip(self.taken.len()) {
             if let Some(hold) = outer.clone() {
                 let acquire = AcquireOne::joined(Arc::clone(engine), hold);
-                self.asked.push_back(Asked { acquire, follows: false });
+                self.asked.push_back(Pending { acquire, follows: false });
                 continue;
             }
             let name = self.manager.name(key);
@@ -148,10 +152,10 @@ impl AcquireAll {
                 break;
             }
             let follows = asks.last().map(|(id, ..)| *id);
-            let patience = self.patience_now(nth == 0);
+            let deadline = self.deadline_now(nth == 0);
             let (acquire, ask) =
-                self.terms.attempt(&self.manager, process, Arc::clone(key), name, patience, follows)?;
-            self.asked.push_back(Asked { acquire, follows: follows.is_some() });
+                self.options.attempt(&self.manager, process, Arc::clone(key), name, deadline, follows)?;
+            self.asked.push_back(Pending { acquire, follows: follows.is_some() });
             asks.push(ask);
         }
         if !asks.is_empty() {
@@ -161,15 +165,15 @@ impl AcquireAll {
     }
 
     /// How long a key is waited for.
-    fn patience_now(&self, is_first: bool) -> Patience {
+    fn deadline_now(&self, is_first: bool) -> WaitDeadline {
         let now = Moment::now();
-        match self.patience.gives_up_at {
+        match self.deadline.gives_up_at {
             // One try for each key, with as much time for the answer.
-            _ if self.patience.one_try => self.terms.patience(&self.manager),
+            _ if self.deadline.one_try => self.options.deadline(&self.manager),
             Some(at) if !is_first && at.since(now) < TOO_LATE_TO_WAIT => {
-                Patience { one_try: true, gives_up_at: Some(at.after(LAST_TRY)), ..self.patience }
+                WaitDeadline { one_try: true, gives_up_at: Some(at.after(LAST_TRY)), ..self.deadline }
             }
-            _ => self.patience,
+            _ => self.deadline,
         }
     }
 
@@ -193,8 +197,8 @@ impl AcquireAll {
     fn start_over(&mut self, lost: &Lease) -> Result<(), LockError> {
         self.give_up();
         let is_outer = self.keys.iter().any(|(key, outer)| key == lost.key() && outer.is_some());
-        let is_late = self.patience.gives_up_at.is_some_and(|at| at <= Moment::now());
-        if is_outer || is_late || self.patience.one_try {
+        let is_late = self.deadline.gives_up_at.is_some_and(|at| at <= Moment::now());
+        if is_outer || is_late || self.deadline.one_try {
             return Err(lost.lost());
         }
         Ok(())
@@ -211,8 +215,8 @@ impl AcquireAll {
     /// The last try of a request that was ready to wait is the end of its wait.
     fn in_words_of_the_request(&self, error: LockError) -> LockError {
         match error {
-            LockError::Busy { key, holder } if !self.patience.one_try => {
-                let waited = Moment::now().since(self.patience.started);
+            LockError::Busy { key, holder } if !self.deadline.one_try => {
+                let waited = Moment::now().since(self.deadline.started);
                 LockError::TimedOut { key, waited, holder, in_front: None }
             }
             error => error,

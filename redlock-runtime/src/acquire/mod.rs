@@ -15,7 +15,7 @@ use crate::engine::handle::ENGINE_GONE;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
-use crate::options::Patience;
+use crate::options::WaitDeadline;
 use crate::request::{Keys, LockRequest};
 use many::AcquireAll;
 use one::AcquireOne;
@@ -40,10 +40,10 @@ const ENGINE_IS_LATE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire {
-    step: Step,
+    state: State,
 }
 
-enum Step {
+enum State {
     New(LockRequest),
     One(AcquireOne),
     /// Several keys.
@@ -83,7 +83,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn acquire(self) -> Acquire {
-        Acquire { step: Step::New(self) }
+        Acquire { state: State::New(self) }
     }
 
     /// [`acquire`](Self::acquire) with one try, whatever [`wait`](Self::wait) says.
@@ -135,7 +135,7 @@ impl LockRequest {
             Some(manager) => manager,
             None => LockManager::global()?,
         };
-        let Patience { gives_up_at, one_try, .. } = self.terms.patience(&manager);
+        let WaitDeadline { gives_up_at, one_try, .. } = self.options.deadline(&manager);
         // The engine keeps the limit, and says what was in the way. Should it be too busy for that, the caller does. Of
         // several keys that get one try, each has its own limit.
         let limit = gives_up_at.filter(|_| !one_try || matches!(self.keys, Keys::One(_)));
@@ -145,21 +145,21 @@ impl LockRequest {
     }
 
     /// Checks everything, registers the attempt and sends it off.
-    fn start(self) -> Result<Step, LockError> {
+    fn start(self) -> Result<State, LockError> {
         let manager = match self.manager {
             Some(manager) => manager,
             None => LockManager::global()?,
         };
         match self.keys {
             Keys::One(key) => {
-                let key = self.terms.check(&manager, key)?;
-                let acquire = match self.terms.joins(&manager, &key)? {
+                let key = self.options.check(&manager, key)?;
+                let acquire = match self.options.joins(&manager, &key)? {
                     Some(hold) => AcquireOne::joined(Arc::clone(manager.engine()), hold),
-                    None => self.terms.ask(&manager, key, self.terms.patience(&manager))?,
+                    None => self.options.ask(&manager, key, self.options.deadline(&manager))?,
                 };
-                Ok(Step::One(acquire))
+                Ok(State::One(acquire))
             }
-            Keys::Several(keys) => Ok(Step::All(Box::new(AcquireAll::new(manager, self.terms, keys)?))),
+            Keys::Several(keys) => Ok(State::All(Box::new(AcquireAll::new(manager, self.options, keys)?))),
         }
     }
 }
@@ -168,20 +168,20 @@ impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Step::New(_) = self.step
-            && let Step::New(request) = std::mem::replace(&mut self.step, Step::Done)
+        if let State::New(_) = self.state
+            && let State::New(request) = std::mem::replace(&mut self.state, State::Done)
         {
-            self.step = request.start()?;
+            self.state = request.start()?;
         }
-        let outcome = match &mut self.step {
-            Step::One(one) => {
+        let outcome = match &mut self.state {
+            State::One(one) => {
                 ready!(one.poll(cx)).unwrap_or_else(|key| Err(LockError::closed(&key, ENGINE_GONE)))
             }
-            Step::All(all) => ready!(all.poll(cx)),
+            State::All(all) => ready!(all.poll(cx)),
             // As with an `async` block, polling again after the end never completes; it does not panic.
-            Step::New(_) | Step::Done => return Poll::Pending,
+            State::New(_) | State::Done => return Poll::Pending,
         };
-        self.step = Step::Done;
+        self.state = State::Done;
         Poll::Ready(outcome)
     }
 }
@@ -189,17 +189,17 @@ impl Future for Acquire {
 impl Acquire {
     /// The engine has let the limit pass without an outcome.
     fn overdue(&self) -> LockError {
-        let key = match &self.step {
-            Step::One(one) => one.asked_key(),
-            Step::All(all) => all.first_key(),
-            Step::New(_) | Step::Done => None,
+        let key = match &self.state {
+            State::One(one) => one.asked_key(),
+            State::All(all) => all.first_key(),
+            State::New(_) | State::Done => None,
         };
         let reason = "the thread of this lock manager is far behind with its work".into();
         LockError::Unavailable { key: key.cloned(), reason }
     }
 }
 
-impl fmt::Debug for Step {
+impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::New(request) => request.fmt(f),

@@ -15,7 +15,7 @@ use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::lease::Lease;
 use crate::manager::LockManager;
-use crate::options::{Patience, Terms};
+use crate::options::{Options, WaitDeadline};
 use crate::reentrancy::Hold;
 use crate::token::{self, Token};
 
@@ -93,17 +93,17 @@ impl fmt::Debug for AcquireOne {
     }
 }
 
-impl Terms {
+impl Options {
     /// Registers the attempt and sends it off.
     pub(super) fn ask(
         &self,
         manager: &LockManager,
         key: Arc<str>,
-        patience: Patience,
+        deadline: WaitDeadline,
     ) -> Result<AcquireOne, LockError> {
         let name = manager.name(&key);
         let process = std::process::id();
-        let (acquire, (id, ask, token)) = self.attempt(manager, process, key, name, patience, None)?;
+        let (acquire, (id, ask, token)) = self.attempt(manager, process, key, name, deadline, None)?;
         manager.engine().send_from(process, Command::Acquire { id, ask, token });
         Ok(acquire)
     }
@@ -115,7 +115,7 @@ impl Terms {
         process: u32,
         key: Arc<str>,
         name: Arc<str>,
-        patience: Patience,
+        deadline: WaitDeadline,
         follows: Option<Id>,
     ) -> Result<(AcquireOne, (Id, Ask, Token)), LockError> {
         let token = Token::random_in(process)
@@ -128,11 +128,11 @@ impl Terms {
             renew: self.renew,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
-            one_try: patience.one_try,
+            one_try: deadline.one_try,
             follows,
             max_waiters: manager.max_waiters(),
-            started: patience.started,
-            gives_up_at: patience.gives_up_at,
+            started: deadline.started,
+            gives_up_at: deadline.gives_up_at,
             caller: Some(caller),
         };
         let engine = Arc::clone(manager.engine());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::protocol::{Action, Confirmation, Disconnected, Found, Id, Reply, Request};
+use super::protocol::{Action, Confirmation, Disconnected, Id, Inspection, Reply, Request};
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::error::LockError;
@@ -47,9 +47,9 @@ pub(crate) enum Command {
         confirmation: Confirmation,
     },
     /// Look at locks, or take one away.
-    Errand {
+    Admin {
         id: Id,
-        errand: Errand,
+        call: AdminCall,
     },
     /// Begin nothing new; tell when everything is released. What is held at that time is given up.
     Shutdown {
@@ -105,7 +105,7 @@ impl Ask {
 
     /// True when this trouble ends it before its time.
     pub(crate) fn is_ended_by(&self, trouble: &Disconnected) -> bool {
-        self.one_try || (trouble.turned_away && !self.waits_for_ever())
+        self.one_try || (trouble.is_permanent && !self.waits_for_ever())
     }
 
     /// True when its caller has gone before it was looked at.
@@ -137,22 +137,22 @@ pub(crate) struct Unfinished {
 }
 
 /// What is asked, and where the answer goes.
-pub(crate) struct Errand {
+pub(crate) struct AdminCall {
     /// The user's key, for errors; `None` when it is about all.
     pub(crate) key: Option<Arc<str>>,
-    pub(crate) question: Question,
+    pub(crate) question: AdminOp,
     pub(crate) by: Moment,
 }
 
-pub(crate) enum Question {
+pub(crate) enum AdminOp {
     Inspect {
         name: Arc<str>,
-        caller: oneshot::Sender<Result<Option<Found>, LockError>>,
+        caller: oneshot::Sender<Result<Option<Inspection>, LockError>>,
     },
     /// Inspect, and take away.
     ForceRelease {
         name: Arc<str>,
-        caller: oneshot::Sender<Result<Option<Found>, LockError>>,
+        caller: oneshot::Sender<Result<Option<Inspection>, LockError>>,
     },
     /// All names that match, a page at a time.
     List {
@@ -163,14 +163,14 @@ pub(crate) enum Question {
     },
 }
 
-impl Question {
+impl AdminOp {
     pub(crate) fn request(&self) -> Request {
         let (action, name) = match self {
             Self::Inspect { name, .. } => (Action::Inspect, name),
             Self::ForceRelease { name, .. } => (Action::ForceRelease, name),
             Self::List { pattern, cursor, .. } => (Action::List { cursor: *cursor }, pattern),
         };
-        Request { action, name: Arc::clone(name), token: Token::nobodys(), ttl: Duration::ZERO }
+        Request { action, name: Arc::clone(name), token: Token::empty(), ttl: Duration::ZERO }
     }
 
     pub(crate) fn fail(self, error: LockError) {

@@ -17,10 +17,10 @@ use super::handle::Engine;
 use super::protocol::{Disconnected, Unconfirmed};
 use super::redis::wait_replicas::Confirmer;
 use super::settings::EngineSettings;
-use super::table::Table;
+use super::table::LockTable;
 use super::table::closing::Closing;
-use super::transport::link::News;
-use super::transport::{Deployment, Line};
+use super::transport::link::TransportEvent;
+use super::transport::{Deployment, Transport};
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::telemetry;
@@ -40,7 +40,7 @@ impl Engine {
             };
             runtime.block_on(async {
                 let EngineSettings { io_timeout, replicas, cohort, .. } = settings;
-                let mut table = Table::new(io_timeout, cohort);
+                let mut table = LockTable::new(io_timeout, cohort);
                 let (to_confirm, unconfirmed) = unbounded_channel();
                 if let (Some(node), 1..) = (deployment.one_server(), replicas) {
                     table.replicas = replicas;
@@ -49,8 +49,8 @@ impl Engine {
                     let confirmer = Confirmer { node, wanted: replicas, limit, commands: own_commands };
                     tokio::spawn(confirmer.run(unconfirmed));
                 }
-                let line = Line::new(deployment, settings);
-                let driver = Driver::new(inbox, table, line, to_confirm, io_timeout);
+                let transport = Transport::new(deployment, settings);
+                let driver = Driver::new(inbox, table, transport, to_confirm, io_timeout);
                 // As a task: what wakes it puts it into the queue of the runtime, which then need not look for
                 // more events first.
                 let _ = tokio::spawn(driver.run()).await;
@@ -66,12 +66,12 @@ impl Engine {
     }
 }
 
-/// Commands that are taken in before the line and the timers have their turn, at most, and so many at a time.
+/// Commands that are taken in before the transport and the timers have their turn, at most, and so many at a time.
 const COMMANDS: usize = 1024;
 const BATCH: usize = 256;
 
-/// What the line tells before commands and timers have their turn, at most.
-const NEWS: usize = 256;
+/// What the transport tells before commands and timers have their turn, at most.
+const EVENTS: usize = 256;
 
 /// Rounds before the connections have theirs, at most.
 const ROUNDS: usize = 16;
@@ -82,8 +82,8 @@ struct Driver {
     room: Vec<Command>,
     /// False once the last [`Engine`] is gone.
     open: bool,
-    table: Table,
-    line: Line,
+    table: LockTable,
+    transport: Transport,
     /// Where granted locks go whose replicas are to be asked.
     to_confirm: UnboundedSender<Unconfirmed>,
     /// Who waits for the outcome of connecting.
@@ -98,8 +98,8 @@ struct Driver {
 impl Driver {
     fn new(
         inbox: UnboundedReceiver<Command>,
-        table: Table,
-        line: Line,
+        table: LockTable,
+        transport: Transport,
         to_confirm: UnboundedSender<Unconfirmed>,
         io_timeout: Duration,
     ) -> Self {
@@ -108,7 +108,7 @@ impl Driver {
             room: Vec::new(),
             open: true,
             table,
-            line,
+            transport,
             to_confirm,
             connecting: Vec::new(),
             closing: Vec::new(),
@@ -125,7 +125,7 @@ impl Driver {
         }
     }
 
-    /// Rounds, in each of which commands, the line and the timers have their turns. Ready when there may be more to do at
+    /// Rounds, in each of which commands, the transport and the timers have their turns. Ready when there may be more to do at
     /// once; then false when nothing ever will be.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         for _ in 0..ROUNDS {
@@ -138,13 +138,13 @@ impl Driver {
             let now = Moment::now();
             self.table.tick(now);
             self.look_at_closing(now);
-            if !self.open && self.table.is_idle() && self.line.is_idle() {
+            if !self.open && self.table.is_idle() && self.transport.is_idle() {
                 return Poll::Ready(false);
             }
             if is_left {
                 return Poll::Ready(true);
             }
-            let can_send = self.line.room().is_some_and(|room| self.table.outbox.has_any(room));
+            let can_send = self.transport.room().is_some_and(|room| self.table.outbox.has_any(room));
             if !can_send && self.sleep(cx, now).is_pending() {
                 return Poll::Pending;
             }
@@ -160,7 +160,7 @@ impl Driver {
                 if self.open { self.inbox.poll_recv_many(cx, &mut commands, BATCH) } else { Poll::Pending };
             let now = Moment::now();
             for command in commands.drain(..) {
-                self.command(now, command);
+                self.on_command(now, command);
             }
             self.room = commands;
             match outcome {
@@ -173,29 +173,29 @@ impl Driver {
     }
 
     fn send(&mut self, cx: &mut Context<'_>) {
-        while let Some(room) = self.line.room()
+        while let Some(room) = self.transport.room()
             && self.table.outbox.has_any(room)
         {
             let requests = self.table.outbox.take(room, |_| true);
-            self.line.send(cx, Moment::now(), requests);
+            self.transport.send(cx, Moment::now(), requests);
         }
     }
 
     /// True when there may be more.
     fn listen(&mut self, cx: &mut Context<'_>) -> bool {
-        for _ in 0..NEWS {
-            let Poll::Ready(news) = self.line.poll(cx, Moment::now()) else {
+        for _ in 0..EVENTS {
+            let Poll::Ready(event) = self.transport.poll(cx, Moment::now()) else {
                 return false;
             };
-            self.news(Moment::now(), news);
+            self.on_event(Moment::now(), event);
         }
         true
     }
 
     /// Until there is something to do at a certain time, at the latest.
     fn sleep(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<()> {
-        let patience = self.closing.iter().map(Closing::due).min();
-        let dues = [self.table.next_timer(), self.line.due(), patience];
+        let shutdown = self.closing.iter().map(Closing::due).min();
+        let dues = [self.table.next_timer(), self.transport.due(), shutdown];
         let Some(due) = dues.into_iter().flatten().min() else {
             return Poll::Pending;
         };
@@ -212,19 +212,19 @@ impl Driver {
     }
 
     fn look_at_closing(&mut self, now: Moment) {
-        let (table, line) = (&mut self.table, &self.line);
-        let is_idle = |table: &Table| table.is_idle() && line.is_idle();
+        let (table, transport) = (&mut self.table, &self.transport);
+        let is_idle = |table: &LockTable| table.is_idle() && transport.is_idle();
         let closing = std::mem::take(&mut self.closing).into_iter();
         self.closing = closing.filter_map(|closing| closing.look(now, table, is_idle)).collect();
     }
 
-    fn command(&mut self, now: Moment, command: Command) {
+    fn on_command(&mut self, now: Moment, command: Command) {
         match command {
             Command::Acquire { id, ask, token } => self.table.acquire(now, id, ask, token),
             Command::AcquireAll { asks } => self.table.acquire_all(now, asks),
             Command::Abandon { id } => {
                 if let Some(waiting) = self.table.asking(id)
-                    && self.line.take_back(id, &waiting.ask.name, &waiting.token)
+                    && self.transport.take_back(id, &waiting.ask.name, &waiting.token)
                 {
                     waiting.taken_back();
                 }
@@ -235,7 +235,7 @@ impl Driver {
             Command::Confirmed { id, token, confirmation } => {
                 self.table.confirmed(now, id, &token, confirmation);
             }
-            Command::Errand { id, errand } => self.table.errand(now, id, errand),
+            Command::Admin { id, call } => self.table.call(now, id, call),
             Command::Shutdown { until, caller } => {
                 self.table.close(now);
                 self.closing.push(Closing::new(until, self.io_timeout, caller));
@@ -247,21 +247,21 @@ impl Driver {
         }
     }
 
-    fn news(&mut self, now: Moment, news: News) {
-        match news {
-            News::Connected { abilities, .. } => {
+    fn on_event(&mut self, now: Moment, event: TransportEvent) {
+        match event {
+            TransportEvent::Connected { abilities, .. } => {
                 telemetry::connected(abilities);
                 self.table.connected(now, abilities);
                 for caller in self.connecting.drain(..) {
                     drop(caller.send(Ok(abilities)));
                 }
             }
-            News::Abilities(abilities) => {
+            TransportEvent::Abilities(abilities) => {
                 telemetry::connected(abilities);
                 self.table.can(now, abilities);
             }
-            News::Unreachable(trouble) => {
-                if self.table.is_news(&trouble) {
+            TransportEvent::Unreachable(trouble) => {
+                if self.table.is_new_trouble(&trouble) {
                     telemetry::unreachable(&trouble.reason);
                 }
                 for caller in self.connecting.drain(..) {
@@ -269,14 +269,14 @@ impl Driver {
                 }
                 self.table.unreachable(now, trouble);
             }
-            News::Broke { reason, .. } => {
+            TransportEvent::Broke { reason, .. } => {
                 telemetry::broke(&reason);
                 self.table.disconnected(reason);
             }
-            News::Changed(names) => self.table.changed(now, names.as_deref()),
-            News::Returned(slots) => self.table.returned(now, &slots),
-            News::Notice(notice) => self.table.notice(now, &notice),
-            News::Replies { sent, replies } => {
+            TransportEvent::Changed(names) => self.table.changed(now, names.as_deref()),
+            TransportEvent::Returned(slots) => self.table.returned(now, &slots),
+            TransportEvent::Push(push) => self.table.on_push(now, &push),
+            TransportEvent::Replies { sent, replies } => {
                 for (id, request, reply) in replies {
                     self.table.reply(now, id, sent, &request, reply);
                 }

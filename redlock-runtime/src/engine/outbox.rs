@@ -133,7 +133,7 @@ mod tests {
     fn outbox(actions: &[(Id, Action)]) -> Outbox {
         let mut outbox = Outbox::default();
         for &(id, action) in actions {
-            let (name, token) = ("k".into(), Token::nobodys());
+            let (name, token) = ("k".into(), Token::empty());
             outbox.push((id, Request { action, name, token, ttl: Duration::ZERO }));
         }
         outbox
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn what_is_urgent_goes_first() {
         let mut outbox = outbox(&[(1, Action::Release), (2, ACQUIRE)]);
-        let (name, token) = ("k".into(), Token::nobodys());
+        let (name, token) = ("k".into(), Token::empty());
         let renewal = Request { action: RENEW, name, token, ttl: Duration::ZERO };
         outbox.push_urgent((3, renewal.clone()));
         outbox.push_urgent((4, renewal));

@@ -27,7 +27,7 @@ pub(crate) enum Action {
     /// Take the lock if it is free, or if it is this token's already; then it expires after the ttl, or after
     /// the [`CLAIM`] for a waiter that asks again. Else wait in its queue, unless it is for one try.
     Acquire(Mode),
-    /// The same, if the request right before this one, of that attempt, is answered with [`Reply::Held`].
+    /// The same, if the request right before this one, of that attempt, is answered with [`Reply::Granted`].
     AcquireNext { mode: Mode, after: Id },
     /// If the lock is this token's, it expires after the ttl, and no sooner than it would have; with `shortens`, exactly
     /// then. `nth`: which ttl of its holder that is.
@@ -35,7 +35,7 @@ pub(crate) enum Action {
     /// If the lock is this token's, it is the next waiter's, or free. If not, the token leaves the queue.
     Release,
     /// Release with a `min_hold` that is not over: if the lock is this token's, it expires after the ttl.
-    Keep,
+    ExpireLater,
     /// If the lock is this token's, so many fencing tokens are given to nobody else.
     Reserve { count: u32 },
     /// Whose is the lock, and how many wait? It need not be ours.
@@ -52,9 +52,9 @@ pub(crate) enum Action {
     /// fencing token.
     Vote { fence: u64 },
     /// If the lock is this token's, no fencing token below this one is given here any more.
-    Confirm { fence: u64 },
+    RaiseFence { fence: u64 },
     /// Renew, and if the lock is nobody's, it is this token's.
-    Mend { shortens: bool },
+    Repair { shortens: bool },
 }
 
 /// How the lock is asked for.
@@ -65,7 +65,7 @@ pub(crate) enum Mode {
     Join {
         at_most: u32,
     },
-    /// The waiter had a place in the queue. Should that be gone, the server tells: see [`What::PlaceLost`].
+    /// The waiter had a place in the queue. Should that be gone, the server tells: see [`PushKind::PlaceLost`].
     Again,
     /// The same, and all others of this process do so, too: there is nothing to tell.
     Rejoin,
@@ -95,7 +95,7 @@ impl Claimant {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reply {
     /// Acquire: the lock is this token's for the ttl, and this is its fencing token.
-    Held { fence: u64 },
+    Granted { fence: u64 },
     /// Acquire: the same, but for the [`CLAIM`], as the waiter has asked again.
     Claimed { fence: u64 },
     /// Acquire: it is somebody else's.
@@ -112,11 +112,11 @@ pub(crate) enum Reply {
     /// Renew, mend, watch, confirm: it still is this token's. Release: it was.
     Done,
     /// Renew, reserve, mend, watch, confirm, release: it is not this token's. Reserve: or there are none now.
-    NotMine,
+    NotHeld,
     /// Watch: it is nobody's. Mend: it was.
-    Nobodys,
+    Free,
     /// Inspect, force release: what was found.
-    Found(Option<Found>),
+    Found(Option<Inspection>),
     /// List: some names, and where to go on; zero at the end.
     Page { cursor: u64, names: Vec<String> },
     /// The server did not do it.
@@ -124,7 +124,7 @@ pub(crate) enum Reply {
 }
 
 /// Who holds a lock, and how many wait for it.
-pub(crate) type Found = (Holder, u32);
+pub(crate) type Inspection = (Holder, u32);
 
 /// A place in a queue on the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,14 +139,14 @@ pub(crate) struct ServerTime(pub(crate) u64);
 
 /// What the node tells a waiter, without being asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Notice {
+pub(crate) struct Push {
     pub(crate) token: Token,
     pub(crate) name: Arc<str>,
-    pub(crate) what: What,
+    pub(crate) kind: PushKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
+pub(crate) enum PushKind {
     /// The lock is its own since then, for a [`CLAIM`].
     Granted { fence: u64, at: ServerTime },
     /// It is the head of the queue now, or the first behind those of the claimant, whose claim lasts so long.
@@ -162,52 +162,52 @@ pub(crate) enum What {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     /// The server does not know the script yet: the same request again carries its source.
-    Unloaded,
+    NoScript,
     /// More dead waiters are in front than one call clears away: the same request again goes on.
     Unfinished,
     /// Loading, failing over, busy with a script …: it passes.
-    Later(Arc<str>),
+    Transient(Arc<str>),
     /// There was no answer, and now there is no way to ask again: it may have been done. It passes.
-    Unanswered(Arc<str>),
+    OutcomeUnknown(Arc<str>),
     /// Another node of a Cluster has the slot.
-    Elsewhere(Redirect),
+    Moved(Redirect),
     /// No permission, out of memory, a key of another type …: it stays until somebody acts.
-    Never(Arc<str>),
+    Permanent(Arc<str>),
 }
 
 impl Refusal {
     /// The same request is sent again, at once.
     pub(crate) fn is_asked_again(&self) -> bool {
-        matches!(self, Self::Unloaded | Self::Unfinished)
+        matches!(self, Self::NoScript | Self::Unfinished)
     }
 
     /// The node has become a replica: no place for a lock, and nothing that it says of one counts.
     pub(crate) fn is_of_a_replica(&self) -> bool {
-        matches!(self, Self::Later(words) if words.starts_with("READONLY"))
+        matches!(self, Self::Transient(words) if words.starts_with("READONLY"))
     }
 
     /// The server says that it cannot do this now, and not for how long: no failover, at the end of which another one may.
     pub(crate) fn lasts(&self) -> bool {
         let lasting = ["MISCONF", "LOADING", "NOREPLICAS"];
-        matches!(self, Self::Later(words) if lasting.iter().any(|code| words.starts_with(code)))
+        matches!(self, Self::Transient(words) if lasting.iter().any(|code| words.starts_with(code)))
     }
 
     /// For the caller: an outage passes, the rest stays until the settings are changed.
     pub(crate) fn error(self, key: Option<Arc<str>>) -> LockError {
         match self {
-            Self::Unloaded | Self::Unfinished | Self::Later(_) | Self::Unanswered(_) => {
+            Self::NoScript | Self::Unfinished | Self::Transient(_) | Self::OutcomeUnknown(_) => {
                 LockError::Unavailable { key, reason: self.words() }
             }
-            Self::Elsewhere(_) | Self::Never(_) => LockError::Misconfigured { key, reason: self.words() },
+            Self::Moved(_) | Self::Permanent(_) => LockError::Misconfigured { key, reason: self.words() },
         }
     }
 
     pub(crate) fn words(self) -> Arc<str> {
         match self {
-            Self::Unloaded => "the server has forgotten a script".into(),
+            Self::NoScript => "the server has forgotten a script".into(),
             Self::Unfinished => "the server is still clearing away dead waiters".into(),
-            Self::Later(words) | Self::Unanswered(words) | Self::Never(words) => words,
-            Self::Elsewhere(redirect) => redirect.words(),
+            Self::Transient(words) | Self::OutcomeUnknown(words) | Self::Permanent(words) => words,
+            Self::Moved(redirect) => redirect.words(),
         }
     }
 }
@@ -231,7 +231,7 @@ impl Redirect {
 
 /// What a node says of itself when a connection begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct ServerInfo {
     /// Its clock of fencing tokens.
     pub(crate) clock: u64,
     /// How long it has been running; zero when it does not say.
@@ -247,19 +247,19 @@ pub(crate) struct Standing {
 pub(crate) struct Disconnected {
     pub(crate) reason: Arc<str>,
     /// The server answered and turned us away (wrong password …): waiting does not help.
-    pub(crate) turned_away: bool,
+    pub(crate) is_permanent: bool,
 }
 
 impl Disconnected {
     /// Waiting may help.
     pub(crate) fn passing(reason: impl Into<Arc<str>>) -> Self {
-        Self { reason: reason.into(), turned_away: false }
+        Self { reason: reason.into(), is_permanent: false }
     }
 
     /// For a caller, who asked for this key.
     pub(crate) fn error(&self, key: Option<Arc<str>>) -> LockError {
         let reason = Arc::clone(&self.reason);
-        if self.turned_away {
+        if self.is_permanent {
             LockError::Misconfigured { key, reason }
         } else {
             LockError::Unavailable { key, reason }
@@ -271,8 +271,8 @@ impl Disconnected {
 pub(crate) type Id = u64;
 
 /// What comes without being asked for.
-pub(crate) enum Pushed {
-    Notice(Notice),
+pub(crate) enum ConnectionEvent {
+    Push(Push),
     /// These locks have changed, or, with `None`, any may have.
     Changed(Option<Vec<Arc<str>>>),
     /// The inbox is at another node now.
@@ -295,7 +295,7 @@ pub(crate) enum Confirmation {
     /// So many replicas have it.
     Reached(u32),
     /// It is not this token's any more.
-    NotMine,
+    NotHeld,
     /// The server gave no answer, or refused.
     Unknown(Disconnected),
 }
@@ -338,8 +338,8 @@ pub(crate) fn calls(requests: &[(Id, Request)]) -> impl Iterator<Item = &[(Id, R
 /// the locks it is about, it is said again when that is the first one and asked for alone.
 pub(crate) fn refused(reply: &Reply, locks: usize) -> Vec<Reply> {
     let mut replies = vec![reply.clone(); locks];
-    if let [Reply::Refused(first @ Refusal::Never(_)), ..] = replies.as_mut_slice() {
-        *first = Refusal::Unloaded;
+    if let [Reply::Refused(first @ Refusal::Permanent(_)), ..] = replies.as_mut_slice() {
+        *first = Refusal::NoScript;
     }
     replies
 }

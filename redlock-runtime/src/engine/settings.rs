@@ -12,7 +12,7 @@ pub(crate) struct EngineSettings {
     /// In a quorum, the longest that a node's answer is waited for.
     pub(crate) node_timeout: Duration,
     /// In a quorum, the longest ttl that anybody uses with its nodes, as far as it is known.
-    pub(crate) longest_ttl: Duration,
+    pub(crate) max_ttl: Duration,
     /// How many of this process follow on one of its own, before others have their turn.
     pub(crate) cohort: u32,
 }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::*;
 use crate::clock::Moment;
 use crate::engine::command::Ask;
-use crate::engine::protocol::{Id, Pushed};
+use crate::engine::protocol::{ConnectionEvent, Id};
 use crate::engine::transport::link::{Link, Node};
 use crate::engine::transport::memory::MemoryNode;
 use crate::token::Token;
@@ -16,15 +16,15 @@ const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(6);
 
 /// A driver that is connected, and what pushes to it.
-fn driver(name: &str) -> (Driver, UnboundedSender<Command>, UnboundedSender<Pushed>) {
+fn driver(name: &str) -> (Driver, UnboundedSender<Command>, UnboundedSender<ConnectionEvent>) {
     let link = Link::new(Node::Memory(MemoryNode::named(name)), SECOND);
     let (commands, inbox) = unbounded_channel();
     let mut driver =
-        Driver::new(inbox, Table::new(SECOND, 0), Line::One(link), unbounded_channel().0, SECOND);
+        Driver::new(inbox, LockTable::new(SECOND, 0), Transport::One(link), unbounded_channel().0, SECOND);
     assert!(poll(&mut driver).is_pending());
-    let pushes = match &driver.line {
-        Line::One(link) => link.inbox(),
-        Line::Quorum(_) | Line::Cluster(_) => None,
+    let pushes = match &driver.transport {
+        Transport::One(link) => link.inbox(),
+        Transport::Quorum(_) | Transport::Cluster(_) => None,
     };
     let pushes = pushes.unwrap_or_else(|| unreachable!("memory is connected at once"));
     (driver, commands, pushes)
@@ -60,7 +60,7 @@ fn acquire(
 async fn a_flood_of_pushes_keeps_no_caller_waiting() {
     let (mut driver, commands, pushes) = driver("turns-pushes");
     for _ in 0..100_000 {
-        let _ = pushes.send(Pushed::Changed(Some(Vec::new())));
+        let _ = pushes.send(ConnectionEvent::Changed(Some(Vec::new())));
     }
     let (command, mut outcome) = acquire(1);
     let _ = commands.send(command);

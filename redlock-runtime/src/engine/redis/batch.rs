@@ -3,7 +3,7 @@
 //! Each gets its answer as if it had been asked for alone, and the watch behind it, too: in the end the script reads all of
 //! them once more, which is what makes the server watch them. Requests stay in their order, so only those that stand one
 //! after the other in a batch share a call. In a Cluster none do: a script has one slot there, and held locks seldom
-//! share one. In a quorum there are none: [`Action::Mend`] is what renews there.
+//! share one. In a quorum there are none: [`Action::Repair`] is what renews there.
 
 use std::time::Duration;
 
@@ -83,18 +83,18 @@ pub(super) fn answers(actions: &[Action], watching: Option<Value>, answer: Value
         Some(Value::ServerError(error)) => Some(Reply::Refused(refusal(&error))),
         _ => None,
     };
-    let mut found = Reply::NotMine;
+    let mut found = Reply::NotHeld;
     let answer = |action: &Action| {
         if *action == Action::Watch {
             return unwatched.clone().unwrap_or_else(|| found.clone());
         }
         found = match values.next() {
             Some(Value::Int(1)) => Reply::Done,
-            Some(Value::Int(0)) => Reply::NotMine,
-            Some(Value::Int(-1)) => Reply::Nobodys,
+            Some(Value::Int(0)) => Reply::NotHeld,
+            Some(Value::Int(-1)) => Reply::Free,
             other => nonsense(&other.unwrap_or(Value::Nil)),
         };
-        if found == Reply::Nobodys { Reply::NotMine } else { found.clone() }
+        if found == Reply::Free { Reply::NotHeld } else { found.clone() }
     };
     actions.iter().map(answer).collect()
 }
@@ -103,7 +103,7 @@ pub(super) fn answers(actions: &[Action], watching: Option<Value>, answer: Value
 /// hears what is true of it.
 fn of_all(refusal: Refusal) -> Refusal {
     match refusal {
-        Refusal::Never(_) => Refusal::Unloaded,
+        Refusal::Permanent(_) => Refusal::NoScript,
         other => other,
     }
 }
@@ -177,26 +177,26 @@ mod tests {
             let values = Vec::from(values).into_iter().map(Value::Int).collect();
             answers(&ACTIONS, Some(Value::Okay), Value::Array(values))
         };
-        assert_eq!(answer([1, 0, 1]), [Reply::Done, Reply::Done, Reply::NotMine, Reply::Done]);
-        assert_eq!(answer([0, 1, -1]), [Reply::NotMine, Reply::NotMine, Reply::Done, Reply::NotMine]);
-        assert_eq!(answer([-1, 0, 1]), [Reply::NotMine, Reply::Nobodys, Reply::NotMine, Reply::Done]);
+        assert_eq!(answer([1, 0, 1]), [Reply::Done, Reply::Done, Reply::NotHeld, Reply::Done]);
+        assert_eq!(answer([0, 1, -1]), [Reply::NotHeld, Reply::NotHeld, Reply::Done, Reply::NotHeld]);
+        assert_eq!(answer([-1, 0, 1]), [Reply::NotHeld, Reply::Free, Reply::NotHeld, Reply::Done]);
     }
 
     #[test]
     fn an_error_of_the_call_is_everybodys() {
         let said = |words| answers(&ACTIONS, Some(Value::Okay), error(words));
-        let later = |words: &str| vec![Reply::Refused(Refusal::Later(words.into())); 4];
+        let later = |words: &str| vec![Reply::Refused(Refusal::Transient(words.into())); 4];
         assert_eq!(said("LOADING Redis is loading"), later("LOADING Redis is loading"));
         assert_eq!(said("READONLY You can't write"), later("READONLY You can't write"));
         assert_eq!(said("BUSY Redis is busy"), later("BUSY Redis is busy"));
         // Asked again, alone: it may be about one of them.
-        let alone = vec![Reply::Refused(Refusal::Unloaded); 4];
+        let alone = vec![Reply::Refused(Refusal::NoScript); 4];
         assert_eq!(said("NOSCRIPT No matching script"), alone);
         assert_eq!(said("NOPERM No permissions to access a key"), alone);
         // Too few answers are none.
         for answer in [Value::Array(vec![Value::Int(1)]), Value::Nil] {
             let answers = answers(&ACTIONS, None, answer);
-            assert!(answers.iter().all(|reply| matches!(reply, Reply::Refused(Refusal::Never(_)))));
+            assert!(answers.iter().all(|reply| matches!(reply, Reply::Refused(Refusal::Permanent(_)))));
         }
     }
 
@@ -204,7 +204,7 @@ mod tests {
     fn what_cannot_be_watched_is_renewed_all_the_same() {
         let answer = Value::Array(vec![Value::Int(1), Value::Int(1), Value::Int(1)]);
         let answers = answers(&ACTIONS, Some(error("NOPERM no permission")), answer);
-        let refused = Reply::Refused(Refusal::Never("NOPERM no permission".into()));
+        let refused = Reply::Refused(Refusal::Permanent("NOPERM no permission".into()));
         assert_eq!(answers, [Reply::Done, refused, Reply::Done, Reply::Done]);
     }
 }

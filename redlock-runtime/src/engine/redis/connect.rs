@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::connect_error::ConnectError;
 use super::tls::Tls;
-use crate::engine::protocol::Pushed;
+use crate::engine::protocol::ConnectionEvent;
 
 /// Batches under way at most; while so many are, the next batch grows. Redis' client queues as many, so each is sent
 /// at once, and none waits for room while a later one is sent.
@@ -43,7 +43,7 @@ pub(super) async fn open(
     info: ConnectionInfo,
     config: AsyncConnectionConfig,
     tls: Option<&Tls>,
-    pushes: &UnboundedSender<Pushed>,
+    pushes: &UnboundedSender<ConnectionEvent>,
     timeout: Duration,
 ) -> Result<MultiplexedConnection, ConnectError> {
     let info = info.set_tcp_settings(tcp_settings());

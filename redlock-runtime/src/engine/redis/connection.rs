@@ -12,12 +12,12 @@ use tokio::task::unconstrained;
 use super::batch::{self, in_ms};
 use super::decode::{is_of_another_type, nonsense, read, read_all, refusal};
 use super::fence_floor::FenceFloor;
-use super::keyspace::Names;
+use super::keyspace::Keyspace;
 use super::scripts::Script;
-use super::server_identity::Vote;
+use super::server_identity::ClaimedIdentity;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
-use crate::engine::protocol::{Action, Disconnected, Id, Mode, Refusal, Reply, Request, Standing, calls};
+use crate::engine::protocol::{Action, Disconnected, Id, Mode, Refusal, Reply, Request, ServerInfo, calls};
 use crate::token::Token;
 
 /// What comes out of a batch: one reply per request, or a connection that broke.
@@ -26,7 +26,7 @@ pub(crate) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconn
 /// An open connection, of its own: never one that the application uses too.
 pub(crate) struct RedisConnection {
     connection: MultiplexedConnection,
-    setup: Box<Setup>,
+    session: Box<Session>,
     /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
     unloaded: [bool; Script::COUNT],
     /// So many renewals are asked for one by one from now on.
@@ -37,29 +37,29 @@ pub(crate) struct RedisConnection {
 }
 
 /// What was settled when the connection was opened.
-pub(super) struct Setup {
-    pub(super) names: Names,
+pub(super) struct Session {
+    pub(super) keyspace: Keyspace,
     pub(super) inbox: Arc<str>,
     /// It is a sharded channel, too.
     pub(super) sharded: bool,
-    pub(super) standing: Standing,
+    pub(super) server_info: ServerInfo,
     pub(super) foreign_clients: bool,
     /// Locks have queues of waiters there.
     pub(super) queues: bool,
     pub(super) abilities: Abilities,
     /// In a quorum: kept while the connection is.
-    pub(super) _vote: Option<Vote>,
+    pub(super) _identity: Option<ClaimedIdentity>,
 }
 
 impl RedisConnection {
-    pub(super) fn new(connection: MultiplexedConnection, setup: Setup) -> Self {
-        let fences = FenceFloor::new(setup.standing.clock, Moment::now());
-        let (setup, unloaded) = (Box::new(setup), [true; Script::COUNT]);
-        Self { connection, setup, unloaded, renewals_alone: 0, fences, floor: None }
+    pub(super) fn new(connection: MultiplexedConnection, session: Session) -> Self {
+        let fences = FenceFloor::new(session.server_info.clock, Moment::now());
+        let (session, unloaded) = (Box::new(session), [true; Script::COUNT]);
+        Self { connection, session, unloaded, renewals_alone: 0, fences, floor: None }
     }
 
-    pub(crate) fn standing(&self) -> Standing {
-        self.setup.standing
+    pub(crate) fn server_info(&self) -> ServerInfo {
+        self.session.server_info
     }
 
     /// All requests in one write. The first poll sends; dropping does not take anything back. `asking`: this node does
@@ -73,7 +73,7 @@ impl RedisConnection {
         {
             // The common case, without what a pipeline costs.
             let action = self.as_written(request.action);
-            let (command, sharded) = (self.command(request), self.setup.sharded);
+            let (command, sharded) = (self.command(request), self.session.sharded);
             return in_order(async move {
                 match connection.send_packed_command(&command).await {
                     Ok(value) => {
@@ -93,24 +93,24 @@ impl RedisConnection {
             };
             match request.action {
                 Action::Renew { .. } if !next.is_empty() => {
-                    let watches = self.setup.abilities.watches;
-                    if watches {
+                    let tracks_changes = self.session.abilities.tracks_changes;
+                    if tracks_changes {
                         pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
                     }
                     let actions = call.iter().map(|(_, request)| request.action).collect();
-                    asked.push(Asked::Renewals { actions, watches });
-                    asked.extend(next.iter().map(|_| Asked::Next));
+                    asked.push(Expected::Renewals { actions, tracks_changes });
+                    asked.extend(next.iter().map(|_| Expected::Next));
                     pipeline.add_command(self.renew_all(call));
                     continue;
                 }
                 Action::AcquireNext { .. } => {
-                    asked.extend(call.iter().map(|_| Asked::Next));
+                    asked.extend(call.iter().map(|_| Expected::Next));
                     continue;
                 }
                 Action::Acquire(_) if !next.is_empty() => {
                     let modes = call.iter().map(|(_, request)| self.mode_of(request.action)).collect();
-                    asked.push(Asked::All { modes });
-                    asked.extend(next.iter().map(|_| Asked::Next));
+                    asked.push(Expected::All { modes });
+                    asked.extend(next.iter().map(|_| Expected::Next));
                     pipeline.add_command(self.acquire_all(call));
                     continue;
                 }
@@ -118,19 +118,19 @@ impl RedisConnection {
                 action if asking => {
                     pipeline.cmd("ASKING");
                     asked.push(match action {
-                        Action::Watch | Action::WatchHolder => Asked::Watch(request.token.clone()),
-                        action => Asked::Second(self.as_written(action)),
+                        Action::Watch | Action::WatchHolder => Expected::Watch(request.token.clone()),
+                        action => Expected::Second(self.as_written(action)),
                     });
                 }
                 Action::Watch | Action::WatchHolder => {
                     pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
-                    asked.push(Asked::Watch(request.token.clone()));
+                    asked.push(Expected::Watch(request.token.clone()));
                 }
-                action => asked.push(Asked::One(self.as_written(action))),
+                action => asked.push(Expected::One(self.as_written(action))),
             }
             pipeline.add_command(self.command(request));
         }
-        let sharded = self.setup.sharded;
+        let sharded = self.session.sharded;
         if pipeline.is_empty() {
             return Box::pin(std::future::ready(Ok(vec![Reply::NotAsked; requests.len()])));
         }
@@ -153,7 +153,7 @@ impl RedisConnection {
             // What asks at a node that does not own the slot yet, asks for one lock.
             return requests.chunks(1).next();
         }
-        let of_a_server = matches!(self.setup.names, Names::Server { .. });
+        let of_a_server = matches!(self.session.keyspace, Keyspace::Server { .. });
         if self.renewals_alone == 0 && of_a_server {
             let renewals = batch::at_the_start(requests);
             if !renewals.is_empty() {
@@ -176,7 +176,7 @@ impl RedisConnection {
     }
 
     fn mode_there(&self, mode: Mode) -> Mode {
-        if self.setup.abilities.hands_off { mode } else { Mode::OneTry }
+        if self.session.abilities.hands_over { mode } else { Mode::OneTry }
     }
 
     /// How a call for several asks for one of them.
@@ -188,7 +188,7 @@ impl RedisConnection {
     }
 
     pub(crate) fn abilities(&self) -> Abilities {
-        self.setup.abilities
+        self.session.abilities
     }
 
     /// What the server has answered to requests of a batch.
@@ -201,8 +201,8 @@ impl RedisConnection {
     ) {
         for ((_, request), reply) in requests.iter().zip(replies) {
             match reply {
-                Reply::Refused(Refusal::Unloaded) => self.forget(request.action),
-                Reply::Held { fence } | Reply::Claimed { fence } => self.fences.learn(sent, now, *fence),
+                Reply::Refused(Refusal::NoScript) => self.forget(request.action),
+                Reply::Granted { fence } | Reply::Claimed { fence } => self.fences.learn(sent, now, *fence),
                 _ => {}
             }
         }
@@ -222,7 +222,7 @@ impl RedisConnection {
 
     fn script(&self, action: Action) -> Option<Script> {
         match action {
-            Action::Release if !self.setup.queues => Some(Script::GiveUp),
+            Action::Release if !self.session.queues => Some(Script::GiveUp),
             action => Script::of(action),
         }
     }
@@ -240,20 +240,20 @@ impl RedisConnection {
             return command;
         };
         // As much as a request takes, so that nothing grows.
-        let long = 2 * request.name.len() + 2 * self.setup.inbox.len() + request.token.value().len();
+        let long = 2 * request.name.len() + 2 * self.session.inbox.len() + request.token.value().len();
         let mut command = self.call(script, 12, 160 + long);
-        let Setup { names, inbox, .. } = &*self.setup;
+        let Session { keyspace, inbox, .. } = &*self.session;
         let ttl = in_ms(request.ttl);
         match request.action {
             Action::Inspect => {
                 command.arg(2).arg(&*request.name);
-                names.write_queue(&mut command, &request.name);
+                keyspace.write_queue(&mut command, &request.name);
             }
-            Action::Renew { shortens, .. } | Action::Mend { shortens } => {
+            Action::Renew { shortens, .. } | Action::Repair { shortens } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
                 command.arg(shortens.then_some(EXACTLY));
             }
-            Action::Keep => {
+            Action::ExpireLater => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl).arg(EXACTLY);
             }
             Action::Watch | Action::WatchHolder | Action::List { .. } => {
@@ -261,26 +261,26 @@ impl RedisConnection {
             }
             Action::Vote { fence } => {
                 command.arg(2).arg(&*request.name);
-                names.write_clock(&mut command, &request.name);
+                keyspace.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(ttl).arg(fence);
             }
-            Action::Release if !self.setup.queues => {
+            Action::Release if !self.session.queues => {
                 command.arg(1).arg(&*request.name).arg(request.token.value());
             }
-            Action::Confirm { fence } => {
+            Action::RaiseFence { fence } => {
                 command.arg(2).arg(&*request.name);
-                names.write_clock(&mut command, &request.name);
+                keyspace.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(fence);
             }
             Action::Reserve { count } => {
                 command.arg(2).arg(&*request.name);
-                names.write_clock(&mut command, &request.name);
+                keyspace.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(count);
             }
             Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release | Action::ForceRelease => {
                 command.arg(3).arg(&*request.name);
-                names.write_queue(&mut command, &request.name);
-                names.write_clock(&mut command, &request.name);
+                keyspace.write_queue(&mut command, &request.name);
+                keyspace.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(ttl);
                 let (how, inbox, at_most) = match self.as_written(request.action) {
                     Action::Acquire(Mode::Join { at_most }) => ("join", Some(&**inbox), Some(at_most)),
@@ -289,7 +289,7 @@ impl RedisConnection {
                     Action::Acquire(Mode::Overdue { claimant }) => {
                         ("overdue", Some(&**inbox), Some(claimant.0))
                     }
-                    Action::Release if self.setup.foreign_clients => ("1", Some(&**inbox), None),
+                    Action::Release if self.session.foreign_clients => ("1", Some(&**inbox), None),
                     Action::Release => ("0", Some(&**inbox), None),
                     _ => ("0", None, None),
                 };
@@ -310,16 +310,16 @@ impl RedisConnection {
     /// Several locks, one after the other.
     fn acquire_all(&mut self, requests: &[(Id, Request)]) -> Cmd {
         let long = |(_, request): &(Id, Request)| 2 * request.name.len() + request.token.value().len() + 80;
-        let long = requests.iter().map(long).sum::<usize>() + self.setup.inbox.len() + 160;
+        let long = requests.iter().map(long).sum::<usize>() + self.session.inbox.len() + 160;
         let mut command = self.call(Script::AcquireAll, 6 + 6 * requests.len(), long);
-        let Setup { names, inbox, .. } = &*self.setup;
+        let Session { keyspace, inbox, .. } = &*self.session;
         command.arg(2 * requests.len() + 1);
         for (_, request) in requests {
             command.arg(&*request.name);
-            names.write_queue(&mut command, &request.name);
+            keyspace.write_queue(&mut command, &request.name);
         }
         for (_, request) in requests.iter().take(1) {
-            names.write_clock(&mut command, &request.name);
+            keyspace.write_clock(&mut command, &request.name);
         }
         command.arg(&**inbox);
         match self.floor {
@@ -351,9 +351,9 @@ impl RedisConnection {
         // An operator's call must not be refused for want of its script: it would be sent again behind what came after it.
         let carries_source = matches!(script, Script::ForceRelease);
         if std::mem::take(&mut self.unloaded[script.index()]) || carries_source {
-            command.arg("EVAL").arg(script.source(self.setup.sharded));
+            command.arg("EVAL").arg(script.source(self.session.sharded));
         } else {
-            command.arg("EVALSHA").arg(script.hash(self.setup.sharded));
+            command.arg("EVALSHA").arg(script.hash(self.session.sharded));
         }
         command
     }
@@ -372,7 +372,7 @@ const EXACTLY: &str = "exactly";
 /// later reply for the one before: from then on, the connection is of no use.
 fn in_step(values: &[Value]) -> Result<(), Disconnected> {
     if values.iter().any(|value| matches!(value, Value::Push { .. })) {
-        return Err(Disconnected { reason: INBOX_MOVED.into(), turned_away: false });
+        return Err(Disconnected { reason: INBOX_MOVED.into(), is_permanent: false });
     }
     Ok(())
 }
@@ -380,11 +380,11 @@ fn in_step(values: &[Value]) -> Result<(), Disconnected> {
 pub(crate) const INBOX_MOVED: &str = "the inbox is at another node of the Cluster now";
 
 fn broke(error: &RedisError) -> Disconnected {
-    Disconnected { reason: format!("the connection to Redis broke: {error}").into(), turned_away: false }
+    Disconnected { reason: format!("the connection to Redis broke: {error}").into(), is_permanent: false }
 }
 
 /// What a request expects to read.
-enum Asked {
+enum Expected {
     One(Action),
     /// Two replies, the first of which is to what prepares the second.
     Second(Action),
@@ -397,13 +397,13 @@ enum Asked {
     /// The same, behind what prepares it if they are to be watched.
     Renewals {
         actions: Vec<Action>,
-        watches: bool,
+        tracks_changes: bool,
     },
     /// No reply of its own.
     Next,
 }
 
-impl Asked {
+impl Expected {
     /// An answer that the server cannot give is refused, never guessed at.
     fn read(
         &self,
@@ -418,9 +418,12 @@ impl Asked {
                 *next = read_all(value, modes, sharded).into_iter();
                 next.next().unwrap_or(Reply::NotAsked)
             }
-            (Self::Renewals { actions, watches }, Some(value)) => {
-                let (watching, answer) =
-                    if *watches { (Some(value), values.next().unwrap_or(Value::Nil)) } else { (None, value) };
+            (Self::Renewals { actions, tracks_changes }, Some(value)) => {
+                let (watching, answer) = if *tracks_changes {
+                    (Some(value), values.next().unwrap_or(Value::Nil))
+                } else {
+                    (None, value)
+                };
                 *next = batch::answers(actions, watching, answer).into_iter();
                 next.next().unwrap_or_else(|| nonsense(&Value::Nil))
             }
@@ -431,9 +434,9 @@ impl Asked {
             (Self::Second(action), Some(_)) => read(*action, values.next().unwrap_or(Value::Nil), sharded),
             (Self::Watch(token), Some(_)) => match values.next() {
                 Some(Value::BulkString(value)) if value == token.value().as_bytes() => Reply::Done,
-                Some(Value::BulkString(_)) => Reply::NotMine,
-                Some(Value::Nil) => Reply::Nobodys,
-                Some(Value::ServerError(error)) if is_of_another_type(&error) => Reply::NotMine,
+                Some(Value::BulkString(_)) => Reply::NotHeld,
+                Some(Value::Nil) => Reply::Free,
+                Some(Value::ServerError(error)) if is_of_another_type(&error) => Reply::NotHeld,
                 Some(Value::ServerError(error)) => Reply::Refused(refusal(&error)),
                 other => nonsense(&other.unwrap_or(Value::Nil)),
             },

@@ -4,13 +4,14 @@ use std::iter::repeat;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{PushInfo, PushKind, ServerError, Value};
+use redis::{PushInfo, ServerError, Value};
 
 use super::acl_error;
-use super::keyspace::{Names, is_side_name};
+use super::keyspace::{Keyspace, is_side_name};
 use super::scripts::Script;
 use crate::engine::protocol::{
-    Action, Claimant, Mode, Notice, Place, Pushed, Redirect, Refusal, Reply, ServerTime, What, refused,
+    Action, Claimant, ConnectionEvent, Mode, Place, Push, PushKind, Redirect, Refusal, Reply, ServerTime,
+    refused,
 };
 use crate::engine::slots::Slot;
 use crate::error::Holder;
@@ -20,35 +21,35 @@ use crate::token::{self, Token};
 pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
     match (action, value) {
         // These read nothing but the lock.
-        (Action::Renew { .. } | Action::Keep | Action::Mend { .. }, Value::ServerError(error))
+        (Action::Renew { .. } | Action::ExpireLater | Action::Repair { .. }, Value::ServerError(error))
             if is_of_another_type(&error) =>
         {
-            Reply::NotMine
+            Reply::NotHeld
         }
         (_, Value::ServerError(error)) => Reply::Refused(match (refusal(&error), Script::of(action)) {
-            (Refusal::Never(words), Some(script)) => {
-                Refusal::Never(acl_error::named(&words, script.source(sharded)).map_or(words, Arc::from))
+            (Refusal::Permanent(words), Some(script)) => {
+                Refusal::Permanent(acl_error::named(&words, script.source(sharded)).map_or(words, Arc::from))
             }
             (refusal, _) => refusal,
         }),
         (
             Action::Renew { .. }
-            | Action::Keep
+            | Action::ExpireLater
             | Action::Release
-            | Action::Mend { .. }
-            | Action::Confirm { .. },
+            | Action::Repair { .. }
+            | Action::RaiseFence { .. },
             Value::Int(1),
         ) => Reply::Done,
         (
             Action::Renew { .. }
-            | Action::Keep
+            | Action::ExpireLater
             | Action::Release
             | Action::Reserve { .. }
-            | Action::Mend { .. }
-            | Action::Confirm { .. },
+            | Action::Repair { .. }
+            | Action::RaiseFence { .. },
             Value::Int(0),
-        ) => Reply::NotMine,
-        (Action::Mend { .. }, Value::Int(2)) => Reply::Nobodys,
+        ) => Reply::NotHeld,
+        (Action::Repair { .. }, Value::Int(2)) => Reply::Free,
         (Action::Release, Value::Int(2)) => Reply::Refused(Refusal::Unfinished),
         (Action::Reserve { .. }, Value::Int(last)) if last > 0 => {
             Reply::Reserved { last: last.unsigned_abs() }
@@ -57,7 +58,9 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
         (Action::Acquire(mode), Value::Int(fence)) if fence > 0 && mode.has_waited() => {
             Reply::Claimed { fence: fence.unsigned_abs() }
         }
-        (Action::Acquire(_), Value::Int(fence)) if fence > 0 => Reply::Held { fence: fence.unsigned_abs() },
+        (Action::Acquire(_), Value::Int(fence)) if fence > 0 => {
+            Reply::Granted { fence: fence.unsigned_abs() }
+        }
         (Action::Acquire(_) | Action::Vote { .. }, Value::Array(parts)) => read_busy(&parts),
         (Action::Inspect | Action::ForceRelease, Value::Array(parts)) => read_found(&parts),
         (Action::List { .. }, Value::Array(parts)) => read_page(&parts),
@@ -106,7 +109,7 @@ fn read_page(parts: &[Value]) -> Reply {
 fn holder(value: &[u8], pttl: i64) -> Holder {
     Holder {
         name: std::str::from_utf8(value).ok().and_then(token::owner_of),
-        free_in: u64::try_from(pttl).ok().map(Duration::from_millis),
+        expires_in: u64::try_from(pttl).ok().map(Duration::from_millis),
     }
 }
 
@@ -142,7 +145,7 @@ pub(super) fn nonsense(value: &Value) -> Reply {
         Value::Nil => "nil",
         _ => "a value",
     };
-    Reply::Refused(Refusal::Never(
+    Reply::Refused(Refusal::Permanent(
         format!("the server answered a lock script with {kind} that the script cannot return").into(),
     ))
 }
@@ -157,14 +160,14 @@ pub(super) fn refusal(error: &ServerError) -> Refusal {
         }
     };
     match error.code() {
-        "NOSCRIPT" => Refusal::Unloaded,
+        "NOSCRIPT" => Refusal::NoScript,
         code @ ("MOVED" | "ASK") => match redirect(code == "ASK", error.details().unwrap_or_default()) {
-            Some(redirect) => Refusal::Elsewhere(redirect),
-            None => Refusal::Later(words()),
+            Some(redirect) => Refusal::Moved(redirect),
+            None => Refusal::Transient(words()),
         },
-        code if is_passing(code) => Refusal::Later(words()),
-        "CROSSSLOT" => Refusal::Never(IN_A_CLUSTER.into()),
-        _ => Refusal::Never(words()),
+        code if is_passing(code) => Refusal::Transient(words()),
+        "CROSSSLOT" => Refusal::Permanent(IN_A_CLUSTER.into()),
+        _ => Refusal::Permanent(words()),
     }
 }
 
@@ -175,17 +178,17 @@ fn redirect(once: bool, details: &str) -> Option<Redirect> {
 }
 
 /// What is about a lock that has no name of ours is dropped: anybody may have published it.
-pub(super) fn read_push(push: &PushInfo, names: &Names) -> Option<Pushed> {
+pub(super) fn read_push(push: &PushInfo, keyspace: &Keyspace) -> Option<ConnectionEvent> {
     match (&push.kind, push.data.as_slice()) {
-        (PushKind::Disconnection, _) => Some(Pushed::Closed),
-        (PushKind::SUnsubscribe, _) => Some(Pushed::InboxMoved),
-        (PushKind::Message | PushKind::SMessage, [_, payload]) => {
-            read_notice(text(payload)?).filter(|notice| names.are_of(&notice.name)).map(Pushed::Notice)
+        (redis::PushKind::Disconnection, _) => Some(ConnectionEvent::Closed),
+        (redis::PushKind::SUnsubscribe, _) => Some(ConnectionEvent::InboxMoved),
+        (redis::PushKind::Message | redis::PushKind::SMessage, [_, payload]) => {
+            decode_push(text(payload)?).filter(|push| keyspace.are_of(&push.name)).map(ConnectionEvent::Push)
         }
-        (PushKind::Invalidate, [Value::Array(keys)]) => {
-            Some(Pushed::Changed(Some(keys.iter().filter_map(text).map(Arc::from).collect())))
+        (redis::PushKind::Invalidate, [Value::Array(keys)]) => {
+            Some(ConnectionEvent::Changed(Some(keys.iter().filter_map(text).map(Arc::from).collect())))
         }
-        (PushKind::Invalidate, _) => Some(Pushed::Changed(None)),
+        (redis::PushKind::Invalidate, _) => Some(ConnectionEvent::Changed(None)),
         _ => None,
     }
 }
@@ -198,18 +201,18 @@ fn text(value: &Value) -> Option<&str> {
 }
 
 /// `granted|token|fencing token|server time|lock` and the like, as acquire.lua, grant.lua and release.lua publish it.
-fn read_notice(text: &str) -> Option<Notice> {
+fn decode_push(text: &str) -> Option<Push> {
     let mut parts = text.splitn(5, '|');
     let (kind, token) = (parts.next()?, Token::from_value(parts.next()?));
     let (first, second) = (parts.next()?.parse().ok()?, parts.next()?);
-    let what = match kind {
-        "granted" => What::Granted { fence: first, at: ServerTime(second.parse().ok()?) },
-        "next" => What::Next { claim: Duration::from_millis(first), claimant: Claimant::of(second) },
-        "free" => What::LeftFree,
-        "gone" => What::PlaceLost,
+    let kind = match kind {
+        "granted" => PushKind::Granted { fence: first, at: ServerTime(second.parse().ok()?) },
+        "next" => PushKind::Next { claim: Duration::from_millis(first), claimant: Claimant::of(second) },
+        "free" => PushKind::LeftFree,
+        "gone" => PushKind::PlaceLost,
         _ => return None,
     };
-    Some(Notice { token, name: parts.next()?.into(), what })
+    Some(Push { token, name: parts.next()?.into(), kind })
 }
 
 /// Errors of a server that is starting, failing over, busy or cannot save: the same request may succeed soon.

@@ -65,10 +65,10 @@ impl ClusterNodes {
             let questions = nodes.into_iter().map(|node| async move { ask(&node, timeout).await });
             hedged::first(questions).await.map_err(|troubles| {
                 // One that turned us away says more than one that is away.
-                let said = troubles.iter().position(|trouble| trouble.turned_away);
+                let said = troubles.iter().position(|trouble| trouble.is_permanent);
                 troubles.into_iter().nth(said.unwrap_or(0)).unwrap_or_else(|| Disconnected {
                     reason: "no node of the Cluster is known".into(),
-                    turned_away: false,
+                    is_permanent: false,
                 })
             })
         }
@@ -81,7 +81,7 @@ async fn ask(node: &RedisNode, timeout: Duration) -> Result<Layout, Disconnected
     let layout = read(&answer, node.host());
     if layout.ranges.is_empty() {
         let reason = format!("no slot of the Cluster is at any node, says Redis at {}", node.address());
-        return Err(Disconnected { reason: reason.into(), turned_away: false });
+        return Err(Disconnected { reason: reason.into(), is_permanent: false });
     }
     Ok(layout)
 }

@@ -11,11 +11,11 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Script, Value};
 
 use super::fence_floor::ABOVE_ALL;
-use super::keyspace::{Names, QUEUE};
+use super::keyspace::{Keyspace, QUEUE};
 use super::scripts::RAISE;
 use super::stale_connection::Client;
 use crate::capabilities::Abilities;
-use crate::engine::protocol::Standing;
+use crate::engine::protocol::ServerInfo;
 
 /// Tries each command of the scripts.
 const COMMANDS: &str = include_str!("scripts/probe.lua");
@@ -35,8 +35,8 @@ const SHARDED: &str =
     "redis.call('SPUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'SHARDNUMSUB', ARGV[1])[2]";
 
 /// What the questions are about.
-pub(super) struct Subject<'a> {
-    pub(super) names: &'a Names,
+pub(super) struct HandshakeParams<'a> {
+    pub(super) keyspace: &'a Keyspace,
     pub(super) inbox: &'a str,
     /// In a Cluster: a key in a slot of this node, other than the inbox's.
     pub(super) elsewhere: Option<&'a str>,
@@ -44,28 +44,28 @@ pub(super) struct Subject<'a> {
     pub(super) one_of_several: bool,
     /// Over this connection, the server can tell something without being asked.
     pub(super) pushes: bool,
-    pub(super) previous: Option<Client>,
+    pub(super) stale: Option<Client>,
 }
 
 /// What came out.
-pub(super) struct Findings {
+pub(super) struct Handshake {
     pub(super) abilities: Abilities,
     /// Hand-off goes through a sharded channel.
     pub(super) sharded: bool,
-    pub(super) standing: Standing,
+    pub(super) server_info: ServerInfo,
     /// Of a node with a vote: what tells its server from any other.
     pub(super) run_id: Option<String>,
 }
 
 /// Why a server is of no use; the words follow its name.
-pub(super) struct Unfit {
+pub(super) struct Unsuitable {
     pub(super) words: String,
     /// Waiting does not help.
-    pub(super) turned_away: bool,
+    pub(super) is_permanent: bool,
 }
 
 /// The questions, and at which place each answer will be.
-pub(super) struct Probe {
+pub(super) struct Questions {
     pipeline: Pipeline,
     client: usize,
     watching: Option<[usize; 2]>,
@@ -79,9 +79,9 @@ pub(super) struct Probe {
     clock: Option<usize>,
 }
 
-impl Probe {
-    pub(super) fn new(subject: &Subject<'_>) -> Self {
-        let Subject { names, inbox, elsewhere, .. } = *subject;
+impl Questions {
+    pub(super) fn new(params: &HandshakeParams<'_>) -> Self {
+        let HandshakeParams { keyspace, inbox, elsewhere, .. } = *params;
         let mut pipeline = Pipeline::new();
         let mut ask = |words: &[&str]| {
             let mut question = Cmd::new();
@@ -92,34 +92,34 @@ impl Probe {
             pipeline.len() - 1
         };
         // Before anything else.
-        if let Some(Client { id, address }) = &subject.previous {
+        if let Some(Client { id, address }) = &params.stale {
             ask(&["CLIENT", "KILL", "ID", id, "ADDR", address]);
         }
         let client = ask(&["CLIENT", "INFO"]);
         // To be told of what others do to the keys that we name, and of nothing else. The second one names those of
         // whatever comes next: that is `ROLE`, which has none.
-        let watching = subject.pushes.then(|| {
+        let watching = params.pushes.then(|| {
             [ask(&["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]), ask(&["CLIENT", "CACHING", "YES"])]
         });
         let role = ask(&["ROLE"]);
-        let memory = (!subject.allow_eviction).then(|| ask(&["INFO", "memory"]));
+        let memory = (!params.allow_eviction).then(|| ask(&["INFO", "memory"]));
         // It matters only where a restart is not the end of the lock anyway.
         let server =
-            subject.one_of_several.then(|| [ask(&["INFO", "server"]), ask(&["CONFIG", "GET", "append*"])]);
-        let sharded = elsewhere.filter(|_| subject.pushes).map(|key| {
+            params.one_of_several.then(|| [ask(&["INFO", "server"]), ask(&["CONFIG", "GET", "append*"])]);
+        let sharded = elsewhere.filter(|_| params.pushes).map(|key| {
             ask(&["SSUBSCRIBE", inbox]);
             ask(&["EVAL", SHARDED, "1", key, inbox])
         });
         // In a quorum nobody waits in a node's queue. In a Cluster, what is published without shards goes to every node:
         // a way out for servers before 7.0.
-        let plain = (subject.pushes && !subject.one_of_several).then(|| {
+        let plain = (params.pushes && !params.one_of_several).then(|| {
             ask(&["SUBSCRIBE", inbox]);
             ask(&["EVAL", PLAIN, "0", inbox])
         });
-        let (try_on, clock) = match names {
-            Names::Server { clock } => (Some(&**clock), Some(clock)),
+        let (try_on, clock) = match keyspace {
+            Keyspace::Server { clock } => (Some(&**clock), Some(clock)),
             // There are many clocks, and each grant raises its own.
-            Names::Cluster { .. } => (elsewhere, None),
+            Keyspace::Cluster { .. } => (elsewhere, None),
         };
         let commands = try_on.map(|name| {
             let (script, unused) = (Script::new(COMMANDS), format!("{name}{QUEUE}"));
@@ -146,7 +146,7 @@ impl Probe {
     }
 
     /// `round_trip`: how long the answers took.
-    pub(super) fn read(&self, answers: &Answers, round_trip: Duration) -> Result<Findings, Unfit> {
+    pub(super) fn read(&self, answers: &Answers, round_trip: Duration) -> Result<Handshake, Unsuitable> {
         answers.are_complete()?;
         answers.are_of_a_primary(self.role)?;
         if let Some(memory) = self.memory {
@@ -162,17 +162,17 @@ impl Probe {
         let sharded = listens(self.sharded);
         // Where notices go through shards, this is for waiters whose lock has moved; they ask again anyway.
         let spared = |command: &str| sharded && command == "PUBLISH";
-        let hands_off = (sharded || listens(self.plain)) && missing.iter().all(|command| spared(command));
+        let hands_over = (sharded || listens(self.plain)) && missing.iter().all(|command| spared(command));
         let clock = self.clock.and_then(|question| answers.read(question)).unwrap_or(0);
-        let watches =
+        let tracks_changes =
             self.watching.is_some_and(|both| both.iter().all(|&question| answers.granted(question)));
         let (up_for, durable) = self.server.map_or((Duration::ZERO, false), |[info, config]| {
             (answers.up_for(info), answers.is_durable(config))
         });
-        Ok(Findings {
-            abilities: Abilities { hands_off, watches, votes: false },
+        Ok(Handshake {
+            abilities: Abilities { hands_over, tracks_changes, votes: false },
             sharded,
-            standing: Standing { clock, up_for, durable, round_trip },
+            server_info: ServerInfo { clock, up_for, durable, round_trip },
             run_id: self.server.and_then(|[info, _]| answers.run_id(info)),
         })
     }
@@ -194,7 +194,7 @@ impl Answers {
     }
 
     /// A server that cannot answer yet would be taken for one that can do little, for as long as the connection lasts.
-    fn are_complete(&self) -> Result<(), Unfit> {
+    fn are_complete(&self) -> Result<(), Unsuitable> {
         let later = self.0.iter().find_map(|answer| match answer {
             Value::ServerError(error) if NOT_YET.contains(&error.code()) => Some(error),
             _ => None,
@@ -202,7 +202,7 @@ impl Answers {
         match later {
             Some(error) => {
                 let words = format!("is not ready: {} {}", error.code(), error.details().unwrap_or_default());
-                Err(Unfit { words, turned_away: false })
+                Err(Unsuitable { words, is_permanent: false })
             }
             None => Ok(()),
         }
@@ -218,7 +218,7 @@ impl Answers {
         }
     }
 
-    fn are_of_a_primary(&self, role: usize) -> Result<(), Unfit> {
+    fn are_of_a_primary(&self, role: usize) -> Result<(), Unsuitable> {
         if self.forbidden(role).is_some() {
             return Err(must_allow("ROLE", "it is no replica", ""));
         }
@@ -226,13 +226,13 @@ impl Answers {
             Value::Array(role) if !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master") =>
             {
                 let words = "is a replica; locks are taken on its primary".to_owned();
-                Err(Unfit { words, turned_away: false })
+                Err(Unsuitable { words, is_permanent: false })
             }
             _ => Ok(()),
         }
     }
 
-    fn are_of_one_that_keeps_locks(&self, memory: usize) -> Result<(), Unfit> {
+    fn are_of_one_that_keeps_locks(&self, memory: usize) -> Result<(), Unsuitable> {
         if self.forbidden(memory).is_some() {
             let or = ", or accept any with `allow_eviction(true)`";
             return Err(must_allow("INFO", "it throws no locks away", or));
@@ -243,7 +243,7 @@ impl Answers {
                     "may throw locks away when it is full (maxmemory-policy {policy}): set it to noeviction, or \
                      accept that with `allow_eviction(true)`"
                 );
-                Err(Unfit { words, turned_away: true })
+                Err(Unsuitable { words, is_permanent: true })
             }
             None => Ok(()),
         }
@@ -251,9 +251,11 @@ impl Answers {
 
     /// The commands of hand-off that access rules forbid; the error names what every lock needs and is forbidden. What
     /// could not be tried, for one because a slot of the Cluster is on its way elsewhere, shows when it is needed.
-    fn missing(&self, commands: [usize; 2], key: &str) -> Result<Vec<String>, Unfit> {
-        let too_little =
-            |what: &str| Unfit { words: format!("forbids what every lock needs: {what}"), turned_away: true };
+    fn missing(&self, commands: [usize; 2], key: &str) -> Result<Vec<String>, Unsuitable> {
+        let too_little = |what: &str| Unsuitable {
+            words: format!("forbids what every lock needs: {what}"),
+            is_permanent: true,
+        };
         if let Some(words) = commands.iter().find_map(|&question| self.forbidden(question)) {
             return Err(too_little(&format!("{words} (a key like `{key}`)")));
         }
@@ -284,10 +286,10 @@ impl Answers {
 }
 
 /// What is checked at each connect must be allowed.
-fn must_allow(command: &str, checked: &str, or: &str) -> Unfit {
+fn must_allow(command: &str, checked: &str, or: &str) -> Unsuitable {
     let words =
         format!("forbids {command}, which tells whether {checked}: allow +{}{or}", command.to_lowercase());
-    Unfit { words, turned_away: true }
+    Unsuitable { words, is_permanent: true }
 }
 
 /// At least this long. The server subtracts two times of which each was cut to whole seconds: what it says may be almost

@@ -27,12 +27,12 @@ pub(crate) fn is_side_name(name: &str) -> bool {
 }
 
 #[derive(Clone)]
-pub(super) enum Names {
+pub(super) enum Keyspace {
     Server { clock: Arc<str> },
     Cluster { prefix: Arc<str> },
 }
 
-impl Names {
+impl Keyspace {
     pub(super) fn on_a_server(prefix: &str) -> Self {
         Self::Server { clock: format!("{prefix}{CLOCK}").into() }
     }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn side_names(prefix: &str, key: &str) -> [String; 2] {
-        let (names, lock) = (Names::in_a_cluster(prefix), format!("{prefix}{key}"));
+        let (names, lock) = (Keyspace::in_a_cluster(prefix), format!("{prefix}{key}"));
         let mut command = Cmd::new();
         names.write_queue(&mut command, &lock);
         names.write_clock(&mut command, &lock);

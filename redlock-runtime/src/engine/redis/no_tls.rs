@@ -5,7 +5,7 @@ use redis::{AsyncConnectionConfig, ConnectionInfo};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::connect_error::ConnectError;
-use crate::engine::protocol::Pushed;
+use crate::engine::protocol::ConnectionEvent;
 
 #[derive(Clone, Default)]
 pub(crate) struct TlsSettings {}
@@ -30,7 +30,7 @@ impl Tls {
         &self,
         _: &ConnectionInfo,
         _: AsyncConnectionConfig,
-        _: UnboundedSender<Pushed>,
+        _: UnboundedSender<ConnectionEvent>,
     ) -> Result<MultiplexedConnection, ConnectError> {
         match *self {}
     }

@@ -13,16 +13,16 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::connect::{open, speaks_no_resp3, without_timeouts};
 use super::connect_error::ConnectError;
-use super::connection::{INBOX_MOVED, RedisConnection, Setup};
+use super::connection::{INBOX_MOVED, RedisConnection, Session};
 use super::decode::{is_passing, read_push};
-use super::handshake::{Findings, Probe, Subject, Unfit};
-use super::keyspace::{INBOX, Names, clock_in};
+use super::handshake::{Handshake, HandshakeParams, Questions, Unsuitable};
+use super::keyspace::{INBOX, Keyspace, clock_in};
 use super::sentinel::Sentinels;
-use super::server_identity::{Seat, Voters};
-use super::stale_connection::Previous;
+use super::server_identity::{NodeIdentity, ServerIdentities};
+use super::stale_connection::StaleConnection;
 use super::tls::{Tls, TlsSettings};
 use crate::clock::Moment;
-use crate::engine::protocol::{Disconnected, Pushed};
+use crate::engine::protocol::{ConnectionEvent, Disconnected};
 use crate::engine::slots::Slot;
 
 /// What a manager's settings say about a node.
@@ -37,7 +37,7 @@ pub(crate) struct NodeSettings {
     /// A server that may evict locks is accepted.
     pub(crate) allow_eviction: bool,
     /// The node has a vote among others.
-    pub(crate) seat: Option<Seat>,
+    pub(crate) identity: Option<NodeIdentity>,
     pub(crate) tls: TlsSettings,
 }
 
@@ -49,7 +49,7 @@ impl NodeSettings {
             instance: "1".to_owned(),
             foreign_clients: false,
             allow_eviction: false,
-            seat: None,
+            identity: None,
             tls: TlsSettings::default(),
         }
     }
@@ -59,18 +59,18 @@ impl NodeSettings {
 #[derive(Clone)]
 pub(crate) struct RedisNode {
     info: ConnectionInfo,
-    names: Names,
+    keyspace: Keyspace,
     inbox: Arc<str>,
     /// In a Cluster: a key in a slot of this node, other than the inbox's if there is one.
     elsewhere: Option<Arc<str>>,
     foreign_clients: bool,
     allow_eviction: bool,
     /// It has a vote among others.
-    seat: Option<Seat>,
+    identity: Option<NodeIdentity>,
     tls: Option<Tls>,
     /// They say what the address is; without them, it is in `info`.
     sentinels: Option<Sentinels>,
-    previous: Previous,
+    stale: StaleConnection,
 }
 
 impl RedisNode {
@@ -82,7 +82,7 @@ impl RedisNode {
     fn new(info: ConnectionInfo, settings: &NodeSettings) -> Self {
         let NodeSettings { prefix, instance, .. } = settings;
         let inbox = format!("{prefix}{INBOX}:{instance}");
-        Self::named(info, settings, Names::on_a_server(prefix), inbox)
+        Self::named(info, settings, Keyspace::on_a_server(prefix), inbox)
     }
 
     /// A node of a Cluster. Of its slots, if it has any, the inbox lives in the first named; the other one is for a look
@@ -101,21 +101,21 @@ impl RedisNode {
             None => format!("{prefix}{INBOX}:{instance}"),
         };
         let elsewhere = slots.map(|(_, other)| clock_in(prefix, other).to_string().into());
-        Self { elsewhere, ..Self::named(info, settings, Names::in_a_cluster(prefix), inbox) }
+        Self { elsewhere, ..Self::named(info, settings, Keyspace::in_a_cluster(prefix), inbox) }
     }
 
-    fn named(info: ConnectionInfo, settings: &NodeSettings, names: Names, inbox: String) -> Self {
+    fn named(info: ConnectionInfo, settings: &NodeSettings, keyspace: Keyspace, inbox: String) -> Self {
         Self {
             info: ours(info),
-            names,
+            keyspace,
             inbox: inbox.into(),
             elsewhere: None,
             foreign_clients: settings.foreign_clients,
             allow_eviction: settings.allow_eviction,
-            seat: settings.seat.clone(),
+            identity: settings.identity.clone(),
             tls: None,
             sentinels: None,
-            previous: Previous::default(),
+            stale: StaleConnection::default(),
         }
     }
 
@@ -131,7 +131,7 @@ impl RedisNode {
 
     /// The same, and its first connection follows the last one to that.
     pub(crate) fn after(self, before: &Self) -> Self {
-        Self { previous: before.previous.clone(), ..self }
+        Self { stale: before.stale.clone(), ..self }
     }
 
     #[cfg(test)]
@@ -141,15 +141,15 @@ impl RedisNode {
     }
 
     #[cfg(test)]
-    pub(crate) fn previous(&self) -> &Previous {
-        &self.previous
+    pub(crate) fn stale_connection(&self) -> &StaleConnection {
+        &self.stale
     }
 
     /// Connects to the primary, wherever it is.
     pub(crate) async fn connect(
         mut self,
         timeout: Duration,
-        pushes: UnboundedSender<Pushed>,
+        pushes: UnboundedSender<ConnectionEvent>,
     ) -> Result<RedisConnection, Disconnected> {
         let Some(sentinels) = self.sentinels.clone() else {
             return self.connect_there(timeout, &pushes).await;
@@ -169,7 +169,7 @@ impl RedisNode {
     pub(super) async fn beside(
         mut self,
         timeout: Duration,
-        pushes: &UnboundedSender<Pushed>,
+        pushes: &UnboundedSender<ConnectionEvent>,
     ) -> Result<MultiplexedConnection, Disconnected> {
         if let Some(sentinels) = &self.sentinels {
             let found = sentinels.find(timeout).await?;
@@ -186,13 +186,13 @@ impl RedisNode {
     async fn connect_there(
         self,
         timeout: Duration,
-        pushes: &UnboundedSender<Pushed>,
+        pushes: &UnboundedSender<ConnectionEvent>,
     ) -> Result<RedisConnection, Disconnected> {
         let inbox_moved = Arc::new(AtomicBool::new(false));
-        let (inbox, moved, names) = (pushes.clone(), Arc::clone(&inbox_moved), self.names.clone());
+        let (inbox, moved, keyspace) = (pushes.clone(), Arc::clone(&inbox_moved), self.keyspace.clone());
         let push = move |push: PushInfo| {
-            if let Some(pushed) = read_push(&push, &names) {
-                moved.fetch_or(matches!(pushed, Pushed::InboxMoved), Ordering::SeqCst);
+            if let Some(pushed) = read_push(&push, &keyspace) {
+                moved.fetch_or(matches!(pushed, ConnectionEvent::InboxMoved), Ordering::SeqCst);
                 let _ = inbox.send(pushed);
             }
             Ok::<(), redis::aio::SendError>(())
@@ -209,39 +209,47 @@ impl RedisNode {
             open(self.info.clone().set_redis_settings(settings), config, tls, pushes, timeout).await
         };
         let mut connection = connection.map_err(|attempt| self.not_opened(attempt, timeout))?;
-        let probe = Probe::new(&Subject {
-            names: &self.names,
+        let questions = Questions::new(&HandshakeParams {
+            keyspace: &self.keyspace,
             inbox: &self.inbox,
             elsewhere: self.elsewhere.as_deref(),
             allow_eviction: self.allow_eviction,
-            one_of_several: self.seat.is_some(),
+            one_of_several: self.identity.is_some(),
             pushes: speaks_resp3,
-            previous: self.previous.get(),
+            stale: self.stale.get(),
         });
         let asked_at = Moment::now();
-        let answers = match tokio::time::timeout(timeout, probe.ask(&mut connection)).await {
+        let answers = match tokio::time::timeout(timeout, questions.ask(&mut connection)).await {
             Ok(answers) => answers.map_err(|error| self.failed(&error))?,
             Err(_) => return Err(self.no_answer(timeout)),
         };
-        self.previous.set(probe.client(&answers));
+        self.stale.set(questions.client(&answers));
         // The client has taken that push for a reply: the next one would be the one before.
         if inbox_moved.load(Ordering::SeqCst) {
-            return Err(Disconnected { reason: INBOX_MOVED.into(), turned_away: false });
+            return Err(Disconnected { reason: INBOX_MOVED.into(), is_permanent: false });
         }
-        let Findings { abilities, sharded, standing, run_id } =
-            probe.read(&answers, Moment::now().since(asked_at)).map_err(|unfit| self.unfit(&unfit))?;
-        let vote = match (&self.seat, run_id) {
-            (Some(seat), Some(run_id)) => {
-                let refused = |reason| Disconnected { reason, turned_away: true };
-                Some(seat.take(run_id, self.info.addr().to_string()).map_err(refused)?)
+        let Handshake { abilities, sharded, server_info, run_id } =
+            questions.read(&answers, Moment::now().since(asked_at)).map_err(|unfit| self.unfit(&unfit))?;
+        let claimed = match (&self.identity, run_id) {
+            (Some(identity), Some(run_id)) => {
+                let refused = |reason| Disconnected { reason, is_permanent: true };
+                Some(identity.take(run_id, self.info.addr().to_string()).map_err(refused)?)
             }
             _ => None,
         };
-        let Self { names, inbox, foreign_clients, seat, .. } = self;
-        let queues = seat.is_none();
-        let setup =
-            Setup { names, inbox, sharded, standing, foreign_clients, queues, abilities, _vote: vote };
-        Ok(RedisConnection::new(connection, setup))
+        let Self { keyspace, inbox, foreign_clients, identity, .. } = self;
+        let queues = identity.is_none();
+        let session = Session {
+            keyspace,
+            inbox,
+            sharded,
+            server_info,
+            foreign_clients,
+            queues,
+            abilities,
+            _identity: claimed,
+        };
+        Ok(RedisConnection::new(connection, session))
     }
 
     fn not_opened(&self, attempt: ConnectError, timeout: Duration) -> Disconnected {
@@ -269,8 +277,8 @@ impl RedisNode {
     }
 
     /// The nodes of the quorum that it is one of.
-    pub(crate) fn voters(&self) -> Option<&Arc<Voters>> {
-        self.seat.as_ref().map(Seat::voters)
+    pub(crate) fn identities(&self) -> Option<&Arc<ServerIdentities>> {
+        self.identity.as_ref().map(NodeIdentity::identities)
     }
 
     pub(crate) fn address(&self) -> &ConnectionAddr {
@@ -284,20 +292,20 @@ impl RedisNode {
         }
     }
 
-    fn unfit(&self, unfit: &Unfit) -> Disconnected {
+    fn unfit(&self, unfit: &Unsuitable) -> Disconnected {
         let reason = format!("Redis at {} {}", self.info.addr(), unfit.words);
-        Disconnected { reason: reason.into(), turned_away: unfit.turned_away }
+        Disconnected { reason: reason.into(), is_permanent: unfit.is_permanent }
     }
 
     fn no_answer(&self, timeout: Duration) -> Disconnected {
         let hint = if self.tls.is_some() { " (does it speak TLS on this port?)" } else { "" };
         let reason =
             format!("cannot connect: Redis at {} does not answer within {timeout:?}{hint}", self.info.addr());
-        Disconnected { reason: reason.into(), turned_away: false }
+        Disconnected { reason: reason.into(), is_permanent: false }
     }
 
     fn failed(&self, error: &RedisError) -> Disconnected {
-        let turned_away = match error.code() {
+        let is_permanent = match error.code() {
             Some(code) => !is_passing(code),
             None => matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig),
         };
@@ -315,23 +323,23 @@ impl RedisNode {
             }
             _ => error.to_string(),
         };
-        self.cannot_connect(&words, turned_away)
+        self.cannot_connect(&words, is_permanent)
     }
 
     /// What an address like this one starts with.
     fn scheme(&self, encrypted: bool) -> String {
         let how = if encrypted { "rediss" } else { "redis" };
-        let what = match (&self.names, &self.sentinels) {
-            (Names::Cluster { .. }, _) => "+cluster",
-            (Names::Server { .. }, Some(_)) => "+sentinel",
-            (Names::Server { .. }, None) => "",
+        let what = match (&self.keyspace, &self.sentinels) {
+            (Keyspace::Cluster { .. }, _) => "+cluster",
+            (Keyspace::Server { .. }, Some(_)) => "+sentinel",
+            (Keyspace::Server { .. }, None) => "",
         };
         format!("{how}{what}")
     }
 
-    fn cannot_connect(&self, words: &str, turned_away: bool) -> Disconnected {
+    fn cannot_connect(&self, words: &str, is_permanent: bool) -> Disconnected {
         let reason = format!("cannot connect to Redis at {}: {words}", self.info.addr()).into();
-        Disconnected { reason, turned_away }
+        Disconnected { reason, is_permanent }
     }
 }
 

@@ -14,7 +14,7 @@ use super::hedged;
 use super::tls::Tls;
 use super::until_closed::until_closed;
 use crate::engine::backoff::jittered;
-use crate::engine::protocol::{Disconnected, Pushed};
+use crate::engine::protocol::{ConnectionEvent, Disconnected};
 
 /// How often a sentinel is asked whether the primary still is the one that we are connected to. One that has vanished
 /// without a word is noticed by this, also while there is nothing to ask it.
@@ -35,7 +35,7 @@ pub(crate) struct Sentinels {
 }
 
 /// What a sentinel said, and the line to it.
-pub(super) struct Found {
+pub(super) struct PrimaryAddress {
     pub(super) host: String,
     pub(super) port: u16,
     by: Sentinel,
@@ -45,7 +45,7 @@ struct Sentinel {
     address: String,
     connection: MultiplexedConnection,
     /// An encrypted connection lasts as long as this.
-    _open: UnboundedReceiver<Pushed>,
+    _open: UnboundedReceiver<ConnectionEvent>,
 }
 
 impl Sentinels {
@@ -74,7 +74,7 @@ impl Sentinels {
     }
 
     /// Asks where the primary is.
-    pub(super) async fn find(&self, timeout: Duration) -> Result<Found, Disconnected> {
+    pub(super) async fn find(&self, timeout: Duration) -> Result<PrimaryAddress, Disconnected> {
         let (first, all) = (self.first.load(Ordering::Relaxed), self.all.len());
         let questions = (first..first + all).map(|index| index % all).map(|index| {
             let (sentinels, address) = (self.clone(), self.all[index].addr().to_string());
@@ -99,18 +99,23 @@ impl Sentinels {
     }
 
     /// Why there is no connection to what was found.
-    pub(super) fn no_use(&self, found: &Found, trouble: Disconnected) -> Disconnected {
+    pub(super) fn no_use(&self, found: &PrimaryAddress, trouble: Disconnected) -> Disconnected {
         self.ask_another_first();
-        let Disconnected { reason, turned_away } = trouble;
+        let Disconnected { reason, is_permanent } = trouble;
         let reason =
             format!("{reason} (that is where `{}` is, says the sentinel at {})", self.name, found.by.address);
-        Disconnected { reason: reason.into(), turned_away }
+        Disconnected { reason: reason.into(), is_permanent }
     }
 
     /// Tells when the primary is another one than was found. Ends with the receiver of `pushes`.
-    pub(super) async fn watch(self, found: Found, pushes: UnboundedSender<Pushed>, timeout: Duration) {
+    pub(super) async fn watch(
+        self,
+        found: PrimaryAddress,
+        pushes: UnboundedSender<ConnectionEvent>,
+        timeout: Duration,
+    ) {
         until_closed(&pushes, async {
-            let Found { host, port, mut by } = found;
+            let PrimaryAddress { host, port, mut by } = found;
             loop {
                 tokio::time::sleep(jittered(ASK_AGAIN_AFTER)).await;
                 let now = match tokio::time::timeout(timeout, by.primary(&self.name)).await {
@@ -125,7 +130,7 @@ impl Sentinels {
                     },
                 };
                 if (now.0.as_str(), now.1) != (host.as_str(), port) {
-                    let _ = pushes.send(Pushed::Superseded);
+                    let _ = pushes.send(ConnectionEvent::Superseded);
                     return;
                 }
             }
@@ -134,12 +139,12 @@ impl Sentinels {
     }
 
     /// Each of the two, connecting and the answer, within the limit.
-    async fn ask(&self, info: &ConnectionInfo, timeout: Duration) -> Result<Found, Silence> {
+    async fn ask(&self, info: &ConnectionInfo, timeout: Duration) -> Result<PrimaryAddress, Silence> {
         let (pushes, open_while) = unbounded_channel();
         let connection = open(info.clone(), without_timeouts(), self.tls.as_ref(), &pushes, timeout).await?;
         let mut by = Sentinel { address: info.addr().to_string(), connection, _open: open_while };
         match tokio::time::timeout(timeout, by.primary(&self.name)).await {
-            Ok(Ok(Some((host, port)))) => Ok(Found { host, port, by }),
+            Ok(Ok(Some((host, port)))) => Ok(PrimaryAddress { host, port, by }),
             Ok(Ok(None)) => Err(Silence::Unknown),
             Ok(Err(error)) => Err(ConnectError::Failed(error).into()),
             Err(_) => Err(ConnectError::TimedOut.into()),
@@ -148,7 +153,7 @@ impl Sentinels {
 
     fn nobody_knows(&self, said: &[(String, Silence)]) -> Disconnected {
         let addresses: Vec<_> = said.iter().map(|(address, _)| address.as_str()).collect();
-        let turned_away = said.iter().all(|(_, silence)| silence.turned_away());
+        let is_permanent = said.iter().all(|(_, silence)| silence.is_permanent());
         let reason = if said.iter().all(|(_, silence)| matches!(silence, Silence::Unknown)) {
             format!("no sentinel of {} knows a master called `{}`", addresses.join(", "), self.name)
         } else {
@@ -156,7 +161,7 @@ impl Sentinels {
                 said.iter().map(|(address, silence)| format!("{address}: {}", silence.words())).collect();
             format!("no sentinel says where `{}` is ({})", self.name, each.join("; "))
         };
-        Disconnected { reason: reason.into(), turned_away }
+        Disconnected { reason: reason.into(), is_permanent }
     }
 }
 
@@ -189,7 +194,7 @@ impl Silence {
     }
 
     /// It answered, and waiting does not help.
-    fn turned_away(&self) -> bool {
+    fn is_permanent(&self) -> bool {
         match self {
             Self::Unknown | Self::Failed(ConnectError::Refused(_)) => true,
             Self::Failed(ConnectError::TimedOut) => false,

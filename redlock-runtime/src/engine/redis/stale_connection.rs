@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Shared by all connections to a node, which follow one another.
 #[derive(Clone, Default)]
-pub(crate) struct Previous(Arc<Mutex<Option<Client>>>);
+pub(crate) struct StaleConnection(Arc<Mutex<Option<Client>>>);
 
 /// How a server tells a connection from any other. Its number alone would not do: the server may be another one by now.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Client {
     pub(super) address: String,
 }
 
-impl Previous {
+impl StaleConnection {
     pub(crate) fn get(&self) -> Option<Client> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -23,7 +23,7 @@ use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore, 
 
 use super::connect_error::ConnectError;
 use super::until_closed::until_closed;
-use crate::engine::protocol::Pushed;
+use crate::engine::protocol::ConnectionEvent;
 
 /// What a manager's settings say about TLS, in PEM form. Never shown: one of them is a private key.
 #[derive(Clone, Default)]
@@ -73,7 +73,7 @@ impl Tls {
         &self,
         info: &ConnectionInfo,
         config: AsyncConnectionConfig,
-        pushes: UnboundedSender<Pushed>,
+        pushes: UnboundedSender<ConnectionEvent>,
     ) -> Result<MultiplexedConnection, ConnectError> {
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
             return Err(ConnectError::Refused("TLS is for TCP".to_owned()));

@@ -6,10 +6,10 @@ use std::task::Poll;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::engine::protocol::Pushed;
+use crate::engine::protocol::ConnectionEvent;
 
 /// Does `work` as long as somebody listens to `pushes`, which is as long as the connection is in use.
-pub(crate) async fn until_closed(pushes: &UnboundedSender<Pushed>, work: impl Future<Output = ()>) {
+pub(crate) async fn until_closed(pushes: &UnboundedSender<ConnectionEvent>, work: impl Future<Output = ()>) {
     let (mut work, mut closed) = (pin!(work), pin!(pushes.closed()));
     poll_fn(|cx| match closed.as_mut().poll(cx) {
         Poll::Ready(()) => Poll::Ready(()),

@@ -14,7 +14,7 @@ use super::decode::is_passing;
 use super::node::RedisNode;
 use crate::clock::Moment;
 use crate::engine::command::Command;
-use crate::engine::protocol::{Confirmation, Disconnected, Pushed, Unconfirmed};
+use crate::engine::protocol::{Confirmation, ConnectionEvent, Disconnected, Unconfirmed};
 
 /// Confirms until the engine ends.
 pub(crate) struct Confirmer {
@@ -26,31 +26,31 @@ pub(crate) struct Confirmer {
 }
 
 /// Where to.
-struct Line {
+struct Kept {
     connection: MultiplexedConnection,
     /// When it last answered.
     heard: Moment,
     /// An encrypted connection lasts as long as this.
-    _open: UnboundedReceiver<Pushed>,
+    _open: UnboundedReceiver<ConnectionEvent>,
 }
 
 impl Confirmer {
     pub(crate) async fn run(self, mut unconfirmed: UnboundedReceiver<Unconfirmed>) {
-        let (mut line, mut batch) = (None, Vec::new());
+        let (mut kept, mut batch) = (None, Vec::new());
         loop {
             // Before it is needed: with a server far away, a batch may not have the time for that. Why it cannot be had,
             // the batch that needs it will hear.
-            if line.is_none() && unconfirmed.is_empty() {
-                line = self.connect().await.ok();
+            if kept.is_none() && unconfirmed.is_empty() {
+                kept = self.connect().await.ok();
             }
             if unconfirmed.recv_many(&mut batch, 256).await == 0 {
                 return;
             }
-            let confirming = self.confirm(&mut line, &batch);
+            let confirming = self.confirm(&mut kept, &batch);
             let answers = match tokio::time::timeout(self.limit, confirming).await {
                 Ok(Ok(answers)) => answers,
                 outcome => {
-                    line = None;
+                    kept = None;
                     let trouble = match outcome {
                         Ok(Err(trouble)) => trouble,
                         _ => Disconnected::passing(format!("no answer to WAIT within {:?}", self.limit)),
@@ -69,10 +69,10 @@ impl Confirmer {
 
     async fn confirm(
         &self,
-        line: &mut Option<Line>,
+        kept: &mut Option<Kept>,
         batch: &[Unconfirmed],
     ) -> Result<Vec<Confirmation>, Disconnected> {
-        if let Some(kept) = line {
+        if let Some(kept) = kept {
             // A firewall may have forgotten an idle connection: the rest of the time is for a new one.
             let was_idle = Moment::now().since(kept.heard) >= 2 * self.limit;
             let patience = if was_idle { self.limit / 4 } else { self.limit };
@@ -81,19 +81,19 @@ impl Confirmer {
             }
         }
         // None yet, or it has ended since, or is silent.
-        let line = line.insert(self.connect().await?);
-        let values = self.send(line, batch).await;
+        let kept = kept.insert(self.connect().await?);
+        let values = self.send(kept, batch).await;
         let broke = |error| Disconnected::passing(format!("the connection to Redis broke: {error}"));
         read(values.map_err(broke)?)
     }
 
-    async fn connect(&self) -> Result<Line, Disconnected> {
+    async fn connect(&self) -> Result<Kept, Disconnected> {
         let (pushes, open) = unbounded_channel();
         let connecting = self.node.clone().beside(self.limit, &pushes);
-        Ok(Line { connection: connecting.await?, heard: Moment::now(), _open: open })
+        Ok(Kept { connection: connecting.await?, heard: Moment::now(), _open: open })
     }
 
-    async fn send(&self, line: &mut Line, batch: &[Unconfirmed]) -> Result<Vec<Value>, redis::RedisError> {
+    async fn send(&self, kept: &mut Kept, batch: &[Unconfirmed]) -> Result<Vec<Value>, redis::RedisError> {
         let mut pipeline = Pipeline::with_capacity(batch.len() + 1);
         for Unconfirmed { request, .. } in batch {
             let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
@@ -103,8 +103,8 @@ impl Confirmer {
         // Zero would be for ever.
         let patience = u64::try_from((self.limit / 2).as_millis()).unwrap_or(u64::MAX).max(1);
         pipeline.cmd("WAIT").arg(self.wanted).arg(patience);
-        let values = line.connection.send_packed_commands(&pipeline, 0, pipeline.len()).await?;
-        line.heard = Moment::now();
+        let values = kept.connection.send_packed_commands(&pipeline, 0, pipeline.len()).await?;
+        kept.heard = Moment::now();
         Ok(values)
     }
 }
@@ -117,7 +117,7 @@ fn read(mut values: Vec<Value>) -> Result<Vec<Confirmation>, Disconnected> {
     };
     let answers = values.iter().map(|value| match value {
         Value::Int(1) => Confirmation::Reached(reached),
-        Value::Int(0) => Confirmation::NotMine,
+        Value::Int(0) => Confirmation::NotHeld,
         other => Confirmation::Unknown(trouble(Some(other))),
     });
     Ok(answers.collect())
@@ -127,7 +127,7 @@ fn trouble(value: Option<&Value>) -> Disconnected {
     match value {
         Some(Value::ServerError(error)) => Disconnected {
             reason: format!("{} {}", error.code(), error.details().unwrap_or_default()).into(),
-            turned_away: !is_passing(error.code()),
+            is_permanent: !is_passing(error.code()),
         },
         _ => Disconnected::passing("the server gave an answer of another kind"),
     }

@@ -2,28 +2,28 @@
 //!
 //! Each is asked once. Without a connection, or without an answer in time, it fails.
 
-use super::Table;
+use super::LockTable;
 use crate::clock::Moment;
-use crate::engine::command::Errand;
+use crate::engine::command::AdminCall;
 use crate::engine::protocol::{Action, Disconnected, Id, Reply};
 use crate::lost_reason::LostReason;
 
-impl Table {
-    pub(crate) fn errand(&mut self, now: Moment, id: Id, errand: Errand) {
+impl LockTable {
+    pub(crate) fn call(&mut self, now: Moment, id: Id, call: AdminCall) {
         if let Some(trouble) = &self.trouble {
-            errand.question.fail(trouble.error(errand.key));
+            call.question.fail(trouble.error(call.key));
             return;
         }
-        self.timers.set(id, Some(errand.by));
-        self.errands.insert(id, errand);
+        self.timers.set(id, Some(call.by));
+        self.admin_calls.insert(id, call);
         self.send_errand(now, id);
     }
 
     pub(super) fn send_errand(&mut self, now: Moment, id: Id) {
-        let Some(errand) = self.errands.get(&id).filter(|_| self.connected) else {
+        let Some(call) = self.admin_calls.get(&id).filter(|_| self.connected) else {
             return;
         };
-        let request = errand.question.request();
+        let request = call.question.request();
         self.outbox.push((id, request.clone()));
         // The server does not tell a client of what it does itself.
         if request.action == Action::ForceRelease
@@ -34,11 +34,11 @@ impl Table {
     }
 
     pub(super) fn errand_reply(&mut self, now: Moment, id: Id, reply: Reply) {
-        let Some(Errand { key, question, by }) = self.errands.remove(&id) else {
+        let Some(AdminCall { key, question, by }) = self.admin_calls.remove(&id) else {
             return;
         };
         if matches!(&reply, Reply::Refused(refusal) if refusal.is_asked_again()) {
-            self.errands.insert(id, Errand { key, question, by });
+            self.admin_calls.insert(id, AdminCall { key, question, by });
             self.send_errand(now, id);
             return;
         }
@@ -46,13 +46,13 @@ impl Table {
         if let Some(question) = question.answer(key.as_ref(), reply) {
             // Each page has as long as the first.
             let by = now.after(self.io_timeout);
-            self.errand(now, id, Errand { key, question, by });
+            self.call(now, id, AdminCall { key, question, by });
         }
     }
 
     /// No answer in time, or no way to get one.
     pub(super) fn fail_errand(&mut self, id: Id, trouble: &Disconnected) {
-        if let Some(Errand { key, question, .. }) = self.errands.remove(&id) {
+        if let Some(AdminCall { key, question, .. }) = self.admin_calls.remove(&id) {
             self.timers.set(id, None);
             question.fail(trouble.error(key));
         }

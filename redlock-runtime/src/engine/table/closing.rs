@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{Attempt, Table};
+use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::Unfinished;
 use crate::error::LockError;
@@ -45,8 +45,8 @@ impl Closing {
     pub(crate) fn look(
         mut self,
         now: Moment,
-        table: &mut Table,
-        is_idle: impl Fn(&Table) -> bool,
+        table: &mut LockTable,
+        is_idle: impl Fn(&LockTable) -> bool,
     ) -> Option<Self> {
         if self.until <= now && self.stopped.is_none() && !is_idle(table) {
             self.stopped = Some(table.give_all_up(now));
@@ -65,7 +65,7 @@ impl Closing {
     }
 }
 
-impl Table {
+impl LockTable {
     /// Gives up whatever is held; how much that is.
     fn give_all_up(&mut self, now: Moment) -> usize {
         let mut stopped = 0;

@@ -9,17 +9,17 @@
 use std::sync::Arc;
 
 use super::held::Held;
-use super::reserved_fences::Followers;
+use super::reserved_fences::ReservedFences;
 use super::waiting::Step;
-use super::{Attempt, Table};
+use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Id, Request};
 
-impl Table {
+impl LockTable {
     /// True when each waiter of this process has a place of its own in the queue on the server.
-    pub(super) fn everybody_queues(&self) -> bool {
-        self.abilities.hands_off && self.cohort == 0
+    pub(super) fn queues_on_server(&self) -> bool {
+        self.abilities.hands_over && self.cohort == 0
     }
 
     /// How many wait for the lock in this process, when no more may. Elsewhere the server counts.
@@ -38,15 +38,15 @@ impl Table {
         }
         let Some(id) = self.queues.holder(name) else { return };
         if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
-            && let Followers::Unreserved = held.followers
+            && let ReservedFences::Unreserved = held.reserved
         {
-            held.followers = Followers::Reserving;
+            held.reserved = ReservedFences::Reserving;
             self.outbox.push((id, held.request(Action::Reserve { count: self.cohort })));
         }
     }
 
     /// Whom the answer to a request of `id` is about: whoever has the lock by now with the same token.
-    pub(super) fn in_row(&self, id: Id, request: &Request) -> Id {
+    pub(super) fn current_holder(&self, id: Id, request: &Request) -> Id {
         if self.cohort == 0 || self.attempts.contains_key(&id) {
             return id;
         }
@@ -58,8 +58,8 @@ impl Table {
 
     /// Passes a lock that its holder gives up on to the next waiter of this process, at once or as soon as there is a
     /// fencing token for it. Returns the lock when that may not be, or when nobody waits.
-    pub(super) fn pass_on(&mut self, now: Moment, id: Id, mut held: Held) -> Option<Held> {
-        if !self.connected || !held.may_be_passed_on(now) {
+    pub(super) fn hand_over_locally(&mut self, now: Moment, id: Id, mut held: Held) -> Option<Held> {
+        if !self.connected || !held.may_be_handed_over(now) {
             return Some(held);
         }
         while let Some(next_id) = self.queues.first(&held.name) {
@@ -71,13 +71,13 @@ impl Table {
                 return Some(held);
             }
             // A body that is quicker than the server: the answer is on its way, and sooner here than the lock would be.
-            if let Followers::Reserving = held.followers {
+            if let ReservedFences::Reserving = held.reserved {
                 held.give_up(now);
                 self.attempts.insert(id, Attempt::Held(held));
                 self.schedule(id);
                 return None;
             }
-            let Some(lease) = held.pass_on(now, &next.ask) else {
+            let Some(lease) = held.hand_over(now, &next.ask) else {
                 return Some(held);
             };
             let caller = next.ask.caller.take();
@@ -97,7 +97,7 @@ impl Table {
     }
 
     /// What was given up goes back: there will be no answer.
-    pub(super) fn give_back(&mut self, now: Moment, id: Id) {
+    pub(super) fn release_given_up(&mut self, now: Moment, id: Id) {
         if let Some(Attempt::Held(held)) = self.attempts.remove(&id) {
             self.drop_held(now, id, &held, None);
         }
@@ -106,7 +106,7 @@ impl Table {
     /// What was given up goes to whoever is next by now, or back.
     pub(super) fn settle(&mut self, now: Moment, id: Id) {
         if let Some(Attempt::Held(held)) = self.attempts.remove(&id)
-            && let Some(held) = self.pass_on(now, id, held)
+            && let Some(held) = self.hand_over_locally(now, id, held)
         {
             self.drop_held(now, id, &held, None);
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::releasing::Releasing;
-use super::reserved_fences::Followers;
+use super::reserved_fences::ReservedFences;
 use crate::clock::Moment;
 use crate::engine::command::{Ask, Caller, Extension};
 use crate::engine::protocol::{Action, CLAIM, Request};
@@ -62,7 +62,7 @@ pub(crate) struct Held {
     changes: u32,
     /// The last of these, in their order.
     unconfirmed: Vec<Unconfirmed>,
-    pub(super) followers: Followers,
+    pub(super) reserved: ReservedFences,
     /// Nobody is inside: its holder has released it, and whoever follows waits for a fencing token, until then.
     given_up: Option<Moment>,
     /// Its manager is shut down: its lease is over, and it stays as it is until its guard releases it, or its key has
@@ -96,7 +96,7 @@ impl Held {
             first_look: Some(since.after(FIRST_LOOK)),
             changes: 0,
             unconfirmed: Vec::new(),
-            followers: Followers::default(),
+            reserved: ReservedFences::default(),
             given_up: None,
             closed: None,
             deliver_to: None,
@@ -201,7 +201,7 @@ impl Held {
 
     /// True when the next of this process may have it without a word to the server: nothing is owed to this holder, or
     /// to one before, and there is time left for the next one to be renewed.
-    pub(super) fn may_be_passed_on(&self, now: Moment) -> bool {
+    pub(super) fn may_be_handed_over(&self, now: Moment) -> bool {
         let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
         self.lease.remaining(now).is_some_and(|left| left > lasts / 2)
             && self.keep_until.is_none_or(|until| until <= now)
@@ -250,9 +250,9 @@ impl Held {
 
     /// Ends the lease and begins that of the next holder, in what is left of the time that the server gave. `None` when
     /// there is none left, of time or of fencing tokens.
-    pub(super) fn pass_on(&mut self, now: Moment, ask: &Ask) -> Option<Arc<Lease>> {
+    pub(super) fn hand_over(&mut self, now: Moment, ask: &Ask) -> Option<Arc<Lease>> {
         let deadline = self.lease.deadline()?;
-        let fence = self.followers.next()?;
+        let fence = self.reserved.next()?;
         self.replace_lease(ask.lease(fence, now, deadline));
         self.renew = ask.renew;
         self.keep_until = ask.min_hold.map(|min_hold| now.after(min_hold));

@@ -7,7 +7,7 @@
 //! becomes of a call (it breaks off, its answer is lost or too late), only the first of it is asked for again alone. The
 //! others follow it again in the same batch, or are left out, and released if they may have been taken.
 
-use super::{Attempt, Table};
+use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, follows};
@@ -20,7 +20,7 @@ pub(super) fn next(last: Option<&(Id, Request)>, mode: Mode, after: Id) -> Optio
     last.is_some_and(|before| follows(before, next)).then_some(next)
 }
 
-impl Table {
+impl LockTable {
     /// Asks for the first, and for each of the others behind the one before it.
     pub(crate) fn acquire_all(&mut self, now: Moment, asks: Vec<(Id, Ask, Token)>) {
         for (id, ask, token) in asks {
@@ -38,7 +38,7 @@ impl Table {
             // But it may have been before, in a call whose answer was lost.
             Reply::NotAsked => waiting.unanswered = u32::from(waiting.asks > 1),
             // It follows the first one again.
-            Reply::Refused(Refusal::Unloaded) => return false,
+            Reply::Refused(Refusal::NoScript) => return false,
             // The first one may have to be asked for again.
             Reply::Refused(_) => {}
             // So it is if the answer took longer than the leases last.
@@ -107,25 +107,25 @@ mod tests {
     }
 
     /// A table that was asked for the locks `a`, `b` and `c` together, as 1, 2 and 3.
-    struct Asked {
-        table: Table,
+    struct Call {
+        table: LockTable,
         now: Moment,
         outcomes: [Outcome; 3],
         sent: Vec<(Id, Request)>,
     }
 
-    const HANDS_OFF: Abilities = Abilities { hands_off: true, watches: false, votes: false };
+    const HANDS_OVER: Abilities = Abilities { hands_over: true, tracks_changes: false, votes: false };
 
-    impl Asked {
+    impl Call {
         fn connected() -> Self {
-            let mut table = Table::new(SECOND, 0);
-            table.connected(Moment::now(), HANDS_OFF);
-            let mut asked = Self::of(table);
-            asked.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
-            asked
+            let mut table = LockTable::new(SECOND, 0);
+            table.connected(Moment::now(), HANDS_OVER);
+            let mut call = Self::of(table);
+            call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+            call
         }
 
-        fn of(mut table: Table) -> Self {
+        fn of(mut table: LockTable) -> Self {
             let now = Moment::now();
             let (asks, outcomes): (Vec<_>, Vec<_>) = [("a", None), ("b", Some(1)), ("c", Some(2))]
                 .into_iter()
@@ -176,12 +176,12 @@ mod tests {
     }
 
     fn held() -> Reply {
-        Reply::Held { fence: 7 }
+        Reply::Granted { fence: 7 }
     }
 
     fn queued() -> Reply {
         let place = Some(Place { in_front: 0, at: ServerTime(1) });
-        Reply::Busy { holder: Holder { name: Some("host:1".into()), free_in: Some(TTL) }, place }
+        Reply::Busy { holder: Holder { name: Some("host:1".into()), expires_in: Some(TTL) }, place }
     }
 
     fn refused_by(refusal: Refusal) -> Vec<Reply> {
@@ -190,94 +190,98 @@ mod tests {
 
     #[test]
     fn all_are_held() {
-        let mut asked = Asked::connected();
-        asked.answers(vec![held(), held(), held()]);
-        asked.says("+++");
-        asked.sends(&[]);
+        let mut call = Call::connected();
+        call.answers(vec![held(), held(), held()]);
+        call.says("+++");
+        call.sends(&[]);
     }
 
     #[test]
     fn one_that_is_in_the_way_is_waited_for_and_the_rest_left_out() {
-        let mut asked = Asked::connected();
-        asked.answers(vec![held(), queued(), Reply::NotAsked]);
-        asked.says("+?-");
+        let mut call = Call::connected();
+        call.answers(vec![held(), queued(), Reply::NotAsked]);
+        call.says("+?-");
         // There is nothing to give back, and the waiter is one like any other.
-        asked.sends(&[]);
-        asked.table.disconnected("cut".into());
-        asked.table.connected(asked.now, HANDS_OFF);
-        let sent: Vec<_> = asked.table.take_outbox();
+        call.sends(&[]);
+        call.table.disconnected("cut".into());
+        call.table.connected(call.now, HANDS_OVER);
+        let sent: Vec<_> = call.table.take_outbox();
         assert!(sent.iter().any(|(id, request)| *id == 2 && request.action == Action::Acquire(Mode::Rejoin)));
     }
 
     #[test]
     fn a_lost_answer_is_asked_for_again_in_one_call() {
-        let mut asked = Asked::connected();
-        asked.table.disconnected("cut".into());
-        asked.table.connected(asked.now, HANDS_OFF);
-        asked.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
-        asked.answers(vec![held(), held(), held()]);
-        asked.says("+++");
+        let mut call = Call::connected();
+        call.table.disconnected("cut".into());
+        call.table.connected(call.now, HANDS_OVER);
+        call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+        call.answers(vec![held(), held(), held()]);
+        call.says("+++");
     }
 
     #[test]
     fn what_is_left_out_when_it_is_asked_for_again_is_given_back() {
-        let mut asked = Asked::connected();
-        asked.table.disconnected("cut".into());
-        asked.table.connected(asked.now, HANDS_OFF);
-        asked.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+        let mut call = Call::connected();
+        call.table.disconnected("cut".into());
+        call.table.connected(call.now, HANDS_OVER);
+        call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
         // The call whose answer was lost may have gone further than this one.
-        asked.answers(vec![queued(), Reply::NotAsked, Reply::NotAsked]);
-        asked.says("?--");
-        asked.sends(&[(2, Action::Release), (3, Action::Release)]);
+        call.answers(vec![queued(), Reply::NotAsked, Reply::NotAsked]);
+        call.says("?--");
+        call.sends(&[(2, Action::Release), (3, Action::Release)]);
     }
 
     #[test]
     fn before_there_is_a_connection_they_wait_together() {
-        let mut asked = Asked::of(Table::new(SECOND, 0));
-        asked.sends(&[]);
-        asked.table.connected(asked.now, HANDS_OFF);
-        asked.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+        let mut call = Call::of(LockTable::new(SECOND, 0));
+        call.sends(&[]);
+        call.table.connected(call.now, HANDS_OVER);
+        call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
     }
 
     #[test]
     fn what_lost_its_place_behind_another_is_given_back() {
-        let mut asked = Asked::connected();
-        asked.table.disconnected("cut".into());
-        asked.table.abandon(asked.now, 2);
-        asked.table.connected(asked.now, HANDS_OFF);
+        let mut call = Call::connected();
+        call.table.disconnected("cut".into());
+        call.table.abandon(call.now, 2);
+        call.table.connected(call.now, HANDS_OVER);
         // The second is being released; so the third has nobody to follow.
-        asked.sends(&[(1, FIRST), (2, Action::Release), (3, Action::Release)]);
-        asked.says("?--");
+        call.sends(&[(1, FIRST), (2, Action::Release), (3, Action::Release)]);
+        call.says("?--");
     }
 
     #[test]
     fn a_forgotten_script_is_sent_for_all() {
-        let mut asked = Asked::connected();
-        asked.answers(refused_by(Refusal::Unloaded));
-        asked.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+        let mut call = Call::connected();
+        call.answers(refused_by(Refusal::NoScript));
+        call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
     }
 
     #[test]
     fn an_error_is_told_by_the_lock_that_it_is_about() {
-        let mut asked = Asked::connected();
-        asked.answers(refused_by(Refusal::Never("WRONGTYPE".into())));
+        let mut call = Call::connected();
+        call.answers(refused_by(Refusal::Permanent("WRONGTYPE".into())));
         // The server may have stopped in the middle.
-        asked.sends(&[(1, FIRST), (2, Action::Release), (3, Action::Release)]);
-        asked.says("?--");
-        asked.answers(vec![Reply::Refused(Refusal::Never("WRONGTYPE".into())), Reply::Done, Reply::NotMine]);
-        asked.says("!--");
-        assert!(asked.table.is_idle());
+        call.sends(&[(1, FIRST), (2, Action::Release), (3, Action::Release)]);
+        call.says("?--");
+        call.answers(vec![
+            Reply::Refused(Refusal::Permanent("WRONGTYPE".into())),
+            Reply::Done,
+            Reply::NotHeld,
+        ]);
+        call.says("!--");
+        assert!(call.table.is_idle());
     }
 
     #[test]
     fn answers_that_took_longer_than_the_leases_are_no_locks() {
         for third in [held(), queued()] {
-            let mut asked = Asked::connected();
-            asked.answers_after(TTL, vec![held(), held(), third]);
-            asked.says("?--");
+            let mut call = Call::connected();
+            call.answers_after(TTL, vec![held(), held(), third]);
+            call.says("?--");
             // The first is given back under its old token and asked for with a new one, alone.
             let actions: Vec<_> =
-                asked.table.take_outbox().into_iter().map(|(_, request)| request.action).collect();
+                call.table.take_outbox().into_iter().map(|(_, request)| request.action).collect();
             assert_eq!(actions, [Action::Release, FIRST, Action::Release, Action::Release]);
         }
     }
@@ -285,14 +289,14 @@ mod tests {
     #[test]
     fn nobody_in_this_process_is_overtaken() {
         // Without a queue on the server, only the first of this process asks.
-        let mut table = Table::new(SECOND, 0);
+        let mut table = LockTable::new(SECOND, 0);
         let now = Moment::now();
-        table.connected(now, Abilities { hands_off: false, watches: false, votes: false });
+        table.connected(now, Abilities { hands_over: false, tracks_changes: false, votes: false });
         let (waits_for_b, _outcome) = ask("b", None, now);
         table.acquire(now, 9, waits_for_b, Token::from_value("token 9"));
         drop(table.take_outbox());
-        let mut asked = Asked::of(table);
-        asked.sends(&[(1, FIRST)]);
-        asked.says("?--");
+        let mut call = Call::of(table);
+        call.sends(&[(1, FIRST)]);
+        call.says("?--");
     }
 }

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::command::{Ask, Errand, Extension};
+use super::command::{AdminCall, Ask, Extension};
 use super::outbox::Outbox;
 use super::protocol::{Action, Disconnected, Id, Unconfirmed};
 use super::slots::{Slot, Slots};
@@ -61,7 +61,7 @@ impl Attempt {
 
 const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
 
-pub(crate) struct Table {
+pub(crate) struct LockTable {
     attempts: HashMap<Id, Attempt>,
     queues: Queues,
     timers: Timers,
@@ -80,7 +80,7 @@ pub(crate) struct Table {
     /// Counts down: the ids of callers count up.
     own_ids: Id,
     /// Questions of operators.
-    errands: HashMap<Id, Errand>,
+    admin_calls: HashMap<Id, AdminCall>,
     /// So many replicas must have a lock before it is delivered.
     pub(crate) replicas: u32,
     /// Granted locks whose replicas are to be asked.
@@ -89,7 +89,7 @@ pub(crate) struct Table {
     closed: bool,
 }
 
-impl Table {
+impl LockTable {
     pub(crate) fn new(io_timeout: Duration, cohort: u32) -> Self {
         Self {
             attempts: HashMap::new(),
@@ -98,13 +98,13 @@ impl Table {
             outbox: Outbox::default(),
             trouble: None,
             connected: false,
-            abilities: Abilities { hands_off: false, watches: false, votes: false },
+            abilities: Abilities { hands_over: false, tracks_changes: false, votes: false },
             by_token: HashMap::new(),
             broke: "not connected to Redis yet".into(),
             io_timeout,
             cohort,
             own_ids: Id::MAX,
-            errands: HashMap::new(),
+            admin_calls: HashMap::new(),
             replicas: 0,
             unconfirmed: Vec::new(),
             closed: false,
@@ -156,7 +156,7 @@ impl Table {
             return;
         }
         // One try asks at once and stands in no line.
-        let asks = ask.one_try || self.queues.join(&name, id) || self.everybody_queues();
+        let asks = ask.one_try || self.queues.join(&name, id) || self.queues_on_server();
         let follows = ask.follows.is_some();
         let waiting = Waiting::new(ask, token);
         self.attempts.insert(id, Attempt::Waiting(waiting));
@@ -214,7 +214,7 @@ impl Table {
     /// The guard is done with the lock.
     pub(crate) fn release(&mut self, now: Moment, id: Id, response: Option<Response>) {
         match self.attempts.remove(&id) {
-            Some(Attempt::Held(held)) => match self.pass_on(now, id, held) {
+            Some(Attempt::Held(held)) => match self.hand_over_locally(now, id, held) {
                 Some(held) => self.drop_held(now, id, &held, response),
                 // To the server it still is held, whoever is next.
                 None => Releasing::answer_released(response),
@@ -245,14 +245,14 @@ impl Table {
     /// Does what is due.
     pub(crate) fn tick(&mut self, now: Moment) {
         while let Some(id) = self.timers.pop(now) {
-            if self.errands.contains_key(&id) {
+            if self.admin_calls.contains_key(&id) {
                 self.fail_errand(id, &Disconnected::passing("the server gave no answer in time"));
                 continue;
             }
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) => {
                     if waiting.gives_up(now) {
-                        let error = self.why_in_vain(now, id);
+                        let error = self.timeout_error(now, id);
                         self.fail(now, id, error);
                     } else {
                         self.ask(now, id);
@@ -266,7 +266,7 @@ impl Table {
                     if held.lease.remaining(now).is_none() {
                         self.lost(now, id, LostReason::Expired, true);
                     } else if held.is_given_up_for_good(now) {
-                        self.give_back(now, id);
+                        self.release_given_up(now, id);
                     } else if held.takes_first_look(now) {
                         self.watch(id);
                         self.schedule(id);
@@ -291,14 +291,14 @@ impl Table {
         self.connected = true;
         self.abilities = abilities;
         self.trouble = None;
-        for id in self.errands.keys().copied().collect::<Vec<_>>() {
+        for id in self.admin_calls.keys().copied().collect::<Vec<_>>() {
             self.send_errand(now, id);
         }
         for id in self.ids() {
             match self.attempts.get(&id) {
                 Some(Attempt::Waiting(waiting))
                     if waiting.step == Step::Connection
-                        || (self.everybody_queues() && waiting.step == Step::Turn) =>
+                        || (self.queues_on_server() && waiting.step == Step::Turn) =>
                 {
                     self.ask_with_all(now, id);
                 }
@@ -315,7 +315,7 @@ impl Table {
         for id in self.ids() {
             if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
                 && waiting.step == Step::Turn
-                && self.everybody_queues()
+                && self.queues_on_server()
             {
                 self.ask(now, id);
             }
@@ -345,7 +345,7 @@ impl Table {
         self.broke = reason;
         self.outbox = Outbox::default();
         let trouble = Disconnected::passing(Arc::clone(&self.broke));
-        for id in self.errands.keys().copied().collect::<Vec<_>>() {
+        for id in self.admin_calls.keys().copied().collect::<Vec<_>>() {
             self.fail_errand(id, &trouble);
         }
         for id in self.ids() {
@@ -360,7 +360,7 @@ impl Table {
     }
 
     /// True when this trouble has not been seen since the last connection.
-    pub(crate) fn is_news(&self, trouble: &Disconnected) -> bool {
+    pub(crate) fn is_new_trouble(&self, trouble: &Disconnected) -> bool {
         self.trouble.as_ref() != Some(trouble)
     }
 
@@ -375,7 +375,7 @@ impl Table {
                 self.fail(now, id, error);
             }
         }
-        for id in self.errands.keys().copied().collect::<Vec<_>>() {
+        for id in self.admin_calls.keys().copied().collect::<Vec<_>>() {
             self.fail_errand(id, &trouble);
         }
         self.trouble = Some(trouble);
@@ -442,7 +442,7 @@ impl Table {
     fn watch(&mut self, id: Id) {
         if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
             && self.connected
-            && self.abilities.watches
+            && self.abilities.tracks_changes
         {
             self.outbox.push_urgent((id, held.request(Action::Watch)));
         }
@@ -538,7 +538,7 @@ impl Table {
         let (Some(Turn::Now(id) | Turn::Later(id)), Some(turn)) = (turn, turn) else {
             return;
         };
-        let in_cohorts = self.abilities.hands_off && !self.everybody_queues();
+        let in_cohorts = self.abilities.hands_over && !self.queues_on_server();
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return;
         };

@@ -6,11 +6,11 @@ use super::held::Held;
 use super::local_queue::Turn;
 use super::releasing::{self, Releasing};
 use super::waiting::{Step, Waiting};
-use super::{Attempt, Table};
+use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::Ask;
 use crate::engine::protocol::{
-    Action, CLAIM, Id, Mode, Notice, Refusal, Reply, Request, ServerTime, Unconfirmed, What,
+    Action, CLAIM, Id, Mode, Push, PushKind, Refusal, Reply, Request, ServerTime, Unconfirmed,
 };
 use crate::error::LockError;
 use crate::lease::{Lease, safe_until};
@@ -18,10 +18,10 @@ use crate::lost_reason::LostReason;
 use crate::telemetry;
 use crate::token::{self, Token};
 
-impl Table {
+impl LockTable {
     /// What the node answered to a request of `id` that was sent at `sent`.
     pub(crate) fn reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
-        let id = self.in_row(id, request);
+        let id = self.current_holder(id, request);
         match self.attempts.get_mut(&id) {
             Some(Attempt::Waiting(waiting)) if waiting.token == request.token => {
                 if request.action == Action::WatchHolder {
@@ -35,7 +35,7 @@ impl Table {
                 self.renew_reply(now, id, sent, request, &reply);
             }
             Some(Attempt::Releasing(releasing))
-                if matches!(request.action, Action::Release | Action::Keep) =>
+                if matches!(request.action, Action::Release | Action::ExpireLater) =>
             {
                 match releasing.reply(now, reply) {
                     releasing::Next::Gone => self.remove(id),
@@ -43,7 +43,7 @@ impl Table {
                     releasing::Next::Later => self.schedule(id),
                 }
             }
-            None if self.errands.contains_key(&id) => self.errand_reply(now, id, reply),
+            None if self.admin_calls.contains_key(&id) => self.errand_reply(now, id, reply),
             // The answer to an acquire whose caller has gone: its release is on the way, behind it.
             _ => {}
         }
@@ -59,7 +59,7 @@ impl Table {
             return;
         };
         match reply {
-            Reply::Held { fence } => self.answered_held(now, id, sent, fence, false),
+            Reply::Granted { fence } => self.answered_held(now, id, sent, fence, false),
             Reply::Claimed { fence } => self.answered_held(now, id, sent, fence, true),
             Reply::Busy { holder, .. } if waiting.ask.one_try => {
                 waiting.unanswered = 0;
@@ -75,23 +75,26 @@ impl Table {
                 let name = Arc::clone(&waiting.ask.name);
                 let first = self.queues.first(&name) == Some(id);
                 let refused_before = waiting.is_refused();
-                let watches = waiting.busy(now, sent, holder, place, first, self.abilities.watches);
+                let tracks_changes =
+                    waiting.busy(now, sent, holder, place, first, self.abilities.tracks_changes);
                 let early = waiting.told_early.take();
-                if watches && self.connected {
+                if tracks_changes && self.connected {
                     self.outbox.push((id, waiting.request(Action::WatchHolder)));
                 }
                 self.schedule(id);
-                if let Some(what) = early {
-                    self.told(now, id, what);
+                if let Some(kind) = early {
+                    self.told(now, id, kind);
                 }
                 if first && refused_before {
                     self.ask_after_refusals(now, &name);
                 }
             }
-            Reply::Refused(Refusal::Unloaded | Refusal::Unfinished) => {
+            Reply::Refused(Refusal::NoScript | Refusal::Unfinished) => {
                 self.ask_in(now, id, action == Action::Acquire(Mode::Rejoin));
             }
-            Reply::Refused(Refusal::Later(reason) | Refusal::Unanswered(reason)) if !waiting.ask.one_try => {
+            Reply::Refused(Refusal::Transient(reason) | Refusal::OutcomeUnknown(reason))
+                if !waiting.ask.one_try =>
+            {
                 self.refused_for_now(now, id, reason);
             }
             Reply::Refused(refusal) if waiting.ask.waits_for_ever() => {
@@ -102,7 +105,7 @@ impl Table {
                 waiting.refused(now, reason);
                 self.schedule(id);
             }
-            Reply::Refused(Refusal::Unanswered(reason)) => {
+            Reply::Refused(Refusal::OutcomeUnknown(reason)) => {
                 let error = LockError::unavailable(&waiting.ask.key, reason);
                 self.fail(now, id, error);
             }
@@ -116,8 +119,8 @@ impl Table {
             | Reply::Voted { .. }
             | Reply::Reserved { .. }
             | Reply::Done
-            | Reply::NotMine
-            | Reply::Nobodys
+            | Reply::NotHeld
+            | Reply::Free
             | Reply::Found(_)
             | Reply::Page { .. } => {}
         }
@@ -173,57 +176,57 @@ impl Table {
     }
 
     /// What the node tells one of our waiters.
-    pub(crate) fn notice(&mut self, now: Moment, notice: &Notice) {
-        if let What::PlaceLost = notice.what {
+    pub(crate) fn on_push(&mut self, now: Moment, push: &Push) {
+        if let PushKind::PlaceLost = push.kind {
             // The waiter that found that out has a place again, or the lock.
-            let found_out = self.by_token.get(&notice.token).copied();
-            for id in self.queues.line(&notice.name) {
+            let found_out = self.by_token.get(&push.token).copied();
+            for id in self.queues.line(&push.name) {
                 if Some(id) != found_out {
                     self.rejoin(now, id);
                 }
             }
             return;
         }
-        let Some(id) = self.by_token.get(&notice.token).copied() else {
-            match notice.what {
-                What::Granted { .. } => self.return_unless_held(now, notice),
-                What::TakenAway => self.taken_away(now, notice),
-                What::Next { .. } | What::LeftFree | What::PlaceLost => {}
+        let Some(id) = self.by_token.get(&push.token).copied() else {
+            match push.kind {
+                PushKind::Granted { .. } => self.return_unless_held(now, push),
+                PushKind::TakenAway => self.taken_away(now, push),
+                PushKind::Next { .. } | PushKind::LeftFree | PushKind::PlaceLost => {}
             }
             return;
         };
         // Its token, and another lock: nobody of ours has published that.
-        if matches!(self.attempts.get(&id), Some(Attempt::Waiting(waiting)) if waiting.ask.name == notice.name)
+        if matches!(self.attempts.get(&id), Some(Attempt::Waiting(waiting)) if waiting.ask.name == push.name)
         {
-            self.told(now, id, notice.what);
+            self.told(now, id, push.kind);
         }
     }
 
-    fn told(&mut self, now: Moment, id: Id, what: What) {
+    fn told(&mut self, now: Moment, id: Id, kind: PushKind) {
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             // It is being released.
             return;
         };
-        if waiting.keeps_for_its_answer(what) {
+        if waiting.keeps_for_its_answer(kind) {
             return;
         }
-        match what {
-            What::Granted { fence, at } => {
+        match kind {
+            PushKind::Granted { fence, at } => {
                 self.granted(now, id, fence, at);
                 return;
             }
-            What::Next { claim, claimant } => waiting.is_next(now, claim, claimant),
-            What::LeftFree => waiting.stand_back(now),
-            What::TakenAway | What::PlaceLost => {}
+            PushKind::Next { claim, claimant } => waiting.is_next(now, claim, claimant),
+            PushKind::LeftFree => waiting.stand_back(now),
+            PushKind::TakenAway | PushKind::PlaceLost => {}
         }
         self.schedule(id);
     }
 
     /// An operator has taken a lock away from its holder.
-    fn taken_away(&mut self, now: Moment, notice: &Notice) {
-        if let Some(id) = self.queues.holder(&notice.name)
+    fn taken_away(&mut self, now: Moment, push: &Push) {
+        if let Some(id) = self.queues.holder(&push.name)
             && let Some(Attempt::Held(held)) = self.attempts.get(&id)
-            && held.has(&notice.token)
+            && held.has(&push.token)
         {
             self.lost(now, id, LostReason::ForceReleased, false);
         }
@@ -291,8 +294,8 @@ impl Table {
     /// What the node says of the lock that a waiter watches from now on: it may have become free just before.
     fn looked(&mut self, now: Moment, id: Id, reply: &Reply) {
         match reply {
-            Reply::Nobodys | Reply::Done => self.look(now, id),
-            Reply::NotMine => {
+            Reply::Free | Reply::Done => self.look(now, id),
+            Reply::NotHeld => {
                 if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) {
                     waiting.elections = 0;
                 }
@@ -324,11 +327,11 @@ impl Table {
     }
 
     /// A grant for a token that no attempt waits with goes back at once, unless its answer was quicker than the push.
-    fn return_unless_held(&mut self, now: Moment, notice: &Notice) {
-        let holder = self.queues.holder(&notice.name).and_then(|id| self.attempts.get(&id));
-        let is_held = matches!(holder, Some(Attempt::Held(held)) if held.has(&notice.token));
+    fn return_unless_held(&mut self, now: Moment, push: &Push) {
+        let holder = self.queues.holder(&push.name).and_then(|id| self.attempts.get(&id));
+        let is_held = matches!(holder, Some(Attempt::Held(held)) if held.has(&push.token));
         if !is_held {
-            let (name, token) = (Arc::clone(&notice.name), notice.token.clone());
+            let (name, token) = (Arc::clone(&push.name), push.token.clone());
             let request = Request { action: Action::Release, name: Arc::clone(&name), token, ttl: CLAIM };
             self.release_apart(now, Releasing::new(now, name, request, CLAIM));
         }
@@ -357,7 +360,7 @@ impl Table {
             }
             _ => false,
         };
-        if self.everybody_queues() {
+        if self.queues_on_server() {
             // The next of this process has a place of its own; from now on it makes sure of it.
             self.take_turn(now, self.queues.first(&name).map(Turn::Later));
         }
@@ -404,7 +407,7 @@ impl Table {
         };
         match (request.action, reply) {
             (Action::Reserve { count }, reply) => {
-                held.followers.answered(reply, count);
+                held.reserved.answered(reply, count);
                 if held.is_given_up() {
                     self.settle(now, id);
                 }
@@ -419,12 +422,12 @@ impl Table {
                 }
             }
             // A few nodes of a quorum may still have it.
-            (Action::Renew { .. } | Action::Watch, Reply::NotMine | Reply::Nobodys) => {
+            (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
                 self.lost(now, id, LostReason::KeyChanged, self.abilities.votes);
             }
-            (Action::Renew { .. }, Reply::Refused(Refusal::Unloaded)) => self.renew(now, id),
+            (Action::Renew { .. }, Reply::Refused(Refusal::NoScript)) => self.renew(now, id),
             (Action::Renew { .. }, Reply::Refused(refusal)) => {
-                if let Refusal::Never(reason) = refusal {
+                if let Refusal::Permanent(reason) = refusal {
                     held.refused(reason);
                 }
                 held.retry(now);

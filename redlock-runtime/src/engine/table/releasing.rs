@@ -93,7 +93,7 @@ impl Releasing {
         }
         // Rounded up: an expiry of zero would delete the key at once.
         let ttl = keep + Duration::from_millis(1);
-        Request { action: Action::Keep, ttl, ..self.request.clone() }
+        Request { action: Action::ExpireLater, ttl, ..self.request.clone() }
     }
 
     pub(super) fn due(&self) -> Moment {
@@ -104,22 +104,22 @@ impl Releasing {
     pub(super) fn reply(&mut self, now: Moment, reply: Reply) -> Next {
         match reply {
             Reply::Done => self.answer(Ok(ReleaseOutcome::Released)),
-            Reply::NotMine if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
-            Reply::NotMine => self.answer(Ok(ReleaseOutcome::AlreadyLost)),
-            Reply::Refused(Refusal::Unloaded | Refusal::Unfinished) => return Next::Again,
+            Reply::NotHeld if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
+            Reply::NotHeld => self.answer(Ok(ReleaseOutcome::AlreadyLost)),
+            Reply::Refused(Refusal::NoScript | Refusal::Unfinished) => return Next::Again,
             Reply::Refused(refusal) => {
                 self.refused(now, refusal);
                 return Next::Later;
             }
             // No node answers a release like this.
-            Reply::Held { .. }
+            Reply::Granted { .. }
             | Reply::Claimed { .. }
             | Reply::Busy { .. }
             | Reply::QueueFull { .. }
             | Reply::NotAsked
             | Reply::Voted { .. }
             | Reply::Reserved { .. }
-            | Reply::Nobodys
+            | Reply::Free
             | Reply::Found(_)
             | Reply::Page { .. } => {}
         }
@@ -129,8 +129,8 @@ impl Releasing {
     /// Sent again after a pause, until the key has expired: whoever may do something about it may do it soon.
     fn refused(&mut self, now: Moment, refusal: Refusal) {
         match refusal {
-            Refusal::Later(_) if !refusal.lasts() => {}
-            Refusal::Unanswered(_) => self.repeated = true,
+            Refusal::Transient(_) if !refusal.lasts() => {}
+            Refusal::OutcomeUnknown(_) => self.repeated = true,
             // The caller does not wait for what may not pass in time.
             refusal => {
                 let error = refusal.error(Some(Arc::clone(&self.key)));

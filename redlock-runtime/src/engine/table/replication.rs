@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Attempt, Table};
+use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::protocol::{Confirmation, Disconnected, Id};
 use crate::error::LockError;
 use crate::lost_reason::LostReason;
 use crate::token::Token;
 
-impl Table {
+impl LockTable {
     /// What the replicas say of a lock that is held and not delivered yet.
     pub(crate) fn confirmed(&mut self, now: Moment, id: Id, token: &Token, confirmation: Confirmation) {
         let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
@@ -24,13 +24,13 @@ impl Table {
             _ if held.lease.remaining(now).is_none() => Err(held.lease.lost()),
             Confirmation::Reached(reached) if reached >= wanted => Ok(Arc::clone(&held.lease)),
             Confirmation::Reached(reached) => Err(LockError::NotReplicated { key, wanted, reached }),
-            Confirmation::NotMine => {
+            Confirmation::NotHeld => {
                 held.lease.end(LostReason::KeyChanged);
                 Err(held.lease.lost())
             }
-            Confirmation::Unknown(Disconnected { reason, turned_away }) => {
+            Confirmation::Unknown(Disconnected { reason, is_permanent }) => {
                 let reason = format!("its replicas could not be asked: {reason}").into();
-                Err(Disconnected { reason, turned_away }.error(Some(key)))
+                Err(Disconnected { reason, is_permanent }.error(Some(key)))
             }
         };
         let failed = outcome.is_err();

@@ -4,7 +4,7 @@ use crate::engine::protocol::Reply;
 
 /// The fencing tokens of those who may follow on a holder.
 #[derive(Clone, Copy, Default)]
-pub(super) enum Followers {
+pub(super) enum ReservedFences {
     /// Nobody has waited for it here so far.
     #[default]
     Unreserved,
@@ -14,7 +14,7 @@ pub(super) enum Followers {
     Reserved { next: u64, last: u64 },
 }
 
-impl Followers {
+impl ReservedFences {
     /// What the server says of `count` of them.
     pub(super) fn answered(&mut self, reply: &Reply, count: u32) {
         *self = match reply {

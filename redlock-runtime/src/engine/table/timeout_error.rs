@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::waiting::Seen;
-use super::{Attempt, Table};
+use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::protocol::Id;
 use crate::error::{Holder, LockError};
 use crate::token;
 
-impl Table {
-    pub(super) fn why_in_vain(&self, now: Moment, id: Id) -> LockError {
+impl LockTable {
+    pub(super) fn timeout_error(&self, now: Moment, id: Id) -> LockError {
         let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) else {
             return LockError::NotConfigured;
         };
@@ -29,8 +29,8 @@ impl Table {
         };
         let name = &waiting.ask.name;
         if let Some(Attempt::Held(held)) = self.queues.holder(name).and_then(|id| self.attempts.get(&id)) {
-            let free_in = held.lease.remaining(now);
-            return busy(Holder { name: Some(token::own_name().into()), free_in });
+            let expires_in = held.lease.remaining(now);
+            return busy(Holder { name: Some(token::own_name().into()), expires_in });
         }
         // A waiter in line knows what the first in line knows.
         let asker = match self.queues.first(name).and_then(|id| self.attempts.get(&id)) {

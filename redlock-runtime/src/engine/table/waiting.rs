@@ -7,7 +7,7 @@ use super::releasing::Releasing;
 use crate::clock::Moment;
 use crate::engine::backoff::{full_jitter, jittered};
 use crate::engine::command::Ask;
-use crate::engine::protocol::{Action, Claimant, Mode, Place, Request, ServerTime, What};
+use crate::engine::protocol::{Action, Claimant, Mode, Place, PushKind, Request, ServerTime};
 use crate::error::Holder;
 use crate::token::Token;
 
@@ -50,9 +50,9 @@ pub(crate) struct Waiting {
     /// When the claim in front will be over, and whose it is, as it was told last.
     overdue: Option<(Moment, Claimant)>,
     /// What the server pushed before the answer to the pending ask was read.
-    pub(super) told_early: Option<What>,
+    pub(super) told_early: Option<PushKind>,
     /// The server tells when the lock is no longer its holder's.
-    watches: bool,
+    tracks_changes: bool,
     /// How often in a row it has been refused.
     refusals: u32,
     /// How often in a row nobody has had a quorum of votes.
@@ -72,7 +72,7 @@ impl Waiting {
             place: None,
             overdue: None,
             told_early: None,
-            watches: false,
+            tracks_changes: false,
             refusals: 0,
             elections: 0,
         }
@@ -114,7 +114,7 @@ impl Waiting {
         self.ask_again = false;
         self.overdue = None;
         self.told_early = None;
-        self.watches = false;
+        self.tracks_changes = false;
     }
 
     pub(super) fn unanswered_for(&self, now: Moment, limit: Duration) -> bool {
@@ -144,11 +144,11 @@ impl Waiting {
 
     /// True when a push is applied only once the pending ask is answered: the answers of a batch are read together, so
     /// a push may overtake them. A grant needs the place that the answer tells, a hint would be undone by the answer.
-    pub(super) fn keeps_for_its_answer(&mut self, what: What) -> bool {
+    pub(super) fn keeps_for_its_answer(&mut self, kind: PushKind) -> bool {
         let asks = matches!(self.step, Step::Asking { .. });
-        let is_kept = asks && !(matches!(what, What::Granted { .. }) && self.is_queued());
+        let is_kept = asks && !(matches!(kind, PushKind::Granted { .. }) && self.is_queued());
         if is_kept {
-            self.told_early = Some(what);
+            self.told_early = Some(kind);
         }
         is_kept
     }
@@ -171,23 +171,23 @@ impl Waiting {
     ) -> bool {
         (self.unanswered, self.refusals) = (0, 0);
         self.place = place.map(|place| (place, sent));
-        let free_in = holder.free_in;
+        let expires_in = holder.expires_in;
         self.seen = Seen::Busy(holder);
         // Where a release wakes nobody: without a queue, or when the holder is of another kind. In a queue the head
         // alone looks.
         let wakes_nobody = place.is_none_or(|place| place.in_front == 0 && self.behind_a_foreign_holder());
-        self.watches = first && can_watch && wakes_nobody;
+        self.tracks_changes = first && can_watch && wakes_nobody;
         self.step = match (first, place) {
             (true, _) if self.ask_again && place.is_none() => Step::Pause { until: now },
             (true, _) => {
                 let interval = self.interval();
-                let pause = free_in.map_or(interval, |left| interval.min(left + MILLISECOND));
+                let pause = expires_in.map_or(interval, |left| interval.min(left + MILLISECOND));
                 Step::Pause { until: now.after(pause) }
             }
             (false, Some(_)) => Step::Queued,
             (false, None) => Step::Turn,
         };
-        self.watches && matches!(self.step, Step::Pause { .. })
+        self.tracks_changes && matches!(self.step, Step::Pause { .. })
     }
 
     /// The lock is free for clients that know nothing of the queue; after that, it is our turn.
@@ -216,7 +216,7 @@ impl Waiting {
 
     /// The server does not tell of changes after all.
     pub(super) fn cannot_watch(&mut self, now: Moment) {
-        self.watches = false;
+        self.tracks_changes = false;
         if let Step::Pause { .. } = self.step {
             self.keep_asking(now);
         }
@@ -233,7 +233,7 @@ impl Waiting {
 
     fn interval(&self) -> Duration {
         jittered(match self.place {
-            _ if self.watches => ASK_AGAIN_QUEUED,
+            _ if self.tracks_changes => ASK_AGAIN_QUEUED,
             // A client of another kind releases without telling.
             Some((place, _)) if place.in_front == 0 && self.behind_a_foreign_holder() => ASK_AGAIN_AFTER,
             Some((place, _)) => (ASK_AGAIN_QUEUED * (2 + place.in_front.min(100)) / 2).min(ASK_AGAIN_AT_LAST),

@@ -18,11 +18,11 @@ use super::window::Window;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::engine::backoff::jittered;
-use crate::engine::protocol::{Disconnected, Id, Notice, Pushed, Reply, Request, Standing};
+use crate::engine::protocol::{ConnectionEvent, Disconnected, Id, Push, Reply, Request, ServerInfo};
 use crate::engine::redis::connect::WINDOW;
 use crate::engine::redis::connection::{INBOX_MOVED, RedisConnection, Replies};
 use crate::engine::redis::node::RedisNode;
-use crate::engine::redis::server_identity::Voters;
+use crate::engine::redis::server_identity::ServerIdentities;
 use crate::engine::slots::Slots;
 
 const PUSHES: usize = 256;
@@ -40,9 +40,9 @@ pub(crate) enum Node {
 
 impl Node {
     /// The nodes of the quorum that it is one of.
-    pub(super) fn voters(&self) -> Option<&Arc<Voters>> {
+    pub(super) fn identities(&self) -> Option<&Arc<ServerIdentities>> {
         match self {
-            Self::Redis(node) => node.voters(),
+            Self::Redis(node) => node.identities(),
             Self::Memory(_) => None,
         }
     }
@@ -55,13 +55,13 @@ struct Connection {
 
 /// What the server tells without being asked.
 struct Pushes {
-    inbox: UnboundedReceiver<Pushed>,
+    inbox: UnboundedReceiver<ConnectionEvent>,
     /// Taken from the inbox, as many at once as a flood asks for: tokio lets a task take few one by one.
-    taken: Vec<Pushed>,
+    taken: Vec<ConnectionEvent>,
 }
 
 impl Pushes {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Pushed>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEvent>> {
         if self.taken.is_empty() {
             ready!(self.inbox.poll_recv_many(cx, &mut self.taken, PUSHES));
             self.taken.reverse();
@@ -72,7 +72,7 @@ impl Pushes {
 
 enum Kind {
     Redis(RedisConnection),
-    Memory { node: MemoryNode, inbox: UnboundedSender<Pushed> },
+    Memory { node: MemoryNode, inbox: UnboundedSender<ConnectionEvent> },
 }
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Connection, Disconnected>> + Send>>;
@@ -103,10 +103,10 @@ struct Batch {
 }
 
 /// What the line has to tell.
-pub(crate) enum News {
+pub(crate) enum TransportEvent {
     Connected {
         abilities: Abilities,
-        standing: Standing,
+        server_info: ServerInfo,
     },
     /// From now on, the nodes of a Cluster can do this.
     Abilities(Abilities),
@@ -120,7 +120,7 @@ pub(crate) enum News {
         sent: Moment,
         replies: Vec<(Id, Request, Reply)>,
     },
-    Notice(Notice),
+    Push(Push),
     /// These locks have changed, or, with `None`, any may have.
     Changed(Option<Vec<Arc<str>>>),
     /// The locks in these slots have a way to their node again, or another node.
@@ -168,7 +168,7 @@ impl Link {
 
     /// Where pushes to a node in memory come in.
     #[cfg(test)]
-    pub(crate) fn inbox(&self) -> Option<UnboundedSender<Pushed>> {
+    pub(crate) fn inbox(&self) -> Option<UnboundedSender<ConnectionEvent>> {
         match &self.state {
             State::Up(up) => match &up.connection.kind {
                 Kind::Memory { inbox, .. } => Some(inbox.clone()),
@@ -214,7 +214,7 @@ impl Link {
         }
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TransportEvent> {
         loop {
             match &mut self.state {
                 State::Down { until } if *until <= now => {
@@ -224,34 +224,34 @@ impl Link {
                 State::Connecting(connecting) => match ready!(connecting.as_mut().poll(cx)) {
                     Ok(connection) => {
                         self.failures = 0;
-                        let (abilities, standing) = match &connection.kind {
-                            Kind::Redis(connection) => (connection.abilities(), connection.standing()),
-                            Kind::Memory { .. } => MemoryNode::standing(now),
+                        let (abilities, server_info) = match &connection.kind {
+                            Kind::Redis(connection) => (connection.abilities(), connection.server_info()),
+                            Kind::Memory { .. } => MemoryNode::server_info(now),
                         };
                         self.state = State::Up(Box::new(Up {
                             connection,
                             under_way: VecDeque::new(),
-                            window: Window::new(standing.round_trip, now),
+                            window: Window::new(server_info.round_trip, now),
                             heard: now,
                             was_idle: false,
                             standby: None,
                         }));
-                        return Poll::Ready(News::Connected { abilities, standing });
+                        return Poll::Ready(TransportEvent::Connected { abilities, server_info });
                     }
                     Err(trouble) => {
                         let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.failures.min(8));
                         self.failures = self.failures.saturating_add(1);
                         self.state = State::Down { until: now.after(jittered(pause.min(LONGEST_PAUSE))) };
-                        return Poll::Ready(News::Unreachable(trouble));
+                        return Poll::Ready(TransportEvent::Unreachable(trouble));
                     }
                 },
                 State::Up(up) => {
                     let reason = match up.poll(cx, now, self.io_timeout) {
-                        Poll::Ready(Ok(news)) => return Poll::Ready(news),
+                        Poll::Ready(Ok(event)) => return Poll::Ready(event),
                         Poll::Ready(Err(reason)) => reason,
                         Poll::Pending => ready!(up.poll_standby(cx, now, self.io_timeout, &self.node)),
                     };
-                    return Poll::Ready(News::Broke { reason, unanswered: self.reconnect() });
+                    return Poll::Ready(TransportEvent::Broke { reason, unanswered: self.reconnect() });
                 }
             }
         }
@@ -341,7 +341,7 @@ impl Up {
         cx: &mut Context<'_>,
         now: Moment,
         io_timeout: Duration,
-    ) -> Poll<Result<News, Arc<str>>> {
+    ) -> Poll<Result<TransportEvent, Arc<str>>> {
         let silent_since = self.silent_since();
         if let Some(batch) = self.under_way.front_mut() {
             let answered = match batch.early.take() {
@@ -365,7 +365,7 @@ impl Up {
                     }
                     let replies = batch.requests.into_iter().zip(replies);
                     let replies = replies.map(|((id, request), reply)| (id, request, reply)).collect();
-                    return Poll::Ready(Ok(News::Replies { sent: batch.sent, replies }));
+                    return Poll::Ready(Ok(TransportEvent::Replies { sent: batch.sent, replies }));
                 }
                 Poll::Ready(Err(broke)) => return Poll::Ready(Err(broke.reason)),
                 Poll::Pending if silent_since.is_some_and(|since| now.since(since) >= io_timeout) => {
@@ -383,11 +383,13 @@ impl Up {
         // It is alive, and the answers are behind this.
         self.hear(now);
         match pushed {
-            Pushed::Changed(names) => Poll::Ready(Ok(News::Changed(names))),
-            Pushed::Notice(notice) => Poll::Ready(Ok(News::Notice(notice))),
-            Pushed::InboxMoved => Poll::Ready(Err(INBOX_MOVED.into())),
-            Pushed::Closed => Poll::Ready(Err("Redis closed the connection".into())),
-            Pushed::Superseded => Poll::Ready(Err("another server is the primary now, says Sentinel".into())),
+            ConnectionEvent::Changed(names) => Poll::Ready(Ok(TransportEvent::Changed(names))),
+            ConnectionEvent::Push(push) => Poll::Ready(Ok(TransportEvent::Push(push))),
+            ConnectionEvent::InboxMoved => Poll::Ready(Err(INBOX_MOVED.into())),
+            ConnectionEvent::Closed => Poll::Ready(Err("Redis closed the connection".into())),
+            ConnectionEvent::Superseded => {
+                Poll::Ready(Err("another server is the primary now, says Sentinel".into()))
+            }
         }
     }
 }

@@ -12,13 +12,13 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::engine::protocol::{
-    Action, CLAIM, Claimant, Found, Id, Mode, Notice, Place, Pushed, Reply, Request, ServerTime, Standing,
-    What, calls,
+    Action, CLAIM, Claimant, ConnectionEvent, Id, Inspection, Mode, Place, Push, PushKind, Reply, Request,
+    ServerInfo, ServerTime, calls,
 };
 use crate::error::Holder;
 use crate::token::{self, Token};
 
-type Inbox = UnboundedSender<Pushed>;
+type Inbox = UnboundedSender<ConnectionEvent>;
 
 /// The locks of one name, and what the scripts do on them: a map instead of a keyspace.
 #[derive(Clone)]
@@ -64,9 +64,9 @@ struct Waiter {
 
 impl Waiter {
     /// False when nobody listens any more.
-    fn tell(&self, name: &Arc<str>, what: What) -> bool {
-        let notice = Notice { token: self.token.clone(), name: Arc::clone(name), what };
-        self.inbox.send(Pushed::Notice(notice)).is_ok()
+    fn tell(&self, name: &Arc<str>, kind: PushKind) -> bool {
+        let push = Push { token: self.token.clone(), name: Arc::clone(name), kind };
+        self.inbox.send(ConnectionEvent::Push(push)).is_ok()
     }
 }
 
@@ -87,15 +87,15 @@ impl MemoryNode {
     }
 
     /// What such a node can do: nobody changes a lock behind our back, and it forgets nothing.
-    pub(crate) fn standing(now: Moment) -> (Abilities, Standing) {
-        let abilities = Abilities { hands_off: true, watches: false, votes: false };
-        let standing = Standing {
+    pub(crate) fn server_info(now: Moment) -> (Abilities, ServerInfo) {
+        let abilities = Abilities { hands_over: true, tracks_changes: false, votes: false };
+        let server_info = ServerInfo {
             clock: server_time(now).0,
             up_for: Duration::ZERO,
             durable: true,
             round_trip: Duration::ZERO,
         };
-        (abilities, standing)
+        (abilities, server_info)
     }
 
     pub(crate) fn execute(&self, request: &Request, inbox: &Inbox, now: Moment) -> Reply {
@@ -120,25 +120,27 @@ impl MemoryNode {
                 Reply::Reserved { last: *clock }
             }
             Action::Watch | Action::WatchHolder if lock.is(&request.token) => Reply::Done,
-            Action::Watch | Action::WatchHolder if lock.holder.is_none() => Reply::Nobodys,
-            Action::Reserve { .. } | Action::Watch | Action::WatchHolder => Reply::NotMine,
+            Action::Watch | Action::WatchHolder if lock.holder.is_none() => Reply::Free,
+            Action::Reserve { .. } | Action::Watch | Action::WatchHolder => Reply::NotHeld,
             Action::Vote { fence } => lock.vote(request, fence, inbox, now, clock),
-            Action::Confirm { .. } | Action::Mend { .. }
+            Action::RaiseFence { .. } | Action::Repair { .. }
                 if lock.holder.is_some() && !lock.is(&request.token) =>
             {
-                Reply::NotMine
+                Reply::NotHeld
             }
-            Action::Confirm { .. } if lock.holder.is_none() => Reply::NotMine,
-            Action::Confirm { fence } => {
+            Action::RaiseFence { .. } if lock.holder.is_none() => Reply::NotHeld,
+            Action::RaiseFence { fence } => {
                 *clock = fence.max(*clock);
                 Reply::Done
             }
-            Action::Mend { .. } if lock.holder.is_none() => {
+            Action::Repair { .. } if lock.holder.is_none() => {
                 lock.hold(&request.token, now.after(request.ttl), inbox);
-                Reply::Nobodys
+                Reply::Free
             }
-            Action::Renew { shortens, .. } | Action::Mend { shortens } => lock.renew(request, now, shortens),
-            Action::Keep => lock.renew(request, now, true),
+            Action::Renew { shortens, .. } | Action::Repair { shortens } => {
+                lock.renew(request, now, shortens)
+            }
+            Action::ExpireLater => lock.renew(request, now, true),
             Action::Release => lock.release(request, now, clock),
             Action::Inspect | Action::List { .. } => Reply::Found(lock.found(now)),
             Action::ForceRelease => {
@@ -164,13 +166,13 @@ fn server_time(now: Moment) -> ServerTime {
 
 impl Holding {
     fn tell_taken_away(self, name: &Arc<str>) {
-        let notice = Notice { token: self.token, name: Arc::clone(name), what: What::TakenAway };
+        let push = Push { token: self.token, name: Arc::clone(name), kind: PushKind::TakenAway };
         // A manager that has gone need not hear of it.
-        let _ = self.inbox.send(Pushed::Notice(notice));
+        let _ = self.inbox.send(ConnectionEvent::Push(push));
     }
 
     fn seen(&self, now: Moment) -> Holder {
-        Holder { name: token::owner_of(self.token.value()), free_in: Some(self.expires.since(now)) }
+        Holder { name: token::owner_of(self.token.value()), expires_in: Some(self.expires.since(now)) }
     }
 }
 
@@ -201,7 +203,7 @@ impl Lock {
             let lasts = if has_waited { request.ttl.min(CLAIM) } else { request.ttl };
             self.hold(&request.token, now.after(lasts), inbox);
             let fence = next_fence(now, clock);
-            return if has_waited { Reply::Claimed { fence } } else { Reply::Held { fence } };
+            return if has_waited { Reply::Claimed { fence } } else { Reply::Granted { fence } };
         }
         let place = self.queue.iter().position(waiting).and_then(|in_front| u32::try_from(in_front).ok());
         Reply::Busy {
@@ -239,14 +241,14 @@ impl Lock {
                 holder.expires = if shortens { expires } else { expires.max(holder.expires) };
                 Reply::Done
             }
-            _ => Reply::NotMine,
+            _ => Reply::NotHeld,
         }
     }
 
     fn release(&mut self, request: &Request, now: Moment, clock: &mut u64) -> Reply {
         if !self.is(&request.token) {
             self.queue.retain(|waiter| waiter.token != request.token);
-            return Reply::NotMine;
+            return Reply::NotHeld;
         }
         self.holder = None;
         self.grant(&request.name, None, now, clock);
@@ -257,7 +259,7 @@ impl Lock {
         self.holder.as_ref().is_some_and(|holder| holder.expires > now)
     }
 
-    fn found(&self, now: Moment) -> Option<Found> {
+    fn found(&self, now: Moment) -> Option<Inspection> {
         let waiters = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
         self.holder.as_ref().map(|holder| (holder.seen(now), waiters))
     }
@@ -275,10 +277,13 @@ impl Lock {
                 return;
             }
             let fence = next_fence(now, clock);
-            let what = What::Granted { fence, at: server_time(now) };
-            if next.tell(name, what) {
+            let kind = PushKind::Granted { fence, at: server_time(now) };
+            if next.tell(name, kind) {
                 if let Some(head) = self.queue.front() {
-                    head.tell(name, What::Next { claim: next.ttl.min(CLAIM), claimant: Claimant::of("") });
+                    head.tell(
+                        name,
+                        PushKind::Next { claim: next.ttl.min(CLAIM), claimant: Claimant::of("") },
+                    );
                 }
                 self.holder = Some(Holding { token: next.token, expires, inbox: next.inbox });
                 return;
@@ -325,7 +330,7 @@ pub(crate) fn one_by_one(
         let mut is_held = !matches!(call, [(_, Request { action: Action::AcquireNext { .. }, .. }), ..]);
         for (_, request) in call {
             let reply = if is_held { execute(request) } else { Reply::NotAsked };
-            is_held = matches!(reply, Reply::Held { .. } | Reply::Claimed { .. });
+            is_held = matches!(reply, Reply::Granted { .. } | Reply::Claimed { .. });
             replies.push(reply);
         }
     }
@@ -346,7 +351,7 @@ mod tests {
         for number in 0..10_000 {
             let now = start.after(number * ttl / 10);
             let (name, token) = (Arc::from(format!("lock:{number}")), Token::from_value("token"));
-            for action in [Action::Acquire(Mode::OneTry), Action::Keep] {
+            for action in [Action::Acquire(Mode::OneTry), Action::ExpireLater] {
                 let request = Request { action, name: Arc::clone(&name), token: token.clone(), ttl };
                 node.execute(&request, &inbox, now);
             }
@@ -358,7 +363,7 @@ mod tests {
 
     fn list() -> Request {
         let (action, name) = (Action::List { cursor: 0 }, Arc::from("*"));
-        Request { action, name, token: Token::nobodys(), ttl: Duration::ZERO }
+        Request { action, name, token: Token::empty(), ttl: Duration::ZERO }
     }
 
     #[test]
@@ -368,8 +373,8 @@ mod tests {
         const FIRST: Action = Action::Acquire(JOIN);
         const RENEW: Action = Action::Renew { nth: 0, shortens: false };
         let next = |after| Action::AcquireNext { mode: JOIN, after };
-        let held = || Reply::Held { fence: 7 };
-        let request = |action| Request { action, name: "k".into(), token: Token::nobodys(), ttl: TTL };
+        let held = || Reply::Granted { fence: 7 };
+        let request = |action| Request { action, name: "k".into(), token: Token::empty(), ttl: TTL };
         let batch = [
             (1, request(FIRST)),
             (2, request(next(1))),

@@ -17,7 +17,7 @@ use crate::clock::Moment;
 use crate::engine::redis::discovery::ClusterNodes;
 use crate::token::Token;
 use cluster::Cluster;
-use link::{Link, News, Node};
+use link::{Link, Node, TransportEvent};
 use quorum::Quorum;
 
 /// Where locks live.
@@ -48,24 +48,24 @@ impl Deployment {
     }
 }
 
-pub(super) enum Line {
+pub(super) enum Transport {
     One(Link),
     Quorum(Quorum),
     Cluster(Cluster),
 }
 
-impl Line {
+impl Transport {
     pub(super) fn new(deployment: Deployment, settings: EngineSettings) -> Self {
         let nodes = match deployment {
             Deployment::Nodes(nodes) => nodes,
             Deployment::Cluster(nodes) => return Self::Cluster(Cluster::new(*nodes, settings.io_timeout)),
         };
-        let voters = nodes.iter().find_map(Node::voters).cloned().unwrap_or_default();
+        let identities = nodes.iter().find_map(Node::identities).cloned().unwrap_or_default();
         let mut links: Vec<Link> =
             nodes.into_iter().map(|node| Link::new(node, settings.io_timeout)).collect();
         match links.pop() {
             Some(link) if links.is_empty() => Self::One(link),
-            last => Self::Quorum(Quorum::new(links.into_iter().chain(last).collect(), voters, settings)),
+            last => Self::Quorum(Quorum::new(links.into_iter().chain(last).collect(), identities, settings)),
         }
     }
 
@@ -113,7 +113,7 @@ impl Line {
         }
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TransportEvent> {
         match self {
             Self::One(link) => link.poll(cx, now),
             Self::Quorum(quorum) => quorum.poll(cx, now),

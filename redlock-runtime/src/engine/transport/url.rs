@@ -10,7 +10,7 @@ use crate::engine::redis::discovery::ClusterNodes;
 use crate::engine::redis::keyspace::{PREFIX_OF_SIDE_KEYS, is_side_name, misfit};
 use crate::engine::redis::node::{NodeSettings, RedisNode};
 use crate::engine::redis::sentinel::Sentinels;
-use crate::engine::redis::server_identity::Seat;
+use crate::engine::redis::server_identity::NodeIdentity;
 use crate::engine::redis::tls::Tls;
 use crate::error::LockError;
 
@@ -34,12 +34,12 @@ pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, L
             return Err(invalid(url, "it stands there twice; a server has one vote"));
         }
     }
-    let voters = (urls.len() > 1).then(Arc::default);
-    let seated = |(number, url): (usize, &String)| {
-        let seat = voters.as_ref().map(|voters| Seat::new(voters, number));
-        node(url, &NodeSettings { seat, ..settings.clone() })
+    let identities = (urls.len() > 1).then(Arc::default);
+    let identified = |(number, url): (usize, &String)| {
+        let identity = identities.as_ref().map(|identities| NodeIdentity::new(identities, number));
+        node(url, &NodeSettings { identity, ..settings.clone() })
     };
-    let nodes = urls.iter().enumerate().map(seated).collect::<Result<_, _>>()?;
+    let nodes = urls.iter().enumerate().map(identified).collect::<Result<_, _>>()?;
     Ok(Deployment::Nodes(nodes))
 }
 
@@ -198,7 +198,7 @@ mod tests {
             instance: String::new(),
             foreign_clients: true,
             allow_eviction: false,
-            seat: None,
+            identity: None,
             tls: crate::engine::redis::tls::TlsSettings::default(),
         }
     }

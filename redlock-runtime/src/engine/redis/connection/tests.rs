@@ -27,17 +27,22 @@ async fn connection() -> (RedisConnection, TcpStream) {
     let opening = MultiplexedConnection::new_with_config(&silent, stream, without_timeouts());
     let (connection, driver) = opening.await.unwrap();
     tokio::spawn(driver);
-    let setup = Setup {
-        names: Names::on_a_server("lock:"),
+    let session = Session {
+        keyspace: Keyspace::on_a_server("lock:"),
         inbox: "lock:%inbox:1".into(),
         sharded: false,
-        standing: Standing { clock: 1, up_for: Duration::ZERO, durable: false, round_trip: Duration::ZERO },
+        server_info: ServerInfo {
+            clock: 1,
+            up_for: Duration::ZERO,
+            durable: false,
+            round_trip: Duration::ZERO,
+        },
         foreign_clients: false,
         queues: true,
-        abilities: Abilities { hands_off: true, watches: false, votes: false },
-        _vote: None,
+        abilities: Abilities { hands_over: true, tracks_changes: false, votes: false },
+        _identity: None,
     };
-    (RedisConnection::new(connection, setup), server)
+    (RedisConnection::new(connection, session), server)
 }
 
 fn request(action: Action, name: &str) -> Vec<(Id, Request)> {

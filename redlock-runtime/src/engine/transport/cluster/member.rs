@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::slot_queue::Flight;
+use super::slot_queue::InFlight;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::engine::outbox::{Outbox, Unsent};
 use crate::engine::protocol::{Disconnected, Id, Request};
 use crate::engine::redis::node::RedisNode;
 use crate::engine::slots::Slot;
-use crate::engine::transport::link::{Link, News, Node};
+use crate::engine::transport::link::{Link, Node, TransportEvent};
 
 /// A request for one slot, or for a page of all the locks of one node.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Course {
-    Slot(Flight),
+pub(super) enum Route {
+    Slot(InFlight),
     Page { node: u64 },
 }
 
@@ -34,12 +34,12 @@ pub(super) struct Member {
     link: Link,
     outbox: Outbox<Routed>,
     /// What is on its way, in the order of the link.
-    courses: VecDeque<Course>,
+    routes: VecDeque<Route>,
 }
 
 /// A request that is to be sent, and where it is on its way.
 struct Routed {
-    course: Course,
+    route: Route,
     id: Id,
     request: Request,
 }
@@ -47,7 +47,7 @@ struct Routed {
 impl Routed {
     /// It has to say that it was sent here.
     fn asking(&self) -> bool {
-        matches!(self.course, Course::Slot(flight) if flight.asking)
+        matches!(self.route, Route::Slot(in_flight) if in_flight.asking)
     }
 }
 
@@ -57,7 +57,7 @@ impl Unsent for Routed {
     }
 
     fn is_repeated(&self) -> bool {
-        matches!(self.course, Course::Slot(flight) if flight.unanswered)
+        matches!(self.route, Route::Slot(in_flight) if in_flight.unanswered)
     }
 }
 
@@ -76,22 +76,22 @@ impl Member {
             trouble: None,
             link: Link::new(Node::Redis(Box::new(node)), timeout),
             outbox: Outbox::default(),
-            courses: VecDeque::new(),
+            routes: VecDeque::new(),
         }
     }
 
-    pub(super) fn push(&mut self, course: Course, id: Id, request: Request) {
-        self.outbox.push(Routed { course, id, request });
+    pub(super) fn push(&mut self, route: Route, id: Id, request: Request) {
+        self.outbox.push(Routed { route, id, request });
     }
 
     /// Ahead of what is for other slots: nothing is under way for this one.
-    pub(super) fn push_urgent(&mut self, flight: Flight, id: Id, request: Request) {
-        self.outbox.push_urgent(Routed { course: Course::Slot(flight), id, request });
+    pub(super) fn push_urgent(&mut self, in_flight: InFlight, id: Id, request: Request) {
+        self.outbox.push_urgent(Routed { route: Route::Slot(in_flight), id, request });
     }
 
     /// Where the request of `id` for a lock would have gone, which has not been sent and will not be.
-    pub(super) fn take_back(&mut self, id: Id) -> Option<Course> {
-        self.outbox.take_back(id).map(|routed| routed.course)
+    pub(super) fn take_back(&mut self, id: Id) -> Option<Route> {
+        self.outbox.take_back(id).map(|routed| routed.route)
     }
 
     /// Sends what there is, as far as there is room.
@@ -101,13 +101,13 @@ impl Member {
             && let Some(asking) = self.outbox.front().map(Routed::asking)
         {
             let batch = self.outbox.take(room, |other| other.asking() == asking);
-            self.courses.extend(batch.iter().map(|routed| routed.course));
+            self.routes.extend(batch.iter().map(|routed| routed.route));
             let requests = batch.into_iter().map(|routed| (routed.id, routed.request)).collect();
             self.link.send_as(cx, now, requests, asking);
         }
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TransportEvent> {
         self.link.poll(cx, now)
     }
 
@@ -116,8 +116,8 @@ impl Member {
     }
 
     /// Where the oldest request was on its way.
-    pub(super) fn answered(&mut self) -> Option<Course> {
-        self.courses.pop_front()
+    pub(super) fn answered(&mut self) -> Option<Route> {
+        self.routes.pop_front()
     }
 
     /// Connects anew, with an inbox in another slot. What was sent is unanswered.
@@ -128,20 +128,20 @@ impl Member {
     }
 
     /// The connection is gone: what was on its way, in its order. What has not been sent was not done.
-    pub(super) fn take_all(&mut self, sent: Vec<(Id, Request)>) -> Vec<(Course, Id, Request)> {
+    pub(super) fn take_all(&mut self, sent: Vec<(Id, Request)>) -> Vec<(Route, Id, Request)> {
         self.up = false;
         let unanswered =
-            std::mem::take(&mut self.courses).into_iter().zip(sent).map(|(mut course, (id, request))| {
-                if let Course::Slot(flight) = &mut course {
-                    flight.unanswered = true;
+            std::mem::take(&mut self.routes).into_iter().zip(sent).map(|(mut route, (id, request))| {
+                if let Route::Slot(in_flight) = &mut route {
+                    in_flight.unanswered = true;
                 }
-                (course, id, request)
+                (route, id, request)
             });
-        let unsent = self.outbox.take_all().map(|Routed { course, id, request }| (course, id, request));
+        let unsent = self.outbox.take_all().map(|Routed { route, id, request }| (route, id, request));
         unanswered.chain(unsent).collect()
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.courses.is_empty() && self.outbox.is_empty()
+        self.routes.is_empty() && self.outbox.is_empty()
     }
 }

@@ -5,9 +5,9 @@
 //! its token. What cannot be delivered within the limit for answers is refused, and whoever asked tries again for as
 //! long as it waits.
 
+mod listing;
 mod member;
 mod redirect;
-mod scan;
 mod slot_map;
 mod slot_queue;
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::link::News;
+use super::link::TransportEvent;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request};
@@ -27,8 +27,8 @@ use crate::engine::redis::discovery::{ClusterNodes, Layout};
 use crate::engine::slots::{BySlot, Slot};
 use crate::engine::timers::Timers;
 use crate::token::Token;
-use member::{Course, Member};
-use slot_queue::{Flight, Lane, Parked};
+use member::{Member, Route};
+use slot_queue::{Deferred, InFlight, SlotQueue};
 
 /// From node to node at most, before a request pauses: they do not agree yet.
 const REDIRECTS: u32 = 4;
@@ -47,9 +47,9 @@ pub(crate) struct Cluster {
     limit: Duration,
     /// By number; a number is never used again while something is under way to its node.
     members: Vec<Option<Member>>,
-    owners: BySlot<Option<usize>>,
+    slot_map: BySlot<Option<usize>>,
     replicas: Vec<Arc<str>>,
-    lanes: HashMap<Slot, Lane>,
+    slot_queues: HashMap<Slot, SlotQueue>,
     /// Lanes in which something waits.
     stalled: BTreeSet<Slot>,
     /// Those of them whose first may be able to go.
@@ -57,7 +57,7 @@ pub(crate) struct Cluster {
     /// When to look at the others.
     timers: Timers<Slot>,
     /// Pages of nodes to which there is no connection yet, and no reason why not.
-    pages: Vec<(Id, Request)>,
+    listings: Vec<(Id, Request)>,
     sequence: u64,
     /// The member that is listened to first, in turn.
     first: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Cluster {
     connected: bool,
     /// What all nodes can do to which there is a connection, as it was last told.
     abilities: Option<Abilities>,
-    news: VecDeque<News>,
+    events: VecDeque<TransportEvent>,
 }
 
 impl Cluster {
@@ -79,13 +79,13 @@ impl Cluster {
             nodes,
             limit,
             members: Vec::new(),
-            owners: BySlot::filled(&None),
+            slot_map: BySlot::filled(&None),
             replicas: Vec::new(),
-            lanes: HashMap::new(),
+            slot_queues: HashMap::new(),
             stalled: BTreeSet::new(),
             to_look_at: BTreeSet::new(),
             timers: Timers::default(),
-            pages: Vec::new(),
+            listings: Vec::new(),
             sequence: 0,
             first: 0,
             learning: None,
@@ -94,7 +94,7 @@ impl Cluster {
             turn: 0,
             connected: false,
             abilities: None,
-            news: VecDeque::new(),
+            events: VecDeque::new(),
         }
     }
 
@@ -106,16 +106,16 @@ impl Cluster {
     /// True when a request for a lock has not been sent to any node; it will not be.
     pub(super) fn take_back(&mut self, id: Id, name: &str, token: &Token) -> bool {
         let slot = Slot::of(name);
-        let Some(lane) = self.lanes.get_mut(&slot) else {
+        let Some(queue) = self.slot_queues.get_mut(&slot) else {
             return false;
         };
-        let waited = lane.take_back(token);
+        let waited = queue.take_back(token);
         if !waited {
-            let member = self.members.get_mut(lane.node()).and_then(Option::as_mut);
-            let Some(Course::Slot(mut flight)) = member.and_then(|member| member.take_back(id)) else {
+            let member = self.members.get_mut(queue.node()).and_then(Option::as_mut);
+            let Some(Route::Slot(mut in_flight)) = member.and_then(|member| member.take_back(id)) else {
                 return false;
             };
-            lane.back(&mut flight);
+            queue.back(&mut in_flight);
             self.to_look_at.insert(slot);
         }
         self.close_lane(slot);
@@ -130,7 +130,7 @@ impl Cluster {
                 continue;
             }
             let slot = Slot::of(&request.name);
-            let flight = Flight {
+            let in_flight = InFlight {
                 sequence: self.sequence,
                 slot,
                 since: now,
@@ -138,7 +138,7 @@ impl Cluster {
                 unanswered: false,
                 asking: false,
             };
-            self.send_one(now, Parked { flight, id, request });
+            self.send_one(now, Deferred { in_flight, id, request });
         }
         self.look_at_lanes(now);
         self.flush(cx, now);
@@ -149,16 +149,16 @@ impl Cluster {
         links.chain(self.timers.next()).chain(self.learn_at).min()
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TransportEvent> {
         loop {
-            if let Some(news) = self.news.pop_front() {
-                return Poll::Ready(news);
+            if let Some(event) = self.events.pop_front() {
+                return Poll::Ready(event);
             }
             let heard = self.learn(cx, now) | self.listen(cx, now);
             self.look_at_lanes(now);
             self.flush(cx, now);
             self.tell_abilities();
-            if !heard && self.news.is_empty() {
+            if !heard && self.events.is_empty() {
                 return Poll::Pending;
             }
         }
@@ -172,55 +172,55 @@ impl Cluster {
         if let Some(abilities) = common.filter(|_| self.connected)
             && self.abilities.replace(abilities) != common
         {
-            self.news.push_back(News::Abilities(abilities));
+            self.events.push_back(TransportEvent::Abilities(abilities));
         }
     }
 
     /// A new request, or one that has waited: on its way, or behind what waits.
-    fn send_one(&mut self, now: Moment, parked: Parked) {
-        let slot = parked.flight.slot;
-        let lane = self.lanes.entry(slot).or_insert_with(Lane::new);
-        let owner = *self.owners.get(slot);
+    fn send_one(&mut self, now: Moment, deferred: Deferred) {
+        let slot = deferred.in_flight.slot;
+        let queue = self.slot_queues.entry(slot).or_insert_with(SlotQueue::new);
+        let owner = *self.slot_map.get(slot);
         match owner.and_then(|node| Some((node, self.members.get_mut(node)?.as_mut()?))) {
-            Some((node, member)) if member.up && lane.is_free(node) => {
-                let is_first = !lane.is_under_way();
-                lane.sent(node, &parked.flight);
-                let Parked { flight, id, request } = parked;
+            Some((node, member)) if member.up && queue.is_free(node) => {
+                let is_first = !queue.is_under_way();
+                queue.sent(node, &deferred.in_flight);
+                let Deferred { in_flight, id, request } = deferred;
                 match request.action {
-                    Action::Renew { .. } if is_first => member.push_urgent(flight, id, request),
-                    _ => member.push(Course::Slot(flight), id, request),
+                    Action::Renew { .. } if is_first => member.push_urgent(in_flight, id, request),
+                    _ => member.push(Route::Slot(in_flight), id, request),
                 }
             }
             Some((_, Member { up: false, trouble: Some(trouble), .. })) => {
                 let trouble = trouble.clone();
-                self.refuse_for(now, parked, &trouble);
+                self.refuse_for(now, deferred, &trouble);
                 self.close_lane(slot);
             }
-            Some(_) => self.park(parked),
+            Some(_) => self.park(deferred),
             None => {
-                lane.reason = Some(format!("no node of the Cluster has slot {}", slot.index()).into());
-                self.park(parked);
+                queue.reason = Some(format!("no node of the Cluster has slot {}", slot.index()).into());
+                self.park(deferred);
                 self.learn_soon(now);
             }
         }
     }
 
-    fn park(&mut self, parked: Parked) {
-        let slot = parked.flight.slot;
+    fn park(&mut self, deferred: Deferred) {
+        let slot = deferred.in_flight.slot;
         self.stalled.insert(slot);
         self.to_look_at.insert(slot);
-        self.lanes.entry(slot).or_insert_with(Lane::new).park(parked);
+        self.slot_queues.entry(slot).or_insert_with(SlotQueue::new).park(deferred);
     }
 
     fn close_lane(&mut self, slot: Slot) {
-        if let Some(lane) = self.lanes.get(&slot) {
-            if !lane.is_waiting() {
+        if let Some(queue) = self.slot_queues.get(&slot) {
+            if !queue.is_waiting() {
                 self.stalled.remove(&slot);
                 self.to_look_at.remove(&slot);
                 self.timers.set(slot, None);
             }
-            if lane.is_empty() {
-                self.lanes.remove(&slot);
+            if queue.is_empty() {
+                self.slot_queues.remove(&slot);
             }
         }
     }
@@ -236,29 +236,29 @@ impl Cluster {
             self.to_look_at.insert(slot);
         }
         for slot in std::mem::take(&mut self.to_look_at) {
-            let Some(lane) = self.lanes.get_mut(&slot) else {
+            let Some(queue) = self.slot_queues.get_mut(&slot) else {
                 continue;
             };
-            for parked in lane.take_overdue(now, self.limit) {
-                let lane = self.lanes.get(&slot);
-                let reason = lane
-                    .and_then(|lane| lane.reason.clone())
+            for deferred in queue.take_overdue(now, self.limit) {
+                let queue = self.slot_queues.get(&slot);
+                let reason = queue
+                    .and_then(|queue| queue.reason.clone())
                     .unwrap_or_else(|| format!("the Cluster gave no answer within {:?}", self.limit).into());
-                self.refuse(now, parked, reason);
+                self.refuse(now, deferred, reason);
             }
-            let member = self.owners.get(slot).and_then(|node| self.members.get(node)?.as_ref());
-            let ready = match (member, self.lanes.get_mut(&slot)) {
-                (Some(Member { up: true, .. } | Member { trouble: Some(_), .. }), Some(lane)) => {
-                    lane.take_ready(now)
+            let member = self.slot_map.get(slot).and_then(|node| self.members.get(node)?.as_ref());
+            let ready = match (member, self.slot_queues.get_mut(&slot)) {
+                (Some(Member { up: true, .. } | Member { trouble: Some(_), .. }), Some(queue)) => {
+                    queue.take_ready(now)
                 }
                 _ => Vec::new(),
             };
-            for parked in ready {
-                self.send_one(now, parked);
+            for deferred in ready {
+                self.send_one(now, deferred);
             }
             // What has been looked at just now waits for a time, or for something to happen.
             self.to_look_at.remove(&slot);
-            let due = self.lanes.get(&slot).and_then(|lane| lane.due(self.limit));
+            let due = self.slot_queues.get(&slot).and_then(|queue| queue.due(self.limit));
             self.timers.set(slot, due);
             self.close_lane(slot);
         }
@@ -271,28 +271,33 @@ impl Cluster {
     }
 
     /// Whoever asked may try again.
-    fn refuse(&mut self, now: Moment, parked: Parked, reason: Arc<str>) {
-        let refusal =
-            if parked.flight.unanswered { Refusal::Unanswered(reason) } else { Refusal::Later(reason) };
-        self.answer(now, parked.id, parked.request, Reply::Refused(refusal));
+    fn refuse(&mut self, now: Moment, deferred: Deferred, reason: Arc<str>) {
+        let refusal = if deferred.in_flight.unanswered {
+            Refusal::OutcomeUnknown(reason)
+        } else {
+            Refusal::Transient(reason)
+        };
+        self.answer(now, deferred.id, deferred.request, Reply::Refused(refusal));
     }
 
     /// There is no connection to the node.
-    fn refuse_for(&mut self, now: Moment, parked: Parked, trouble: &Disconnected) {
-        if trouble.turned_away && !parked.flight.unanswered {
-            let refusal = Refusal::Never(Arc::clone(&trouble.reason));
-            self.answer(now, parked.id, parked.request, Reply::Refused(refusal));
+    fn refuse_for(&mut self, now: Moment, deferred: Deferred, trouble: &Disconnected) {
+        if trouble.is_permanent && !deferred.in_flight.unanswered {
+            let refusal = Refusal::Permanent(Arc::clone(&trouble.reason));
+            self.answer(now, deferred.id, deferred.request, Reply::Refused(refusal));
         } else {
-            self.refuse(now, parked, Arc::clone(&trouble.reason));
+            self.refuse(now, deferred, Arc::clone(&trouble.reason));
         }
     }
 
     fn answer(&mut self, now: Moment, id: Id, request: Request, reply: Reply) {
-        match self.news.back_mut() {
-            Some(News::Replies { sent, replies }) if *sent == now && replies.len() < AT_ONCE => {
+        match self.events.back_mut() {
+            Some(TransportEvent::Replies { sent, replies }) if *sent == now && replies.len() < AT_ONCE => {
                 replies.push((id, request, reply));
             }
-            _ => self.news.push_back(News::Replies { sent: now, replies: vec![(id, request, reply)] }),
+            _ => self
+                .events
+                .push_back(TransportEvent::Replies { sent: now, replies: vec![(id, request, reply)] }),
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::task::{Context, Poll};
 
-use super::member::Course;
-use super::slot_queue::Parked;
+use super::member::Route;
+use super::slot_queue::Deferred;
 use super::{Cluster, REDIRECTS};
 use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Redirect, Refusal, Reply, Request};
 use crate::engine::redis::connection::INBOX_MOVED;
-use crate::engine::transport::link::News;
+use crate::engine::transport::link::TransportEvent;
 use crate::telemetry;
 
 impl Cluster {
@@ -18,22 +18,22 @@ impl Cluster {
         for nth in 0..count {
             let node = (self.first + nth) % count;
             if let Some(Some(member)) = self.members.get_mut(node)
-                && let Poll::Ready(news) = member.poll(cx, now)
+                && let Poll::Ready(event) = member.poll(cx, now)
             {
                 self.first = node + 1;
-                self.heard(now, node, news);
+                self.heard(now, node, event);
                 return true;
             }
         }
         false
     }
 
-    fn heard(&mut self, now: Moment, node: usize, news: News) {
+    fn heard(&mut self, now: Moment, node: usize, event: TransportEvent) {
         let Some(Some(member)) = self.members.get_mut(node) else {
             return;
         };
-        match news {
-            News::Connected { abilities, standing } => {
+        match event {
+            TransportEvent::Connected { abilities, server_info } => {
                 (member.up, member.trouble, member.abilities) = (true, None, Some(abilities));
                 self.look_at_all_lanes();
                 if self.connected {
@@ -41,11 +41,11 @@ impl Cluster {
                 } else {
                     self.connected = true;
                     self.abilities = Some(abilities);
-                    self.news.push_back(News::Connected { abilities, standing });
+                    self.events.push_back(TransportEvent::Connected { abilities, server_info });
                 }
                 self.send_pages(now);
             }
-            News::Unreachable(trouble) => {
+            TransportEvent::Unreachable(trouble) => {
                 if member.trouble.as_ref() != Some(&trouble) {
                     telemetry::unreachable(&trouble.reason);
                 }
@@ -53,12 +53,12 @@ impl Cluster {
                 self.look_at_all_lanes();
                 let all = self.members.iter().flatten().all(|member| member.trouble.is_some());
                 if !self.connected && all {
-                    self.news.push_back(News::Unreachable(trouble));
+                    self.events.push_back(TransportEvent::Unreachable(trouble));
                 }
                 self.send_pages(now);
                 self.learn_soon(now);
             }
-            News::Broke { reason, unanswered } => {
+            TransportEvent::Broke { reason, unanswered } => {
                 telemetry::broke(&reason);
                 self.unanswered(now, node, unanswered);
                 self.look_at_all_lanes();
@@ -67,18 +67,21 @@ impl Cluster {
                 }
                 self.learn_soon(now);
             }
-            News::Replies { sent, replies } => {
+            TransportEvent::Replies { sent, replies } => {
                 let replies = replies.into_iter().filter_map(|(id, request, reply)| {
-                    let course = self.members.get_mut(node)?.as_mut()?.answered()?;
-                    self.reply(now, node, course, id, request, reply)
+                    let route = self.members.get_mut(node)?.as_mut()?.answered()?;
+                    self.reply(now, node, route, id, request, reply)
                 });
                 let replies: Vec<_> = replies.collect();
                 if !replies.is_empty() {
-                    self.news.push_back(News::Replies { sent, replies });
+                    self.events.push_back(TransportEvent::Replies { sent, replies });
                 }
             }
-            News::Notice(_) | News::Changed(_) | News::Returned(_) | News::Abilities(_) => {
-                self.news.push_back(news);
+            TransportEvent::Push(_)
+            | TransportEvent::Changed(_)
+            | TransportEvent::Returned(_)
+            | TransportEvent::Abilities(_) => {
+                self.events.push_back(event);
             }
         }
     }
@@ -88,90 +91,92 @@ impl Cluster {
         &mut self,
         now: Moment,
         node: usize,
-        course: Course,
+        route: Route,
         id: Id,
         request: Request,
         reply: Reply,
     ) -> Option<(Id, Request, Reply)> {
-        let mut flight = match course {
-            Course::Slot(flight) => flight,
-            Course::Page { node } => return Some((id, request, self.next_page(node, reply))),
+        let mut in_flight = match route {
+            Route::Slot(in_flight) => in_flight,
+            Route::Page { node } => return Some((id, request, self.next_page(node, reply))),
         };
-        let slot = flight.slot;
-        let lane = self.lanes.get_mut(&slot)?;
-        lane.back(&mut flight);
-        if lane.is_waiting() {
+        let slot = in_flight.slot;
+        let queue = self.slot_queues.get_mut(&slot)?;
+        queue.back(&mut in_flight);
+        if queue.is_waiting() {
             self.to_look_at.insert(slot);
         }
         // The caller of a release does not wait for this, and it is sent again whatever happens.
         let is_told = matches!(&reply, Reply::Refused(refusal) if refusal.lasts())
-            && matches!(request.action, Action::Release | Action::Keep);
+            && matches!(request.action, Action::Release | Action::ExpireLater);
         let reply = match reply {
-            Reply::Refused(Refusal::Elsewhere(redirect)) => {
-                self.redirect(now, node, Parked { flight, id, request }, &redirect);
+            Reply::Refused(Refusal::Moved(redirect)) => {
+                self.redirect(now, node, Deferred { in_flight, id, request }, &redirect);
                 return None;
             }
-            Reply::Refused(Refusal::Later(reason)) if !is_told && now.since(flight.since) < self.limit => {
-                lane.pause(now);
+            Reply::Refused(Refusal::Transient(reason))
+                if !is_told && now.since(in_flight.since) < self.limit =>
+            {
+                queue.pause(now);
                 // A slot that is being moved is where it was.
                 let moving = reason.starts_with("TRYAGAIN");
-                lane.reason = Some(reason);
-                self.park(Parked { flight, id, request });
+                queue.reason = Some(reason);
+                self.park(Deferred { in_flight, id, request });
                 if !moving {
                     self.learn_soon(now);
                 }
                 return None;
             }
-            Reply::Refused(Refusal::Later(reason)) if flight.unanswered => {
-                Reply::Refused(Refusal::Unanswered(reason))
+            Reply::Refused(Refusal::Transient(reason)) if in_flight.unanswered => {
+                Reply::Refused(Refusal::OutcomeUnknown(reason))
             }
             // It may have been done before, and what it follows is not sure any more.
-            Reply::NotAsked if flight.unanswered => {
-                Reply::Refused(Refusal::Unanswered("the connection to a node of the Cluster broke".into()))
-            }
+            Reply::NotAsked if in_flight.unanswered => Reply::Refused(Refusal::OutcomeUnknown(
+                "the connection to a node of the Cluster broke".into(),
+            )),
             // It was done before, over the connection that broke.
-            Reply::NotMine if flight.unanswered && request.action == Action::Release => Reply::Done,
+            Reply::NotHeld if in_flight.unanswered && request.action == Action::Release => Reply::Done,
             reply => reply,
         };
         if !matches!(reply, Reply::Refused(_)) {
-            lane.served(&flight, &request);
+            queue.served(&in_flight, &request);
         }
         self.close_lane(slot);
         Some((id, request, reply))
     }
 
     /// Another node has the slot, or is about to have it.
-    fn redirect(&mut self, now: Moment, from: usize, mut parked: Parked, redirect: &Redirect) {
-        let slot = parked.flight.slot;
-        parked.flight.redirects += 1;
-        let lost_its_way = parked.flight.redirects > REDIRECTS;
+    fn redirect(&mut self, now: Moment, from: usize, mut deferred: Deferred, redirect: &Redirect) {
+        let slot = deferred.in_flight.slot;
+        deferred.in_flight.redirects += 1;
+        let lost_its_way = deferred.in_flight.redirects > REDIRECTS;
         let slots = (!redirect.once).then_some((slot, slot));
         let to = self.address(from, &redirect.to).and_then(|address| self.member_at(&address, slots));
-        let Some(lane) = self.lanes.get_mut(&slot) else {
+        let Some(queue) = self.slot_queues.get_mut(&slot) else {
             return;
         };
-        lane.reason = Some(redirect.words());
+        queue.reason = Some(redirect.words());
         if lost_its_way {
-            parked.flight.redirects = 0;
-            lane.pause(now);
+            deferred.in_flight.redirects = 0;
+            queue.pause(now);
         }
         match (to, redirect.once) {
             (Some(to), true) => {
                 if let Some(Some(member)) = self.members.get_mut(to)
                     && member.up
                     && !lost_its_way
-                    && lane.may_redirect()
+                    && queue.may_redirect()
                 {
-                    parked.flight.asking = true;
-                    lane.sent(to, &parked.flight);
-                    member.push(Course::Slot(parked.flight), parked.id, parked.request);
+                    deferred.in_flight.asking = true;
+                    queue.sent(to, &deferred.in_flight);
+                    member.push(Route::Slot(deferred.in_flight), deferred.id, deferred.request);
                     return;
                 }
-                lane.pause(now);
+                queue.pause(now);
             }
             (Some(to), false) => {
-                if self.owners.get(slot).is_some_and(|owner| owner != to) {
-                    *self.owners.get_mut(slot) = Some(to);
+                if self.slot_map.get(slot).is_some_and(|owner| owner != to) {
+                    *self.slot_map.get_mut(slot) = Some(to);
                     self.has_moved(slot, to);
                     // Others may have moved with it.
                     self.learn_soon(now);
@@ -179,7 +184,7 @@ impl Cluster {
             }
             (None, _) => self.learn_soon(now),
         }
-        self.park(parked);
+        self.park(deferred);
     }
 
     /// The connection to a member is gone, and these were sent: whatever was on its way waits for the next one.
@@ -187,16 +192,16 @@ impl Cluster {
         let Some(Some(member)) = self.members.get_mut(node) else {
             return;
         };
-        for (course, id, request) in member.take_all(sent) {
-            match course {
-                Course::Slot(mut flight) => {
-                    if let Some(lane) = self.lanes.get_mut(&flight.slot) {
-                        lane.back(&mut flight);
+        for (route, id, request) in member.take_all(sent) {
+            match route {
+                Route::Slot(mut in_flight) => {
+                    if let Some(queue) = self.slot_queues.get_mut(&in_flight.slot) {
+                        queue.back(&mut in_flight);
                     }
-                    self.park(Parked { flight, id, request });
+                    self.park(Deferred { in_flight, id, request });
                 }
-                Course::Page { .. } => {
-                    let refusal = Refusal::Later("the connection to a node of the Cluster broke".into());
+                Route::Page { .. } => {
+                    let refusal = Refusal::Transient("the connection to a node of the Cluster broke".into());
                     self.answer(now, id, request, Reply::Refused(refusal));
                 }
             }
@@ -212,7 +217,7 @@ mod tests {
     use crate::engine::redis::discovery::ClusterNodes;
     use crate::engine::redis::node::NodeSettings;
     use crate::engine::slots::Slot;
-    use crate::engine::transport::cluster::slot_queue::{Flight, Lane};
+    use crate::engine::transport::cluster::slot_queue::{InFlight, SlotQueue};
     use crate::token::Token;
 
     const LIMIT: Duration = Duration::from_secs(1);
@@ -223,16 +228,16 @@ mod tests {
         let mut cluster =
             Cluster::new(nodes.unwrap_or_else(|| unreachable!("each of its seeds is one")), LIMIT);
         let (now, slot) = (Moment::now(), Slot::of("lock:k"));
-        let flight = Flight { sequence: 1, slot, since: now, redirects: 0, unanswered, asking: false };
-        cluster.lanes.entry(slot).or_insert_with(Lane::new).sent(0, &flight);
+        let in_flight = InFlight { sequence: 1, slot, since: now, redirects: 0, unanswered, asking: false };
+        cluster.slot_queues.entry(slot).or_insert_with(SlotQueue::new).sent(0, &in_flight);
         let (action, name, token) = (Action::Release, "lock:k".into(), Token::from_value("token"));
         let request = Request { action, name, token, ttl: LIMIT };
-        cluster.reply(now, 0, Course::Slot(flight), 1, request, reply).map(|(_, _, reply)| reply)
+        cluster.reply(now, 0, Route::Slot(in_flight), 1, request, reply).map(|(_, _, reply)| reply)
     }
 
     #[test]
     fn a_release_that_was_done_over_the_connection_that_broke_is_done() {
-        assert_eq!(answered(true, Reply::NotMine), Some(Reply::Done));
-        assert_eq!(answered(false, Reply::NotMine), Some(Reply::NotMine));
+        assert_eq!(answered(true, Reply::NotHeld), Some(Reply::Done));
+        assert_eq!(answered(false, Reply::NotHeld), Some(Reply::NotHeld));
     }
 }

@@ -11,7 +11,7 @@ use crate::clock::Moment;
 use crate::engine::backoff::jittered;
 use crate::engine::redis::discovery::Layout;
 use crate::engine::slots::{BySlot, Slot, Slots};
-use crate::engine::transport::link::News;
+use crate::engine::transport::link::TransportEvent;
 
 impl Cluster {
     /// The node that another one named; without a host, it is at the host of that one.
@@ -45,14 +45,14 @@ impl Cluster {
         if matches!(self.members.get(to), Some(Some(Member { up: true, .. }))) {
             let mut moved = Slots::none();
             moved.insert(slot);
-            self.news.push_back(News::Returned(moved));
+            self.events.push_back(TransportEvent::Returned(moved));
         }
     }
 
     /// There is a way to a node again.
     pub(super) fn returned(&mut self, node: usize) {
         let mut slots = Slots::none();
-        for (slot, _) in self.owners.iter().filter(|(_, owner)| **owner == Some(node)) {
+        for (slot, _) in self.slot_map.iter().filter(|(_, owner)| **owner == Some(node)) {
             slots.insert(slot);
         }
         self.tell_of(slots);
@@ -60,7 +60,7 @@ impl Cluster {
 
     fn tell_of(&mut self, slots: Slots) {
         if !slots.is_empty() {
-            self.news.push_back(News::Returned(slots));
+            self.events.push_back(TransportEvent::Returned(slots));
         }
     }
 
@@ -95,7 +95,7 @@ impl Cluster {
             Ok(layout) => self.adopt(now, &layout),
             Err(trouble) => {
                 if !self.connected {
-                    self.news.push_back(News::Unreachable(trouble));
+                    self.events.push_back(TransportEvent::Unreachable(trouble));
                 }
                 self.learn_soon(now);
             }
@@ -105,15 +105,15 @@ impl Cluster {
 
     /// From now on, requests go where this says.
     fn adopt(&mut self, now: Moment, layout: &Layout) {
-        let before: Vec<Option<usize>> = self.owners.iter().map(|(_, owner)| *owner).collect();
-        self.owners = BySlot::filled(&None);
+        let before: Vec<Option<usize>> = self.slot_map.iter().map(|(_, owner)| *owner).collect();
+        self.slot_map = BySlot::filled(&None);
         let mut slots: HashMap<usize, (Slot, Slot)> = HashMap::new();
         for (first, last, address) in &layout.ranges {
             let Some(node) = self.member_at(address, None) else {
                 continue;
             };
             for slot in first.to(*last) {
-                *self.owners.get_mut(slot) = Some(node);
+                *self.slot_map.get_mut(slot) = Some(node);
             }
             // The inbox lives in the last one: a reshard that takes a part of the slots begins with the first.
             let slots = slots.entry(node).or_insert((*last, *first));
@@ -126,7 +126,7 @@ impl Cluster {
         }
         self.send_pages(now);
         let mut moved = Slots::none();
-        for ((slot, owner), before) in self.owners.iter().zip(before) {
+        for ((slot, owner), before) in self.slot_map.iter().zip(before) {
             let up = owner.is_some_and(|owner| self.members[owner].as_ref().is_some_and(|member| member.up));
             if up && *owner != before && before.is_some() {
                 moved.insert(slot);
@@ -141,7 +141,7 @@ impl Cluster {
             return;
         };
         let inbox_stays = match (member.slots, slots) {
-            (Some((home, _)), Some(_)) => *self.owners.get(home) == Some(node),
+            (Some((home, _)), Some(_)) => *self.slot_map.get(home) == Some(node),
             (None, Some(_)) => false,
             (_, None) => {
                 if member.is_idle() {
@@ -162,7 +162,8 @@ impl Cluster {
             return;
         };
         let moved = member.slots.map(|(home, _)| home);
-        let others = self.owners.iter().filter(|(slot, owner)| **owner == Some(node) && Some(*slot) != moved);
+        let others =
+            self.slot_map.iter().filter(|(slot, owner)| **owner == Some(node) && Some(*slot) != moved);
         let others: Vec<Slot> = others.map(|(slot, _)| slot).collect();
         let slots = others.last().copied().zip(others.first().copied());
         if let Some(there) = self.nodes.node_at(&member.address, slots) {

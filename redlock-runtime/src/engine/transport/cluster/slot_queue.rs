@@ -23,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// A request on its way, without the request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flight {
+pub(super) struct InFlight {
     /// In which order the requests came.
     pub(super) sequence: u64,
     pub(super) slot: Slot,
@@ -38,20 +38,20 @@ pub(super) struct Flight {
 }
 
 /// A request that waits for its way.
-pub(super) struct Parked {
-    pub(super) flight: Flight,
+pub(super) struct Deferred {
+    pub(super) in_flight: InFlight,
     pub(super) id: Id,
     pub(super) request: Request,
 }
 
 /// What is under way, or waits, for one slot.
-pub(super) struct Lane {
+pub(super) struct SlotQueue {
     /// The node that the slot's requests are under way to.
     node: usize,
     in_flight: usize,
     /// Of these, to a node that does not own the slot yet.
     asking: usize,
-    waiting: BTreeMap<u64, Parked>,
+    waiting: BTreeMap<u64, Deferred>,
     /// The same by their tokens: many may wait for one lock.
     of_token: HashMap<Token, Vec<u64>>,
     /// Nothing is sent before this.
@@ -61,7 +61,7 @@ pub(super) struct Lane {
     pub(super) reason: Option<Arc<str>>,
 }
 
-impl Lane {
+impl SlotQueue {
     pub(super) fn new() -> Self {
         Self {
             node: usize::MAX,
@@ -94,9 +94,9 @@ impl Lane {
         self.node
     }
 
-    pub(super) fn sent(&mut self, node: usize, flight: &Flight) {
+    pub(super) fn sent(&mut self, node: usize, in_flight: &InFlight) {
         self.in_flight += 1;
-        if flight.asking {
+        if in_flight.asking {
             self.asking += 1;
         } else {
             self.node = node;
@@ -104,52 +104,52 @@ impl Lane {
     }
 
     /// It is not under way any more, whatever became of it.
-    pub(super) fn back(&mut self, flight: &mut Flight) {
+    pub(super) fn back(&mut self, in_flight: &mut InFlight) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        if std::mem::take(&mut flight.asking) {
+        if std::mem::take(&mut in_flight.asking) {
             self.asking = self.asking.saturating_sub(1);
         }
     }
 
     /// The node has done it.
-    pub(super) fn served(&mut self, flight: &Flight, request: &Request) {
+    pub(super) fn served(&mut self, in_flight: &InFlight, request: &Request) {
         self.pauses = 0;
         if request.action == Action::Release {
-            self.withdraw(&request.token, flight.sequence);
+            self.withdraw(&request.token, in_flight.sequence);
         }
     }
 
     /// Waits for its way, in the order in which it came.
-    pub(super) fn park(&mut self, parked: Parked) {
-        if parked.request.action == Action::Release {
-            self.withdraw(&parked.request.token, parked.flight.sequence);
+    pub(super) fn park(&mut self, deferred: Deferred) {
+        if deferred.request.action == Action::Release {
+            self.withdraw(&deferred.request.token, deferred.in_flight.sequence);
         }
-        self.of_token.entry(parked.request.token.clone()).or_default().push(parked.flight.sequence);
-        self.waiting.insert(parked.flight.sequence, parked);
+        self.of_token.entry(deferred.request.token.clone()).or_default().push(deferred.in_flight.sequence);
+        self.waiting.insert(deferred.in_flight.sequence, deferred);
     }
 
     /// Nobody waits for what was asked with a token before its release, and nothing may be done with it after that.
     fn withdraw(&mut self, token: &Token, before: u64) {
-        self.remove(token, |parked| parked.flight.sequence <= before);
+        self.remove(token, |deferred| deferred.in_flight.sequence <= before);
     }
 
     /// True when the lock was asked for with this token and that has not been sent; it will not be.
     pub(super) fn take_back(&mut self, token: &Token) -> bool {
-        let asks = |parked: &Parked| {
-            !parked.flight.unanswered
-                && matches!(parked.request.action, Action::Acquire(_) | Action::AcquireNext { .. })
+        let asks = |deferred: &Deferred| {
+            !deferred.in_flight.unanswered
+                && matches!(deferred.request.action, Action::Acquire(_) | Action::AcquireNext { .. })
         };
         self.remove(token, asks) > 0
     }
 
-    fn remove(&mut self, token: &Token, is_over: impl Fn(&Parked) -> bool) -> usize {
+    fn remove(&mut self, token: &Token, is_over: impl Fn(&Deferred) -> bool) -> usize {
         let Some(sequences) = self.of_token.get_mut(token) else {
             return 0;
         };
         let before = self.waiting.len();
         sequences.retain(|sequence| match self.waiting.entry(*sequence) {
-            Entry::Occupied(parked) if is_over(parked.get()) => {
-                parked.remove();
+            Entry::Occupied(deferred) if is_over(deferred.get()) => {
+                deferred.remove();
                 false
             }
             Entry::Occupied(_) => true,
@@ -171,7 +171,7 @@ impl Lane {
     }
 
     /// Everything that waits, when it may be sent now.
-    pub(super) fn take_ready(&mut self, now: Moment) -> Vec<Parked> {
+    pub(super) fn take_ready(&mut self, now: Moment) -> Vec<Deferred> {
         if self.in_flight > 0 || self.not_before.is_some_and(|at| at > now) {
             return Vec::new();
         }
@@ -179,25 +179,25 @@ impl Lane {
         self.take_all()
     }
 
-    pub(super) fn take_all(&mut self) -> Vec<Parked> {
+    pub(super) fn take_all(&mut self) -> Vec<Deferred> {
         self.of_token.clear();
         std::mem::take(&mut self.waiting).into_values().collect()
     }
 
     /// What has waited for longer than `limit`: those that came first.
-    pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> Vec<Parked> {
+    pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> Vec<Deferred> {
         let mut overdue = Vec::new();
         while let Some(first) = self.waiting.first_entry()
-            && now.since(first.get().flight.since) >= limit
+            && now.since(first.get().in_flight.since) >= limit
         {
-            let (sequence, parked) = first.remove_entry();
-            if let Some(sequences) = self.of_token.get_mut(&parked.request.token) {
+            let (sequence, deferred) = first.remove_entry();
+            if let Some(sequences) = self.of_token.get_mut(&deferred.request.token) {
                 sequences.retain(|other| *other != sequence);
                 if sequences.is_empty() {
-                    self.of_token.remove(&parked.request.token);
+                    self.of_token.remove(&deferred.request.token);
                 }
             }
-            overdue.push(parked);
+            overdue.push(deferred);
         }
         overdue
     }
@@ -212,7 +212,7 @@ impl Lane {
 
     /// When to look again.
     pub(super) fn due(&self, limit: Duration) -> Option<Moment> {
-        let overdue = self.waiting.values().next().map(|parked| parked.flight.since.after(limit));
+        let overdue = self.waiting.values().next().map(|deferred| deferred.in_flight.since.after(limit));
         let ready = self.not_before.filter(|_| self.in_flight == 0 && self.is_waiting());
         [overdue, ready].into_iter().flatten().min()
     }
@@ -226,78 +226,79 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(1);
     const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 
-    fn parked(sequence: u64, action: Action, token: &str, now: Moment) -> Parked {
+    fn deferred(sequence: u64, action: Action, token: &str, now: Moment) -> Deferred {
         let slot = Slot::of("k");
-        let flight = Flight { sequence, slot, since: now, redirects: 0, unanswered: false, asking: false };
+        let in_flight =
+            InFlight { sequence, slot, since: now, redirects: 0, unanswered: false, asking: false };
         let token = Token::from_value(token);
         let request = Request { action, name: "k".into(), token, ttl: LIMIT };
-        Parked { flight, id: sequence, request }
+        Deferred { in_flight, id: sequence, request }
     }
 
-    fn acquire(sequence: u64, token: &str, now: Moment) -> Parked {
-        parked(sequence, Action::Acquire(Mode::OneTry), token, now)
+    fn acquire(sequence: u64, token: &str, now: Moment) -> Deferred {
+        deferred(sequence, Action::Acquire(Mode::OneTry), token, now)
     }
 
-    fn sequences(parked: &[Parked]) -> Vec<u64> {
-        parked.iter().map(|parked| parked.flight.sequence).collect()
+    fn sequences(deferred: &[Deferred]) -> Vec<u64> {
+        deferred.iter().map(|deferred| deferred.in_flight.sequence).collect()
     }
 
     #[test]
     fn what_is_sent_back_goes_first_and_alone() {
-        let (mut lane, now) = (Lane::new(), Moment::now());
-        let (mut first, mut second) = (acquire(1, "a", now), parked(2, RENEW, "b", now));
+        let (mut queue, now) = (SlotQueue::new(), Moment::now());
+        let (mut first, mut second) = (acquire(1, "a", now), deferred(2, RENEW, "b", now));
         for request in [&first, &second] {
-            assert!(lane.is_free(7));
-            lane.sent(7, &request.flight);
+            assert!(queue.is_free(7));
+            queue.sent(7, &request.in_flight);
         }
-        assert!(!lane.is_free(8), "the slot has moved, and something is under way to where it was");
-        lane.back(&mut first.flight);
-        lane.park(parked(3, RENEW, "c", now));
-        lane.park(first);
-        assert!(!lane.is_free(7) && !lane.is_free(8) && !lane.may_redirect());
-        assert!(lane.take_ready(now).is_empty(), "the second is still under way");
-        lane.back(&mut second.flight);
-        assert_eq!(sequences(&lane.take_ready(now)), [1, 3]);
-        assert!(lane.is_empty() && lane.is_free(8));
+        assert!(!queue.is_free(8), "the slot has moved, and something is under way to where it was");
+        queue.back(&mut first.in_flight);
+        queue.park(deferred(3, RENEW, "c", now));
+        queue.park(first);
+        assert!(!queue.is_free(7) && !queue.is_free(8) && !queue.may_redirect());
+        assert!(queue.take_ready(now).is_empty(), "the second is still under way");
+        queue.back(&mut second.in_flight);
+        assert_eq!(sequences(&queue.take_ready(now)), [1, 3]);
+        assert!(queue.is_empty() && queue.is_free(8));
     }
 
     #[test]
     fn what_asks_another_node_keeps_the_others_back() {
-        let (mut lane, now) = (Lane::new(), Moment::now());
+        let (mut queue, now) = (SlotQueue::new(), Moment::now());
         let mut first = acquire(1, "a", now);
-        first.flight.asking = true;
-        lane.sent(8, &first.flight);
-        assert!(!lane.is_free(7), "its release would overtake it");
-        lane.back(&mut first.flight);
-        assert!(lane.is_free(7) && !first.flight.asking);
+        first.in_flight.asking = true;
+        queue.sent(8, &first.in_flight);
+        assert!(!queue.is_free(7), "its release would overtake it");
+        queue.back(&mut first.in_flight);
+        assert!(queue.is_free(7) && !first.in_flight.asking);
     }
 
     #[test]
     fn nothing_is_asked_for_after_its_release() {
-        let (mut lane, now) = (Lane::new(), Moment::now());
-        lane.park(acquire(1, "a", now));
-        lane.park(acquire(2, "b", now));
-        lane.park(parked(3, Action::Release, "a", now));
-        assert_eq!(sequences(&lane.take_ready(now)), [2, 3]);
-        lane.park(acquire(4, "c", now));
-        let release = parked(5, Action::Release, "c", now);
-        lane.served(&release.flight, &release.request);
-        lane.park(acquire(6, "c", now));
-        assert_eq!(sequences(&lane.take_ready(now)), [6]);
+        let (mut queue, now) = (SlotQueue::new(), Moment::now());
+        queue.park(acquire(1, "a", now));
+        queue.park(acquire(2, "b", now));
+        queue.park(deferred(3, Action::Release, "a", now));
+        assert_eq!(sequences(&queue.take_ready(now)), [2, 3]);
+        queue.park(acquire(4, "c", now));
+        let release = deferred(5, Action::Release, "c", now);
+        queue.served(&release.in_flight, &release.request);
+        queue.park(acquire(6, "c", now));
+        assert_eq!(sequences(&queue.take_ready(now)), [6]);
     }
 
     #[test]
     fn a_slot_that_cannot_serve_is_left_alone_for_a_while_and_nobody_waits_for_ever() {
-        let (mut lane, now) = (Lane::new(), Moment::now());
-        lane.park(acquire(1, "a", now));
-        lane.pause(now);
-        assert!(lane.take_ready(now).is_empty());
-        let later = lane.due(LIMIT).unwrap_or(now);
+        let (mut queue, now) = (SlotQueue::new(), Moment::now());
+        queue.park(acquire(1, "a", now));
+        queue.pause(now);
+        assert!(queue.take_ready(now).is_empty());
+        let later = queue.due(LIMIT).unwrap_or(now);
         assert!(later > now && later < now.after(LIMIT));
-        assert_eq!(sequences(&lane.take_ready(later)), [1]);
-        lane.park(acquire(1, "a", now));
-        lane.park(acquire(2, "b", later));
-        assert!(lane.take_overdue(later, LIMIT).is_empty());
-        assert_eq!(sequences(&lane.take_overdue(now.after(LIMIT), LIMIT)), [1]);
+        assert_eq!(sequences(&queue.take_ready(later)), [1]);
+        queue.park(acquire(1, "a", now));
+        queue.park(acquire(2, "b", later));
+        assert!(queue.take_overdue(later, LIMIT).is_empty());
+        assert_eq!(sequences(&queue.take_overdue(now.after(LIMIT), LIMIT)), [1]);
     }
 }

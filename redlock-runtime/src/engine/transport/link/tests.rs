@@ -11,7 +11,7 @@ fn renewal() -> Request {
     Request {
         action: Action::Renew { nth: 0, shortens: false },
         name: "lock:k".into(),
-        token: Token::nobodys(),
+        token: Token::empty(),
         ttl: Duration::from_secs(30),
     }
 }
@@ -19,7 +19,7 @@ fn renewal() -> Request {
 /// Connected since `start`, with a request that was sent after `idle` and has no answer.
 fn silent(cx: &mut Context<'_>, start: Moment, idle: Duration) -> Link {
     let mut link = Link::new(Node::Memory(MemoryNode::named("link-silent")), LIMIT);
-    assert!(matches!(link.poll(cx, start), Poll::Ready(News::Connected { .. })));
+    assert!(matches!(link.poll(cx, start), Poll::Ready(TransportEvent::Connected { .. })));
     link.send(cx, start.after(idle), vec![(7, renewal())]);
     let batch = under_way(&mut link);
     (batch.early, batch.replies) = (None, Box::pin(std::future::pending()));
@@ -37,15 +37,15 @@ fn batches_are_answered_in_the_order_in_which_they_were_sent() {
     let mut cx = Context::from_waker(Waker::noop());
     let now = Moment::now();
     let mut link = Link::new(Node::Memory(MemoryNode::named("link-batches")), LIMIT);
-    assert!(matches!(link.poll(&mut cx, now), Poll::Ready(News::Connected { .. })));
+    assert!(matches!(link.poll(&mut cx, now), Poll::Ready(TransportEvent::Connected { .. })));
     for id in 0..32 {
         assert!(link.room().is_some());
         link.send(&mut cx, now, vec![(id, renewal())]);
     }
     assert_eq!(link.room(), None, "so many batches at most");
     let mut answered = Vec::new();
-    while let Poll::Ready(news) = link.poll(&mut cx, now) {
-        if let News::Replies { replies, .. } = news {
+    while let Poll::Ready(event) = link.poll(&mut cx, now) {
+        if let TransportEvent::Replies { replies, .. } = event {
             answered.extend(replies.into_iter().map(|(id, ..)| id));
         }
     }
@@ -71,7 +71,7 @@ fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
         was_idle: false,
         standby: None,
     };
-    assert!(matches!(up.poll(&mut cx, at(900), LIMIT), Poll::Ready(Ok(News::Replies { .. }))));
+    assert!(matches!(up.poll(&mut cx, at(900), LIMIT), Poll::Ready(Ok(TransportEvent::Replies { .. }))));
     // It took its time for the first one; the second one's begins now.
     assert!(up.poll(&mut cx, at(1800), LIMIT).is_pending());
     assert_eq!(up.silent_since(), Some(at(900)));
@@ -83,12 +83,12 @@ fn the_next_connection_knows_the_one_before_wherever_it_leads() {
     let client = Client::read("id=7 addr=10.0.0.1:5000 laddr=10.0.0.2:6379");
     let node = || RedisNode::for_a_test("redis://127.0.0.1:1/");
     let before = node();
-    before.previous().set(client.clone());
+    before.stale_connection().set(client.clone());
     let mut link = Link::new(Node::Redis(Box::new(before)), LIMIT);
     link.replace(Node::Redis(Box::new(node())));
     let Node::Redis(now) = &link.node else { unreachable!() };
     assert!(client.is_some());
-    assert_eq!(now.previous().get(), client);
+    assert_eq!(now.stale_connection().get(), client);
 }
 
 #[test]
@@ -99,9 +99,11 @@ fn an_idle_connection_whose_answer_is_late_is_left_for_one_that_answers() {
     let late = start.after(idle).after(LIMIT / 4);
     assert_eq!(link.due(), Some(late));
     assert!(link.poll(&mut cx, start.after(idle)).is_pending());
-    let Poll::Ready(News::Broke { unanswered, .. }) = link.poll(&mut cx, late) else { unreachable!() };
+    let Poll::Ready(TransportEvent::Broke { unanswered, .. }) = link.poll(&mut cx, late) else {
+        unreachable!()
+    };
     assert_eq!(unanswered.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [7]);
-    assert!(matches!(link.poll(&mut cx, late), Poll::Ready(News::Connected { .. })));
+    assert!(matches!(link.poll(&mut cx, late), Poll::Ready(TransportEvent::Connected { .. })));
 }
 
 #[test]
@@ -112,7 +114,7 @@ fn a_connection_that_was_in_use_may_take_its_time() {
     let over = start.after(idle).after(LIMIT);
     assert_eq!(link.due(), Some(over));
     assert!(link.poll(&mut cx, start.after(idle).after(LIMIT / 2)).is_pending());
-    assert!(matches!(link.poll(&mut cx, over), Poll::Ready(News::Broke { .. })));
+    assert!(matches!(link.poll(&mut cx, over), Poll::Ready(TransportEvent::Broke { .. })));
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn an_idle_connection_that_answers_in_time_is_kept() {
     up.standby = Some(Box::pin(std::future::pending()));
     under_way(&mut link).early = Some(Ok(vec![Reply::Done]));
     let late = start.after(idle).after(LIMIT / 2);
-    assert!(matches!(link.poll(&mut cx, late), Poll::Ready(News::Replies { .. })));
+    assert!(matches!(link.poll(&mut cx, late), Poll::Ready(TransportEvent::Replies { .. })));
     let State::Up(up) = &link.state else { unreachable!() };
     assert!(up.standby.is_none());
     assert!(link.poll(&mut cx, late).is_pending());
@@ -142,5 +144,5 @@ fn a_server_that_pushes_nothing_is_silent_however_often_it_is_looked_at() {
     for part in 0..10 {
         assert!(link.poll(&mut cx, start.after(part * LIMIT / 10)).is_pending());
     }
-    assert!(matches!(link.poll(&mut cx, start.after(LIMIT)), Poll::Ready(News::Broke { .. })));
+    assert!(matches!(link.poll(&mut cx, start.after(LIMIT)), Poll::Ready(TransportEvent::Broke { .. })));
 }

@@ -6,14 +6,14 @@
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::engine::protocol::Standing;
+use crate::engine::protocol::ServerInfo;
 
-pub(super) struct Wish {
+pub(super) struct FenceEstimate {
     highest: u64,
     at: Moment,
 }
 
-impl Wish {
+impl FenceEstimate {
     pub(super) fn new(now: Moment) -> Self {
         Self { highest: 0, at: now }
     }
@@ -31,13 +31,13 @@ impl Wish {
 
     /// Above all that is known, and not ahead of the time: a node that forgets begins again at its own time.
     pub(super) fn next(&mut self, now: Moment) -> u64 {
-        let wish = self.estimate(now).max(self.highest.saturating_add(1));
-        *self = Self { highest: wish, at: now };
-        wish
+        let estimate = self.estimate(now).max(self.highest.saturating_add(1));
+        *self = Self { highest: estimate, at: now };
+        estimate
     }
 
-    pub(super) fn standing(&self) -> Standing {
-        Standing { clock: self.highest, up_for: Duration::MAX, durable: true, round_trip: Duration::ZERO }
+    pub(super) fn server_info(&self) -> ServerInfo {
+        ServerInfo { clock: self.highest, up_for: Duration::MAX, durable: true, round_trip: Duration::ZERO }
     }
 }
 
@@ -48,20 +48,20 @@ mod tests {
     #[test]
     fn each_wish_is_above_the_last_and_above_what_was_learnt() {
         let now = Moment::now();
-        let mut wish = Wish::new(now);
-        wish.learn(now, 1000);
-        assert_eq!([wish.next(now), wish.next(now)], [1001, 1002]);
-        wish.learn(now, 500);
-        assert_eq!(wish.next(now), 1003);
-        assert_eq!(wish.next(now.after(Duration::from_micros(50))), 1053);
+        let mut estimate = FenceEstimate::new(now);
+        estimate.learn(now, 1000);
+        assert_eq!([estimate.next(now), estimate.next(now)], [1001, 1002]);
+        estimate.learn(now, 500);
+        assert_eq!(estimate.next(now), 1003);
+        assert_eq!(estimate.next(now.after(Duration::from_micros(50))), 1053);
     }
 
     #[test]
     fn many_wishes_do_not_run_ahead_of_the_time() {
         let start = Moment::now();
-        let mut wish = Wish::new(start);
-        wish.learn(start, 1_000_000);
-        let last = (1..=1000).map(|tick| wish.next(start.after(Duration::from_micros(10 * tick)))).last();
+        let mut estimate = FenceEstimate::new(start);
+        estimate.learn(start, 1_000_000);
+        let last = (1..=1000).map(|tick| estimate.next(start.after(Duration::from_micros(10 * tick)))).last();
         assert_eq!(last, Some(1_010_000));
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::member_waker::Bell;
+use super::member_waker::MemberWaker;
 use crate::clock::Moment;
 use crate::engine::outbox::Outbox;
-use crate::engine::protocol::{Action, Id, Request, Standing};
-use crate::engine::transport::link::{Link, News};
+use crate::engine::protocol::{Action, Id, Request, ServerInfo};
+use crate::engine::transport::link::{Link, TransportEvent};
 
 /// Releases that are remembered for a node that cannot be reached. Beyond that, its keys expire.
 const MOST_OWED: usize = 10_000;
@@ -20,7 +20,7 @@ pub(super) struct Member {
     pub(super) outbox: Outbox,
     state: State,
     /// What the link wakes; as a waker, too.
-    bell: Option<(Arc<Bell>, Waker)>,
+    waker: Option<(Arc<MemberWaker>, Waker)>,
     /// Releases that it has not heard, and when its key has expired anyway.
     owed: VecDeque<(Moment, Request)>,
     /// Those that it was sent and has not answered.
@@ -30,12 +30,12 @@ pub(super) struct Member {
 enum State {
     Up {
         since: Moment,
-        standing: Standing,
-        watches: bool,
+        server_info: ServerInfo,
+        tracks_changes: bool,
     },
     Down {
         reason: Arc<str>,
-        turned_away: bool,
+        is_permanent: bool,
         /// Connecting has failed since.
         tried: bool,
         /// When it was last there.
@@ -47,39 +47,39 @@ impl Member {
     pub(super) fn new(link: Link) -> Self {
         let state = State::Down {
             reason: "a node is not connected yet".into(),
-            turned_away: false,
+            is_permanent: false,
             tried: false,
             since: None,
         };
-        Self { link, outbox: Outbox::default(), state, bell: None, owed: VecDeque::new(), paying: 0 }
+        Self { link, outbox: Outbox::default(), state, waker: None, owed: VecDeque::new(), paying: 0 }
     }
 
-    fn bell(&mut self, engine: &Waker) -> &(Arc<Bell>, Waker) {
+    fn waker(&mut self, engine: &Waker) -> &(Arc<MemberWaker>, Waker) {
         // Another task, or none yet: what is under way wakes the wrong one, and is looked at once more.
-        if self.bell.as_ref().is_some_and(|(bell, _)| !bell.is_of(engine)) {
-            self.bell = None;
+        if self.waker.as_ref().is_some_and(|(waker, _)| !waker.is_of(engine)) {
+            self.waker = None;
         }
-        self.bell.get_or_insert_with(|| {
-            let bell = Bell::new(engine);
-            let waker = Arc::clone(&bell).into();
-            (bell, waker)
+        self.waker.get_or_insert_with(|| {
+            let own = MemberWaker::new(engine);
+            let waker = Arc::clone(&own).into();
+            (own, waker)
         })
     }
 
     /// What the line has to tell, if it may have something.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TransportEvent> {
         let is_due = self.link.due().is_some_and(|due| due <= now);
-        let (bell, waker) = self.bell(cx.waker());
-        if !bell.take() && !is_due {
+        let (own, waker) = self.waker(cx.waker());
+        if !own.take() && !is_due {
             return Poll::Pending;
         }
-        let (bell, waker) = (Arc::clone(bell), waker.clone());
-        let news = self.link.poll(&mut Context::from_waker(&waker), now);
-        if news.is_ready() {
+        let (own, waker) = (Arc::clone(own), waker.clone());
+        let event = self.link.poll(&mut Context::from_waker(&waker), now);
+        if event.is_ready() {
             // There may be more.
-            bell.ring();
+            own.ring();
         }
-        news
+        event
     }
 
     /// Sends what is to be sent, if there is room.
@@ -88,7 +88,7 @@ impl Member {
             && self.outbox.has_any(room)
         {
             let requests = self.outbox.take(room, |_| true);
-            let waker = self.bell(cx.waker()).1.clone();
+            let waker = self.waker(cx.waker()).1.clone();
             self.link.send(&mut Context::from_waker(&waker), now, requests);
         }
     }
@@ -104,14 +104,14 @@ impl Member {
         matches!(self.state, State::Up { .. })
     }
 
-    pub(super) fn watches(&self) -> bool {
-        matches!(self.state, State::Up { watches: true, .. })
+    pub(super) fn tracks_changes(&self) -> bool {
+        matches!(self.state, State::Up { tracks_changes: true, .. })
     }
 
     /// How long its answers take, while it is there.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         match &self.state {
-            State::Up { standing, .. } => Some(standing.round_trip),
+            State::Up { server_info, .. } => Some(server_info.round_trip),
             State::Down { .. } => None,
         }
     }
@@ -124,8 +124,8 @@ impl Member {
         }
     }
 
-    pub(super) fn turned_away(&self) -> bool {
-        matches!(self.state, State::Down { turned_away: true, .. })
+    pub(super) fn is_permanent(&self) -> bool {
+        matches!(self.state, State::Down { is_permanent: true, .. })
     }
 
     /// An attempt to connect has failed.
@@ -135,11 +135,11 @@ impl Member {
 
     /// Why it has no vote: a node that has restarted may have forgotten a lock, until every lock from before has
     /// expired. The Redlock algorithm calls this the delayed restart.
-    pub(super) fn abstention(&self, now: Moment, longest_ttl: Duration) -> Option<Arc<str>> {
+    pub(super) fn abstention(&self, now: Moment, max_ttl: Duration) -> Option<Arc<str>> {
         match &self.state {
-            State::Up { since, standing, .. } if !standing.durable => {
-                let up_for = standing.up_for + now.since(*since);
-                let left = longest_ttl.saturating_sub(up_for);
+            State::Up { since, server_info, .. } if !server_info.durable => {
+                let up_for = server_info.up_for + now.since(*since);
+                let left = max_ttl.saturating_sub(up_for);
                 (!left.is_zero()).then(|| {
                     format!("a node has restarted {up_for:.1?} ago and votes again in {left:.1?}").into()
                 })
@@ -149,8 +149,8 @@ impl Member {
     }
 
     /// It is there: what it is owed goes out first.
-    pub(super) fn up(&mut self, now: Moment, standing: Standing, watches: bool) {
-        self.state = State::Up { since: now, standing, watches };
+    pub(super) fn up(&mut self, now: Moment, server_info: ServerInfo, tracks_changes: bool) {
+        self.state = State::Up { since: now, server_info, tracks_changes };
         for (_, request) in self.owed.drain(..).filter(|(until, _)| *until > now) {
             self.outbox.push((crate::engine::transport::quorum::NOBODY, request));
             self.paying += 1;
@@ -176,7 +176,7 @@ impl Member {
             State::Up { .. } => Some(now),
             State::Down { since, .. } => *since,
         };
-        self.state = State::Down { reason, turned_away: false, tried: false, since };
+        self.state = State::Down { reason, is_permanent: false, tried: false, since };
         let unsent = self.outbox.take_all();
         self.paying = 0;
         for (_, request) in unanswered.into_iter().chain(unsent) {
@@ -186,12 +186,12 @@ impl Member {
         }
     }
 
-    pub(super) fn unreachable(&mut self, reason: Arc<str>, turned_away: bool) {
+    pub(super) fn unreachable(&mut self, reason: Arc<str>, is_permanent: bool) {
         let since = match &self.state {
             State::Up { .. } => None,
             State::Down { since, .. } => *since,
         };
-        self.state = State::Down { reason, turned_away, tried: true, since };
+        self.state = State::Down { reason, is_permanent, tried: true, since };
     }
 
     /// A release that it cannot hear now. Only when it may have the key: it was there within the last ttl.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
-pub(super) struct Bell {
+pub(super) struct MemberWaker {
     rung: AtomicBool,
     engine: Waker,
 }
 
-impl Bell {
+impl MemberWaker {
     /// Rung: nobody has looked yet.
     pub(super) fn new(engine: &Waker) -> Arc<Self> {
         Arc::new(Self { rung: AtomicBool::new(true), engine: engine.clone() })
@@ -32,7 +32,7 @@ impl Bell {
     }
 }
 
-impl Wake for Bell {
+impl Wake for MemberWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

@@ -23,17 +23,17 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::link::{Link, News};
+use super::link::{Link, TransportEvent};
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request};
-use crate::engine::redis::server_identity::Voters;
+use crate::engine::redis::server_identity::ServerIdentities;
 use crate::engine::settings::EngineSettings;
 use crate::engine::timers::Timers;
 use crate::telemetry;
-use fence_estimate::Wish;
+use fence_estimate::FenceEstimate;
 use member::Member;
-use quorum_call::{Ballot, Verdict};
+use quorum_call::{Outcome, QuorumCall};
 
 /// Of requests whose answer nobody waits for.
 const NOBODY: Id = 0;
@@ -47,16 +47,16 @@ const TURN: usize = 64;
 
 pub(crate) struct Quorum {
     members: Vec<Member>,
-    voters: Arc<Voters>,
+    identities: Arc<ServerIdentities>,
     /// How many of them are a quorum.
     needed: usize,
     settings: EngineSettings,
-    ballots: HashMap<Id, Ballot>,
+    calls: HashMap<Id, QuorumCall>,
     /// In which ballot an attempt asks for its lock.
     asking: HashMap<Id, Id>,
     last_id: Id,
     timers: Timers,
-    wish: Wish,
+    estimate: FenceEstimate,
     /// How long the answers of the nearest quorum take.
     round_trip: Duration,
     /// Which members have told of a change of a lock, a bit each.
@@ -64,27 +64,27 @@ pub(crate) struct Quorum {
     connected: bool,
     /// When a quorum of members is there, and the others are not waited for any longer.
     begins_at: Option<Moment>,
-    news: VecDeque<News>,
+    events: VecDeque<TransportEvent>,
 }
 
 impl Quorum {
-    pub(super) fn new(links: Vec<Link>, voters: Arc<Voters>, settings: EngineSettings) -> Self {
+    pub(super) fn new(links: Vec<Link>, identities: Arc<ServerIdentities>, settings: EngineSettings) -> Self {
         let members: Vec<Member> = links.into_iter().map(Member::new).collect();
         Self {
             needed: members.len() / 2 + 1,
             members,
-            voters,
+            identities,
             settings,
-            ballots: HashMap::new(),
+            calls: HashMap::new(),
             asking: HashMap::new(),
             last_id: NOBODY,
             timers: Timers::default(),
-            wish: Wish::new(Moment::now()),
+            estimate: FenceEstimate::new(Moment::now()),
             round_trip: Duration::ZERO,
             changes: HashMap::new(),
             connected: false,
             begins_at: None,
-            news: VecDeque::new(),
+            events: VecDeque::new(),
         }
     }
 
@@ -107,7 +107,7 @@ impl Quorum {
         links.chain(self.timers.next()).chain(self.begins_at).min()
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<News> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TransportEvent> {
         loop {
             while let Some(id) = self.timers.pop(now) {
                 self.settle(now, id, true);
@@ -115,8 +115,8 @@ impl Quorum {
             for node in 0..self.members.len() {
                 // One that has much to tell takes turns with the others, and with whoever calls.
                 for turn in 0.. {
-                    let Poll::Ready(news) = self.members[node].poll(cx, now) else { break };
-                    self.hear(now, node, news);
+                    let Poll::Ready(event) = self.members[node].poll(cx, now) else { break };
+                    self.hear(now, node, event);
                     if turn == TURN {
                         cx.waker().wake_by_ref();
                         break;
@@ -125,8 +125,8 @@ impl Quorum {
             }
             self.begin(now);
             self.flush(cx, now);
-            if let Some(news) = self.news.pop_front() {
-                return Poll::Ready(news);
+            if let Some(event) = self.events.pop_front() {
+                return Poll::Ready(event);
             }
             if self.timers.next().is_none_or(|due| due > now) {
                 return Poll::Pending;
@@ -144,7 +144,7 @@ impl Quorum {
     fn put(&mut self, now: Moment, id: Id, request: Request) {
         // A caller that has gone: nothing more may be asked for behind the release.
         let vote = match request.action {
-            Action::Release | Action::Keep => self.withdraw(id),
+            Action::Release | Action::ExpireLater => self.withdraw(id),
             _ => None,
         };
         self.put_behind(now, id, request, vote);
@@ -153,40 +153,40 @@ impl Quorum {
     /// `vote`: the ballot for the lock that is released; a node that has not been asked yet is not asked.
     fn put_behind(&mut self, now: Moment, id: Id, request: Request, vote: Option<Id>) {
         let action = match request.action {
-            Action::Acquire(_) => Action::Vote { fence: self.wish.next(now) },
-            Action::Renew { shortens, .. } => Action::Mend { shortens },
+            Action::Acquire(_) => Action::Vote { fence: self.estimate.next(now) },
+            Action::Renew { shortens, .. } => Action::Repair { shortens },
             action => action,
         };
-        if let Action::Vote { .. } | Action::Mend { .. } | Action::Keep = action {
-            self.settings.longest_ttl = self.settings.longest_ttl.max(request.ttl);
+        if let Action::Vote { .. } | Action::Repair { .. } | Action::ExpireLater = action {
+            self.settings.max_ttl = self.settings.max_ttl.max(request.ttl);
         }
         self.last_id += 1;
         let own_id = self.last_id;
         if let Action::Vote { .. } = action {
             self.asking.insert(id, own_id);
         }
-        let mut ballot = Ballot::new(id, request, action, now, self.members.len());
-        let question = ballot.question();
+        let mut call = QuorumCall::new(id, request, action, now, self.members.len());
+        let question = call.question();
         for (node, member) in self.members.iter_mut().enumerate() {
             if vote.is_some_and(|vote| member.outbox.take_back(vote).is_some()) {
-                ballot.answer(node, Reply::NotMine);
+                call.answer(node, Reply::NotHeld);
             } else if let Some(reason) = member.absence() {
-                ballot.absent(node, Arc::clone(reason));
+                call.absent(node, Arc::clone(reason));
                 if action == Action::Release {
                     member.owe(now, question.clone());
                 }
             } else if let (Action::Vote { .. }, Some(reason)) =
-                (action, member.abstention(now, self.settings.longest_ttl))
+                (action, member.abstention(now, self.settings.max_ttl))
             {
-                ballot.absent(node, reason);
+                call.absent(node, reason);
             } else if let Some(question) = for_node(node, &question) {
-                if let Action::Mend { .. } = action {
+                if let Action::Repair { .. } = action {
                     member.outbox.push_urgent((own_id, question));
                 } else {
                     member.outbox.push((own_id, question));
                 }
             } else {
-                ballot.absent(node, "another node was asked".into());
+                call.absent(node, "another node was asked".into());
             }
         }
         if let Action::Watch | Action::WatchHolder = action {
@@ -197,7 +197,7 @@ impl Quorum {
             _ => self.patience(question.ttl),
         };
         self.timers.set(own_id, Some(now.after(patience)));
-        self.ballots.insert(own_id, ballot);
+        self.calls.insert(own_id, call);
         self.settle(now, own_id, false);
     }
 
@@ -218,56 +218,56 @@ impl Quorum {
     /// Whatever comes of what `id` asks for, nobody wants it any more.
     fn withdraw(&mut self, id: Id) -> Option<Id> {
         let own_id = self.asking.remove(&id)?;
-        self.ballots.remove(&own_id);
+        self.calls.remove(&own_id);
         self.timers.set(own_id, None);
         Some(own_id)
     }
 
     /// Ends a ballot that is decided. `over`: its time is up.
     fn settle(&mut self, now: Moment, own_id: Id, over: bool) {
-        let Some(ballot) = self.ballots.get_mut(&own_id) else {
+        let Some(call) = self.calls.get_mut(&own_id) else {
             return;
         };
-        let Some(verdict) = ballot.verdict(self.needed, over) else {
+        let Some(outcome) = call.outcome(self.needed, over) else {
             return;
         };
-        let reply = match verdict {
-            Verdict::Reply(reply) => reply,
-            Verdict::Confirm { fence } => {
-                self.wish.learn(now, fence);
-                for node in ballot.confirm(fence) {
-                    self.members[node].outbox.push((own_id, ballot.question()));
+        let reply = match outcome {
+            Outcome::Reply(reply) => reply,
+            Outcome::Confirm { fence } => {
+                self.estimate.learn(now, fence);
+                for node in call.confirm(fence) {
+                    self.members[node].outbox.push((own_id, call.question()));
                 }
-                let ttl = ballot.request.ttl;
+                let ttl = call.request.ttl;
                 self.timers.set(own_id, Some(now.after(self.patience(ttl))));
                 return;
             }
         };
-        let is_new = !std::mem::replace(&mut ballot.is_told, true);
-        if ballot.action == Action::Release && ballot.awaits_any() && !over {
+        let is_new = !std::mem::replace(&mut call.is_told, true);
+        if call.action == Action::Release && call.awaits_any() && !over {
             // Decided, and still to be heard by the others: the engine does not end before.
             if is_new {
-                let (id, request, sent) = (ballot.id, ballot.request.clone(), ballot.sent);
+                let (id, request, sent) = (call.id, call.request.clone(), call.sent);
                 self.tell(sent, id, request, reply);
             }
             return;
         }
         self.timers.set(own_id, None);
-        let Some(ballot) = self.ballots.remove(&own_id) else {
+        let Some(call) = self.calls.remove(&own_id) else {
             return;
         };
-        let failed = match ballot.action {
-            Action::Vote { .. } | Action::Confirm { .. } => {
-                self.asking.remove(&ballot.id);
-                !matches!(reply, Reply::Held { .. })
+        let failed = match call.action {
+            Action::Vote { .. } | Action::RaiseFence { .. } => {
+                self.asking.remove(&call.id);
+                !matches!(reply, Reply::Granted { .. })
             }
-            Action::Mend { .. } => reply == Reply::NotMine,
+            Action::Repair { .. } => reply == Reply::NotHeld,
             _ => false,
         };
         if failed {
-            self.give_back(now, own_id, &ballot.request);
+            self.release_everywhere(now, own_id, &call.request);
         }
-        let Ballot { id, request, sent, .. } = ballot;
+        let QuorumCall { id, request, sent, .. } = call;
         if is_new {
             let reply =
                 next_page(self.passed_over(reply, request.action), request.action, self.members.len());
@@ -277,13 +277,13 @@ impl Quorum {
 
     fn tell(&mut self, sent: Moment, id: Id, request: Request, reply: Reply) {
         if id != NOBODY {
-            self.news.push_back(News::Replies { sent, replies: vec![(id, request, reply)] });
+            self.events.push_back(TransportEvent::Replies { sent, replies: vec![(id, request, reply)] });
         }
     }
 
     /// A node that lists nothing is passed over while a quorum of others does: one of those knows each lock.
     fn passed_over(&self, reply: Reply, action: Action) -> Reply {
-        let (Reply::Refused(Refusal::Later(_)), Action::List { cursor }) = (&reply, action) else {
+        let (Reply::Refused(Refusal::Transient(_)), Action::List { cursor }) = (&reply, action) else {
             return reply;
         };
         let is_other = |node: usize| u64::try_from(node).is_ok_and(|node| node != cursor >> CURSOR_BITS);
@@ -293,48 +293,48 @@ impl Quorum {
     }
 
     /// On all nodes, also on those that did not answer: they may have heard.
-    fn give_back(&mut self, now: Moment, own_id: Id, request: &Request) {
+    fn release_everywhere(&mut self, now: Moment, own_id: Id, request: &Request) {
         let release = Request { action: Action::Release, ..request.clone() };
         self.put_behind(now, NOBODY, release, Some(own_id));
     }
 
     /// True when nothing is on the way to a node.
     pub(super) fn is_idle(&self) -> bool {
-        self.ballots.is_empty() && !self.members.iter().any(Member::is_owed)
+        self.calls.is_empty() && !self.members.iter().any(Member::is_owed)
     }
 
-    fn hear(&mut self, now: Moment, node: usize, news: News) {
-        match news {
-            News::Connected { abilities, standing } => {
-                self.wish.learn(now, standing.clock);
-                self.members[node].up(now, standing, abilities.watches);
+    fn hear(&mut self, now: Moment, node: usize, event: TransportEvent) {
+        match event {
+            TransportEvent::Connected { abilities, server_info } => {
+                self.estimate.learn(now, server_info.clock);
+                self.members[node].up(now, server_info, abilities.tracks_changes);
                 self.measure();
             }
-            News::Unreachable(trouble) => {
+            TransportEvent::Unreachable(trouble) => {
                 if self.members[node].absence() != Some(&trouble.reason) {
                     telemetry::unreachable(&trouble.reason);
                 }
-                self.voters.absent(node, &trouble.reason);
-                self.members[node].unreachable(trouble.reason, trouble.turned_away);
+                self.identities.absent(node, &trouble.reason);
+                self.members[node].unreachable(trouble.reason, trouble.is_permanent);
                 self.unreachable();
             }
-            News::Broke { reason, unanswered } => {
+            TransportEvent::Broke { reason, unanswered } => {
                 self.members[node].down(now, Arc::clone(&reason), unanswered);
                 self.absent(now, node, &reason);
             }
-            News::Replies { replies, .. } => {
+            TransportEvent::Replies { replies, .. } => {
                 for (own_id, request, reply) in replies {
                     self.answer(now, node, own_id, request, reply);
                 }
             }
-            News::Changed(names) => self.changed(node, names),
+            TransportEvent::Changed(names) => self.changed(node, names),
             // Nobody waits in a queue of a node, and a lock is always at the same nodes.
-            News::Notice(_) | News::Returned(_) | News::Abilities(_) => {}
+            TransportEvent::Push(_) | TransportEvent::Returned(_) | TransportEvent::Abilities(_) => {}
         }
     }
 
     fn answer(&mut self, now: Moment, node: usize, own_id: Id, request: Request, reply: Reply) {
-        if reply == Reply::Refused(Refusal::Unloaded) {
+        if reply == Reply::Refused(Refusal::NoScript) {
             if self.is_asked_again(node, own_id, &request) {
                 self.members[node].outbox.push((own_id, request));
             }
@@ -343,17 +343,17 @@ impl Quorum {
         if own_id == NOBODY {
             self.members[node].paid();
             // Nobody's, but the engine may wait for it to end.
-            self.news.push_back(News::Replies { sent: now, replies: Vec::new() });
+            self.events.push_back(TransportEvent::Replies { sent: now, replies: Vec::new() });
             return;
         }
         if let Reply::Voted { clock } = reply {
-            self.wish.learn(now, clock);
+            self.estimate.learn(now, clock);
         }
         // A vote that comes after the second round has begun is none.
-        if let Some(ballot) = self.ballots.get_mut(&own_id)
-            && discriminant(&ballot.action) == discriminant(&request.action)
+        if let Some(call) = self.calls.get_mut(&own_id)
+            && discriminant(&call.action) == discriminant(&request.action)
         {
-            ballot.answer(node, reply);
+            call.answer(node, reply);
             self.settle(now, own_id, false);
         }
     }
@@ -364,22 +364,22 @@ impl Quorum {
         if request.action == Action::Release {
             return true;
         }
-        let is_awaited = self.ballots.get(&own_id).is_some_and(|ballot| {
-            ballot.awaits(node) && discriminant(&ballot.action) == discriminant(&request.action)
+        let is_awaited = self.calls.get(&own_id).is_some_and(|call| {
+            call.awaits(node) && discriminant(&call.action) == discriminant(&request.action)
         });
         let is_released = self
-            .ballots
+            .calls
             .values()
-            .any(|ballot| ballot.action == Action::Release && ballot.request.token == request.token);
+            .any(|call| call.action == Action::Release && call.request.token == request.token);
         is_awaited && !is_released
     }
 
     /// A node that has gone answers nothing any more.
     fn absent(&mut self, now: Moment, node: usize, reason: &Arc<str>) {
-        let awaiting = self.ballots.iter().filter(|(_, ballot)| ballot.awaits(node));
+        let awaiting = self.calls.iter().filter(|(_, call)| call.awaits(node));
         for own_id in awaiting.map(|(own_id, _)| *own_id).collect::<Vec<_>>() {
-            if let Some(ballot) = self.ballots.get_mut(&own_id) {
-                ballot.absent(node, Arc::clone(reason));
+            if let Some(call) = self.calls.get_mut(&own_id) {
+                call.absent(node, Arc::clone(reason));
                 self.settle(now, own_id, false);
             }
         }
@@ -390,7 +390,7 @@ impl Quorum {
     fn begin(&mut self, now: Moment) {
         let count = |is: fn(&Member) -> bool| self.members.iter().filter(|member| is(member)).count();
         let (up, in_trouble) = (count(Member::is_up), count(Member::is_in_trouble));
-        if self.connected || up < self.needed || self.voters.refused().is_some() {
+        if self.connected || up < self.needed || self.identities.refused().is_some() {
             self.begins_at = None;
             return;
         }
@@ -400,35 +400,39 @@ impl Quorum {
         }
         self.connected = true;
         self.begins_at = None;
-        let abilities =
-            Abilities { hands_off: false, watches: count(Member::watches) >= self.needed, votes: true };
-        self.news.push_back(News::Connected { abilities, standing: self.wish.standing() });
+        let abilities = Abilities {
+            hands_over: false,
+            tracks_changes: count(Member::tracks_changes) >= self.needed,
+            votes: true,
+        };
+        self.events
+            .push_back(TransportEvent::Connected { abilities, server_info: self.estimate.server_info() });
     }
 
     fn unreachable(&mut self) {
-        if let Some(reason) = self.voters.refused().filter(|_| !self.connected) {
+        if let Some(reason) = self.identities.refused().filter(|_| !self.connected) {
             // Not what whoever wrote the addresses down wanted.
-            self.news.push_back(News::Unreachable(Disconnected { reason, turned_away: true }));
+            self.events.push_back(TransportEvent::Unreachable(Disconnected { reason, is_permanent: true }));
             return;
         }
         let troubles: Vec<&Member> = self.members.iter().filter(|member| member.is_in_trouble()).collect();
         if self.connected || troubles.len() <= self.members.len() - self.needed {
             return;
         }
-        let away = troubles.iter().filter(|member| member.turned_away()).count();
+        let away = troubles.iter().filter(|member| member.is_permanent()).count();
         let reasons: Vec<&str> =
             troubles.iter().filter_map(|member| member.absence()).map(|reason| &**reason).collect();
         let (nodes, needed) = (self.members.len(), self.needed);
         let reason = format!("{needed} of {nodes} nodes are needed: {}", reasons.join("; ")).into();
-        let turned_away = away > nodes - needed;
-        self.news.push_back(News::Unreachable(Disconnected { reason, turned_away }));
+        let is_permanent = away > nodes - needed;
+        self.events.push_back(TransportEvent::Unreachable(Disconnected { reason, is_permanent }));
     }
 
     /// One node's change is no change of the lock: only when so many have told that no quorum may be left.
     fn changed(&mut self, node: usize, names: Option<Vec<Arc<str>>>) {
         let Some(names) = names else {
             // A flush: rare enough to compare at once.
-            self.news.push_back(News::Changed(None));
+            self.events.push_back(TransportEvent::Changed(None));
             return;
         };
         let enough = self.members.len() - self.needed + 1;
@@ -445,7 +449,7 @@ impl Quorum {
             }
         }
         if !changed.is_empty() {
-            self.news.push_back(News::Changed(Some(changed)));
+            self.events.push_back(TransportEvent::Changed(Some(changed)));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::engine::protocol::{Mode, Standing};
+use crate::engine::protocol::{Mode, ServerInfo};
 use crate::engine::transport::link::Node;
 use crate::engine::transport::memory::MemoryNode;
 use crate::token::Token;
@@ -14,18 +14,18 @@ const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 /// The id of the only attempt.
 const CALLER: Id = 7;
 
-struct Script {
+struct Scenario {
     quorum: Quorum,
     now: Moment,
 }
 
-impl Script {
+impl Scenario {
     /// Of nodes that are never really talked to.
     fn apart() -> Self {
         let link = |_| Link::new(Node::Memory(MemoryNode::named("quorum-scenarios")), SECOND);
         let settings = EngineSettings {
             node_timeout: SECOND / 10,
-            longest_ttl: Duration::ZERO,
+            max_ttl: Duration::ZERO,
             io_timeout: SECOND,
             replicas: 0,
             cohort: 0,
@@ -34,11 +34,11 @@ impl Script {
     }
 
     fn connected() -> Self {
-        let mut script = Self::apart();
+        let mut scenario = Self::apart();
         for node in 0..3 {
-            script.connects(node, Duration::MAX);
+            scenario.connects(node, Duration::MAX);
         }
-        script
+        scenario
     }
 
     fn connects(&mut self, node: usize, up_for: Duration) {
@@ -46,13 +46,17 @@ impl Script {
     }
 
     fn connects_from(&mut self, node: usize, up_for: Duration, round_trip: Duration) {
-        let abilities = Abilities { hands_off: true, watches: true, votes: false };
-        let standing = Standing { clock: 1000, up_for, durable: false, round_trip };
-        self.quorum.hear(self.now, node, News::Connected { abilities, standing });
+        let abilities = Abilities { hands_over: true, tracks_changes: true, votes: false };
+        let server_info = ServerInfo { clock: 1000, up_for, durable: false, round_trip };
+        self.quorum.hear(self.now, node, TransportEvent::Connected { abilities, server_info });
     }
 
     fn breaks(&mut self, node: usize) {
-        self.quorum.hear(self.now, node, News::Broke { reason: "gone".into(), unanswered: Vec::new() });
+        self.quorum.hear(
+            self.now,
+            node,
+            TransportEvent::Broke { reason: "gone".into(), unanswered: Vec::new() },
+        );
     }
 
     fn puts(&mut self, action: Action, ttl: Duration) {
@@ -67,11 +71,11 @@ impl Script {
 
     fn answers(&mut self, node: usize, asked: &[(Id, Request)], reply: &Reply) {
         let replies = asked.iter().map(|(id, request)| (*id, request.clone(), reply.clone())).collect();
-        self.quorum.hear(self.now, node, News::Replies { sent: self.now, replies });
+        self.quorum.hear(self.now, node, TransportEvent::Replies { sent: self.now, replies });
     }
 
     fn unloads(&mut self, node: usize, asked: &[(Id, Request)]) {
-        self.answers(node, asked, &Reply::Refused(Refusal::Unloaded));
+        self.answers(node, asked, &Reply::Refused(Refusal::NoScript));
     }
 }
 
@@ -88,143 +92,143 @@ fn actions(asked: &[(Id, Request)]) -> Vec<Action> {
 
 #[test]
 fn a_vote_that_met_no_script_is_asked_for_again() {
-    let mut script = Script::connected();
-    script.puts(ACQUIRE, SECOND);
-    let asked = script.hears(1);
-    script.unloads(1, &asked);
-    assert_eq!(actions(&script.hears(1)), actions(&asked));
+    let mut scenario = Scenario::connected();
+    scenario.puts(ACQUIRE, SECOND);
+    let asked = scenario.hears(1);
+    scenario.unloads(1, &asked);
+    assert_eq!(actions(&scenario.hears(1)), actions(&asked));
 }
 
 /// It would take the lock for nobody, for a whole ttl.
 #[test]
 fn nothing_is_asked_for_again_behind_its_release() {
     // The others have decided, and the lock was given back.
-    let mut script = Script::connected();
-    script.puts(ACQUIRE, SECOND);
-    let slow = script.hears(2);
+    let mut scenario = Scenario::connected();
+    scenario.puts(ACQUIRE, SECOND);
+    let slow = scenario.hears(2);
     for node in [0, 1] {
-        let asked = script.hears(node);
-        script.answers(node, &asked, &voted(&asked));
+        let asked = scenario.hears(node);
+        scenario.answers(node, &asked, &voted(&asked));
     }
-    script.puts(Action::Release, SECOND);
-    script.unloads(2, &slow);
-    assert_eq!(actions(&script.hears(2)), [Action::Release]);
+    scenario.puts(Action::Release, SECOND);
+    scenario.unloads(2, &slow);
+    assert_eq!(actions(&scenario.hears(2)), [Action::Release]);
     // The caller has gone before anything was decided.
-    let mut script = Script::connected();
-    script.puts(ACQUIRE, SECOND);
-    let slow = script.hears(2);
-    script.puts(Action::Release, SECOND);
-    script.unloads(2, &slow);
-    assert_eq!(actions(&script.hears(2)), [Action::Release]);
-    assert!(script.quorum.asking.is_empty());
+    let mut scenario = Scenario::connected();
+    scenario.puts(ACQUIRE, SECOND);
+    let slow = scenario.hears(2);
+    scenario.puts(Action::Release, SECOND);
+    scenario.unloads(2, &slow);
+    assert_eq!(actions(&scenario.hears(2)), [Action::Release]);
+    assert!(scenario.quorum.asking.is_empty());
     // A renewal, too.
-    let mut script = Script::connected();
-    script.puts(RENEW, SECOND);
-    let slow = script.hears(2);
-    script.puts(Action::Release, SECOND);
-    script.unloads(2, &slow);
-    assert_eq!(actions(&script.hears(2)), [Action::Release]);
+    let mut scenario = Scenario::connected();
+    scenario.puts(RENEW, SECOND);
+    let slow = scenario.hears(2);
+    scenario.puts(Action::Release, SECOND);
+    scenario.unloads(2, &slow);
+    assert_eq!(actions(&scenario.hears(2)), [Action::Release]);
 }
 
 #[test]
 fn a_release_that_met_no_script_is_always_sent_again() {
-    let mut script = Script::connected();
-    script.puts(Action::Release, SECOND);
-    let slow = script.hears(2);
+    let mut scenario = Scenario::connected();
+    scenario.puts(Action::Release, SECOND);
+    let slow = scenario.hears(2);
     for node in [0, 1] {
-        let asked = script.hears(node);
-        script.answers(node, &asked, &Reply::Done);
+        let asked = scenario.hears(node);
+        scenario.answers(node, &asked, &Reply::Done);
     }
-    script.unloads(2, &slow);
-    assert_eq!(actions(&script.hears(2)), [Action::Release]);
+    scenario.unloads(2, &slow);
+    assert_eq!(actions(&scenario.hears(2)), [Action::Release]);
 }
 
 /// Its lock would stay there for its ttl, although the node is back in a moment.
 #[test]
 fn the_engine_does_not_end_before_a_node_that_was_cut_off_has_heard_of_a_release() {
-    let mut script = Script::connected();
-    script.puts(Action::Release, SECOND);
+    let mut scenario = Scenario::connected();
+    scenario.puts(Action::Release, SECOND);
     for node in [0, 1] {
-        let asked = script.hears(node);
-        script.answers(node, &asked, &Reply::Done);
+        let asked = scenario.hears(node);
+        scenario.answers(node, &asked, &Reply::Done);
     }
-    let unanswered = script.hears(2);
-    script.quorum.hear(script.now, 2, News::Broke { reason: "cut".into(), unanswered });
-    assert!(!script.quorum.is_idle());
-    script.connects(2, Duration::MAX);
-    let owed = script.hears(2);
+    let unanswered = scenario.hears(2);
+    scenario.quorum.hear(scenario.now, 2, TransportEvent::Broke { reason: "cut".into(), unanswered });
+    assert!(!scenario.quorum.is_idle());
+    scenario.connects(2, Duration::MAX);
+    let owed = scenario.hears(2);
     assert_eq!(actions(&owed), [Action::Release]);
-    assert!(!script.quorum.is_idle());
-    script.quorum.news.clear();
-    script.unloads(2, &owed);
-    let owed = script.hears(2);
-    assert!(!script.quorum.is_idle());
-    script.answers(2, &owed, &Reply::Done);
-    assert!(script.quorum.is_idle());
+    assert!(!scenario.quorum.is_idle());
+    scenario.quorum.events.clear();
+    scenario.unloads(2, &owed);
+    let owed = scenario.hears(2);
+    assert!(!scenario.quorum.is_idle());
+    scenario.answers(2, &owed, &Reply::Done);
+    assert!(scenario.quorum.is_idle());
     // The engine looks once more.
-    assert!(!script.quorum.news.is_empty());
+    assert!(!scenario.quorum.events.is_empty());
 }
 
 #[test]
 fn the_engine_does_not_wait_for_a_node_that_cannot_be_reached() {
-    let mut script = Script::connected();
-    script.breaks(2);
-    script.puts(Action::Release, SECOND);
+    let mut scenario = Scenario::connected();
+    scenario.breaks(2);
+    scenario.puts(Action::Release, SECOND);
     for node in [0, 1] {
-        let asked = script.hears(node);
-        script.answers(node, &asked, &Reply::Done);
+        let asked = scenario.hears(node);
+        scenario.answers(node, &asked, &Reply::Done);
     }
-    assert!(!script.quorum.is_idle());
-    let trouble = Disconnected { reason: "refused".into(), turned_away: false };
-    script.quorum.hear(script.now, 2, News::Unreachable(trouble));
-    assert!(script.quorum.is_idle());
+    assert!(!scenario.quorum.is_idle());
+    let trouble = Disconnected { reason: "refused".into(), is_permanent: false };
+    scenario.quorum.hear(scenario.now, 2, TransportEvent::Unreachable(trouble));
+    assert!(scenario.quorum.is_idle());
 }
 
 #[test]
 fn a_restarted_node_waits_for_the_longest_ttl_of_renewals_too() {
-    let mut script = Script::connected();
-    script.puts(RENEW, 60 * SECOND);
-    script.breaks(0);
-    script.connects(0, 10 * SECOND);
-    script.hears(0);
-    script.puts(ACQUIRE, SECOND);
-    assert_eq!(actions(&script.hears(0)), [], "it may have forgotten a lock of a minute");
-    assert_eq!(script.hears(1).len(), 2);
+    let mut scenario = Scenario::connected();
+    scenario.puts(RENEW, 60 * SECOND);
+    scenario.breaks(0);
+    scenario.connects(0, 10 * SECOND);
+    scenario.hears(0);
+    scenario.puts(ACQUIRE, SECOND);
+    assert_eq!(actions(&scenario.hears(0)), [], "it may have forgotten a lock of a minute");
+    assert_eq!(scenario.hears(1).len(), 2);
 }
 
 /// An alarm of the past would keep the engine busy with nothing.
 #[test]
 fn a_quorum_that_was_about_to_begin_and_is_gone_sets_no_alarm() {
-    let mut script = Script::apart();
-    script.connects(0, Duration::MAX);
-    script.connects(1, Duration::MAX);
-    script.quorum.begin(script.now);
-    assert!(script.quorum.due().is_some_and(|due| due > script.now));
-    script.breaks(1);
-    script.now = script.now.after(SECOND);
-    script.quorum.begin(script.now);
-    assert_eq!(script.quorum.due(), None);
-    assert!(script.quorum.news.is_empty());
+    let mut scenario = Scenario::apart();
+    scenario.connects(0, Duration::MAX);
+    scenario.connects(1, Duration::MAX);
+    scenario.quorum.begin(scenario.now);
+    assert!(scenario.quorum.due().is_some_and(|due| due > scenario.now));
+    scenario.breaks(1);
+    scenario.now = scenario.now.after(SECOND);
+    scenario.quorum.begin(scenario.now);
+    assert_eq!(scenario.quorum.due(), None);
+    assert!(scenario.quorum.events.is_empty());
 }
 
 #[test]
 fn changes_that_too_few_have_told_of_are_not_kept_for_ever() {
-    let mut script = Script::connected();
+    let mut scenario = Scenario::connected();
     for number in 0..3 * MOST_CHANGES {
-        script.quorum.changed(0, Some(vec![format!("lock:{number}").into()]));
+        scenario.quorum.changed(0, Some(vec![format!("lock:{number}").into()]));
     }
-    assert!(script.quorum.changes.len() <= MOST_CHANGES);
-    assert!(script.quorum.news.iter().all(|news| !matches!(news, News::Changed(_))));
+    assert!(scenario.quorum.changes.len() <= MOST_CHANGES);
+    assert!(scenario.quorum.events.iter().all(|event| !matches!(event, TransportEvent::Changed(_))));
 }
 
 #[test]
 fn a_quorum_is_waited_for_as_long_as_it_is_far_away() {
     let patience = |round_trips: [Duration; 3], ttl| {
-        let mut script = Script::apart();
+        let mut scenario = Scenario::apart();
         for (node, round_trip) in round_trips.into_iter().enumerate() {
-            script.connects_from(node, Duration::MAX, round_trip);
+            scenario.connects_from(node, Duration::MAX, round_trip);
         }
-        script.quorum.patience(ttl)
+        scenario.quorum.patience(ttl)
     };
     let (near, far) = (Duration::ZERO, SECOND / 4);
     assert_eq!(patience([near, near, far], 10 * SECOND), SECOND / 10, "as the settings say");

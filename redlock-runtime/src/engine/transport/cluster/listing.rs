@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Cluster;
-use super::member::{Course, Member};
+use super::member::{Member, Route};
 use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Refusal, Reply, Request};
 
@@ -13,7 +13,7 @@ const CURSOR_BITS: u32 = 48;
 impl Cluster {
     /// The primaries, in an order that stays while they do.
     fn walk(&self) -> Vec<usize> {
-        let mut walk: Vec<usize> = self.owners.iter().filter_map(|(_, owner)| *owner).collect();
+        let mut walk: Vec<usize> = self.slot_map.iter().filter_map(|(_, owner)| *owner).collect();
         walk.sort_unstable();
         walk.dedup();
         walk
@@ -24,15 +24,15 @@ impl Cluster {
         let question = Request { action: Action::List { cursor }, ..request.clone() };
         let node = usize::try_from(nth).ok().and_then(|nth| self.walk().get(nth).copied());
         match node.and_then(|node| self.members.get_mut(node)?.as_mut()) {
-            Some(member) if member.up => member.push(Course::Page { node: nth }, id, question),
+            Some(member) if member.up => member.push(Route::Page { node: nth }, id, question),
             Some(Member { trouble: Some(trouble), .. }) => {
-                let refusal = Refusal::Later(Arc::clone(&trouble.reason));
+                let refusal = Refusal::Transient(Arc::clone(&trouble.reason));
                 self.answer(now, id, question, Reply::Refused(refusal));
             }
             // It is being connected to, which ends one way or the other.
-            Some(_) => self.pages.push((id, request.clone())),
+            Some(_) => self.listings.push((id, request.clone())),
             None => {
-                let refusal = Refusal::Later("a node of the Cluster is not there any more".into());
+                let refusal = Refusal::Transient("a node of the Cluster is not there any more".into());
                 self.answer(now, id, question, Reply::Refused(refusal));
             }
         }
@@ -40,7 +40,7 @@ impl Cluster {
 
     /// Connecting to a node has ended, or a node is none any more: what waited for that goes, or is refused.
     pub(super) fn send_pages(&mut self, now: Moment) {
-        for (id, request) in std::mem::take(&mut self.pages) {
+        for (id, request) in std::mem::take(&mut self.listings) {
             if let Action::List { cursor } = request.action {
                 self.send_page(now, id, &request, cursor);
             }
@@ -59,9 +59,9 @@ impl Cluster {
             cursor if cursor >> CURSOR_BITS == 0 => {
                 Reply::Page { cursor: nth << CURSOR_BITS | cursor, names }
             }
-            _ => {
-                Reply::Refused(Refusal::Never("the server counts its keys in a way that is not known".into()))
-            }
+            _ => Reply::Refused(Refusal::Permanent(
+                "the server counts its keys in a way that is not known".into(),
+            )),
         }
     }
 }
