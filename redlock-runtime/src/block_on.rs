@@ -40,7 +40,7 @@ pub(crate) fn block_on_until<F: Future>(over: Option<Moment>, future: F) -> Opti
 }
 
 fn park_until_ready<F: Future>(over: Option<Moment>, future: F) -> Option<F::Output> {
-    // Inside a task, tokio's channels answer "pending" once the task's budget is spent; nobody would refill it
+    // Inside a task, tokio's channels answer "pending" once the task's budget is spent, and the budget is not refilled
     // while this thread waits.
     let mut future = pin!(task::unconstrained(future));
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -57,7 +57,7 @@ fn park_until_ready<F: Future>(over: Option<Moment>, future: F) -> Option<F::Out
     }
 }
 
-/// Set by the future, waited for by a thread: also by one that is ending, which cannot park any more.
+/// Set by the future, waited for by a thread, which may be ending and then cannot park any more.
 #[derive(Default)]
 struct Alarm {
     rung: Mutex<bool>,

@@ -61,9 +61,9 @@ impl Capabilities {
 /// What a connection can do beyond the bare lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Abilities {
-    /// A free lock is passed to its waiters; without that, they have to ask.
+    /// A release passes the lock to its longest waiter; without that, waiters ask.
     pub(crate) hands_over: bool,
-    /// A change of a watched lock is told at once; without that, a loss shows at the next renewal.
+    /// The server reports a change of a watched lock at once; without that, a loss shows at the next renewal.
     pub(crate) tracks_changes: bool,
     /// A lock is taken on several nodes: an attempt may fail because others try at the same time.
     pub(crate) votes: bool,

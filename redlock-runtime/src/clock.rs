@@ -1,13 +1,13 @@
 //! The lease clock: monotonic, and going on while the host is suspended where the system has such a clock.
 //!
 //! `std::time::Instant` is `CLOCK_MONOTONIC` on Linux, which stands still during suspend: a laptop or a VM
-//! that wakes up would believe in a lease that ended hours ago. Wall clocks are used for nothing, they step.
+//! that wakes up would believe in a lease that ended hours ago. Never the wall clock: it can jump.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// A point on the lease clock, in nanoseconds since an arbitrary start. Never zero: so one that may not be there takes no
-/// more room, of which each held lock has several.
+/// A point on the lease clock, in nanoseconds since an arbitrary start. Never zero, so that an `Option` of it is no larger:
+/// each held lock has several.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Moment(NonZeroU64);
 
@@ -37,7 +37,7 @@ impl Moment {
         Self(NonZeroU64::new(nanos).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// This moment plus `duration`; saturates, so that "for ever" needs no special case.
+    /// This moment plus `duration`; saturates, so that an endless wait needs no special case.
     pub(crate) fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(nanos(duration)))
     }

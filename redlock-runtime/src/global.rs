@@ -8,7 +8,7 @@ use crate::manager::LockManager;
 
 static GLOBAL: RwLock<Option<LockManager>> = RwLock::new(None);
 
-/// Where the process-wide manager connects to when nobody called `set_global`, in this order.
+/// The variables that name the address of the process-wide manager unless `set_global` was called, in this order.
 const ENVIRONMENT: [&str; 2] = ["REDLOCK_URL", "REDIS_URL"];
 
 impl LockManager {

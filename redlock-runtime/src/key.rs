@@ -1,4 +1,4 @@
-//! Keys: rendered from a template so that two argument lists never meet in one key, and validated.
+//! Keys: rendered from a template so that different arguments never give the same key, and validated.
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crate::engine::redis::keyspace::is_side_name;
 use crate::error::LockError;
 
-/// Longer keys slow the server down for everybody.
+/// Longer keys slow the server down for every client.
 const MAX_BYTES: usize = 1024;
 
-/// Checks what every key must be: not empty, at most 1 KiB with its prefix, no control characters, and not called like a
-/// key of ours beside a lock.
+/// Checks what every key must be: not empty, at most 1 KiB with its prefix, without control characters, and not named like
+/// a key of the library's own.
 pub(crate) fn validate(prefix: &str, key: &str) -> Result<(), LockError> {
     let reason = if key.is_empty() {
         "it is empty"
@@ -28,7 +28,7 @@ pub(crate) fn validate(prefix: &str, key: &str) -> Result<(), LockError> {
     Err(LockError::InvalidKey { key: shown, reason })
 }
 
-/// What a key that is an expression can be: every `AsRef<str>`, under a name that can speak for itself.
+/// What a key that is an expression can be: every `AsRef<str>`. A trait of its own gives the compiler's message better words.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a key cannot be made of `{Self}`",
@@ -48,10 +48,9 @@ pub fn key<K: KeyText + ?Sized>(key: &K) -> String {
 
 /// Renders a key from a format string whose interpolated values are escaped.
 ///
-/// The values announce themselves to the writer while they are formatted; what they write is
-/// percent-escaped for `:` `{` `}` `%`, control characters, and what separates the values of this template. So the
-/// literal and the format specs stay the user's own, and `"{a}-{b}"` never renders `("x-y", "z")` and `("x", "y-z")` to
-/// the same key.
+/// A value tells the writer when its formatting begins and ends; what it writes in between is percent-escaped for `:` `{`
+/// `}` `%`, control characters, and the separators of this template. So the literal and the format specs stay the user's
+/// own, and `"{a}-{b}"` never renders `("x-y", "z")` and `("x", "y-z")` to the same key.
 #[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct KeyTemplate {
@@ -76,7 +75,7 @@ impl KeyTemplate {
         let mut writer =
             EscapingWriter { key: String::with_capacity(48), inside_value: &self.inside_value, separators };
         if writer.write_fmt(text).is_err() {
-            // An empty key is refused with `InvalidKey`: better no lock than one for the wrong thing.
+            // An empty key is refused with `InvalidKey`: better no lock than a lock on the wrong key.
             return String::new();
         }
         writer.key

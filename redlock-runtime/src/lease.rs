@@ -29,8 +29,8 @@ pub(crate) fn safe_until(sent: Moment, ttl: Duration) -> Moment {
 
 /// One lease, shared by its guard (which checks) and the engine (which renews).
 ///
-/// Once over, it stays over, for the reason it ended first: a renewal that arrives late cannot revive it, because its
-/// holder may have seen it end and stopped.
+/// Once over, it stays over, with its first reason: a renewal that arrives late cannot revive it, because its holder may
+/// have seen it end and stopped.
 pub(crate) struct Lease {
     key: Arc<str>,
     fence: u64,

@@ -12,7 +12,7 @@ use crate::clock::Moment;
 use crate::lease::Lease;
 
 pin_project! {
-    /// Ready with the lease that is over. Each poll also looks at the clock: nobody has to have noticed before.
+    /// Ready with the lease that is over. Each poll also looks at the clock, so the end need not have been noticed before.
     #[project = LeaseEndProjection]
     pub(crate) enum LeaseEnd {
         One { lease: Arc<Lease>, #[pin] event: WaitForCancellationFutureOwned },

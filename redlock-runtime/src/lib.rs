@@ -3,7 +3,7 @@
 //! Depend on `redlocked`, which re-exports everything here together with the attribute. The parts:
 //!
 //! * [`LockManager`] owns one engine thread and its connection; it is cheap to clone.
-//! * [`LockRequest`] is what you ask for: key, ttl, wait. It is acquired, or runs a body.
+//! * [`LockRequest`] says which lock, for how long and how long to wait. It is acquired, or runs a body.
 //! * [`LockGuard`] is a held lock: it is renewed until it is released or dropped.
 //! * [`LockError`] says what went wrong, with which key, and what to do.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -45,7 +45,7 @@ pub use options::OnLost;
 pub use outcome::ReleaseOutcome;
 pub use request::LockRequest;
 
-/// What the attribute's expansion calls. Not part of the public API: it changes without notice.
+/// The attribute's expansion calls into this module. Not part of the public API: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::key::{Escaped, KeyTemplate, KeyText, key};

@@ -1,4 +1,4 @@
-//! How a key is locked, whichever it is: the numbers, their checks, and what is sent.
+//! How a key is locked: the options of a request and their checks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::reentrancy::{self, Hold};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) ttl: Duration,
-    /// `None`: for ever.
+    /// `None`: without a limit.
     pub(crate) wait: Option<Duration>,
     pub(crate) renew: bool,
     pub(crate) max_hold: Option<Duration>,
@@ -43,7 +43,7 @@ pub(crate) struct WaitDeadline {
     pub(crate) started: Moment,
     /// A busy lock is an error at once.
     pub(crate) one_try: bool,
-    /// `None`: waits for ever.
+    /// `None`: never.
     pub(crate) gives_up_at: Option<Moment>,
 }
 

@@ -1,8 +1,8 @@
 //! Which locks the code that runs on this thread right now holds, so that it does not wait for itself.
 //!
-//! A guarded body is noted while it is polled, not while it waits, and a sync body while it runs. So a task is
-//! known by what it runs inside of, whichever thread polls it next; a task that a body spawns is another one. A sync body
-//! may run a whole runtime: the tasks of tokio that are polled there have other ids than the body's own task, or than none.
+//! A guarded async body is registered while it is polled, and a sync body while it runs. So a task keeps its locks
+//! whichever thread polls it next, and a task that a body spawns has none of them. A sync body may run a whole runtime: the
+//! tasks of tokio that it polls are told from the body by their ids.
 
 use std::cell::RefCell;
 use std::slice;
@@ -44,19 +44,19 @@ impl Holds {
 }
 
 thread_local! {
-    /// Each with the task that entered it, if it was one of tokio's.
+    /// Each with the tokio task that entered it, if there was one.
     static HERE: RefCell<Vec<(Option<task::Id>, Scope)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The scope lies with the thread until this is dropped, and then in its slot again.
+/// Until this is dropped, the scope is in the thread's list; then it is back in its slot.
 pub(crate) struct Entered<'a> {
     slot: &'a mut Option<Scope>,
 }
 
-/// Notes that what runs from now on holds what is in `slot`.
+/// Registers the scope in `slot` for the code that this thread runs from now on.
 pub(crate) fn enter(slot: &mut Option<Scope>) -> Entered<'_> {
     if let Some(scope) = slot.take() {
-        // While the thread ends, nothing is noted.
+        // A thread that is ending has no list any more.
         let _ = HERE.try_with(|here| here.borrow_mut().push((task::try_id(), scope)));
     }
     Entered { slot }

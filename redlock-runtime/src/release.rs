@@ -58,7 +58,7 @@ impl AllOf {
     }
 }
 
-/// Of several outcomes the worst is told: a lock that was lost, then one whose fate nobody knows.
+/// The caller gets the worst of several outcomes: a lock that was lost, then a release without an answer.
 fn rank(outcome: &Result<ReleaseOutcome, LockError>) -> u8 {
     match outcome {
         Ok(ReleaseOutcome::Released) => 0,

@@ -1,4 +1,4 @@
-//! A body that runs under a guard: the future that looks at its lease before each poll, and its sync twin.
+//! A body that runs under a guard: the future that checks its lease before each poll, and its sync counterpart.
 
 use std::borrow::Borrow;
 use std::future::Future;
@@ -52,7 +52,7 @@ impl<F: Future> Future for UntilLost<F> {
 
 /// How a body becomes a future once the lock is held.
 pub trait Body {
-    /// What it becomes.
+    /// The future.
     type Future: Future;
 
     /// How it holds the guard: alone, or with the body.
@@ -150,8 +150,8 @@ impl<B: Body> Future for Locked<B> {
                     }
                 },
                 StateProjection::Release { outcome, output } => {
-                    // Whatever came of it: the body's own result is never replaced, and the engine goes on
-                    // releasing by itself.
+                    // The outcome of the release does not matter: the body's result is never replaced, and the engine
+                    // retries the release by itself.
                     let _ = ready!(Pin::new(outcome).poll(cx));
                     let Some(output) = output.take() else {
                         return Poll::Pending;
@@ -189,7 +189,7 @@ pub fn run_blocking<R>(request: LockRequest, body: impl FnOnce(&LockGuard) -> R)
     request.run_blocking(body)
 }
 
-/// What the attribute's `on_error` makes of a failure. A function, so that a closure's parameter has a type.
+/// Calls the attribute's `on_error`. A function, so that a closure's parameter has a type.
 pub fn on_error<R>(error: LockError, handler: impl FnOnce(LockError) -> R) -> R {
     handler(error)
 }
@@ -224,7 +224,7 @@ impl LockRequest {
         let on_lost = self.options.on_lost;
         let guard = self.acquire().await?;
         let output = until_lost(&guard, on_lost, body(&guard)).await?;
-        // The body is done and its result stands; the engine goes on releasing by itself.
+        // The body is done and its result stands; the engine retries the release by itself.
         let _ = guard.release().await;
         Ok(output)
     }

@@ -1,12 +1,12 @@
-//! What the engine tells whoever operates the service: through `tracing`, with that feature, else to nobody.
+//! The engine's log: through `tracing`, with that feature.
 //!
-//! Keys are told, tokens never.
-#![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "told to nobody"))]
+//! It may name keys, never tokens.
+#![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "used with the feature `tracing`"))]
 
 use crate::capabilities::Abilities;
 use crate::lost_reason::LostReason;
 
-/// Said once for each connection that can do less than it should.
+/// Once for each connection that can do less than it should.
 pub(crate) fn connected(abilities: Abilities) {
     #[cfg(feature = "tracing")]
     {
@@ -30,7 +30,7 @@ pub(crate) fn connected(abilities: Abilities) {
     }
 }
 
-/// Said once until there is a connection again.
+/// Once, until there is a connection again.
 pub(crate) fn unreachable(reason: &str) {
     #[cfg(feature = "tracing")]
     tracing::warn!(reason, "no connection to Redis");
@@ -41,7 +41,7 @@ pub(crate) fn broke(reason: &str) {
     tracing::info!(reason, "connecting to Redis again");
 }
 
-/// Said once for a caller that waits for ever: nothing else tells of it.
+/// Once for a caller that waits without a limit, which gets no error.
 pub(crate) fn refused(key: &str, reason: &str) {
     #[cfg(feature = "tracing")]
     tracing::warn!(key, reason, "Redis refuses a lock that is waited for without a limit");

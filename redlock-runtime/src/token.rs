@@ -1,7 +1,7 @@
-//! Tokens: the unguessable value that proves ownership, and the owner that everybody may see.
+//! Tokens: the unguessable value that proves ownership, and the owner, which is public.
 //!
-//! The value of a lock's key is `<22 characters of base64url>@<host>:<pid>`: 132 random bits, and behind the
-//! `@` who it is. The random part is a secret; it is never shown, logged or put into an error.
+//! The value of a lock's key is `<22 characters of base64url>@<host>:<pid>`: 132 random bits, and the owner. The random
+//! part is a secret; it is never printed, logged or put into an error.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, LazyLock};
@@ -67,7 +67,7 @@ impl Token {
         Self("".into())
     }
 
-    /// A token as a node tells it.
+    /// A token as a node reports it.
     pub(crate) fn from_value(value: &str) -> Self {
         Self(value.into())
     }
@@ -78,16 +78,16 @@ impl Token {
     }
 }
 
-/// In words, for an error: without random numbers there is no token, and without a token no lock.
+/// The reason in an error: without random numbers there is no token, and without a token no lock.
 pub(crate) fn no_random(error: getrandom::Error) -> String {
     format!("the operating system gave no random numbers for a token: {error}")
 }
 
-/// A host's name has 253 characters at most, behind it stands the number of a process.
+/// The name of a host has 253 characters at most; a colon and the number of the process follow.
 const LONGEST_OWNER: usize = 264;
 
-/// The public part of a lock's value: `<host>:<pid>`, or `None` when another kind of client wrote it. Fit to be shown: a
-/// client of another kind may have written anything in this form.
+/// The public part of a lock's value: `<host>:<pid>`, or `None` when another kind of client wrote it. Control characters
+/// are escaped, because such a client may have written anything in this form.
 pub(crate) fn owner_of(value: &str) -> Option<Arc<str>> {
     let (secret, owner) = value.split_once('@')?;
     let ours = secret.len() == SECRET_LENGTH && secret.bytes().all(|byte| ALPHABET.contains(&byte));

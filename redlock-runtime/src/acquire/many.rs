@@ -1,12 +1,11 @@
 //! Several locks as one: taken one after the other, all or nothing, under one deadline.
 //!
-//! Everybody takes them in the same order, so nobody who holds the later one waits for the earlier one. Each key keeps
-//! its own queue, token, lease and hand-over; what is taken is renewed while the next one is waited for.
+//! Every caller takes them in the same order, so no holder of a later one waits for an earlier one. Each key keeps its own
+//! queue, token, lease and hand-off; locks that are held are renewed while the next one is waited for.
 //!
-//! What comes next is asked for in one call, which takes one after the other until one cannot be had. When that one is
-//! held, the next call asks for the rest. In a Cluster a call goes as far as the keys share a slot. The order is that of
-//! the keys there, too: callers that are on their way from a server to a Cluster, or of another version, must not take
-//! them in another one.
+//! One call asks for the next keys, and takes one after the other until one is busy. When that one is held, the next call
+//! asks for the rest. In a Cluster a call goes as far as the keys share a slot. The order is the same there: callers that
+//! move from a server to a Cluster, or run another version, must not take the keys in another order.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -56,7 +55,7 @@ struct Taken {
 }
 
 /// With less time left than this, the next key gets one try instead of a place in a queue: there is hardly time for an
-/// answer, and a lock that nobody holds must not fail for that.
+/// answer, and a free lock must not fail for that.
 const TOO_LATE_TO_WAIT: Duration = Duration::from_millis(5);
 
 /// How much later its answer may come.
@@ -101,7 +100,7 @@ impl AcquireAll {
             };
             let outcome = match next.acquire.poll(cx) {
                 Poll::Ready(Ok(outcome)) => outcome,
-                // Left out, and so are those behind it: they are asked for now.
+                // Skipped, and so are the keys after it: they are asked for now.
                 Poll::Ready(Err(_)) if next.follows => {
                     self.asked.clear();
                     continue;
@@ -193,7 +192,7 @@ impl AcquireAll {
         Poll::Pending
     }
 
-    /// Somebody may have been inside since: what was done under all the locks would not have been.
+    /// Another caller may have held it since: the body would not have run under all the locks at once.
     fn start_over(&mut self, lost: &Lease) -> Result<(), LockError> {
         self.give_up();
         let is_outer = self.keys.iter().any(|(key, outer)| key == lost.key() && outer.is_some());

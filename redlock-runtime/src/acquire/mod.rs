@@ -20,7 +20,7 @@ use crate::request::{Keys, LockRequest};
 use many::AcquireAll;
 use one::AcquireOne;
 
-/// A caller that blocks gives up by itself when the engine is that much later than the limit.
+/// A blocked caller gives up by itself when the engine is later than the limit by this much.
 const ENGINE_IS_LATE: Duration = Duration::from_millis(100);
 
 /// The future of [`LockRequest::acquire`]. Dropping it releases what it may have acquired.
@@ -136,8 +136,8 @@ impl LockRequest {
             None => LockManager::global()?,
         };
         let WaitDeadline { gives_up_at, one_try, .. } = self.options.deadline(&manager);
-        // The engine keeps the limit, and says what was in the way. Should it be too busy for that, the caller does. Of
-        // several keys that get one try, each has its own limit.
+        // The engine keeps the limit, and its error says why the lock was not acquired. The caller keeps it when the
+        // engine is too busy. Of several keys that get one try, each has its own limit.
         let limit = gives_up_at.filter(|_| !one_try || matches!(self.keys, Keys::One(_)));
         let mut acquire = Self { manager: Some(manager), ..self }.acquire();
         block_on_until(limit.map(|at| at.after(ENGINE_IS_LATE)), &mut acquire)
