@@ -1,7 +1,9 @@
 //! What the compiler says about each mistake, to the letter; and what must compile.
 //!
-//! One mistake a file, named after it. `TRYBUILD=overwrite cargo test --test compile_errors` writes the messages anew:
-//! read them as somebody who has never seen this crate. The toolchain is pinned, as the words are rustc's too.
+//! A file holds the mistakes of one kind that rustc reports together, each in a function or module that is named after it.
+//! Errors of types hide those of borrows and both hide lints, so these are files of their own.
+//! `TRYBUILD=overwrite cargo test --test compile_errors` writes the messages anew: read them as somebody who has never seen
+//! this crate. The toolchain is pinned, as the words are rustc's too.
 
 #[test]
 fn each_mistake_has_its_message() {

@@ -1,4 +1,4 @@
-use redlocked::{distributed_lock, LockError};
+use redlocked::{LockError, distributed_lock};
 
 use std::rc::Rc;
 

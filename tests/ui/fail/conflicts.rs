@@ -1,0 +1,67 @@
+//! Options that contradict one another, or the function.
+
+use redlocked::{LockError, distributed_lock};
+
+#[distributed_lock(
+    ttl = "10s",
+    renew = false,
+    max_hold = "1m",
+    min_hold = "2m",
+    on_lost = "finish",
+    reentrant = "yes"
+)]
+fn many_mistakes_of_holding(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", ttl = "10s", renew = false, max_hold = "1m")]
+async fn max_hold_without_renewal(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", renew = false, max_hold = std::time::Duration::from_secs(1))]
+async fn max_hold_without_renewal_of_an_expression(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", max_hold = "1m", min_hold = "5m")]
+async fn min_hold_longer_than_max_hold(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", ttl = "10s", renew = false, min_hold = "5m")]
+async fn min_hold_longer_than_the_lease(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", wait = "forever", on_busy = Ok(()))]
+async fn on_busy_of_a_lock_that_is_awaited_forever(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", on_lost = "finish")]
+fn on_lost_on_a_sync_function(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", on_lost = "finnish")]
+fn on_lost_on_a_sync_function_and_misspelled(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+mod on_lost_on_a_sync_function_that_returns_a_future {
+    use super::*;
+    use std::future::Future;
+
+    #[distributed_lock(key = "stock:{sku}", on_lost = "finish")]
+    fn purchase(sku: u32) -> impl Future<Output = Result<u32, LockError>> {
+        std::future::ready(Ok(sku))
+    }
+}
+
+#[distributed_lock(key = "stock:{sku}", on_lost = "cancel", guard = held)]
+fn on_lost_on_a_sync_function_with_a_guard(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,8 +1,0 @@
-use redlocked::{LockError, distributed_lock};
-
-#[distributed_lock(key = -"stock:{sku}")]
-async fn purchase(sku: &str) -> Result<usize, LockError> {
-    Ok(sku.len())
-}
-
-fn main() {}

@@ -1,8 +1,0 @@
-use redlocked::distributed_lock;
-
-fn work() {}
-
-fn main() {
-    #[distributed_lock(key = "nightly")]
-    work();
-}

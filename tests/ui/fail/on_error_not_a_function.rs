@@ -1,9 +1,0 @@
-use redlocked::{distributed_lock, LockError};
-
-#[distributed_lock(key = "stock:{sku}", on_error = sku)]
-async fn purchase(sku: &str) -> Result<(), LockError> {
-    let _ = sku;
-    Ok(())
-}
-
-fn main() {}

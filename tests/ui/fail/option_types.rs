@@ -1,0 +1,47 @@
+//! Values of the wrong type.
+
+use redlocked::{LockError, distributed_lock};
+
+#[distributed_lock(key = "stock:{sku}", manager = sku)]
+async fn manager_of_the_wrong_type(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", max_hold = 60_u64 * 1_000)]
+async fn max_hold_of_the_wrong_type(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", min_hold = "5m".len())]
+async fn min_hold_of_the_wrong_type(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", on_busy = None)]
+async fn on_busy_of_the_wrong_type(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", on_error = sku)]
+async fn on_error_not_a_function(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", on_error = |error| error.to_string())]
+async fn on_error_of_the_wrong_type(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", ttl = 10_u64 * 1_000)]
+async fn ttl_of_the_wrong_type(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+fn main() {}

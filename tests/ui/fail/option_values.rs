@@ -1,0 +1,70 @@
+//! Values of another kind than the option takes.
+
+use redlocked::{LockError, distributed_lock};
+
+#[distributed_lock(key = "stock:{sku}", crate = "redlocked")]
+async fn crate_string(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock", global = "yes")]
+async fn global_string(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", guard = self)]
+async fn guard_keyword(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "ledger", guard = mut lock)]
+async fn guard_mutable() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", guard = "lock")]
+async fn guard_string(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = b"stock")]
+async fn key_byte_string(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = 42)]
+async fn key_integer(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = -"stock:{sku}")]
+async fn key_with_an_operator(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
+#[distributed_lock(key = "stock:{sku}", manager = "redis://127.0.0.1/")]
+async fn manager_string(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", on_error = "ignore")]
+async fn on_error_string(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", reentrant = "yes")]
+async fn reentrant_string(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", renew = 0)]
+async fn renew_integer(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", renew = "false")]
+async fn renew_string(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

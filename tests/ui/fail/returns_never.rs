@@ -1,8 +1,0 @@
-use redlocked::distributed_lock;
-
-#[distributed_lock(key = "leader", wait = "forever")]
-async fn lead() -> ! {
-    loop {}
-}
-
-fn main() {}

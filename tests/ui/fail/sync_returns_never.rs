@@ -1,8 +1,0 @@
-use redlocked::distributed_lock;
-
-#[distributed_lock(key = "leader", wait = "forever")]
-fn lead() -> ! {
-    loop {}
-}
-
-fn main() {}
