@@ -19,7 +19,7 @@ pub struct Capabilities(pub(crate) Abilities);
 impl Capabilities {
     /// A release passes the lock straight to its longest waiter. A server without that (no RESP3, no permission for
     /// `SUBSCRIBE`, `PUBLISH`, `PUBSUB` or a command of sorted sets) keeps no order among processes: the first waiter of
-    /// each is woken when the lock becomes free, and asks. Where the server does not [tell of changes](Self::watches)
+    /// each is woken when the lock becomes free, and asks. Where the server does not [tell of changes](Self::tracks_changes)
     /// either, that waiter asks about every 50 ms.
     ///
     /// # Examples
