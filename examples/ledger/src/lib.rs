@@ -1,1 +1,1 @@
-//! Examples with a table in SQLite, in `examples`: a package of their own, because SQLite takes long to compile.
+//! Examples with a table in a database, in `examples`: a package of their own, because the database takes long to compile.
