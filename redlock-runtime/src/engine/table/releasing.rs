@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::engine::backoff::jittered;
+use crate::engine::backoff::Backoff;
 use crate::engine::command::Response;
 use crate::engine::protocol::{Action, Disconnected, Refusal, Reply, Request};
 use crate::error::LockError;
@@ -26,9 +26,8 @@ pub(crate) struct Releasing {
     refusals: u32,
 }
 
-/// Pauses before what was refused is sent again: doubled each time, jittered.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Before a release that the server refused is sent again.
+const SEND_AGAIN: Backoff = Backoff { shortest: Duration::from_millis(20), longest: Duration::from_secs(1) };
 
 /// What becomes of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,9 +136,8 @@ impl Releasing {
                 self.answer(Err(error));
             }
         }
-        let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.refusals.min(8));
+        self.again_at = Some(now.after(SEND_AGAIN.pause(self.refusals)));
         self.refusals = self.refusals.saturating_add(1);
-        self.again_at = Some(now.after(jittered(pause.min(LONGEST_PAUSE))));
     }
 
     pub(super) fn tick(&mut self, now: Moment, trouble: Option<&Disconnected>) -> Next {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::releasing::Releasing;
 use crate::clock::Moment;
-use crate::engine::backoff::{full_jitter, jittered};
+use crate::engine::backoff::{Backoff, full_jitter, jittered};
 use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Claimant, Mode, Place, PushKind, Request, ServerTime};
 use crate::error::Holder;
@@ -208,10 +208,8 @@ impl Waiting {
     /// The lock is free on a quorum of nodes, and others may see that too. Who asks first shall have asked all nodes
     /// before the second does: the more attempts have split the votes, the further apart they are.
     pub(super) fn stands_for_election(&mut self, now: Moment) {
-        let window = MILLISECOND * 2_u32.saturating_pow(self.elections.min(7));
+        self.step = Step::Pause { until: now.after(full_jitter(VOTE_AGAIN.window(self.elections))) };
         self.elections = self.elections.saturating_add(1);
-        let until = now.after(full_jitter(window));
-        self.step = Step::Pause { until };
     }
 
     /// The server does not tell of changes after all.
@@ -259,9 +257,8 @@ impl Waiting {
 
     pub(super) fn refused(&mut self, now: Moment, reason: Arc<str>) {
         self.seen = Seen::Refused(reason);
-        let pause = ASK_AGAIN_AFTER * 2_u32.saturating_pow(self.refusals.min(8));
+        self.step = Step::Pause { until: now.after(REFUSED.pause(self.refusals)) };
         self.refusals = self.refusals.saturating_add(1);
-        self.step = Step::Pause { until: now.after(jittered(pause.min(ASK_AGAIN_REFUSED))) };
     }
 
     /// The server refuses the first waiter of this process, too: only that one asks again.
@@ -312,13 +309,14 @@ impl Waiting {
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// How often the first waiter of a process looks whether the lock has been released, where nobody would tell; and
-/// how long any waiter lets a server be that refused for the first time.
+/// How often the first waiter of a process asks again where the server tells of no release.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// And how long when it goes on refusing: the pause doubles each time. Ten thousand waiters shall not keep a server busy
-/// that cannot serve them.
-const ASK_AGAIN_REFUSED: Duration = Duration::from_secs(1);
+/// Before a waiter asks a server again that refused: ten thousand waiters must not keep it busy.
+const REFUSED: Backoff = Backoff { shortest: ASK_AGAIN_AFTER, longest: Duration::from_secs(1) };
+
+/// Before a waiter asks the nodes of a quorum again after a split vote.
+const VOTE_AGAIN: Backoff = Backoff { shortest: MILLISECOND, longest: Duration::from_millis(128) };
 
 /// How often the first waiter of a process makes sure that it has missed nothing, when it is next in the queue:
 /// less than a claim, so that a waiter that was granted the lock and is stuck costs no more than its claim.

@@ -17,7 +17,7 @@ use super::memory::{MemoryNode, one_by_one};
 use super::window::Window;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
-use crate::engine::backoff::jittered;
+use crate::engine::backoff::Backoff;
 use crate::engine::protocol::{ConnectionEvent, Disconnected, Id, Push, Reply, Request, ServerInfo};
 use crate::engine::redis::connect::WINDOW;
 use crate::engine::redis::connection::{INBOX_MOVED, RedisConnection, Replies};
@@ -27,9 +27,9 @@ use crate::engine::slots::Slots;
 
 const PUSHES: usize = 256;
 
-/// Pauses between attempts to connect: doubled each time, jittered.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// Between attempts to connect.
+const RECONNECT: Backoff =
+    Backoff { shortest: Duration::from_millis(20), longest: Duration::from_millis(500) };
 
 /// Where the lock lives.
 #[derive(Clone)]
@@ -239,9 +239,8 @@ impl Link {
                         return Poll::Ready(TransportEvent::Connected { abilities, server_info });
                     }
                     Err(trouble) => {
-                        let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.failures.min(8));
+                        self.state = State::Down { until: now.after(RECONNECT.pause(self.failures)) };
                         self.failures = self.failures.saturating_add(1);
-                        self.state = State::Down { until: now.after(jittered(pause.min(LONGEST_PAUSE))) };
                         return Poll::Ready(TransportEvent::Unreachable(trouble));
                     }
                 },

@@ -12,14 +12,14 @@ use std::time::Duration;
 use foldhash::{HashMap, HashMapExt};
 
 use crate::clock::Moment;
-use crate::engine::backoff::jittered;
+use crate::engine::backoff::Backoff;
 use crate::engine::protocol::{Action, Id, Request};
 use crate::engine::slots::Slot;
 use crate::token::Token;
 
-/// Pauses before a slot that could not serve is asked again: doubled each time, jittered.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(4);
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// Before the node of a slot that could not serve is asked again.
+const ASK_AGAIN: Backoff =
+    Backoff { shortest: Duration::from_millis(4), longest: Duration::from_millis(100) };
 
 /// A request on its way, without the request.
 #[derive(Clone, Copy, Debug)]
@@ -164,9 +164,8 @@ impl SlotQueue {
     /// Lets the slot be for a moment.
     pub(super) fn pause(&mut self, now: Moment) {
         if self.not_before.is_none_or(|at| at <= now) {
-            let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.pauses.min(8));
-            self.pauses += 1;
-            self.not_before = Some(now.after(jittered(pause.min(LONGEST_PAUSE))));
+            self.not_before = Some(now.after(ASK_AGAIN.pause(self.pauses)));
+            self.pauses = self.pauses.saturating_add(1);
         }
     }
 
