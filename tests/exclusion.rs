@@ -120,6 +120,27 @@ fn a_renewal_of_long_ago_does_not_shorten_what_was_extended_since() {
     }
 }
 
+#[test]
+fn a_shortening_of_long_ago_does_not_shorten_what_was_extended_since() {
+    let server = RedisServer::start();
+    let proxy = LateProxy::to(server.port());
+    let locks = LockManager::connect_blocking(&without_client_kill(&server, &proxy)).unwrap();
+    let guard = locks.lock("k").ttl(MINUTE).acquire_blocking().unwrap();
+    proxy.keep();
+    thread::scope(|scope| {
+        let shorter = scope.spawn(|| guard.extend_blocking(2 * SECOND));
+        eventually("the shorter ttl is on its way", || proxy.kept() > 0);
+        proxy.cut();
+        shorter.join().unwrap().unwrap();
+    });
+    assert!(guard.remaining() <= 2 * SECOND, "the holder keeps to it");
+    guard.extend_blocking(MINUTE).unwrap();
+    proxy.deliver();
+    arrived(&server);
+    let pttl: u64 = server.run("PTTL lock:k");
+    assert!(Duration::from_millis(pttl) >= guard.remaining(), "{pttl} ms");
+}
+
 /// The connections that a [`LateProxy`] kept from the server have come to their ends.
 fn arrived(server: &RedisServer) {
     eventually("what was late has been done", || {

@@ -47,6 +47,8 @@ pub(super) struct Session {
     /// Locks have queues of waiters there.
     pub(super) queues: bool,
     pub(super) abilities: Abilities,
+    /// See [`Handshake`](super::handshake::Handshake).
+    pub(super) is_closed_by_next: bool,
     /// In a quorum: kept while the connection is.
     pub(super) _identity: Option<ClaimedIdentity>,
 }
@@ -251,7 +253,9 @@ impl RedisConnection {
             }
             Action::Renew { shortens, .. } | Action::Repair { shortens } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
-                command.arg(shortens.then_some(EXACTLY));
+                // A request that may arrive late must not shorten the lock: then the server keeps it for longer than the
+                // holder counts on.
+                command.arg((shortens && self.session.is_closed_by_next).then_some(EXACTLY));
             }
             Action::ExpireLater => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl).arg(EXACTLY);

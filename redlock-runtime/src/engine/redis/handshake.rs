@@ -23,6 +23,9 @@ const COMMANDS: &str = include_str!("scripts/probe.lua");
 /// Without these there are no locks.
 const NEEDED: [&str; 8] = ["GET", "SET", "DEL", "EXISTS", "PEXPIRE", "PTTL", "INCR", "TIME"];
 
+/// An id that no client has.
+const NO_CLIENT: &str = "9223372036854775807";
+
 /// What a server says to anything but a few commands: while it reads its data, or while a script is running.
 const NOT_YET: [&str; 2] = ["LOADING", "BUSY"];
 
@@ -55,6 +58,8 @@ pub(super) struct Handshake {
     pub(super) server_info: ServerInfo,
     /// Of a node with a vote: what tells its server from any other.
     pub(super) run_id: Option<String>,
+    /// The next connection has the server close this one, so a request that was sent over this one never arrives later.
+    pub(super) is_closed_by_next: bool,
 }
 
 /// Why a server is of no use; the words follow its name.
@@ -67,6 +72,7 @@ pub(super) struct Unsuitable {
 /// The questions, and at which place each answer will be.
 pub(super) struct Questions {
     pipeline: Pipeline,
+    kill: usize,
     client: usize,
     watching: Option<[usize; 2]>,
     role: usize,
@@ -91,10 +97,12 @@ impl Questions {
             pipeline.add_command(question);
             pipeline.len() - 1
         };
-        // Before anything else.
-        if let Some(Client { id, address }) = &params.stale {
-            ask(&["CLIENT", "KILL", "ID", id, "ADDR", address]);
-        }
+        // Before anything else. Without an earlier connection it closes none, and shows whether the next one may.
+        let (id, address) = match &params.stale {
+            Some(Client { id, address }) => (&**id, &**address),
+            None => (NO_CLIENT, "0.0.0.0:0"),
+        };
+        let kill = ask(&["CLIENT", "KILL", "ID", id, "ADDR", address]);
         let client = ask(&["CLIENT", "INFO"]);
         // To be told of what others do to the keys that we name, and of nothing else. The second one names those of
         // whatever comes next: that is `ROLE`, which has none.
@@ -133,7 +141,7 @@ impl Questions {
         let above_all = ABOVE_ALL.to_string();
         let clock = clock
             .map(|clock| ask(&["EVAL", RAISE, "3", clock, clock, clock, "", "", "", "", "", &above_all]));
-        Self { pipeline, client, watching, role, memory, server, sharded, plain, commands, clock }
+        Self { pipeline, kill, client, watching, role, memory, server, sharded, plain, commands, clock }
     }
 
     pub(super) async fn ask(&self, connection: &mut MultiplexedConnection) -> Result<Answers, RedisError> {
@@ -174,6 +182,7 @@ impl Questions {
             sharded,
             server_info: ServerInfo { clock, up_for, durable, round_trip },
             run_id: self.server.and_then(|[info, _]| answers.run_id(info)),
+            is_closed_by_next: answers.read::<i64>(self.kill).is_some() && self.client(answers).is_some(),
         })
     }
 }
