@@ -12,6 +12,7 @@ use tokio::task::unconstrained;
 use super::batch::{self, in_ms};
 use super::decode::{is_of_another_type, nonsense, read, read_all, refusal};
 use super::fence_floor::FenceFloor;
+use super::handshake::LateRequests;
 use super::keyspace::Keyspace;
 use super::scripts::Script;
 use super::server_identity::ClaimedIdentity;
@@ -47,8 +48,7 @@ pub(super) struct Session {
     /// Locks have queues of waiters there.
     pub(super) queues: bool,
     pub(super) abilities: Abilities,
-    /// See [`Handshake`](super::handshake::Handshake).
-    pub(super) is_closed_by_next: bool,
+    pub(super) late_requests: LateRequests,
     /// In a quorum: kept while the connection is.
     pub(super) _identity: Option<ClaimedIdentity>,
 }
@@ -253,9 +253,10 @@ impl RedisConnection {
             }
             Action::Renew { shortens, .. } | Action::Repair { shortens } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
-                // A request that may arrive late must not shorten the lock: then the server keeps it for longer than the
+                // Where requests may arrive late, none may shorten the lock: the server keeps it for longer than the
                 // holder counts on.
-                command.arg((shortens && self.session.is_closed_by_next).then_some(EXACTLY));
+                let exactly = shortens && self.session.late_requests == LateRequests::Impossible;
+                command.arg(exactly.then_some(EXACTLY));
             }
             Action::ExpireLater => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl).arg(EXACTLY);

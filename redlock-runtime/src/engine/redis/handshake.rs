@@ -58,8 +58,15 @@ pub(super) struct Handshake {
     pub(super) server_info: ServerInfo,
     /// Of a node with a vote: what tells its server from any other.
     pub(super) run_id: Option<String>,
-    /// The next connection has the server close this one, so a request that was sent over this one never arrives later.
-    pub(super) is_closed_by_next: bool,
+    pub(super) late_requests: LateRequests,
+}
+
+/// Whether a request that was sent over this connection may arrive when there is another one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum LateRequests {
+    Possible,
+    /// The next connection begins by having the server close this one.
+    Impossible,
 }
 
 /// Why a server is of no use; the words follow its name.
@@ -182,7 +189,10 @@ impl Questions {
             sharded,
             server_info: ServerInfo { clock, up_for, durable, round_trip },
             run_id: self.server.and_then(|[info, _]| answers.run_id(info)),
-            is_closed_by_next: answers.read::<i64>(self.kill).is_some() && self.client(answers).is_some(),
+            late_requests: match (answers.read::<i64>(self.kill), self.client(answers)) {
+                (Some(_), Some(_)) => LateRequests::Impossible,
+                _ => LateRequests::Possible,
+            },
         })
     }
 }

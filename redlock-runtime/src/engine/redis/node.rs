@@ -228,7 +228,7 @@ impl RedisNode {
         if inbox_moved.load(Ordering::SeqCst) {
             return Err(Disconnected { reason: INBOX_MOVED.into(), is_permanent: false });
         }
-        let Handshake { abilities, sharded, server_info, run_id, is_closed_by_next } =
+        let Handshake { abilities, sharded, server_info, run_id, late_requests } =
             questions.read(&answers, Moment::now().since(asked_at)).map_err(|unfit| self.unfit(&unfit))?;
         let claimed = match (&self.identity, run_id) {
             (Some(identity), Some(run_id)) => {
@@ -247,7 +247,7 @@ impl RedisNode {
             foreign_clients,
             queues,
             abilities,
-            is_closed_by_next,
+            late_requests,
             _identity: claimed,
         };
         Ok(RedisConnection::new(connection, session))

@@ -40,7 +40,7 @@ async fn connection() -> (RedisConnection, TcpStream) {
         foreign_clients: false,
         queues: true,
         abilities: Abilities { hands_over: true, tracks_changes: false, votes: false },
-        is_closed_by_next: true,
+        late_requests: LateRequests::Impossible,
         _identity: None,
     };
     (RedisConnection::new(connection, session), server)
