@@ -77,7 +77,8 @@ impl<G: Ground> Chaos<G> {
         let (ttls, overrun) = (self.ground.ttls(), self.ground.overrun());
         let orders = Orders { role, seed: self.dice.next(), ttls, overrun };
         self.started += 1;
-        let worker = Worker::start("chaos", &self.ground.address(&mut self.dice), &orders.to_numbers());
+        let worker =
+            Worker::start("worker", "chaos", &self.ground.address(&mut self.dice), &orders.to_numbers());
         self.workers.push(Running { worker, role, number: self.started, frozen_until: None });
     }
 

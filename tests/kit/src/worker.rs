@@ -1,4 +1,4 @@
-//! Real processes: a test binary that runs itself again. The `#[ignore]`d test `worker` is what a worker does; its
+//! Real processes: a test binary that runs itself again. An `#[ignore]`d test is what a worker does; its
 //! job comes in the environment, commands on its standard input, and what it says goes to its standard output.
 //!
 //! A worker ends with its standard input, and is killed with the [`Worker`] that started it.
@@ -60,11 +60,11 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Runs this binary again, as a worker with that task.
-    pub fn start(task: &str, url: &str, numbers: &[u64]) -> Self {
+    /// Runs this binary again, as a worker with that task. `test`: the path of its `#[ignore]`d test.
+    pub fn start(test: &str, task: &str, url: &str, numbers: &[u64]) -> Self {
         let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", "worker", "--ignored", "--test-threads=1"]);
+        command.args(["--exact", test, "--ignored", "--test-threads=1"]);
         command.env(TASK, task).env(URL, url).env(NUMBERS, numbers.join(" "));
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = process.stdin.take();

@@ -1,20 +1,16 @@
 //! Never two inside, and never a lock for nobody: what an operator, a holder or a slow network may do to a lock that is
 //! held.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, LateProxy, Proxy, Quorum, RedisCluster, RedisServer, eventually, unique, within};
+use kit::{
+    LIMIT, LateProxy, Proxy, Quorum, RedisCluster, RedisServer, SECOND, connect, eventually, unique, within,
+};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 
-const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
-
-fn connect(server: &RedisServer) -> LockManager {
-    LockManager::connect_blocking(&server.url()).unwrap()
-}
 
 /// A call that waits in the queue of `key` when this returns.
 fn queued(locks: &LockManager, server: &RedisServer, key: &str) -> thread::JoinHandle<LockGuard> {

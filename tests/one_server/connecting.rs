@@ -1,5 +1,4 @@
 //! Connecting: what it finds out, from how far away.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::thread;
 use std::time::{Duration, Instant};

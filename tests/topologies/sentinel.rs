@@ -1,14 +1,11 @@
 //! A primary that Sentinel names, and its failover: real servers, replicas and sentinels.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use kit::{LIMIT, MASTER, RedisServer, SentinelGroup, eventually, sentinel};
+use kit::{LIMIT, MASTER, RedisServer, SECOND, SentinelGroup, eventually, sentinel};
 use redlocked::{LockError, LockManager, ReleaseOutcome};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn the_primary_is_found_and_followed_when_it_moves() {

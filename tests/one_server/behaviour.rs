@@ -1,16 +1,14 @@
 //! What every backend must do: the same suite on `memory://`, on a real Redis server, on one whose waiters pass locks on
 //! within their process, on a quorum of three, and in a real Cluster.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, RedisCluster, RedisServer, eventually, unique};
+use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, polled, runtime, unique};
 use redlocked::{LockError, LockManager, OnLost, ReleaseOutcome};
 
 /// Where the locks of one test live.
@@ -127,12 +125,6 @@ mod with_a_queue {
     } }
 }
 
-const SECOND: Duration = Duration::from_secs(1);
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
-
 fn one_holder_at_a_time(backend: &Backend) {
     let (a, b) = (backend.manager(), backend.manager());
     let guard = a.lock("k").acquire_blocking().unwrap();
@@ -205,20 +197,8 @@ fn a_caller_dropped_at_any_poll_leaves_nothing(backend: &Backend) {
                     tokio::task::yield_now().await;
                 }
             });
-            let mut call = pin!(call);
-            let mut polls_left = round % 21;
-            let done = poll_fn(|cx| {
-                if polls_left == 0 {
-                    return Poll::Ready(false);
-                }
-                polls_left -= 1;
-                if round % 2 == 0 {
-                    // Polled without a reason: dropped while its requests are still on their way.
-                    cx.waker().wake_by_ref();
-                }
-                call.as_mut().poll(cx).map(|outcome| outcome.is_ok())
-            });
-            finished += u32::from(done.await);
+            let outcome = polled(call, round % 21, round % 2 == 0).await;
+            finished += u32::from(outcome.is_some_and(|outcome| outcome.is_ok()));
         }
         finished
     });

@@ -1,6 +1,4 @@
 //! Several real processes and one key: what a process costs the others that is killed, frozen or kept busy.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
 use std::cell::Cell;
 use std::env;
@@ -12,10 +10,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use kit::{Job, LIMIT, RedisServer, Worker, between, eventually, listen, now, say};
+use kit::{Job, LIMIT, RedisServer, SECOND, Worker, between, eventually, listen, now, say};
 use redlocked::{LockError, LockManager, ReleaseOutcome};
 
-const SECOND: Duration = Duration::from_secs(1);
 const MILLIS: u64 = 1000;
 const MINUTE: u64 = 60 * MILLIS;
 
@@ -117,7 +114,7 @@ fn blocking(locks: &LockManager, commands: &Receiver<String>, ttl: Duration) {
 // What the test does ---------------------------------------------------------------------------------------
 
 fn start(server: &RedisServer, task: &str, number: u64) -> Worker {
-    let worker = Worker::start(task, &server.url(), &[number]);
+    let worker = Worker::start("processes::worker", task, &server.url(), &[number]);
     worker.says("ready");
     worker
 }

@@ -1,21 +1,14 @@
 //! How holding ends: why a lock is no longer held, and what is left of it when its holder or its process ends.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 #[cfg(unix)]
 use std::process::exit;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use kit::{DelayProxy, LIMIT, Proxy, RedisServer, eventually};
+use kit::{DelayProxy, LIMIT, Proxy, RedisServer, SECOND, connect, eventually};
 #[cfg(unix)]
 use kit::{Job, Worker, listen, say};
 use redlocked::{LockError, LockGuard, LockManager, LostReason};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn connect(server: &RedisServer) -> LockManager {
-    LockManager::connect_blocking(&server.url()).unwrap()
-}
 
 /// Every way to ask says the same.
 #[track_caller]
@@ -205,7 +198,7 @@ fn no_thread() {
 fn a_sync_program_that_drops_its_guard_and_ends_leaves_no_lock() {
     let server = RedisServer::start();
     for _ in 0..5 {
-        Worker::start("sync", &server.url(), &[]).ends();
+        Worker::start("ending::worker", "sync", &server.url(), &[]).ends();
         assert!(server.keys().is_empty(), "{:?}", server.keys());
     }
 }
@@ -214,7 +207,7 @@ fn a_sync_program_that_drops_its_guard_and_ends_leaves_no_lock() {
 #[test]
 fn a_service_that_shuts_down_with_handlers_inside_leaves_no_lock() {
     let server = RedisServer::start();
-    let mut worker = Worker::start("handlers", &server.url(), &[]);
+    let mut worker = Worker::start("ending::worker", "handlers", &server.url(), &[]);
     assert_eq!(worker.says("shut"), [50, 0], "all are stopped, and all are released");
     worker.ends();
     assert!(server.keys().is_empty(), "{:?}", server.keys());
@@ -224,7 +217,7 @@ fn a_service_that_shuts_down_with_handlers_inside_leaves_no_lock() {
 #[test]
 fn a_sync_body_that_is_inside_at_the_shutdown_is_told_and_keeps_its_key_until_that_expires() {
     let server = RedisServer::start();
-    let mut worker = Worker::start("stuck", &server.url(), &[]);
+    let mut worker = Worker::start("ending::worker", "stuck", &server.url(), &[]);
     worker.says("lost");
     assert_eq!(worker.says("shut"), [1, 1]);
     worker.ends();
@@ -235,7 +228,7 @@ fn a_sync_body_that_is_inside_at_the_shutdown_is_told_and_keeps_its_key_until_th
 #[cfg(target_os = "linux")]
 #[test]
 fn a_manager_that_cannot_have_a_thread_is_an_error() {
-    let mut worker = Worker::start("memory", "memory://", &[]);
+    let mut worker = Worker::start("ending::worker", "memory", "memory://", &[]);
     worker.says("refused");
     worker.ends();
 }

@@ -1,13 +1,10 @@
 //! The smallest access rules that work, and what is missing without each of them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use kit::{LIMIT, MASTER, RedisCluster, RedisServer, eventually, owns, sentinel, unique};
+use kit::{LIMIT, MASTER, RedisCluster, RedisServer, SECOND, eventually, owns, sentinel, unique};
 use redlocked::{Capabilities, LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// What is missing without a rule.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -36,7 +33,7 @@ impl Without {
 }
 
 /// The page that tells users.
-const PAGE: &str = include_str!("../docs/access-rules.md");
+const PAGE: &str = include_str!("../../docs/access-rules.md");
 
 const RULES: &[(&str, Without)] = &[
     ("+role", Without::Connecting),
@@ -183,10 +180,10 @@ fn assert_without(
             assert!(names(command) || names(&command.to_uppercase()), "{rule}: {text}");
         }
         (Without::HandOff, Ok(less)) => {
-            assert!(!less.hands_over() && less.tracks_changes(), "{rule}: {less:?}")
+            assert!(!less.hands_over() && less.tracks_changes(), "{rule}: {less:?}");
         }
         (Without::Watching, Ok(less)) => {
-            assert!(less.hands_over() && !less.tracks_changes(), "{rule}: {less:?}")
+            assert!(less.hands_over() && !less.tracks_changes(), "{rule}: {less:?}");
         }
         (Without::Nothing, Ok(all)) => assert!(all.hands_over() && all.tracks_changes(), "{rule}: {all:?}"),
         _ => panic!("{rule}: {outcome:?}"),

@@ -1,21 +1,14 @@
 //! Many locks that are held at once, whose renewals share calls: how many that takes, counted by the server; and that each
 //! goes its own way all the same.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisCluster, RedisServer, eventually, unique};
+use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, connect, eventually, unique};
 use redlocked::{LockError, LockGuard, LockManager};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Renewals are minutes apart.
 const LONG: Duration = Duration::from_secs(1000);
-
-fn connect(server: &RedisServer) -> LockManager {
-    LockManager::connect_blocking(&server.url()).unwrap()
-}
 
 /// The calls all begin at once, and each is polled to its end.
 fn together<F>(calls: impl Iterator<Item = F>) -> Vec<F::Output>

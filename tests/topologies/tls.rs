@@ -1,17 +1,14 @@
-//! Encrypted connections, to a real server that speaks TLS: `cargo test --features tls --test tls`.
-#![cfg(feature = "tls")]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+//! Encrypted connections, to a real server that speaks TLS.
 
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kit::{
-    Authority, LIMIT, MASTER, RedisServer, TlsServer, eventually, owns, sentinel, tls_cluster, trusting,
+    Authority, LIMIT, MASTER, RedisServer, SECOND, TlsServer, eventually, owns, sentinel, tls_cluster,
+    trusting,
 };
 use redlocked::{LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// An authority, and a server that it has vouched for.
 fn start(clients: &str) -> (Authority, TlsServer) {
@@ -186,7 +183,7 @@ fn settings_that_are_of_no_use_say_so() {
 fn the_authorities_of_the_system_are_trusted() {
     let (authority, server) = start("no");
     let mut alone = Command::new(std::env::current_exe().unwrap());
-    alone.args(["--exact", "connects_without_settings", "--ignored"]);
+    alone.args(["--exact", "tls::connects_without_settings", "--ignored"]);
     alone.env("REDLOCK_URL", server.url("rediss", "127.0.0.1"));
     trusting(&mut alone, &authority.path("ca.pem"));
     let output = alone.output().unwrap();

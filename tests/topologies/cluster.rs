@@ -1,5 +1,4 @@
 //! Locks in a Redis Cluster: over its slots, while these move, and while a node is lost.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,10 +7,8 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, RedisCluster, RedisServer, eventually, owns, unique};
+use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, owns, runtime, unique};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 fn connect(cluster: &RedisCluster) -> LockManager {
     LockManager::connect_blocking(&cluster.url()).unwrap()
@@ -20,10 +17,6 @@ fn connect(cluster: &RedisCluster) -> LockManager {
 /// With a prefix that no other test uses.
 fn connect_as(cluster: &RedisCluster, prefix: &str) -> LockManager {
     LockManager::builder(cluster.url()).prefix(prefix).connect_blocking().unwrap()
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 #[test]

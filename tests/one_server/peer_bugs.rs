@@ -1,5 +1,5 @@
 //! Bugs that other Rust locks for Redis ship, each reproduced against the version named; and the test that fails if we
-//! copy it. Those that had no test before are below.
+//! copy it: below, in another module of this binary, or in `tests/attribute` and `tests/topologies`.
 //!
 //! | what must not happen | who | the test |
 //! | --- | --- | --- |
@@ -30,15 +30,14 @@
 //! | a waiter that has died blocks a free lock | redisson | `hand_off::a_dead_waiter_costs_the_others_nothing` |
 //! | different values give one key | rslock | [`values_that_differ_never_share_a_key`], `attribute::a_value_cannot_reach_another_key` |
 //! | a placeholder is taken to the letter: one lock for all | proc-lock 0.4.0 | `tests/ui/fail/key_unknown_name.rs`, `key_same_for_every_call.rs` |
-//! | an argument named `lock`, `key` or `guard` does not compile | proc-lock | `shapes::arguments_named_like_our_variables` |
-//! | arguments, generics, `&self` or `-> u32` do not compile; the future is not `Send` | `serial_test` 4.0.1 | `shapes::generics_and_lifetimes`, `every_receiver`, `on_error`, `send_stays_send` |
+//! | an argument named `lock`, `key` or `guard` does not compile | proc-lock | `hygiene::arguments_named_like_our_variables` |
+//! | arguments, generics, `&self` or `-> u32` do not compile; the future is not `Send` | `serial_test` 4.0.1 | `types::generics_and_lifetimes`, `methods::every_receiver`, `options::on_error`, `functions::send_stays_send` |
 //! | keys of others on the same server break a release | redis-lock | [`keys_of_others_do_not_matter`] |
 //! | a release that fails replaces what the body returned | redis-lock | [`what_a_body_returns_survives_a_server_that_is_gone`] |
 //! | a nested call waits for itself until its time is up | redisson | `behaviour::nobody_waits_for_himself`, `a_reentrant_call_joins` |
 //! | an extension by zero deletes the lock and says that all is well | redis-py 8.1.0, redisson | `behaviour::extend_moves_the_end` |
 //! | a bad address panics | rslock, redlock | `faults::a_wrong_password_and_a_bad_address_say_so` |
 //! | a token in `Debug` or in a log | rslock, rlock | `faults::a_hand_written_set_nx_excludes_us_and_we_it` |
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -46,18 +45,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{DelayProxy, LIMIT, Quorum, RedisServer, eventually};
+use kit::{DelayProxy, LIMIT, Quorum, RedisServer, SECOND, connect, eventually, runtime};
 use redlocked::{LockError, LockManager, ReleaseOutcome, distributed_lock};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn connect(server: &RedisServer) -> LockManager {
-    LockManager::connect_blocking(&server.url()).unwrap()
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
 
 // Inside, and not inside ----------------------------------------------------------------------------------
 

@@ -1,5 +1,4 @@
 //! A waiter is never forgotten.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -7,18 +6,8 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisCluster, RedisServer, StallingProxy, eventually};
+use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, StallingProxy, connect, eventually, runtime};
 use redlocked::{LockManager, ReleaseOutcome};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn connect(server: &RedisServer) -> LockManager {
-    LockManager::connect_blocking(&server.url()).unwrap()
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
 
 /// So many calls for the key that begin at once, in the order of their numbers.
 fn calls(
@@ -312,10 +301,10 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
 
 /// What a release runs on the server.
 const RELEASE: &str = concat!(
-    include_str!("../redlock-runtime/src/engine/redis/scripts/free.lua"),
-    include_str!("../redlock-runtime/src/engine/redis/scripts/fence.lua"),
-    include_str!("../redlock-runtime/src/engine/redis/scripts/grant.lua"),
-    include_str!("../redlock-runtime/src/engine/redis/scripts/release.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/free.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/fence.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/grant.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/release.lua"),
 );
 
 /// Both take a fencing token in each round.

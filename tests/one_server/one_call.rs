@@ -1,20 +1,13 @@
 //! Several keys that are asked for in one call: how many calls that takes, counted by the server; and what is left when
 //! a call breaks off, is not answered, or does not get to its end.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisCluster, RedisServer, eventually, owns, unique};
+use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, connect, eventually, owns, unique};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn connect(server: &RedisServer) -> LockManager {
-    LockManager::connect_blocking(&server.url()).unwrap()
-}
 
 /// So that every script is known to the server.
 fn warm(locks: &LockManager) {

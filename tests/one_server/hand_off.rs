@@ -1,5 +1,4 @@
 //! A free lock goes straight to its longest waiter, whoever else is about.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,18 +7,8 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisServer, eventually};
+use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, eventually, runtime};
 use redlocked::{LockGuard, LockManager, ReleaseOutcome};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn connect(server: &RedisServer) -> LockManager {
-    LockManager::connect_blocking(&server.url()).unwrap()
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
 
 /// A waiter that is in the queue on the server when this returns.
 fn queued(server: &RedisServer, locks: &LockManager, ttl: Duration) -> thread::JoinHandle<LockGuard> {

@@ -1,5 +1,4 @@
 //! A process that has a lock passes it on among its own callers, so often in a row; then the others have their turn.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -8,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisServer, eventually};
+use kit::{LIMIT, Proxy, RedisServer, eventually, runtime};
 use redlocked::{LockError, LockManager, ReleaseOutcome};
 use tokio::task::JoinHandle;
 
@@ -16,10 +15,6 @@ const TTL: Duration = Duration::from_secs(10);
 
 fn connect(url: &str, cohort: u32) -> LockManager {
     LockManager::builder(url).cohort(cohort).connect_blocking().unwrap()
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// Who was inside, in order: the number of its process, and its fencing token.

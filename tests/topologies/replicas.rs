@@ -1,13 +1,10 @@
 //! A lock that is had only when so many replicas have it: on a real primary with real replicas.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, RedisServer, SentinelGroup, eventually};
+use kit::{LIMIT, RedisServer, SECOND, SentinelGroup, eventually};
 use redlocked::{LockError, LockManager, ReleaseOutcome};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 struct Servers {
     primary: RedisServer,

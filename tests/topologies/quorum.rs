@@ -1,14 +1,11 @@
 //! Redlock on several real servers, of which some are killed, stopped, or forget.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use kit::{LIMIT, Proxy, Quorum, eventually};
+use kit::{LIMIT, Proxy, Quorum, SECOND, eventually};
 use redlocked::{LockError, LockManager, ReleaseOutcome};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_lock_is_two_commands_on_each_node() {

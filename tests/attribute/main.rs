@@ -2,6 +2,9 @@
 //!
 //! Inside each body a second manager on the same store is refused the key; before and after the call it gets it.
 //! A shape that compiles but locks nothing, as a future that is returned before it runs, fails here.
+//!
+//! `attribute` has the whole line, down to a real server; `future_size` what the attribute adds to a future; `stacking` the
+//! other attributes, above and below.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -11,9 +14,11 @@ use std::sync::{Arc, OnceLock};
 
 use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
 
+mod attribute;
 mod boxed;
 mod drops;
 mod functions;
+mod future_size;
 mod holding;
 mod hygiene;
 mod keys;

@@ -1,5 +1,4 @@
 //! What one caller, one key or one node suffers does not cost the others.
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may panic")]
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,14 +7,8 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Quorum, RedisCluster, RedisServer, eventually};
+use kit::{LIMIT, Quorum, RedisCluster, RedisServer, SECOND, connect, eventually};
 use redlocked::{Acquire, LockGuard, LockManager};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn connect(server: &RedisServer) -> LockManager {
-    LockManager::connect_blocking(&server.url()).unwrap()
-}
 
 /// Calls that are dropped a moment after they were begun, each for a key of its own, until `stop`.
 fn dropped_calls(locks: &LockManager, thread: usize, stop: &AtomicBool) {

@@ -1,14 +1,12 @@
 //! Several keys as one lock: all or nothing, in one order, under one deadline; on `memory://` and on a real Redis server.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, RedisServer, eventually, unique};
+use kit::{LIMIT, RedisServer, SECOND, eventually, polled, runtime, unique};
 use redlocked::{LockError, LockManager, ReleaseOutcome, distributed_lock};
 
 /// Where the locks of one test live.
@@ -75,12 +73,6 @@ on_both_backends! {
     a_reentrant_call_joins_what_is_held_and_takes_the_rest
     the_attribute_locks_every_key_of_its_list
     an_attribute_inside_another_one
-}
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 fn waiters(locks: &LockManager, key: &str) -> u32 {
@@ -274,20 +266,8 @@ fn a_caller_dropped_at_any_poll_leaves_nothing(backend: &Backend) {
                     tokio::task::yield_now().await;
                 }
             });
-            let mut call = pin!(call);
-            let mut polls_left = round % 21;
-            let done = poll_fn(|cx| {
-                if polls_left == 0 {
-                    return Poll::Ready(false);
-                }
-                polls_left -= 1;
-                if round % 2 == 0 {
-                    // Polled without a reason: dropped while its requests are still on their way.
-                    cx.waker().wake_by_ref();
-                }
-                call.as_mut().poll(cx).map(|outcome| outcome.is_ok())
-            });
-            finished += u32::from(done.await);
+            let outcome = polled(call, round % 21, round % 2 == 0).await;
+            finished += u32::from(outcome.is_some_and(|outcome| outcome.is_ok()));
         }
         finished
     });

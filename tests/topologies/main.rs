@@ -1,0 +1,12 @@
+//! Several servers: a quorum, a Cluster, a primary with sentinels or replicas; and connections that are encrypted.
+//!
+//! `cargo test --test topologies quorum::` runs one module. `tls` needs its feature and `openssl`:
+//! `cargo test --features tls --test topologies tls::`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod cluster;
+mod quorum;
+mod replicas;
+mod sentinel;
+#[cfg(feature = "tls")]
+mod tls;
