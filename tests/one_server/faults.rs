@@ -480,7 +480,7 @@ fn a_partitioned_holder_stops_before_the_server_gives_the_lock_away() {
     let mut client = server.client();
     let (mut expires, mut left) = (None, None);
     // A hundredth of the ttl is what the lease ends before the key: enough for a machine that is busy.
-    let outcome = runtime.block_on(locks.lock("k").ttl(4 * SECOND).run(async |_| {
+    let outcome = runtime.block_on(locks.lock("k").ttl(8 * SECOND).run(async |_| {
         struct Leaving<'a>(&'a mut Option<Instant>);
         impl Drop for Leaving<'_> {
             fn drop(&mut self) {
