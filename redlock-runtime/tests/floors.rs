@@ -207,6 +207,11 @@ fn no_file_of_the_runtime_is_in_a_circle_of_imports() {
 }
 
 #[test]
+fn no_file_of_the_macros_is_in_a_circle_of_imports() {
+    assert_eq!(Crate::read("../redlock-macros/src").circle(), None);
+}
+
+#[test]
 fn the_redis_client_is_named_in_its_folder_only() {
     let runtime = Crate::read("src");
     for (module, text) in &runtime.files {
