@@ -29,7 +29,7 @@
 //! | so many waiters, so many requests | rlock, `micro_types` 0.3.0 | `faults::many_waiters_of_one_process_cost_no_more_than_one`, `hand_off::the_commands_per_acquisition_do_not_grow_with_the_waiters` |
 //! | a waiter that has died blocks a free lock | redisson | `hand_off::a_dead_waiter_costs_the_others_nothing` |
 //! | different values give one key | rslock | [`values_that_differ_never_share_a_key`], `attribute::a_value_cannot_reach_another_key` |
-//! | a placeholder is taken to the letter: one lock for all | proc-lock 0.4.0 | `tests/ui/fail/key_unknown_name.rs`, `key_same_for_every_call.rs` |
+//! | a placeholder is taken to the letter: one lock for all | proc-lock 0.4.0 | `tests/ui/fail/unresolved_names.rs`, `one_lock_for_all.rs` |
 //! | an argument named `lock`, `key` or `guard` does not compile | proc-lock | `hygiene::arguments_named_like_our_variables` |
 //! | arguments, generics, `&self` or `-> u32` do not compile; the future is not `Send` | `serial_test` 4.0.1 | `types::generics_and_lifetimes`, `methods::every_receiver`, `options::on_error`, `functions::send_stays_send` |
 //! | keys of others on the same server break a release | redis-lock | [`keys_of_others_do_not_matter`] |

@@ -16,7 +16,8 @@ async fn purchase(sku: &str, quantity: u32) -> Result<u32, ShopError> {
     Ok(quantity + u32::try_from(sku.len()).unwrap_or(0))
 }
 
-fn main() {
+#[test]
+fn compiles() {
     drop(purchase("sku", 1));
     let _ = |error: ShopError| match error {
         ShopError::Locked(error) => error,

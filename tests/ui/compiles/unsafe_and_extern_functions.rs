@@ -1,4 +1,4 @@
-//! `unsafe` is forbidden in this package, so these shapes run here: each body asserts that its lock is held.
+//! `unsafe` is forbidden in the other packages, so these shapes run here: each body asserts that its lock is held.
 
 use redlocked::{LockError, LockManager, distributed_lock};
 
@@ -111,7 +111,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-fn main() -> Result<(), LockError> {
+#[test]
+fn compiles() -> Result<(), LockError> {
     LockManager::connect_blocking("memory://unsafe")?.set_global();
     let number = 6;
     // Safety: `number` lives until the end.
@@ -125,7 +126,8 @@ fn main() -> Result<(), LockError> {
     }
     assert_eq!(external(6), 7);
     assert_eq!(redlocked_test_exported(6), 7);
-    for key in ["unsafe:1", "unsafe:async:1", "extern:6", "unsafe:extern:1", "exported:6", "unsafe:method:1"] {
+    for key in ["unsafe:1", "unsafe:async:1", "extern:6", "unsafe:extern:1", "exported:6", "unsafe:method:1"]
+    {
         free(key)?;
     }
     free("unsafe:async method:1")?;

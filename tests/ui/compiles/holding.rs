@@ -73,7 +73,8 @@ job!(in_a_macro, "1m", "30s", "finish", true);
 
 fn require_send(_: impl Send) {}
 
-fn main() {
+#[test]
+fn compiles() {
     let mut cron = Cron { period: Duration::from_secs(60) };
     let _ = Cron::blocking;
     require_send(cron.run());

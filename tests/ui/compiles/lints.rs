@@ -70,5 +70,3 @@ pub fn nightly_blocking() {}
 pub async fn old_nightly() -> Result<(), LockError> {
     Ok(())
 }
-
-fn main() {}

@@ -45,5 +45,3 @@ impl Local for std::rc::Rc<Table> {
         Ok(())
     }
 }
-
-fn main() {}

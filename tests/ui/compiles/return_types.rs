@@ -74,7 +74,8 @@ fn generic<T: Clone>(value: &T) -> T {
     value.clone()
 }
 
-fn main() {
+#[test]
+fn compiles() {
     let _ = (boxed_error, io_result, own_type, impl_trait, never, sync_never, nothing);
     let _ = (written_nothing, reference, closure, generic::<u8>);
     let _ = nested_impl_trait;

@@ -43,7 +43,8 @@ fn send<T: Send>(value: T) -> T {
     value
 }
 
-fn main() {
+#[test]
+fn compiles() {
     let _ = (Bank::audit, one_in_a_list, no_result);
     drop(send(all_kinds(String::new())));
     let _ = |bank: &Bank, account: &Account| drop(send(bank.transfer(account, account)));

@@ -42,7 +42,7 @@ fn a_path_as_the_handler() {}
 
 fn ignore<T>(_: T) {}
 
-#[distributed_lock(key = "a",)]
+#[distributed_lock(key = "a")]
 fn a_trailing_comma() -> Result<(), LockError> {
     Ok(())
 }
@@ -72,7 +72,8 @@ fn of_an_expression(id: u32) -> Result<u32, LockError> {
     Ok(id)
 }
 
-fn main() {
+#[test]
+fn compiles() {
     let _ = (one_for_all, one_each, no_argument_that_is_used, of_an_expression);
     let _ = (literals, a_path_as_the_handler, a_trailing_comma, holding, report);
 }

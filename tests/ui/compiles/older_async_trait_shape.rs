@@ -17,7 +17,8 @@ impl Table {
     }
 }
 
-fn main() {
+#[test]
+fn compiles() {
     let _ = Table::load;
     let _ = Table { name: String::new() };
 }

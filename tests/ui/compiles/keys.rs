@@ -78,7 +78,8 @@ fn values(a: impl Display, b: &mut u8, c: &&str, d: Box<dyn Display>) -> Result<
     Ok(())
 }
 
-fn main() {
+#[test]
+fn compiles() {
     let _ = (constant, specs, fields, escapes, continued, a_constant, formatted, concatenated);
     let _ = (borrowed, owned, cow, conditional);
     let _ = |count: &mut u8| values(1, count, &"c", Box::new(2));

@@ -21,6 +21,7 @@ fn inlined(#[allow(unused)] n: u32) -> Result<(), LockError> {
     Ok(())
 }
 
-fn main() {
+#[test]
+fn compiles() {
     let _ = inlined;
 }

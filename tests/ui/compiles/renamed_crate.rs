@@ -1,14 +1,14 @@
 mod vendor {
     pub mod lock {
-        pub use redlocked::*;
         #[doc(hidden)]
         pub use redlocked::__private;
+        pub use redlocked::*;
     }
 }
 
 macro_rules! locked {
     ($name:ident) => {
-        #[vendor::lock::distributed_lock(key = "a", crate = $crate::vendor::lock)]
+        #[vendor::lock::distributed_lock(key = "a", crate = $crate::renamed_crate::vendor::lock)]
         fn $name() -> Result<(), vendor::lock::LockError> {
             Ok(())
         }
@@ -17,11 +17,12 @@ macro_rules! locked {
 
 locked!(inside_a_macro);
 
-#[vendor::lock::distributed_lock(key = "a", crate = crate::vendor::lock)]
+#[vendor::lock::distributed_lock(key = "a", crate = crate::renamed_crate::vendor::lock)]
 async fn outside() -> Result<(), vendor::lock::LockError> {
     Ok(())
 }
 
-fn main() {
+#[test]
+fn compiles() {
     let _ = (inside_a_macro, outside);
 }

@@ -30,6 +30,7 @@ fn blocking(n: u32) -> Outcome {
     ::core::result::Result::Ok(n)
 }
 
-fn main() {
+#[test]
+fn compiles() {
     let _ = (shadowed, blocking);
 }

@@ -24,7 +24,8 @@ impl Shop {
 
 fn require_send(_: impl Send) {}
 
-fn main() {
+#[test]
+fn compiles() {
     let mut shop = Shop { tenant: String::from("acme") };
     require_send(shop.guarded(Cell::new(1)));
     require_send(shop.sell("sku", Cell::new(1)));

@@ -1,0 +1,16 @@
+//! What must compile, and without a warning where a file denies them.
+
+pub mod async_trait;
+mod attributes_are_kept;
+mod every_option;
+mod holding;
+mod keys;
+pub mod lints;
+mod many_keys;
+mod older_async_trait_shape;
+mod readme;
+mod renamed_crate;
+mod return_types;
+mod send;
+mod shadowed_names;
+mod unsafe_and_extern_functions;
