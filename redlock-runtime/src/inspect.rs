@@ -206,8 +206,8 @@ impl LockManager {
     pub async fn list(&self, pattern: &str) -> Result<Vec<String>, LockError> {
         let (caller, outcome) = oneshot::channel();
         let pattern = format!("{}{pattern}", literally(self.prefix())).into();
-        let question = AdminOp::List { pattern, cursor: 0, found: Vec::new(), caller };
-        let names = self.ask(None, question, outcome).await?;
+        let op = AdminOp::List { pattern, cursor: 0, found: Vec::new(), caller };
+        let names = self.ask(None, op, outcome).await?;
         Ok(names.iter().filter_map(|name| name.strip_prefix(self.prefix())).map(str::to_owned).collect())
     }
 
@@ -237,11 +237,11 @@ impl LockManager {
     async fn ask<T>(
         &self,
         key: Option<&str>,
-        question: AdminOp,
+        op: AdminOp,
         outcome: oneshot::Receiver<Result<T, LockError>>,
     ) -> Result<T, LockError> {
         let key: Option<Arc<str>> = key.map(Arc::from);
-        let call = AdminCall { key: key.clone(), question, by: Moment::now().after(self.io_timeout()) };
+        let call = AdminCall { key: key.clone(), op, by: Moment::now().after(self.io_timeout()) };
         let id = self.engine().new_id();
         self.engine().send(Command::Admin { id, call });
         outcome.await.unwrap_or_else(|_| Err(LockError::ManagerClosed { key, reason: ENGINE_GONE }))

@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use super::one::AcquireOne;
+use super::one::{AcquireOne, OneOutcome};
 use crate::clock::Moment;
 use crate::engine::command::{Ask, Command};
-use crate::engine::handle::ENGINE_GONE;
-use crate::engine::protocol::{Id, LONGEST};
+use crate::engine::multi_key::MAX_KEYS;
+use crate::engine::protocol::Id;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::lease::Lease;
@@ -39,13 +39,7 @@ pub(super) struct AcquireAll {
     /// Of the first keys.
     taken: Vec<Taken>,
     /// Of the next keys, as far as they were asked for together.
-    asked: VecDeque<Pending>,
-}
-
-struct Pending {
-    acquire: AcquireOne,
-    /// Behind another one, without which it has no outcome.
-    follows: bool,
+    asked: VecDeque<AcquireOne>,
 }
 
 struct Taken {
@@ -98,14 +92,13 @@ impl AcquireAll {
                 self.ask()?;
                 continue;
             };
-            let outcome = match next.acquire.poll(cx) {
-                Poll::Ready(Ok(outcome)) => outcome,
+            let outcome = match next.poll(cx) {
+                Poll::Ready(OneOutcome::Done(outcome)) => outcome,
                 // Skipped, and so are the keys after it: they are asked for now.
-                Poll::Ready(Err(_)) if next.follows => {
+                Poll::Ready(OneOutcome::Skipped) => {
                     self.asked.clear();
                     continue;
                 }
-                Poll::Ready(Err(key)) => Err(LockError::closed(&key, ENGINE_GONE)),
                 Poll::Pending => {
                     let lease = ready!(self.poll_lost(cx));
                     self.start_over(&lease)?;
@@ -142,19 +135,19 @@ impl AcquireAll {
         for (nth, (key, outer)) in self.keys.iter().enumerate().skip(self.taken.len()) {
             if let Some(hold) = outer.clone() {
                 let acquire = AcquireOne::joined(Arc::clone(engine), hold);
-                self.asked.push_back(Pending { acquire, follows: false });
+                self.asked.push_back(acquire);
                 continue;
             }
             let name = self.manager.name(key);
             let first = first.get_or_insert_with(|| Arc::clone(&name));
-            if !asks.is_empty() && (asks.len() == LONGEST || !engine.together().allows(first, &name)) {
+            if !asks.is_empty() && (asks.len() == MAX_KEYS || !engine.multi_key().allows(first, &name)) {
                 break;
             }
-            let follows = asks.last().map(|(id, ..)| *id);
+            let after = asks.last().map(|(id, ..)| *id);
             let deadline = self.deadline_now(nth == 0);
             let (acquire, ask) =
-                self.options.attempt(&self.manager, process, Arc::clone(key), name, deadline, follows)?;
-            self.asked.push_back(Pending { acquire, follows: follows.is_some() });
+                self.options.attempt(&self.manager, process, Arc::clone(key), name, deadline, after)?;
+            self.asked.push_back(acquire);
             asks.push(ask);
         }
         if !asks.is_empty() {

@@ -11,17 +11,19 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::block_on::block_on_until;
-use crate::engine::handle::ENGINE_GONE;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
 use crate::options::WaitDeadline;
 use crate::request::{Keys, LockRequest};
 use many::AcquireAll;
-use one::AcquireOne;
+use one::{AcquireOne, OneOutcome};
 
 /// A blocked caller gives up by itself when the engine is later than the limit by this much.
 const ENGINE_IS_LATE: Duration = Duration::from_millis(100);
+
+/// For a key that was asked for alone, which the engine does not skip.
+const SKIPPED: &str = "the lock was not asked for";
 
 /// The future of [`LockRequest::acquire`]. Dropping it releases what it may have acquired.
 ///
@@ -175,7 +177,11 @@ impl Future for Acquire {
         }
         let outcome = match &mut self.state {
             State::One(one) => {
-                ready!(one.poll(cx)).unwrap_or_else(|key| Err(LockError::closed(&key, ENGINE_GONE)))
+                let key = one.asked_key().cloned();
+                match ready!(one.poll(cx)) {
+                    OneOutcome::Done(outcome) => outcome,
+                    OneOutcome::Skipped => Err(LockError::Unavailable { key, reason: SKIPPED.into() }),
+                }
             }
             State::All(all) => ready!(all.poll(cx)),
             // As with an `async` block, polling again after the end never completes; it does not panic.

@@ -8,12 +8,11 @@ use std::task::{Context, Poll, ready};
 
 use tokio::sync::oneshot;
 
-use crate::engine::command::{Ask, Command};
-use crate::engine::handle::Engine;
+use crate::engine::command::{AcquireOutcome, Ask, Command};
+use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::engine::protocol::Id;
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::lease::Lease;
 use crate::manager::LockManager;
 use crate::options::{Options, WaitDeadline};
 use crate::reentrancy::Hold;
@@ -34,9 +33,16 @@ enum State {
         engine: Arc<Engine>,
         id: Id,
         key: Arc<str>,
-        outcome: oneshot::Receiver<Result<Arc<Lease>, LockError>>,
+        outcome: oneshot::Receiver<AcquireOutcome>,
     },
     Done,
+}
+
+/// How an attempt at one key ends.
+pub(super) enum OneOutcome {
+    Done(Result<LockGuard, LockError>),
+    /// The key in front of it is not held yet: ask again when it is. Never for a key that was asked for alone.
+    Skipped,
 }
 
 impl AcquireOne {
@@ -52,26 +58,23 @@ impl AcquireOne {
         }
     }
 
-    /// The outcome; or the key, when the engine will not send one.
-    pub(super) fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Result<LockGuard, LockError>, Arc<str>>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<OneOutcome> {
         // As with an `async` block, polling again after the end never completes; it does not panic.
         let outcome = match &mut self.state {
             State::Joined { .. } => None,
             State::Asked { outcome, .. } => Some(ready!(Pin::new(outcome).poll(cx))),
             State::Done => return Poll::Pending,
         };
-        match (std::mem::replace(&mut self.state, State::Done), outcome) {
-            (State::Joined { engine, hold }, _) => Poll::Ready(Ok(Ok(LockGuard::joined(engine, hold)))),
-            (State::Asked { engine, id, key, .. }, Some(outcome)) => Poll::Ready(match outcome {
-                Ok(Ok(lease)) => Ok(Ok(LockGuard::new(engine, id, lease))),
-                Ok(Err(error)) => Ok(Err(error)),
-                Err(_) => Err(key),
-            }),
-            (State::Asked { .. } | State::Done, _) => Poll::Pending,
-        }
+        Poll::Ready(match (std::mem::replace(&mut self.state, State::Done), outcome) {
+            (State::Joined { engine, hold }, _) => OneOutcome::Done(Ok(LockGuard::joined(engine, hold))),
+            (State::Asked { engine, id, key, .. }, Some(outcome)) => match outcome {
+                Ok(AcquireOutcome::Held(lease)) => OneOutcome::Done(Ok(LockGuard::new(engine, id, lease))),
+                Ok(AcquireOutcome::Failed(error)) => OneOutcome::Done(Err(error)),
+                Ok(AcquireOutcome::Skipped) => OneOutcome::Skipped,
+                Err(_) => OneOutcome::Done(Err(LockError::closed(&key, ENGINE_GONE))),
+            },
+            (State::Asked { .. } | State::Done, _) => return Poll::Pending,
+        })
     }
 }
 
@@ -108,7 +111,7 @@ impl Options {
         Ok(acquire)
     }
 
-    /// An attempt that is yet to be sent off, perhaps behind another one.
+    /// An attempt that is not sent yet; `after` is the key in front of it in the same call.
     pub(super) fn attempt(
         &self,
         manager: &LockManager,
@@ -116,7 +119,7 @@ impl Options {
         key: Arc<str>,
         name: Arc<str>,
         deadline: WaitDeadline,
-        follows: Option<Id>,
+        after: Option<Id>,
     ) -> Result<(AcquireOne, (Id, Ask, Token)), LockError> {
         let token = Token::random_in(process)
             .map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
@@ -129,7 +132,7 @@ impl Options {
             max_hold: self.max_hold,
             min_hold: self.min_hold,
             one_try: deadline.one_try,
-            follows,
+            after,
             max_waiters: manager.max_waiters(),
             started: deadline.started,
             gives_up_at: deadline.gives_up_at,

@@ -70,8 +70,8 @@ pub(crate) struct Ask {
     pub(crate) min_hold: Option<Duration>,
     /// A busy lock is an error at once.
     pub(crate) one_try: bool,
-    /// It is asked for behind this one alone, and left out when that is not held.
-    pub(crate) follows: Option<Id>,
+    /// The key in front of it, in a request for several keys: it is tried in one call with that one, or skipped.
+    pub(crate) after: Option<Id>,
     /// More waiters than this are an error.
     pub(crate) max_waiters: u32,
     pub(crate) started: Moment,
@@ -80,8 +80,16 @@ pub(crate) struct Ask {
     pub(crate) caller: Option<Caller>,
 }
 
-/// Where the outcome goes.
-pub(crate) type Caller = oneshot::Sender<Result<Arc<Lease>, LockError>>;
+/// How an attempt ends for its caller.
+pub(crate) enum AcquireOutcome {
+    Held(Arc<Lease>),
+    Failed(LockError),
+    /// The key in front of it, in a request for several keys, is not held yet: this one was not tried.
+    Skipped,
+}
+
+/// Where the outcome goes. The engine has ended when this is dropped without one.
+pub(crate) type Caller = oneshot::Sender<AcquireOutcome>;
 
 impl Ask {
     /// A deadline, but no later than `max_hold` allows.
@@ -108,16 +116,20 @@ impl Ask {
         self.one_try || (trouble.is_permanent && !self.waits_for_ever())
     }
 
-    /// True when its caller has gone before it was looked at.
-    pub(crate) fn is_in_vain(&self) -> bool {
+    /// True when its caller has gone before the engine has read it.
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.caller.as_ref().is_some_and(Caller::is_closed)
     }
 
-    pub(crate) fn fail(&mut self, error: LockError) {
+    /// Ends it without the lock. A caller that has gone is not told.
+    pub(crate) fn end(&mut self, outcome: AcquireOutcome) {
         if let Some(caller) = self.caller.take() {
-            // A caller that has gone does not mind.
-            let _ = caller.send(Err(error));
+            let _ = caller.send(outcome);
         }
+    }
+
+    pub(crate) fn fail(&mut self, error: LockError) {
+        self.end(AcquireOutcome::Failed(error));
     }
 }
 
@@ -140,7 +152,7 @@ pub(crate) struct Unfinished {
 pub(crate) struct AdminCall {
     /// The user's key, for errors; `None` when it is about all.
     pub(crate) key: Option<Arc<str>>,
-    pub(crate) question: AdminOp,
+    pub(crate) op: AdminOp,
     pub(crate) by: Moment,
 }
 
@@ -203,13 +215,13 @@ impl AdminOp {
                 drop(caller.send(Ok(found)));
                 None
             }
-            (question, Reply::Refused(refusal)) => {
-                question.fail(refusal.error(key.cloned()));
+            (op, Reply::Refused(refusal)) => {
+                op.fail(refusal.error(key.cloned()));
                 None
             }
-            (question, _) => {
+            (op, _) => {
                 let reason = "the server gave an answer of another kind".into();
-                question.fail(LockError::Misconfigured { key: key.cloned(), reason });
+                op.fail(LockError::Misconfigured { key: key.cloned(), reason });
                 None
             }
         }

@@ -16,7 +16,7 @@ use super::command::Command;
 use super::handle::Engine;
 use super::protocol::{Disconnected, Unconfirmed};
 use super::redis::wait_replicas::Confirmer;
-use super::settings::EngineSettings;
+use super::settings::{EngineSettings, TableSettings};
 use super::table::LockTable;
 use super::table::closing::Closing;
 use super::transport::link::TransportEvent;
@@ -30,7 +30,7 @@ impl Engine {
     pub(crate) fn start(deployment: Deployment, settings: EngineSettings) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (commands, inbox) = unbounded_channel();
-        let together = deployment.together();
+        let multi_key = deployment.multi_key();
         // Weak: the engine ends with the last manager and guard.
         let own_commands = commands.downgrade();
         let (hand_over, handed_over) = mpsc::channel::<Runtime>();
@@ -39,16 +39,17 @@ impl Engine {
                 return;
             };
             runtime.block_on(async {
-                let EngineSettings { io_timeout, replicas, cohort, .. } = settings;
-                let mut table = LockTable::new(io_timeout, cohort);
+                let EngineSettings { io_timeout, cohort, .. } = settings;
                 let (to_confirm, unconfirmed) = unbounded_channel();
-                if let (Some(node), 1..) = (deployment.one_server(), replicas) {
-                    table.replicas = replicas;
+                let mut replicas = 0;
+                if let (Some(node), 1..) = (deployment.one_server(), settings.replicas) {
+                    replicas = settings.replicas;
                     // One batch may have to wait for the one before.
                     let (node, limit) = (node.clone(), io_timeout / 2);
                     let confirmer = Confirmer { node, wanted: replicas, limit, commands: own_commands };
                     tokio::spawn(confirmer.run(unconfirmed));
                 }
+                let table = LockTable::new(TableSettings { io_timeout, replicas, cohort });
                 let transport = Transport::new(deployment, settings);
                 let driver = Driver::new(inbox, table, transport, to_confirm, io_timeout);
                 // As a task: what wakes it puts it into the queue of the runtime, which then need not look for
@@ -62,7 +63,7 @@ impl Engine {
             return Err(error);
         }
         let _ = hand_over.send(runtime);
-        Ok(Self::new(commands, together, settings.io_timeout))
+        Ok(Self::new(commands, multi_key, settings.io_timeout))
     }
 }
 
@@ -132,7 +133,7 @@ impl Driver {
             let is_left = self.take_commands(cx);
             self.send(cx);
             let is_left = self.listen(cx) | is_left;
-            for unconfirmed in self.table.unconfirmed.drain(..) {
+            for unconfirmed in self.table.take_unconfirmed() {
                 let _ = self.to_confirm.send(unconfirmed);
             }
             let now = Moment::now();
@@ -144,7 +145,7 @@ impl Driver {
             if is_left {
                 return Poll::Ready(true);
             }
-            let can_send = self.transport.room().is_some_and(|room| self.table.outbox.has_any(room));
+            let can_send = self.transport.room().is_some_and(|room| self.table.has_requests(room));
             if !can_send && self.sleep(cx, now).is_pending() {
                 return Poll::Pending;
             }
@@ -174,9 +175,9 @@ impl Driver {
 
     fn send(&mut self, cx: &mut Context<'_>) {
         while let Some(room) = self.transport.room()
-            && self.table.outbox.has_any(room)
+            && self.table.has_requests(room)
         {
-            let requests = self.table.outbox.take(room, |_| true);
+            let requests = self.table.take_requests(room);
             self.transport.send(cx, Moment::now(), requests);
         }
     }
@@ -223,10 +224,10 @@ impl Driver {
             Command::Acquire { id, ask, token } => self.table.acquire(now, id, ask, token),
             Command::AcquireAll { asks } => self.table.acquire_all(now, asks),
             Command::Abandon { id } => {
-                if let Some(waiting) = self.table.asking(id)
-                    && self.transport.take_back(id, &waiting.ask.name, &waiting.token)
+                if let Some((name, token)) = self.table.asked(id)
+                    && self.transport.take_back(id, name, token)
                 {
-                    waiting.taken_back();
+                    self.table.taken_back(id);
                 }
                 self.table.abandon(now, id);
             }

@@ -6,24 +6,25 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::command::Command;
-use super::protocol::{Id, Together};
+use super::multi_key::MultiKey;
+use super::protocol::Id;
 
 /// The way to the engine. The thread ends when the last of these is gone and everything is released.
 pub(crate) struct Engine {
     commands: UnboundedSender<Command>,
     next_id: AtomicU64,
-    together: Together,
+    multi_key: MultiKey,
     io_timeout: Duration,
     /// In which process the thread is: a forked child has none.
     process: AtomicU32,
 }
 
 impl Engine {
-    pub(super) fn new(commands: UnboundedSender<Command>, together: Together, io_timeout: Duration) -> Self {
+    pub(super) fn new(commands: UnboundedSender<Command>, multi_key: MultiKey, io_timeout: Duration) -> Self {
         Self {
             commands,
             next_id: AtomicU64::new(1),
-            together,
+            multi_key,
             io_timeout,
             process: AtomicU32::new(std::process::id()),
         }
@@ -42,7 +43,7 @@ impl Engine {
     #[cfg(test)]
     pub(crate) fn stuck() -> (Self, tokio::sync::mpsc::UnboundedReceiver<Command>) {
         let (commands, waiting) = unbounded_channel();
-        let engine = Self::new(commands, Together::Any, Duration::from_millis(20));
+        let engine = Self::new(commands, MultiKey::Any, Duration::from_millis(20));
         (engine, waiting)
     }
 
@@ -61,9 +62,9 @@ impl Engine {
         self.io_timeout
     }
 
-    /// Which locks may be asked for in one call.
-    pub(crate) fn together(&self) -> Together {
-        self.together
+    /// Which keys may be in one call.
+    pub(crate) fn multi_key(&self) -> MultiKey {
+        self.multi_key
     }
 
     /// Never blocks. A command to an engine that has died, or is in another process, is dropped, and with it the sender of

@@ -10,6 +10,7 @@ pub(crate) mod command;
 mod driver;
 mod fifo;
 pub(crate) mod handle;
+pub(crate) mod multi_key;
 mod outbox;
 pub(crate) mod protocol;
 pub(crate) mod redis;

@@ -102,8 +102,8 @@ pub(crate) enum Reply {
     Busy { holder: Holder, place: Option<Place> },
     /// Acquire: it is somebody else's, and so many wait for it that no more may.
     QueueFull { waiters: u32 },
-    /// Acquire next: the lock before it is not held.
-    NotAsked,
+    /// Acquire next: the key in front is not held, so this one was not tried.
+    Skipped,
     /// Vote: the lock is this token's on that node. The clock is the wish, if that was above every fencing token that
     /// the node has seen; else it is above the wish and not below those.
     Voted { clock: u64 },
@@ -298,48 +298,4 @@ pub(crate) enum Confirmation {
     NotHeld,
     /// The server gave no answer, or refused.
     Unknown(Disconnected),
-}
-
-/// Locks that one call asks for at most: others wait for the server meanwhile.
-pub(crate) const LONGEST: usize = 64;
-
-/// Which locks a call may ask for together.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Together {
-    Any,
-    /// In a Cluster a script has one slot.
-    OfOneSlot,
-    /// What has votes is decided one by one.
-    None,
-}
-
-impl Together {
-    /// By their names on the server.
-    pub(crate) fn allows(self, one: &str, next: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::OfOneSlot => Slot::of(one) == Slot::of(next),
-            Self::None => false,
-        }
-    }
-}
-
-pub(crate) fn follows((id, before): &(Id, Request), next: Action) -> bool {
-    matches!(next, Action::AcquireNext { after, .. } if after == *id)
-        && matches!(before.action, Action::Acquire(_) | Action::AcquireNext { .. })
-}
-
-/// The requests of a batch, those together that are one call.
-pub(crate) fn calls(requests: &[(Id, Request)]) -> impl Iterator<Item = &[(Id, Request)]> {
-    requests.chunk_by(|before, next| follows(before, next.1.action))
-}
-
-/// The answers when the server said this of a call as a whole, in which it may have stopped in the middle. Whichever of
-/// the locks it is about, it is said again when that is the first one and asked for alone.
-pub(crate) fn refused(reply: &Reply, locks: usize) -> Vec<Reply> {
-    let mut replies = vec![reply.clone(); locks];
-    if let [Reply::Refused(first @ Refusal::Permanent(_)), ..] = replies.as_mut_slice() {
-        *first = Refusal::NoScript;
-    }
-    replies
 }

@@ -6,7 +6,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::*;
 use crate::clock::Moment;
-use crate::engine::command::Ask;
+use crate::engine::command::{AcquireOutcome, Ask};
 use crate::engine::protocol::{ConnectionEvent, Id};
 use crate::engine::transport::link::{Link, Node};
 use crate::engine::transport::memory::MemoryNode;
@@ -19,8 +19,13 @@ const TTL: Duration = Duration::from_secs(6);
 fn driver(name: &str) -> (Driver, UnboundedSender<Command>, UnboundedSender<ConnectionEvent>) {
     let link = Link::new(Node::Memory(MemoryNode::named(name)), SECOND);
     let (commands, inbox) = unbounded_channel();
-    let mut driver =
-        Driver::new(inbox, LockTable::new(SECOND, 0), Transport::One(link), unbounded_channel().0, SECOND);
+    let mut driver = Driver::new(
+        inbox,
+        LockTable::new(TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0 }),
+        Transport::One(link),
+        unbounded_channel().0,
+        SECOND,
+    );
     assert!(poll(&mut driver).is_pending());
     let pushes = match &driver.transport {
         Transport::One(link) => link.inbox(),
@@ -34,9 +39,7 @@ fn poll(driver: &mut Driver) -> Poll<bool> {
     driver.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-fn acquire(
-    id: Id,
-) -> (Command, oneshot::Receiver<Result<std::sync::Arc<crate::lease::Lease>, crate::LockError>>) {
+fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
     let (caller, outcome) = oneshot::channel();
     let now = Moment::now();
     let ask = Ask {
@@ -47,7 +50,7 @@ fn acquire(
         max_hold: None,
         min_hold: None,
         one_try: false,
-        follows: None,
+        after: None,
         max_waiters: 10,
         started: now,
         gives_up_at: None,
@@ -65,7 +68,7 @@ async fn a_flood_of_pushes_keeps_no_caller_waiting() {
     let (command, mut outcome) = acquire(1);
     let _ = commands.send(command);
     assert!(poll(&mut driver).is_ready(), "there is more to do");
-    assert!(matches!(outcome.try_recv(), Ok(Ok(_))));
+    assert!(matches!(outcome.try_recv(), Ok(AcquireOutcome::Held(_))));
 }
 
 #[tokio::test]
@@ -74,7 +77,7 @@ async fn a_flood_of_commands_ends_no_lease() {
     let (command, mut outcome) = acquire(1);
     let _ = commands.send(command);
     assert!(poll(&mut driver).is_pending());
-    let Ok(Ok(lease)) = outcome.try_recv() else { unreachable!("it is free") };
+    let Ok(AcquireOutcome::Held(lease)) = outcome.try_recv() else { unreachable!("it is free") };
     let deadline = lease.deadline();
     std::thread::sleep(TTL / 3);
     for id in 2..100_000 {

@@ -18,7 +18,8 @@ use super::scripts::Script;
 use super::server_identity::ClaimedIdentity;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
-use crate::engine::protocol::{Action, Disconnected, Id, Mode, Refusal, Reply, Request, ServerInfo, calls};
+use crate::engine::multi_key::calls;
+use crate::engine::protocol::{Action, Disconnected, Id, Mode, Refusal, Reply, Request, ServerInfo};
 use crate::token::Token;
 
 /// What comes out of a batch: one reply per request, or a connection that broke.
@@ -134,7 +135,7 @@ impl RedisConnection {
         }
         let sharded = self.session.sharded;
         if pipeline.is_empty() {
-            return Box::pin(std::future::ready(Ok(vec![Reply::NotAsked; requests.len()])));
+            return Box::pin(std::future::ready(Ok(vec![Reply::Skipped; requests.len()])));
         }
         in_order(async move {
             match connection.send_packed_commands(&pipeline, 0, pipeline.len()).await {
@@ -418,10 +419,10 @@ impl Expected {
     ) -> Reply {
         let value = if let Self::Next = self { None } else { values.next() };
         match (self, value) {
-            (Self::Next, _) => next.next().unwrap_or(Reply::NotAsked),
+            (Self::Next, _) => next.next().unwrap_or(Reply::Skipped),
             (Self::All { modes }, Some(value)) => {
                 *next = read_all(value, modes, sharded).into_iter();
-                next.next().unwrap_or(Reply::NotAsked)
+                next.next().unwrap_or(Reply::Skipped)
             }
             (Self::Renewals { actions, tracks_changes }, Some(value)) => {
                 let (watching, answer) = if *tracks_changes {

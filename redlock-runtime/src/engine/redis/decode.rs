@@ -9,9 +9,9 @@ use redis::{PushInfo, ServerError, Value};
 use super::acl_error;
 use super::keyspace::{Keyspace, is_side_name};
 use super::scripts::Script;
+use crate::engine::multi_key::refuse_all;
 use crate::engine::protocol::{
     Action, Claimant, ConnectionEvent, Mode, Place, Push, PushKind, Redirect, Refusal, Reply, ServerTime,
-    refused,
 };
 use crate::engine::slots::Slot;
 use crate::error::Holder;
@@ -74,10 +74,10 @@ pub(super) fn read_all(value: Value, modes: &[Mode], sharded: bool) -> Vec<Reply
     let answer = |(value, mode): (Value, &Mode)| read(Action::Acquire(*mode), value, sharded);
     match value {
         Value::Array(values) => {
-            values.into_iter().zip(modes).map(answer).chain(repeat(Reply::NotAsked)).take(locks).collect()
+            values.into_iter().zip(modes).map(answer).chain(repeat(Reply::Skipped)).take(locks).collect()
         }
-        Value::ServerError(error) => refused(&Reply::Refused(refusal(&error)), locks),
-        other => refused(&nonsense(&other), locks),
+        Value::ServerError(error) => refuse_all(&Reply::Refused(refusal(&error)), locks),
+        other => refuse_all(&nonsense(&other), locks),
     }
 }
 

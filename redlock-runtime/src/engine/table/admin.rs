@@ -11,19 +11,19 @@ use crate::lost_reason::LostReason;
 impl LockTable {
     pub(crate) fn call(&mut self, now: Moment, id: Id, call: AdminCall) {
         if let Some(trouble) = &self.trouble {
-            call.question.fail(trouble.error(call.key));
+            call.op.fail(trouble.error(call.key));
             return;
         }
         self.timers.set(id, Some(call.by));
         self.admin_calls.insert(id, call);
-        self.send_errand(now, id);
+        self.send_admin_call(now, id);
     }
 
-    pub(super) fn send_errand(&mut self, now: Moment, id: Id) {
+    pub(super) fn send_admin_call(&mut self, now: Moment, id: Id) {
         let Some(call) = self.admin_calls.get(&id).filter(|_| self.connected) else {
             return;
         };
-        let request = call.question.request();
+        let request = call.op.request();
         self.outbox.push((id, request.clone()));
         // The server does not tell a client of what it does itself.
         if request.action == Action::ForceRelease
@@ -33,28 +33,28 @@ impl LockTable {
         }
     }
 
-    pub(super) fn errand_reply(&mut self, now: Moment, id: Id, reply: Reply) {
-        let Some(AdminCall { key, question, by }) = self.admin_calls.remove(&id) else {
+    pub(super) fn admin_reply(&mut self, now: Moment, id: Id, reply: Reply) {
+        let Some(AdminCall { key, op, by }) = self.admin_calls.remove(&id) else {
             return;
         };
         if matches!(&reply, Reply::Refused(refusal) if refusal.is_asked_again()) {
-            self.admin_calls.insert(id, AdminCall { key, question, by });
-            self.send_errand(now, id);
+            self.admin_calls.insert(id, AdminCall { key, op, by });
+            self.send_admin_call(now, id);
             return;
         }
         self.timers.set(id, None);
-        if let Some(question) = question.answer(key.as_ref(), reply) {
+        if let Some(op) = op.answer(key.as_ref(), reply) {
             // Each page has as long as the first.
-            let by = now.after(self.io_timeout);
-            self.call(now, id, AdminCall { key, question, by });
+            let by = now.after(self.settings.io_timeout);
+            self.call(now, id, AdminCall { key, op, by });
         }
     }
 
     /// No answer in time, or no way to get one.
-    pub(super) fn fail_errand(&mut self, id: Id, trouble: &Disconnected) {
-        if let Some(AdminCall { key, question, .. }) = self.admin_calls.remove(&id) {
+    pub(super) fn fail_admin_call(&mut self, id: Id, trouble: &Disconnected) {
+        if let Some(AdminCall { key, op, .. }) = self.admin_calls.remove(&id) {
             self.timers.set(id, None);
-            question.fail(trouble.error(key));
+            op.fail(trouble.error(key));
         }
     }
 }

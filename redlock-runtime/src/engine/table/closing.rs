@@ -9,8 +9,10 @@ use tokio::sync::oneshot;
 
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
-use crate::engine::command::Unfinished;
+use crate::engine::command::{AcquireOutcome, Unfinished};
 use crate::error::LockError;
+
+pub(super) const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
 
 /// A caller who waits for the end.
 pub(crate) struct Closing {
@@ -66,6 +68,17 @@ impl Closing {
 }
 
 impl LockTable {
+    /// Begins nothing new from now on, and tells everybody who waits.
+    pub(crate) fn close(&mut self, now: Moment) {
+        self.closed = true;
+        for id in self.ids() {
+            if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) {
+                let error = LockError::closed(&waiting.ask.key, SHUT_DOWN);
+                self.fail(now, id, error);
+            }
+        }
+    }
+
     /// Gives up whatever is held; how much that is.
     fn give_all_up(&mut self, now: Moment) -> usize {
         let mut stopped = 0;
@@ -74,8 +87,8 @@ impl LockTable {
                 continue;
             };
             if let Some(caller) = held.deliver_to.take() {
-                let error = LockError::closed(held.lease.key(), crate::engine::table::SHUT_DOWN);
-                let _ = caller.send(Err(error));
+                let error = LockError::closed(held.lease.key(), SHUT_DOWN);
+                let _ = caller.send(AcquireOutcome::Failed(error));
                 self.abandon(now, id);
             } else if held.closes(now) {
                 stopped += 1;

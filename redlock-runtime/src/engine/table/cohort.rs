@@ -10,21 +10,21 @@ use std::sync::Arc;
 
 use super::held::Held;
 use super::reserved_fences::ReservedFences;
-use super::waiting::Step;
+use super::waiting::Awaits;
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
-use crate::engine::command::Ask;
+use crate::engine::command::{AcquireOutcome, Ask};
 use crate::engine::protocol::{Action, Id, Request};
 
 impl LockTable {
     /// True when each waiter of this process has a place of its own in the queue on the server.
     pub(super) fn queues_on_server(&self) -> bool {
-        self.abilities.hands_over && self.cohort == 0
+        self.abilities.hands_over && self.settings.cohort == 0
     }
 
     /// How many wait for the lock in this process, when no more may. Elsewhere the server counts.
     pub(super) fn too_many_wait_here(&self, ask: &Ask) -> Option<u32> {
-        if self.cohort == 0 || ask.one_try {
+        if self.settings.cohort == 0 || ask.one_try {
             return None;
         }
         let waiters = u32::try_from(self.queues.waiting(&ask.name)).unwrap_or(u32::MAX);
@@ -33,7 +33,11 @@ impl LockTable {
 
     /// Asks for the fencing tokens of those who may follow, as soon as there is a holder here and somebody behind it.
     pub(super) fn reserve(&mut self, name: &Arc<str>) {
-        if self.cohort == 0 || self.abilities.votes || !self.connected || self.queues.first(name).is_none() {
+        if self.settings.cohort == 0
+            || self.abilities.votes
+            || !self.connected
+            || self.queues.first(name).is_none()
+        {
             return;
         }
         let Some(id) = self.queues.holder(name) else { return };
@@ -41,13 +45,13 @@ impl LockTable {
             && let ReservedFences::Unreserved = held.reserved
         {
             held.reserved = ReservedFences::Reserving;
-            self.outbox.push((id, held.request(Action::Reserve { count: self.cohort })));
+            self.outbox.push((id, held.request(Action::Reserve { count: self.settings.cohort })));
         }
     }
 
     /// Whom the answer to a request of `id` is about: whoever has the lock by now with the same token.
     pub(super) fn current_holder(&self, id: Id, request: &Request) -> Id {
-        if self.cohort == 0 || self.attempts.contains_key(&id) {
+        if self.settings.cohort == 0 || self.attempts.contains_key(&id) {
             return id;
         }
         let holder = self.queues.holder(&request.name);
@@ -67,7 +71,10 @@ impl LockTable {
                 return Some(held);
             };
             // Who has asked the server may be given the lock by the server.
-            if next.step != Step::Turn || next.must_release(true) || !held.may_be_followed_by(&next.ask) {
+            if next.awaits != Awaits::LocalTurn
+                || next.must_release(true)
+                || !held.may_be_followed_by(&next.ask)
+            {
                 return Some(held);
             }
             // A body that is quicker than the server: the answer is on its way, and sooner here than the lock would be.
@@ -81,7 +88,7 @@ impl LockTable {
                 return Some(held);
             };
             let caller = next.ask.caller.take();
-            if caller.is_some_and(|caller| caller.send(Ok(lease)).is_ok()) {
+            if caller.is_some_and(|caller| caller.send(AcquireOutcome::Held(lease)).is_ok()) {
                 self.queues.got(&held.name, next_id);
                 self.timers.set(id, None);
                 self.attempts.insert(next_id, Attempt::Held(held));

@@ -11,14 +11,12 @@ use tokio::sync::oneshot;
 use super::releasing::Releasing;
 use super::reserved_fences::ReservedFences;
 use crate::clock::Moment;
-use crate::engine::command::{Ask, Caller, Extension};
+use crate::engine::command::{AcquireOutcome, Ask, Caller, Extension, Response};
 use crate::engine::protocol::{Action, CLAIM, Request};
 use crate::error::LockError;
 use crate::lease::{Lease, safe_until};
 use crate::lost_reason::LostReason;
 use crate::token::Token;
-
-pub(crate) use crate::engine::command::Response;
 
 /// A lock that is held for longer than this is watched: two more commands, for a loss that is noticed at once.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
@@ -44,7 +42,7 @@ struct Unconfirmed {
     caller: Option<oneshot::Sender<Result<(), LockError>>>,
 }
 
-pub(crate) struct Held {
+pub(super) struct Held {
     pub(super) name: Arc<str>,
     pub(super) lease: Arc<Lease>,
     pub(super) token: Token,
@@ -290,7 +288,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.lease.end(LostReason::ManagerClosed);
         if let Some(caller) = self.deliver_to.take() {
-            let _ = caller.send(Err(self.lease.lost()));
+            let _ = caller.send(AcquireOutcome::Failed(self.lease.lost()));
         }
     }
 }

@@ -25,7 +25,7 @@ struct Queue {
 
 /// What the first waiter of a key should do now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Turn {
+pub(super) enum NextAsker {
     /// Ask at once.
     Now(Id),
     /// Ask a little later: this process had its share.
@@ -68,7 +68,7 @@ impl Queues {
     }
 
     /// `id`, holder or waiter, is out. Answers who asks next, when that has changed.
-    pub(super) fn leave(&mut self, name: &Arc<str>, id: Id) -> Option<Turn> {
+    pub(super) fn leave(&mut self, name: &Arc<str>, id: Id) -> Option<NextAsker> {
         let queue = self.of.get_mut(name)?;
         let was_first = queue.waiting.front() == Some(&id);
         queue.waiting.remove(id);
@@ -85,11 +85,11 @@ impl Queues {
             queue.streak += 1;
             if queue.streak >= LONGEST_STREAK {
                 queue.streak = 0;
-                return Some(Turn::Later(next));
+                return Some(NextAsker::Later(next));
             }
-            return Some(Turn::Now(next));
+            return Some(NextAsker::Now(next));
         }
-        (was_first && queue.holder.is_none()).then_some(Turn::Now(next))
+        (was_first && queue.holder.is_none()).then_some(NextAsker::Now(next))
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
         assert!(!queues.join(&name, 3));
         queues.got(&name, 1);
         assert_eq!(queues.leave(&name, 2), None, "a waiter that gives up changes nothing");
-        assert_eq!(queues.leave(&name, 1), Some(Turn::Now(3)));
+        assert_eq!(queues.leave(&name, 1), Some(NextAsker::Now(3)));
         assert_eq!(queues.leave(&name, 3), None);
         assert!(queues.of.is_empty(), "a queue exists only while somebody is in it");
     }
@@ -117,7 +117,7 @@ mod tests {
         let mut queues = Queues::default();
         queues.join(&name, 1);
         queues.join(&name, 2);
-        assert_eq!(queues.leave(&name, 1), Some(Turn::Now(2)));
+        assert_eq!(queues.leave(&name, 1), Some(NextAsker::Now(2)));
     }
 
     #[test]
@@ -129,7 +129,7 @@ mod tests {
         for id in 1..200 {
             queues.join(&name, id);
             queues.got(&name, id - 1);
-            later += u32::from(matches!(queues.leave(&name, id - 1), Some(Turn::Later(_))));
+            later += u32::from(matches!(queues.leave(&name, id - 1), Some(NextAsker::Later(_))));
         }
         assert_eq!(later, 199 / LONGEST_STREAK);
     }

@@ -11,7 +11,7 @@ use crate::error::LockError;
 use crate::outcome::ReleaseOutcome;
 use crate::token::Token;
 
-pub(crate) struct Releasing {
+pub(super) struct Releasing {
     key: Arc<str>,
     request: Request,
     /// By then the key has expired on the server, whatever became of the request.
@@ -29,15 +29,15 @@ pub(crate) struct Releasing {
 /// Before a release that the server refused is sent again.
 const SEND_AGAIN: Backoff = Backoff { shortest: Duration::from_millis(20), longest: Duration::from_secs(1) };
 
-/// What becomes of it.
+/// What the table does next for a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Next {
-    /// Nothing is left to do.
-    Gone,
-    /// Send it now.
-    Again,
-    /// Wait.
-    Later,
+pub(super) enum ReleaseStep {
+    /// Removes it.
+    Done,
+    /// Sends it now.
+    Send,
+    /// Waits for its timer.
+    Wait,
 }
 
 impl Releasing {
@@ -100,29 +100,29 @@ impl Releasing {
         self.again_at.into_iter().chain(answer_by).fold(self.until, Ord::min)
     }
 
-    pub(super) fn reply(&mut self, now: Moment, reply: Reply) -> Next {
+    pub(super) fn reply(&mut self, now: Moment, reply: Reply) -> ReleaseStep {
         match reply {
             Reply::Done => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotHeld if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotHeld => self.answer(Ok(ReleaseOutcome::AlreadyLost)),
-            Reply::Refused(Refusal::NoScript | Refusal::Unfinished) => return Next::Again,
+            Reply::Refused(Refusal::NoScript | Refusal::Unfinished) => return ReleaseStep::Send,
             Reply::Refused(refusal) => {
                 self.refused(now, refusal);
-                return Next::Later;
+                return ReleaseStep::Wait;
             }
             // No node answers a release like this.
             Reply::Granted { .. }
             | Reply::Claimed { .. }
             | Reply::Busy { .. }
             | Reply::QueueFull { .. }
-            | Reply::NotAsked
+            | Reply::Skipped
             | Reply::Voted { .. }
             | Reply::Reserved { .. }
             | Reply::Free
             | Reply::Found(_)
             | Reply::Page { .. } => {}
         }
-        Next::Gone
+        ReleaseStep::Done
     }
 
     /// Sent again after a pause, until the key has expired: whoever may do something about it may do it soon.
@@ -140,7 +140,7 @@ impl Releasing {
         self.refusals = self.refusals.saturating_add(1);
     }
 
-    pub(super) fn tick(&mut self, now: Moment, trouble: Option<&Disconnected>) -> Next {
+    pub(super) fn tick(&mut self, now: Moment, trouble: Option<&Disconnected>) -> ReleaseStep {
         if let Some((by, _)) = &self.response
             && *by <= now
         {
@@ -154,13 +154,13 @@ impl Releasing {
             self.answer(Err(error));
         }
         if self.until <= now {
-            return Next::Gone;
+            return ReleaseStep::Done;
         }
         if self.again_at.is_some_and(|at| at <= now) {
             self.again_at = None;
-            return Next::Again;
+            return ReleaseStep::Send;
         }
-        Next::Later
+        ReleaseStep::Wait
     }
 
     pub(super) fn disconnected(&mut self) {

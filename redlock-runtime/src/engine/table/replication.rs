@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
+use crate::engine::command::AcquireOutcome;
 use crate::engine::protocol::{Confirmation, Disconnected, Id};
 use crate::error::LockError;
 use crate::lost_reason::LostReason;
@@ -18,24 +19,28 @@ impl LockTable {
         let Some(caller) = held.deliver_to.take_if(|_| held.token == *token) else {
             return;
         };
-        let wanted = self.replicas;
+        let wanted = self.settings.replicas;
         let key = Arc::clone(held.lease.key());
         let outcome = match confirmation {
-            _ if held.lease.remaining(now).is_none() => Err(held.lease.lost()),
-            Confirmation::Reached(reached) if reached >= wanted => Ok(Arc::clone(&held.lease)),
-            Confirmation::Reached(reached) => Err(LockError::NotReplicated { key, wanted, reached }),
+            _ if held.lease.remaining(now).is_none() => AcquireOutcome::Failed(held.lease.lost()),
+            Confirmation::Reached(reached) if reached >= wanted => {
+                AcquireOutcome::Held(Arc::clone(&held.lease))
+            }
+            Confirmation::Reached(reached) => {
+                AcquireOutcome::Failed(LockError::NotReplicated { key, wanted, reached })
+            }
             Confirmation::NotHeld => {
                 held.lease.end(LostReason::KeyChanged);
-                Err(held.lease.lost())
+                AcquireOutcome::Failed(held.lease.lost())
             }
             Confirmation::Unknown(Disconnected { reason, is_permanent }) => {
                 let reason = format!("its replicas could not be asked: {reason}").into();
-                Err(Disconnected { reason, is_permanent }.error(Some(key)))
+                AcquireOutcome::Failed(Disconnected { reason, is_permanent }.error(Some(key)))
             }
         };
-        let failed = outcome.is_err();
-        // Nobody takes it: given back, as if its guard had been dropped.
-        if caller.send(outcome).is_err() || failed {
+        let is_held = matches!(outcome, AcquireOutcome::Held(_));
+        let has_guard = caller.send(outcome).is_ok() && is_held;
+        if !has_guard {
             held.forget_min_hold();
             self.abandon(now, id);
         }

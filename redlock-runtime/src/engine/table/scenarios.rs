@@ -15,11 +15,12 @@ use tokio::sync::oneshot;
 use super::LockTable;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
-use crate::engine::command::{Ask, Response};
+use crate::engine::command::{AcquireOutcome, Ask, Response};
 use crate::engine::protocol::{
     Action, CLAIM, Claimant, Disconnected, Id, Mode, Place, Push, PushKind, Refusal, Reply, Request,
     ServerTime,
 };
+use crate::engine::settings::TableSettings;
 use crate::engine::slots::{Slot, Slots};
 use crate::error::{Holder, LockError};
 use crate::lease::Lease;
@@ -34,7 +35,7 @@ const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 const REJOIN: Action = Action::Acquire(Mode::Rejoin);
 const SERVER_START: u64 = 1_000_000_000;
 
-type Outcome = oneshot::Receiver<Result<Arc<Lease>, LockError>>;
+type Outcome = oneshot::Receiver<AcquireOutcome>;
 
 /// A table, the time as it sees it, and what it has sent.
 struct Scenario {
@@ -51,7 +52,7 @@ impl Scenario {
 
     fn with(abilities: Abilities) -> Self {
         let now = Moment::now();
-        let mut table = LockTable::new(SECOND, 0);
+        let mut table = LockTable::new(TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0 });
         table.connected(now, abilities);
         Self { table, start: now, now, sent: Vec::new() }
     }
@@ -91,7 +92,7 @@ impl Scenario {
             max_hold: None,
             min_hold,
             one_try: wait == Some(Duration::ZERO),
-            follows: None,
+            after: None,
             max_waiters: 10,
             started: self.now,
             gives_up_at: wait.map(|wait| self.now.after(wait.max(SECOND))),
@@ -142,7 +143,10 @@ impl Scenario {
 }
 
 fn held(outcome: &mut Outcome) -> Option<Arc<Lease>> {
-    outcome.try_recv().ok()?.ok()
+    match outcome.try_recv() {
+        Ok(AcquireOutcome::Held(lease)) => Some(lease),
+        _ => None,
+    }
 }
 
 fn queued(id: Id, scenario: &mut Scenario) -> Outcome {
@@ -345,7 +349,7 @@ fn one_try_is_one_request() {
     let mut outcome = scenario.acquires(1, Some(Duration::ZERO));
     let busy = Reply::Busy { holder: Holder::default(), place: None };
     scenario.answers(Action::Acquire(Mode::OneTry), busy);
-    assert!(matches!(outcome.try_recv(), Ok(Err(LockError::Busy { .. }))));
+    assert!(matches!(outcome.try_recv(), Ok(AcquireOutcome::Failed(LockError::Busy { .. }))));
     scenario.is_quiet();
     assert!(scenario.table.is_idle());
 }
@@ -359,7 +363,7 @@ fn one_try_hears_at_once_that_there_is_no_server() {
     assert!(trying.try_recv().is_err(), "an idle connection may have been cut: it is made anew first");
     let refused = Disconnected { reason: "connection refused".into(), is_permanent: false };
     scenario.table.unreachable(scenario.now, refused);
-    assert!(matches!(trying.try_recv(), Ok(Err(LockError::Unavailable { .. }))));
+    assert!(matches!(trying.try_recv(), Ok(AcquireOutcome::Failed(LockError::Unavailable { .. }))));
     assert!(waiting.try_recv().is_err(), "who waits goes on waiting");
 }
 

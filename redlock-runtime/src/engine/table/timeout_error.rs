@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::waiting::Seen;
+use super::waiting::LastAnswer;
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::protocol::Id;
@@ -37,10 +37,12 @@ impl LockTable {
             Some(Attempt::Waiting(first)) if !waiting.ask.one_try => first,
             _ => waiting,
         };
-        match &asker.seen {
-            Seen::Busy(holder) if !asker.unanswered_for(now, self.io_timeout / 2) => busy(holder.clone()),
-            Seen::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
-            Seen::Nothing | Seen::Busy(_) => {
+        match &asker.last_answer {
+            LastAnswer::Busy(holder) if !asker.unanswered_for(now, self.settings.io_timeout / 2) => {
+                busy(holder.clone())
+            }
+            LastAnswer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
+            LastAnswer::Nothing | LastAnswer::Busy(_) => {
                 let waited = now.since(asker.ask.started);
                 LockError::unavailable(
                     key,

@@ -13,32 +13,32 @@ use crate::token::Token;
 
 /// What a waiting attempt waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
-    /// Another attempt of this process, in front of it: only that one asks.
-    Turn,
-    /// Its turn in the queue on the server, which will be told.
-    Queued,
-    /// The answer to what was sent then.
-    Asking { sent: Moment },
+pub(super) enum Awaits {
+    /// The attempts of this process in front of it: only the first of them asks.
+    LocalTurn,
+    /// Its turn in the queue on the server: a push tells it.
+    ServerTurn,
+    /// The reply to the request that was sent then.
+    Reply { sent: Moment },
     /// The time to ask again.
-    Pause { until: Moment },
+    Retry { until: Moment },
     /// A connection.
     Connection,
 }
 
 /// What the server said last.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Seen {
+pub(super) enum LastAnswer {
     Nothing,
     Busy(Holder),
     Refused(Arc<str>),
 }
 
-pub(crate) struct Waiting {
-    pub(crate) ask: Ask,
-    pub(crate) token: Token,
-    pub(super) step: Step,
-    pub(super) seen: Seen,
+pub(super) struct Waiting {
+    pub(super) ask: Ask,
+    pub(super) token: Token,
+    pub(super) awaits: Awaits,
+    pub(super) last_answer: LastAnswer,
     /// How many requests were made since the last answer "busy": the server may have granted each.
     pub(super) unanswered: u32,
     /// How often it has been asked for.
@@ -64,8 +64,8 @@ impl Waiting {
         Self {
             ask,
             token,
-            step: Step::Turn,
-            seen: Seen::Nothing,
+            awaits: Awaits::LocalTurn,
+            last_answer: LastAnswer::Nothing,
             unanswered: 0,
             asks: 0,
             ask_again: false,
@@ -79,9 +79,9 @@ impl Waiting {
     }
 
     pub(super) fn due(&self) -> Option<Moment> {
-        let again = match self.step {
-            Step::Pause { until } => Some(until),
-            Step::Turn | Step::Queued | Step::Asking { .. } | Step::Connection => None,
+        let again = match self.awaits {
+            Awaits::Retry { until } => Some(until),
+            Awaits::LocalTurn | Awaits::ServerTurn | Awaits::Reply { .. } | Awaits::Connection => None,
         };
         again.into_iter().chain(self.ask.gives_up_at).min()
     }
@@ -108,7 +108,7 @@ impl Waiting {
     }
 
     pub(super) fn asking(&mut self, now: Moment) {
-        self.step = Step::Asking { sent: now };
+        self.awaits = Awaits::Reply { sent: now };
         self.unanswered = self.unanswered.saturating_add(1);
         self.asks = self.asks.saturating_add(1);
         self.ask_again = false;
@@ -118,17 +118,17 @@ impl Waiting {
     }
 
     pub(super) fn unanswered_for(&self, now: Moment, limit: Duration) -> bool {
-        matches!(self.step, Step::Asking { sent } if now.since(sent) > limit)
+        matches!(self.awaits, Awaits::Reply { sent } if now.since(sent) > limit)
     }
 
     pub(super) fn is_asking(&self) -> bool {
-        matches!(self.step, Step::Asking { .. })
+        matches!(self.awaits, Awaits::Reply { .. })
     }
 
     /// The last request was not sent, and will not be.
-    pub(crate) fn taken_back(&mut self) {
+    pub(super) fn taken_back(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
-        self.step = Step::Turn;
+        self.awaits = Awaits::LocalTurn;
     }
 
     /// True when the server may hold something for this attempt: the lock, or a place in the queue. `was_sent`: the last
@@ -145,7 +145,7 @@ impl Waiting {
     /// True when a push is applied only once the pending ask is answered: the answers of a batch are read together, so
     /// a push may overtake them. A grant needs the place that the answer tells, a hint would be undone by the answer.
     pub(super) fn keeps_for_its_answer(&mut self, kind: PushKind) -> bool {
-        let asks = matches!(self.step, Step::Asking { .. });
+        let asks = matches!(self.awaits, Awaits::Reply { .. });
         let is_kept = asks && !(matches!(kind, PushKind::Granted { .. }) && self.is_queued());
         if is_kept {
             self.told_early = Some(kind);
@@ -172,61 +172,61 @@ impl Waiting {
         (self.unanswered, self.refusals) = (0, 0);
         self.place = place.map(|place| (place, sent));
         let expires_in = holder.expires_in;
-        self.seen = Seen::Busy(holder);
+        self.last_answer = LastAnswer::Busy(holder);
         // Where a release wakes nobody: without a queue, or when the holder is of another kind. In a queue the head
         // alone looks.
         let wakes_nobody = place.is_none_or(|place| place.in_front == 0 && self.behind_a_foreign_holder());
         self.tracks_changes = first && can_watch && wakes_nobody;
-        self.step = match (first, place) {
-            (true, _) if self.ask_again && place.is_none() => Step::Pause { until: now },
+        self.awaits = match (first, place) {
+            (true, _) if self.ask_again && place.is_none() => Awaits::Retry { until: now },
             (true, _) => {
                 let interval = self.interval();
                 let pause = expires_in.map_or(interval, |left| interval.min(left + MILLISECOND));
-                Step::Pause { until: now.after(pause) }
+                Awaits::Retry { until: now.after(pause) }
             }
-            (false, Some(_)) => Step::Queued,
-            (false, None) => Step::Turn,
+            (false, Some(_)) => Awaits::ServerTurn,
+            (false, None) => Awaits::LocalTurn,
         };
-        self.tracks_changes && matches!(self.step, Step::Pause { .. })
+        self.tracks_changes && matches!(self.awaits, Awaits::Retry { .. })
     }
 
     /// The lock is free for clients that know nothing of the queue; after that, it is our turn.
     pub(super) fn stand_back(&mut self, now: Moment) {
         self.overdue = None;
-        self.step = Step::Pause { until: now.after(jittered(2 * MILLISECOND)) };
+        self.awaits = Awaits::Retry { until: now.after(jittered(2 * MILLISECOND)) };
     }
 
     /// It looks when the claim in front may be over.
     pub(super) fn is_next(&mut self, now: Moment, claim: Duration, claimant: Claimant) {
-        if let Step::Queued | Step::Pause { .. } = self.step {
+        if let Awaits::ServerTurn | Awaits::Retry { .. } = self.awaits {
             let until = now.after(claim + MILLISECOND);
             self.overdue = Some((until, claimant));
-            self.step = Step::Pause { until };
+            self.awaits = Awaits::Retry { until };
         }
     }
 
     /// The lock is free on a quorum of nodes, and others may see that too. Who asks first shall have asked all nodes
     /// before the second does: the more attempts have split the votes, the further apart they are.
     pub(super) fn stands_for_election(&mut self, now: Moment) {
-        self.step = Step::Pause { until: now.after(full_jitter(VOTE_AGAIN.window(self.elections))) };
+        self.awaits = Awaits::Retry { until: now.after(full_jitter(VOTE_AGAIN.window(self.elections))) };
         self.elections = self.elections.saturating_add(1);
     }
 
     /// The server does not tell of changes after all.
     pub(super) fn cannot_watch(&mut self, now: Moment) {
         self.tracks_changes = false;
-        if let Step::Pause { .. } = self.step {
+        if let Awaits::Retry { .. } = self.awaits {
             self.keep_asking(now);
         }
     }
 
     /// It is now the first of this process, which makes sure that nothing was missed.
     pub(super) fn keep_asking(&mut self, now: Moment) {
-        self.step = Step::Pause { until: now.after(self.interval()) };
+        self.awaits = Awaits::Retry { until: now.after(self.interval()) };
     }
 
     fn behind_a_foreign_holder(&self) -> bool {
-        matches!(&self.seen, Seen::Busy(holder) if holder.name().is_none())
+        matches!(&self.last_answer, LastAnswer::Busy(holder) if holder.name().is_none())
     }
 
     fn interval(&self) -> Duration {
@@ -252,20 +252,20 @@ impl Waiting {
 
     /// True when the server has refused it with other words than before, or for the first time.
     pub(super) fn is_refused_anew(&self, reason: &Arc<str>) -> bool {
-        !matches!(&self.seen, Seen::Refused(before) if before == reason)
+        !matches!(&self.last_answer, LastAnswer::Refused(before) if before == reason)
     }
 
     pub(super) fn refused(&mut self, now: Moment, reason: Arc<str>) {
-        self.seen = Seen::Refused(reason);
-        self.step = Step::Pause { until: now.after(REFUSED.pause(self.refusals)) };
+        self.last_answer = LastAnswer::Refused(reason);
+        self.awaits = Awaits::Retry { until: now.after(REFUSED.pause(self.refusals)) };
         self.refusals = self.refusals.saturating_add(1);
     }
 
     /// The server refuses the first waiter of this process, too: only that one asks again.
     pub(super) fn refused_behind(&mut self, reason: Arc<str>) {
-        self.seen = Seen::Refused(reason);
+        self.last_answer = LastAnswer::Refused(reason);
         self.refusals = self.refusals.max(1);
-        self.step = Step::Turn;
+        self.awaits = Awaits::LocalTurn;
     }
 
     pub(super) fn is_refused(&self) -> bool {
@@ -274,13 +274,13 @@ impl Waiting {
 
     /// Takes over what the waiter in front, which gives up, has learnt. False when it has to ask by itself.
     pub(super) fn inherit(&mut self, front: &Self) -> bool {
-        if let Step::Turn | Step::Queued = self.step {
-            self.seen = front.seen.clone();
-            if let Step::Pause { .. } | Step::Connection = front.step {
-                self.step = front.step;
+        if let Awaits::LocalTurn | Awaits::ServerTurn = self.awaits {
+            self.last_answer = front.last_answer.clone();
+            if let Awaits::Retry { .. } | Awaits::Connection = front.awaits {
+                self.awaits = front.awaits;
             }
         }
-        !matches!(self.step, Step::Turn | Step::Queued)
+        !matches!(self.awaits, Awaits::LocalTurn | Awaits::ServerTurn)
     }
 
     /// Its queue may be on another server now, with another clock: a grant that is pushed from there has no start until
@@ -296,8 +296,8 @@ impl Waiting {
         self.moved();
         self.overdue = None;
         self.told_early = None;
-        if self.step != Step::Turn {
-            self.step = Step::Connection;
+        if self.awaits != Awaits::LocalTurn {
+            self.awaits = Awaits::Connection;
         }
     }
 

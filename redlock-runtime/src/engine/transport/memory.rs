@@ -11,9 +11,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
+use crate::engine::multi_key::calls;
 use crate::engine::protocol::{
     Action, CLAIM, Claimant, ConnectionEvent, Id, Inspection, Mode, Place, Push, PushKind, Reply, Request,
-    ServerInfo, ServerTime, calls,
+    ServerInfo, ServerTime,
 };
 use crate::error::Holder;
 use crate::token::{self, Token};
@@ -329,7 +330,7 @@ pub(crate) fn one_by_one(
     for call in calls(requests) {
         let mut is_held = !matches!(call, [(_, Request { action: Action::AcquireNext { .. }, .. }), ..]);
         for (_, request) in call {
-            let reply = if is_held { execute(request) } else { Reply::NotAsked };
+            let reply = if is_held { execute(request) } else { Reply::Skipped };
             is_held = matches!(reply, Reply::Granted { .. } | Reply::Claimed { .. });
             replies.push(reply);
         }
@@ -394,6 +395,6 @@ mod tests {
             held()
         });
         assert_eq!(done, [FIRST, next(1), next(2), FIRST, RENEW]);
-        assert_eq!(replies[4..], [Reply::NotAsked, Reply::NotAsked, held(), Reply::NotAsked]);
+        assert_eq!(replies[4..], [Reply::Skipped, Reply::Skipped, held(), Reply::Skipped]);
     }
 }

@@ -10,7 +10,8 @@ mod window;
 
 use std::task::{Context, Poll};
 
-use super::protocol::{Id, Request, Together};
+use super::multi_key::MultiKey;
+use super::protocol::{Id, Request};
 use super::redis::node::RedisNode;
 use super::settings::EngineSettings;
 use crate::clock::Moment;
@@ -28,11 +29,11 @@ pub(crate) enum Deployment {
 }
 
 impl Deployment {
-    pub(super) fn together(&self) -> Together {
+    pub(super) fn multi_key(&self) -> MultiKey {
         match self {
-            Self::Nodes(nodes) if nodes.len() == 1 => Together::Any,
-            Self::Nodes(_) => Together::None,
-            Self::Cluster(_) => Together::OfOneSlot,
+            Self::Nodes(nodes) if nodes.len() == 1 => MultiKey::Any,
+            Self::Nodes(_) => MultiKey::Never,
+            Self::Cluster(_) => MultiKey::SameSlot,
         }
     }
 

@@ -7,7 +7,7 @@ const RESERVE: Action = Action::Reserve { count: 3 };
 /// A holder with so many behind it, who have asked nobody.
 fn a_line(of: Id) -> (Scenario, Vec<Outcome>) {
     let mut scenario = Scenario::connected();
-    scenario.table.cohort = 3;
+    scenario.table.settings.cohort = 3;
     let mut outcomes: Vec<_> = (0..=of).map(|id| scenario.acquires(id, None)).collect();
     scenario.answers(JOIN, Reply::Granted { fence: 7 });
     assert!(held(&mut outcomes.remove(0)).is_some());

@@ -180,7 +180,7 @@ fn a_refusal_ends_a_bounded_wait_alone() {
     let mut outcomes = [scenario.acquires(1, Some(SECOND)), scenario.acquires(2, None)];
     scenario.answers(JOIN, refused());
     scenario.answers(JOIN, refused());
-    assert!(matches!(outcomes[0].try_recv(), Ok(Err(LockError::Misconfigured { .. }))));
+    assert!(matches!(outcomes[0].try_recv(), Ok(AcquireOutcome::Failed(LockError::Misconfigured { .. }))));
     scenario.passes(SECOND);
     scenario.tick();
     scenario.answers(JOIN, Reply::Granted { fence: 1 });
@@ -196,7 +196,10 @@ fn a_server_that_turns_us_away_ends_a_bounded_wait_alone() {
     scenario.table.unreachable(scenario.now, trouble);
     let mut after = [scenario.acquires(3, Some(SECOND)), scenario.acquires(4, None)];
     for outcomes in [&mut before, &mut after] {
-        assert!(matches!(outcomes[0].try_recv(), Ok(Err(LockError::Misconfigured { .. }))));
+        assert!(matches!(
+            outcomes[0].try_recv(),
+            Ok(AcquireOutcome::Failed(LockError::Misconfigured { .. }))
+        ));
         assert!(outcomes[1].try_recv().is_err(), "it waits");
     }
     scenario.sent.clear();

@@ -11,8 +11,8 @@ fn the_holder_of_ones_own_is_out_when_an_operator_takes_its_lock() {
     let lease = held(&mut outcome);
     let mut waiter = queued(2, &mut scenario);
     let (caller, mut answer) = oneshot::channel();
-    let question = AdminOp::ForceRelease { name: "lock:k".into(), caller };
-    scenario.table.call(scenario.now, 9, AdminCall { key: None, question, by: scenario.now.after(SECOND) });
+    let op = AdminOp::ForceRelease { name: "lock:k".into(), caller };
+    scenario.table.call(scenario.now, 9, AdminCall { key: None, op, by: scenario.now.after(SECOND) });
     scenario.send();
     assert!(lease.is_some_and(|lease| lease.ended().is_cancelled()));
     // In this order: its own release would leave nothing to tell of.

@@ -131,7 +131,7 @@ impl Cluster {
                 Reply::Refused(Refusal::OutcomeUnknown(reason))
             }
             // It may have been done before, and what it follows is not sure any more.
-            Reply::NotAsked if in_flight.unanswered => Reply::Refused(Refusal::OutcomeUnknown(
+            Reply::Skipped if in_flight.unanswered => Reply::Refused(Refusal::OutcomeUnknown(
                 "the connection to a node of the Cluster broke".into(),
             )),
             // It was done before, over the connection that broke.

@@ -9,15 +9,16 @@
 
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
-use crate::engine::command::Ask;
-use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request, follows};
+use crate::engine::command::{AcquireOutcome, Ask};
+use crate::engine::multi_key::is_same_call;
+use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request};
 use crate::lease::safe_until;
 use crate::token::Token;
 
 /// How to ask for a lock behind `after`, whose request must be the last one so far.
 pub(super) fn next(last: Option<&(Id, Request)>, mode: Mode, after: Id) -> Option<Action> {
     let next = Action::AcquireNext { mode, after };
-    last.is_some_and(|before| follows(before, next)).then_some(next)
+    last.is_some_and(|before| is_same_call(before, next)).then_some(next)
 }
 
 impl LockTable {
@@ -29,14 +30,14 @@ impl LockTable {
     }
 
     /// True when a lock was asked for behind another one and that is the end of it.
-    pub(super) fn ends_chain(&mut self, now: Moment, id: Id, sent: Moment, reply: &Reply) -> bool {
+    pub(super) fn is_skipped(&mut self, now: Moment, id: Id, sent: Moment, reply: &Reply) -> bool {
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return true;
         };
         let in_time = waiting.ask.capped(sent, safe_until(sent, waiting.ask.ttl)) > now;
         match reply {
             // But it may have been before, in a call whose answer was lost.
-            Reply::NotAsked => waiting.unanswered = u32::from(waiting.asks > 1),
+            Reply::Skipped => waiting.unanswered = u32::from(waiting.asks > 1),
             // It follows the first one again.
             Reply::Refused(Refusal::NoScript) => return false,
             // The first one may have to be asked for again.
@@ -45,18 +46,18 @@ impl LockTable {
             _ if !in_time => {}
             // All the others before it are held.
             _ => {
-                waiting.ask.follows = None;
+                waiting.ask.after = None;
                 return false;
             }
         }
-        self.leave_out(now, id);
+        self.skip(now, id);
         true
     }
 
     /// Tells the caller that it was not asked for, and gives it back if that is not sure.
-    pub(super) fn leave_out(&mut self, now: Moment, id: Id) {
+    pub(super) fn skip(&mut self, now: Moment, id: Id) {
         if let Some(Attempt::Waiting(mut waiting)) = self.attempts.remove(&id) {
-            waiting.ask.caller = None;
+            waiting.ask.end(AcquireOutcome::Skipped);
             self.drop_waiting(now, id, &waiting);
         }
     }
@@ -64,24 +65,24 @@ impl LockTable {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
-    use tokio::sync::oneshot;
-    use tokio::sync::oneshot::error::TryRecvError;
+    use tokio::sync::oneshot::{self, error::TryRecvError};
 
     use super::*;
     use crate::capabilities::Abilities;
-    use crate::engine::protocol::{Place, ServerTime, refused};
-    use crate::error::{Holder, LockError};
-    use crate::lease::Lease;
+    use crate::engine::multi_key::refuse_all;
+    use crate::engine::protocol::{Place, ServerTime};
+    use crate::engine::settings::TableSettings;
+    use crate::error::Holder;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const SETTINGS: TableSettings = TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0 };
     const TTL: Duration = Duration::from_secs(30);
     const JOIN: Mode = Mode::Join { at_most: 10 };
     const FIRST: Action = Action::Acquire(JOIN);
 
-    type Outcome = oneshot::Receiver<Result<Arc<Lease>, LockError>>;
+    type Outcome = oneshot::Receiver<AcquireOutcome>;
 
     fn next(after: Id) -> Action {
         Action::AcquireNext { mode: JOIN, after }
@@ -97,7 +98,7 @@ mod tests {
             max_hold: None,
             min_hold: None,
             one_try: false,
-            follows,
+            after: follows,
             max_waiters: 10,
             started: now,
             gives_up_at: Some(now.after(100 * TTL)),
@@ -111,6 +112,7 @@ mod tests {
         table: LockTable,
         now: Moment,
         outcomes: [Outcome; 3],
+        said: [char; 3],
         sent: Vec<(Id, Request)>,
     }
 
@@ -118,7 +120,7 @@ mod tests {
 
     impl Call {
         fn connected() -> Self {
-            let mut table = LockTable::new(SECOND, 0);
+            let mut table = LockTable::new(SETTINGS);
             table.connected(Moment::now(), HANDS_OVER);
             let mut call = Self::of(table);
             call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
@@ -137,7 +139,7 @@ mod tests {
                 .unzip();
             table.acquire_all(now, asks);
             let Ok(outcomes) = <[Outcome; 3]>::try_from(outcomes) else { unreachable!() };
-            Self { table, now, outcomes, sent: Vec::new() }
+            Self { table, now, outcomes, said: ['?'; 3], sent: Vec::new() }
         }
 
         /// Exactly this is sent, in this order, and one call for what follows each other.
@@ -162,16 +164,19 @@ mod tests {
             self.answers_after(Duration::ZERO, replies);
         }
 
-        /// `+` held, `?` undecided, `-` left out
+        /// `+` held, `!` failed, `-` skipped, `?` no outcome yet, `x` the caller has gone
         #[track_caller]
         fn says(&mut self, expected: &str) {
-            let says = self.outcomes.iter_mut().map(|outcome| match outcome.try_recv() {
-                Ok(Ok(_)) => '+',
-                Ok(Err(_)) => '!',
-                Err(TryRecvError::Empty) => '?',
-                Err(TryRecvError::Closed) => '-',
-            });
-            assert_eq!(says.collect::<String>(), expected);
+            for (outcome, said) in self.outcomes.iter_mut().zip(&mut self.said) {
+                *said = match outcome.try_recv() {
+                    Ok(AcquireOutcome::Held(_)) => '+',
+                    Ok(AcquireOutcome::Failed(_)) => '!',
+                    Ok(AcquireOutcome::Skipped) => '-',
+                    Err(TryRecvError::Closed) if *said == '?' => 'x',
+                    Err(_) => *said,
+                };
+            }
+            assert_eq!(self.said.iter().collect::<String>(), expected);
         }
     }
 
@@ -185,7 +190,7 @@ mod tests {
     }
 
     fn refused_by(refusal: Refusal) -> Vec<Reply> {
-        refused(&Reply::Refused(refusal), 3)
+        refuse_all(&Reply::Refused(refusal), 3)
     }
 
     #[test]
@@ -199,7 +204,7 @@ mod tests {
     #[test]
     fn one_that_is_in_the_way_is_waited_for_and_the_rest_left_out() {
         let mut call = Call::connected();
-        call.answers(vec![held(), queued(), Reply::NotAsked]);
+        call.answers(vec![held(), queued(), Reply::Skipped]);
         call.says("+?-");
         // There is nothing to give back, and the waiter is one like any other.
         call.sends(&[]);
@@ -226,14 +231,14 @@ mod tests {
         call.table.connected(call.now, HANDS_OVER);
         call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
         // The call whose answer was lost may have gone further than this one.
-        call.answers(vec![queued(), Reply::NotAsked, Reply::NotAsked]);
+        call.answers(vec![queued(), Reply::Skipped, Reply::Skipped]);
         call.says("?--");
         call.sends(&[(2, Action::Release), (3, Action::Release)]);
     }
 
     #[test]
     fn before_there_is_a_connection_they_wait_together() {
-        let mut call = Call::of(LockTable::new(SECOND, 0));
+        let mut call = Call::of(LockTable::new(SETTINGS));
         call.sends(&[]);
         call.table.connected(call.now, HANDS_OVER);
         call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
@@ -247,7 +252,7 @@ mod tests {
         call.table.connected(call.now, HANDS_OVER);
         // The second is being released; so the third has nobody to follow.
         call.sends(&[(1, FIRST), (2, Action::Release), (3, Action::Release)]);
-        call.says("?--");
+        call.says("?x-");
     }
 
     #[test]
@@ -289,7 +294,7 @@ mod tests {
     #[test]
     fn nobody_in_this_process_is_overtaken() {
         // Without a queue on the server, only the first of this process asks.
-        let mut table = LockTable::new(SECOND, 0);
+        let mut table = LockTable::new(SETTINGS);
         let now = Moment::now();
         table.connected(now, Abilities { hands_over: false, tracks_changes: false, votes: false });
         let (waits_for_b, _outcome) = ask("b", None, now);

@@ -1,0 +1,49 @@
+//! A call for several keys: the server takes them in their order in one script, up to the first that it cannot have.
+
+use super::protocol::{Action, Id, Refusal, Reply, Request};
+use super::slots::Slot;
+
+/// Keys in one call at most: other clients wait for the server meanwhile.
+pub(crate) const MAX_KEYS: usize = 64;
+
+/// Which keys may be in one call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MultiKey {
+    Any,
+    /// A Cluster runs a script in one slot.
+    SameSlot,
+    /// A quorum decides each key by its own votes.
+    Never,
+}
+
+impl MultiKey {
+    /// By their names on the server.
+    pub(crate) fn allows(self, one: &str, next: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::SameSlot => Slot::of(one) == Slot::of(next),
+            Self::Never => false,
+        }
+    }
+}
+
+/// True when `next` belongs to the same call as the request before it.
+pub(super) fn is_same_call((id, before): &(Id, Request), next: Action) -> bool {
+    matches!(next, Action::AcquireNext { after, .. } if after == *id)
+        && matches!(before.action, Action::Acquire(_) | Action::AcquireNext { .. })
+}
+
+/// The requests of a batch, split into calls.
+pub(super) fn calls(requests: &[(Id, Request)]) -> impl Iterator<Item = &[(Id, Request)]> {
+    requests.chunk_by(|before, next| is_same_call(before, next.1.action))
+}
+
+/// The answers when the server refused a call as a whole, perhaps in the middle. A permanent refusal does not tell which
+/// key it is about: the first key is asked for again alone, and is refused again if it is that one.
+pub(super) fn refuse_all(reply: &Reply, keys: usize) -> Vec<Reply> {
+    let mut replies = vec![reply.clone(); keys];
+    if let [Reply::Refused(first @ Refusal::Permanent(_)), ..] = replies.as_mut_slice() {
+        *first = Refusal::NoScript;
+    }
+    replies
+}

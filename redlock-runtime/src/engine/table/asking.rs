@@ -1,0 +1,226 @@
+//! From the command to the lock: who asks the server now, and who asks when that attempt ends.
+
+use std::sync::Arc;
+
+use super::closing::SHUT_DOWN;
+use super::local_queue::NextAsker;
+use super::waiting::{Awaits, Waiting};
+use super::{Attempt, LockTable, multi_key};
+use crate::clock::Moment;
+use crate::engine::command::Ask;
+use crate::engine::protocol::{Action, Id};
+use crate::error::LockError;
+use crate::token::{self, Token};
+
+impl LockTable {
+    pub(crate) fn acquire(&mut self, now: Moment, id: Id, mut ask: Ask, token: Token) {
+        if ask.is_cancelled() {
+            return;
+        }
+        if self.closed {
+            ask.fail(LockError::closed(&ask.key, SHUT_DOWN));
+            return;
+        }
+        if let Some(trouble) = self.trouble.as_ref().filter(|trouble| ask.is_ended_by(trouble)) {
+            ask.fail(trouble.error(Some(Arc::clone(&ask.key))));
+            return;
+        }
+        let name = Arc::clone(&ask.name);
+        if let Some(waiters) = self.too_many_wait_here(&ask) {
+            ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
+            return;
+        }
+        // One try asks at once and stands in no line.
+        let asks = ask.one_try || self.queues.join(&name, id) || self.queues_on_server();
+        let is_behind = ask.after.is_some();
+        let waiting = Waiting::new(ask, token);
+        self.attempts.insert(id, Attempt::Waiting(waiting));
+        if asks {
+            self.ask(now, id);
+        } else if is_behind {
+            self.skip(now, id);
+        } else {
+            self.schedule(id);
+            self.reserve(&name);
+        }
+    }
+
+    /// Asks the node for the lock, now or as soon as there is a connection.
+    pub(super) fn ask(&mut self, now: Moment, id: Id) {
+        self.ask_in(now, id, false);
+    }
+
+    /// The same, as each waiter of the lock in this process does now.
+    pub(super) fn ask_with_all(&mut self, now: Moment, id: Id) {
+        self.ask_in(now, id, true);
+    }
+
+    pub(super) fn ask_in(&mut self, now: Moment, id: Id, with_all: bool) {
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        if self.connected {
+            let action = match waiting.ask.after {
+                None => Some(Action::Acquire(waiting.mode(now, with_all))),
+                Some(after) => multi_key::next(self.outbox.last(), waiting.mode(now, with_all), after),
+            };
+            let Some(action) = action else {
+                self.skip(now, id);
+                return;
+            };
+            if self.abilities.votes {
+                // What an earlier attempt has got is being given back: nothing of that may hit this one.
+                waiting.token = waiting.token.successor();
+            }
+            waiting.asking(now);
+            // A node of a Cluster may hand over although not all can.
+            if !self.abilities.votes && !waiting.ask.one_try {
+                self.by_token.insert(waiting.token.clone(), id);
+            }
+            self.outbox.push((id, waiting.request(action)));
+        } else {
+            waiting.awaits = Awaits::Connection;
+        }
+        self.schedule(id);
+    }
+
+    /// The caller no longer waits for the answer: whatever the attempt has or may get is given back.
+    pub(crate) fn abandon(&mut self, now: Moment, id: Id) {
+        match self.attempts.remove(&id) {
+            Some(Attempt::Waiting(waiting)) => self.drop_waiting(now, id, &waiting),
+            Some(Attempt::Held(mut held)) => {
+                held.forget_min_hold();
+                self.drop_held(now, id, &held, None);
+            }
+            Some(releasing @ Attempt::Releasing(_)) => {
+                self.attempts.insert(id, releasing);
+            }
+            None => {}
+        }
+    }
+
+    /// The name and the token of an attempt whose request for the lock is unanswered.
+    pub(crate) fn asked(&self, id: Id) -> Option<(&str, &Token)> {
+        let waiting = self.waiting(id).filter(|waiting| waiting.is_asking())?;
+        Some((&waiting.ask.name, &waiting.token))
+    }
+
+    /// The transport has not sent that request, and will not send it.
+    pub(crate) fn taken_back(&mut self, id: Id) {
+        if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) {
+            waiting.taken_back();
+        }
+    }
+
+    /// Tells the caller, and gives back what the attempt may have got.
+    pub(super) fn fail(&mut self, now: Moment, id: Id, error: LockError) {
+        if let Some(Attempt::Waiting(mut waiting)) = self.attempts.remove(&id) {
+            waiting.ask.fail(error);
+            self.drop_waiting(now, id, &waiting);
+        }
+    }
+
+    pub(super) fn drop_waiting(&mut self, now: Moment, id: Id, waiting: &Waiting) {
+        self.timers.set(id, None);
+        let was_sent = !waiting.is_asking() || self.outbox.take_back(id).is_none();
+        if waiting.must_release(was_sent) {
+            self.attempts.insert(id, Attempt::Releasing(waiting.release(now)));
+            self.send_release(now, id);
+        } else {
+            self.by_token.remove(&waiting.token);
+        }
+        let successor = self.queues.leave(&waiting.ask.name, id).or_else(|| {
+            let next = self.queues.first(&waiting.ask.name)?;
+            let waits_for_first = |next: &Waiting| next.awaits == Awaits::LocalTurn && next.is_refused();
+            self.waiting(next).is_some_and(waits_for_first).then_some(NextAsker::Now(next))
+        });
+        // The next in line goes on where this one stopped, without asking again sooner.
+        if let Some(NextAsker::Now(next_id)) = successor
+            && let Some(Attempt::Waiting(next)) = self.attempts.get_mut(&next_id)
+            && next.inherit(waiting)
+        {
+            self.schedule(next_id);
+        } else {
+            self.take_turn(now, successor);
+        }
+    }
+
+    /// Out of the line, and whoever is next asks.
+    pub(super) fn leave(&mut self, now: Moment, name: &Arc<str>, id: Id) {
+        let successor = self.queues.leave(name, id);
+        self.take_turn(now, successor);
+    }
+
+    /// Who is first in line from now on asks: at once, or, when the server knows that it waits, from time to time.
+    pub(super) fn take_turn(&mut self, now: Moment, turn: Option<NextAsker>) {
+        let (Some(NextAsker::Now(id) | NextAsker::Later(id)), Some(turn)) = (turn, turn) else {
+            return;
+        };
+        let in_cohorts = self.abilities.hands_over && !self.queues_on_server();
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        match (waiting.awaits, turn) {
+            // Its answer may be from before the release.
+            (Awaits::Reply { .. }, _) => waiting.ask_again = true,
+            (Awaits::Retry { .. }, _) if waiting.is_queued() => {}
+            (Awaits::ServerTurn, _) => waiting.keep_asking(now),
+            // In cohorts the queue on the server sees to the others.
+            (_, NextAsker::Later(_)) if !in_cohorts => waiting.keep_asking(now),
+            (_, NextAsker::Now(_) | NextAsker::Later(_)) => {
+                self.ask(now, id);
+                return;
+            }
+        }
+        self.schedule(id);
+    }
+
+    /// Of all waiters of a lock that the server refuses, the first asks again.
+    pub(super) fn refused_for_now(&mut self, now: Moment, id: Id, reason: Arc<str>) {
+        let Some(waiting) = self.waiting(id) else {
+            return;
+        };
+        let first = self.queues.first(&waiting.ask.name).filter(|first| *first != id);
+        let is_behind = waiting.ask.after.is_none()
+            && first.and_then(|first| self.waiting(first)).is_some_and(Waiting::is_refused);
+        if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) {
+            if is_behind {
+                waiting.refused_behind(reason);
+            } else {
+                waiting.refused(now, reason);
+            }
+        }
+        self.schedule(id);
+    }
+
+    /// The server refuses the first waiter no longer: those behind it ask now.
+    pub(super) fn ask_after_refusals(&mut self, now: Moment, name: &Arc<str>) {
+        for id in self.queues.line(name) {
+            if let Some(waiting) = self.waiting(id)
+                && waiting.is_refused()
+                && matches!(waiting.awaits, Awaits::LocalTurn | Awaits::Retry { .. })
+            {
+                self.ask(now, id);
+            }
+        }
+    }
+
+    /// The answer took longer than the lease lasts: not held. Given back, and asked for again with a fresh
+    /// token, because the release of the old one may still be under way.
+    pub(super) fn too_late(&mut self, now: Moment, id: Id, mut waiting: Waiting) {
+        self.release_apart(now, waiting.release(now));
+        self.by_token.remove(&waiting.token);
+        match Token::random() {
+            Ok(token) => {
+                waiting.token = token;
+                self.attempts.insert(id, Attempt::Waiting(waiting));
+                self.ask(now, id);
+            }
+            Err(error) => {
+                waiting.ask.fail(LockError::unavailable(&waiting.ask.key, token::no_random(error)));
+                waiting.unanswered = 0;
+                self.drop_waiting(now, id, &waiting);
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! From the grant to the release of a held lock: delivery, renewal, watch, loss.
+
+use std::sync::Arc;
+
+use super::held::Held;
+use super::local_queue::NextAsker;
+use super::releasing::{ReleaseStep, Releasing};
+use super::waiting::Waiting;
+use super::{Attempt, LockTable};
+use crate::clock::Moment;
+use crate::engine::command::{AcquireOutcome, Ask, Extension, Response};
+use crate::engine::protocol::{Action, CLAIM, Id, ServerTime, Unconfirmed};
+use crate::lease::{Lease, safe_until};
+use crate::lost_reason::LostReason;
+use crate::telemetry;
+use crate::token::Token;
+
+impl LockTable {
+    /// `claims`: it is held for the claim, not for the ttl.
+    pub(super) fn answered_held(&mut self, now: Moment, id: Id, sent: Moment, fence: u64, claims: bool) {
+        let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
+            return;
+        };
+        let refused_before = waiting.is_refused().then(|| Arc::clone(&waiting.ask.name));
+        let lasts = if claims { waiting.ask.ttl.min(CLAIM) } else { waiting.ask.ttl };
+        let lease = waiting.ask.lease(fence, sent, safe_until(sent, lasts));
+        if lease.remaining(now).is_none() {
+            self.too_late(now, id, waiting);
+            return;
+        }
+        let held = if claims { Held::handed_over } else { Held::asked };
+        self.enter(now, id, waiting, lease, |ask, token, lease| held(ask, token, lease, sent));
+        if let Some(name) = refused_before {
+            self.ask_after_refusals(now, &name);
+        }
+    }
+
+    /// The node has passed a lock on to this waiter.
+    pub(super) fn granted(&mut self, now: Moment, id: Id, fence: u64, at: ServerTime) {
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) else {
+            return;
+        };
+        let claim = waiting.ask.ttl.min(CLAIM);
+        let since = waiting.granted_since(now, at);
+        let safe = since.map_or(now, |since| safe_until(since, claim));
+        if safe.since(now) < claim / 4 {
+            // Slept over, or nearly: the server shall say whether it still is ours.
+            self.ask(now, id);
+            return;
+        }
+        let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
+            return;
+        };
+        // Behind a renewal, it would leave the lock no more than a claim.
+        self.outbox.take_back(id);
+        let since = since.unwrap_or(now);
+        let lease = waiting.ask.lease(fence, since, safe);
+        self.enter(now, id, waiting, lease, |ask, token, lease| Held::handed_over(ask, token, lease, since));
+    }
+
+    fn enter(
+        &mut self,
+        now: Moment,
+        id: Id,
+        mut waiting: Waiting,
+        lease: Lease,
+        held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
+    ) {
+        let lease = Arc::new(lease);
+        self.by_token.remove(&waiting.token);
+        let name = Arc::clone(&waiting.ask.name);
+        self.queues.got(&name, id);
+        let caller = waiting.ask.caller.take();
+        let mut held = held(&waiting.ask, waiting.token, lease);
+        let delivered = match (caller, self.settings.replicas) {
+            (Some(caller), 0) => caller.send(AcquireOutcome::Held(Arc::clone(&held.lease))).is_ok(),
+            (Some(caller), _) if !caller.is_closed() => {
+                held.deliver_to = Some(caller);
+                self.unconfirmed.push(Unconfirmed { id, request: held.request(held.renewal()) });
+                true
+            }
+            _ => false,
+        };
+        if self.queues_on_server() {
+            // The next of this process has a place of its own; from now on it makes sure of it.
+            self.take_turn(now, self.queues.first(&name).map(NextAsker::Later));
+        }
+        if delivered {
+            self.attempts.insert(id, Attempt::Held(held));
+            self.schedule(id);
+            self.reserve(&name);
+        } else {
+            held.forget_min_hold();
+            self.drop_held(now, id, &held, None);
+        }
+    }
+
+    /// The guard wants another ttl, from now on.
+    pub(crate) fn extend(&mut self, now: Moment, id: Id, extension: Extension) {
+        // Else it is lost: its guard knows why.
+        if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
+            && held.lease.remaining(now).is_some()
+        {
+            held.extend(extension);
+            self.renew(now, id);
+        }
+    }
+
+    /// Renews, as far as that is wanted, and watches from now on.
+    pub(super) fn renew(&mut self, now: Moment, id: Id) {
+        let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        if self.connected && held.wants_renewal() {
+            held.renewing(now);
+            self.outbox.push_urgent((id, held.request(held.renewal())));
+        } else {
+            held.suspend();
+        }
+        // Our own renewal ends the watch, too.
+        self.watch(id);
+        self.schedule(id);
+    }
+
+    /// Compares, and wants to be told of every change from now on.
+    pub(super) fn watch(&mut self, id: Id) {
+        if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
+            && self.connected
+            && self.abilities.tracks_changes
+        {
+            self.outbox.push_urgent((id, held.request(Action::Watch)));
+        }
+    }
+
+    /// The guard is done with the lock.
+    pub(crate) fn release(&mut self, now: Moment, id: Id, response: Option<Response>) {
+        match self.attempts.remove(&id) {
+            Some(Attempt::Held(held)) => match self.hand_over_locally(now, id, held) {
+                Some(held) => self.drop_held(now, id, &held, response),
+                // To the server it still is held, whoever is next.
+                None => Releasing::answer_released(response),
+            },
+            other => {
+                // Lost before: the attempt is gone, or its remains are being released already.
+                if let Some(other) = other {
+                    self.attempts.insert(id, other);
+                }
+                Releasing::answer_lost(response);
+            }
+        }
+    }
+
+    /// Ends the lease and gives the lock back; the next waiter's ask goes out right behind the release.
+    pub(super) fn drop_held(&mut self, now: Moment, id: Id, held: &Held, response: Option<Response>) {
+        let was_held = held.lease.remaining(now).is_some();
+        held.lease.end(LostReason::Released);
+        let response = match response {
+            Some(response) if response.is_to_dropped() => self.connected.then_some(response),
+            response if was_held => response,
+            response => {
+                Releasing::answer_lost(response);
+                None
+            }
+        };
+        let releasing = held.release(now, self.settings.io_timeout, was_held, response);
+        self.attempts.insert(id, Attempt::Releasing(releasing));
+        self.send_release(now, id);
+        self.leave(now, &held.name, id);
+    }
+
+    /// The lease is over without the guard's doing, for an earlier reason or this one. `release`: the key may still be
+    /// there.
+    pub(super) fn lost(&mut self, now: Moment, id: Id, reason: LostReason, release: bool) {
+        let Some(Attempt::Held(held)) = self.attempts.remove(&id) else {
+            return;
+        };
+        held.lease.end(reason);
+        if !held.is_given_up() {
+            telemetry::lost(held.lease.key(), held.lease.lost_reason().unwrap_or(reason));
+        }
+        if release {
+            self.drop_held(now, id, &held, None);
+        } else {
+            self.timers.set(id, None);
+            self.leave(now, &held.name, id);
+        }
+    }
+
+    pub(super) fn send_release(&mut self, now: Moment, id: Id) {
+        let Some(Attempt::Releasing(releasing)) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        if self.connected {
+            self.outbox.push((id, releasing.request(now)));
+        }
+        self.schedule(id);
+    }
+
+    pub(super) fn go_on_releasing(&mut self, now: Moment, id: Id, step: ReleaseStep) {
+        match step {
+            ReleaseStep::Done => self.remove(id),
+            ReleaseStep::Send => self.send_release(now, id),
+            ReleaseStep::Wait => self.schedule(id),
+        }
+    }
+
+    /// A release that belongs to no attempt.
+    pub(super) fn release_apart(&mut self, now: Moment, releasing: Releasing) {
+        self.own_ids -= 1;
+        let own_id = self.own_ids;
+        self.attempts.insert(own_id, Attempt::Releasing(releasing));
+        self.send_release(now, own_id);
+    }
+}
