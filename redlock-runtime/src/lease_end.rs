@@ -1,6 +1,6 @@
-//! The end of what a guard holds: of its lease, or of the first of several.
+//! The end of a guard's lease, or of the first one to end where it holds several locks.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,41 +10,59 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::clock::Moment;
 use crate::lease::Lease;
+use crate::one_or_many::{OneOrAll, OneOrMany};
+
+/// Completes with the lease that has ended.
+pub(crate) type LeaseEnd = OneOrAll<OneLeaseEnd>;
 
 pin_project! {
-    /// Ready with the lease that is over. Each poll also looks at the clock, so the end need not have been noticed before.
-    #[project = LeaseEndProjection]
-    pub(crate) enum LeaseEnd {
-        One { lease: Arc<Lease>, #[pin] event: WaitForCancellationFutureOwned },
-        First { of: Box<[Pin<Box<LeaseEnd>>]> },
+    /// Each poll also looks at the clock: the engine may be late with the event.
+    pub(crate) struct OneLeaseEnd {
+        lease: Arc<Lease>,
+        #[pin]
+        event: WaitForCancellationFutureOwned,
     }
 }
 
-impl LeaseEnd {
-    pub(crate) fn of(lease: &Arc<Lease>) -> Self {
-        Self::One { lease: Arc::clone(lease), event: lease.ended().clone().cancelled_owned() }
-    }
-
-    pub(crate) fn first_of<'a>(leases: impl Iterator<Item = &'a Arc<Lease>>) -> Self {
-        Self::First { of: leases.map(|lease| Box::pin(Self::of(lease))).collect() }
+impl OneLeaseEnd {
+    fn of(lease: Arc<Lease>) -> Self {
+        let event = lease.ended().clone().cancelled_owned();
+        Self { lease, event }
     }
 }
 
-impl Future for LeaseEnd {
+impl Future for OneLeaseEnd {
     type Output = Arc<Lease>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
-        match self.project() {
-            LeaseEndProjection::One { lease, event } => {
-                if lease.remaining(Moment::now()).is_none() || event.poll(cx).is_ready() {
-                    return Poll::Ready(Arc::clone(lease));
-                }
-                Poll::Pending
-            }
-            LeaseEndProjection::First { of } => {
-                let mut leases = of.iter_mut().map(|ended| ended.as_mut().poll(cx));
-                leases.find(Poll::is_ready).unwrap_or(Poll::Pending)
-            }
+        let this = self.project();
+        if this.lease.remaining(Moment::now()).is_none() || this.event.poll(cx).is_ready() {
+            return Poll::Ready(Arc::clone(this.lease));
         }
+        Poll::Pending
+    }
+}
+
+/// The end of the first of `leases` to end.
+pub(crate) fn first_end(leases: OneOrMany<Arc<Lease>>) -> LeaseEnd {
+    match leases {
+        OneOrMany::One(lease) => LeaseEnd::one(OneLeaseEnd::of(lease)),
+        OneOrMany::Many(leases) => {
+            let mut ends: Vec<_> = leases.into_iter().map(OneLeaseEnd::of).map(Box::pin).collect();
+            LeaseEnd::all(poll_fn(move |cx| {
+                let mut polled = ends.iter_mut().map(|end| end.as_mut().poll(cx));
+                polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+            }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_one_lease_takes_no_more_room_than_alone() {
+        assert_eq!(size_of::<LeaseEnd>(), size_of::<(Arc<Lease>, WaitForCancellationFutureOwned)>());
     }
 }

@@ -5,7 +5,6 @@
 //! tasks of tokio that it polls are told from the body by their ids.
 
 use std::cell::RefCell;
-use std::slice;
 use std::sync::Arc;
 
 use tokio::task;
@@ -14,6 +13,7 @@ use crate::clock::Moment;
 use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
 use crate::lease::Lease;
+use crate::one_or_many::OneOrMany;
 
 /// A held lock, with what a nested call needs to join it.
 #[derive(Clone)]
@@ -25,22 +25,7 @@ pub(crate) struct Hold {
 /// What a guarded body holds, all of one manager.
 pub(crate) struct Scope {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) holds: Holds,
-}
-
-/// Small, because it lies in the future of each guarded body.
-pub(crate) enum Holds {
-    One(Hold),
-    Several(Arc<Vec<Hold>>),
-}
-
-impl Holds {
-    fn as_slice(&self) -> &[Hold] {
-        match self {
-            Self::One(hold) => slice::from_ref(hold),
-            Self::Several(holds) => holds,
-        }
-    }
+    pub(crate) holds: OneOrMany<Hold>,
 }
 
 thread_local! {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::manager::LockManager;
+use crate::one_or_many::OneOrMany;
 use crate::options::{OnLost, Options};
 
 /// A request for a lock: which key, how long the lock outlives a vanished holder, how long to wait for it.
@@ -29,45 +30,32 @@ use crate::options::{OnLost, Options};
 pub struct LockRequest {
     /// `None`: the process-wide one, looked up when it is acquired.
     pub(crate) manager: Option<LockManager>,
-    pub(crate) keys: Keys,
+    pub(crate) keys: OneOrMany<String>,
     pub(crate) options: Options,
 }
 
-/// What is locked. Only the second one allocates more than a key.
-#[derive(Clone, Debug)]
-pub(crate) enum Keys {
-    One(String),
-    /// In order, each once; never a single one.
-    Several(Box<[String]>),
-}
-
-impl Keys {
-    /// Everybody who takes several locks takes them in this order, so that no two callers wait for each other.
-    pub(crate) fn of(keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let mut keys: Vec<String> = keys.into_iter().map(Into::into).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        match <[String; 1]>::try_from(keys) {
-            Ok([key]) => Self::One(key),
-            Err(keys) => Self::Several(keys.into()),
-        }
-    }
+/// Each key once, in the order of their bytes. All callers take several locks in this order, so no two wait for each other.
+fn in_order(keys: impl IntoIterator<Item = impl Into<String>>) -> OneOrMany<String> {
+    let mut keys: Vec<String> = keys.into_iter().map(Into::into).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.into()
 }
 
 /// A lock on the process-wide manager.
 #[doc(hidden)]
 pub fn lock(key: String) -> LockRequest {
-    LockRequest::new(None, Keys::One(key))
+    LockRequest::new(None, OneOrMany::One(key))
 }
 
 /// Several locks on the process-wide manager.
 #[doc(hidden)]
 pub fn lock_all<const N: usize>(keys: [String; N]) -> LockRequest {
-    LockRequest::new(None, Keys::of(keys))
+    LockRequest::new(None, in_order(keys))
 }
 
 impl LockRequest {
-    pub(crate) fn new(manager: Option<LockManager>, keys: Keys) -> Self {
+    pub(crate) fn new(manager: Option<LockManager>, keys: OneOrMany<String>) -> Self {
         Self { manager, keys, options: Options::default() }
     }
 
@@ -253,7 +241,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn lock(&self, key: impl Into<String>) -> LockRequest {
-        LockRequest::new(Some(self.clone()), Keys::One(key.into()))
+        LockRequest::new(Some(self.clone()), OneOrMany::One(key.into()))
     }
 
     /// A request for the locks on all these keys, which are held as one: one guard, all or nothing.
@@ -293,6 +281,6 @@ impl LockManager {
     /// # }
     /// ```
     pub fn lock_all(&self, keys: impl IntoIterator<Item = impl Into<String>>) -> LockRequest {
-        LockRequest::new(Some(self.clone()), Keys::of(keys))
+        LockRequest::new(Some(self.clone()), in_order(keys))
     }
 }

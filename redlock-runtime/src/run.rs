@@ -10,11 +10,10 @@ use pin_project_lite::pin_project;
 
 use crate::acquire::Acquire;
 use crate::error::LockError;
-use crate::guard::LockGuard;
+use crate::guard::{LockGuard, PendingRelease};
 use crate::lease_end::LeaseEnd;
 use crate::options::OnLost;
 use crate::reentrancy::{self, Scope};
-use crate::release::PendingRelease;
 use crate::request::LockRequest;
 
 pin_project! {
@@ -26,13 +25,13 @@ pin_project! {
         scope: Option<Scope>,
         // Wakes the task when the lease ends while the body waits for something else.
         #[pin]
-        ended: LeaseEnd,
+        lease_end: LeaseEnd,
     }
 }
 
 /// `body`, or [`LockError::Lost`] when the lease is over first. The caller drops the body at once then.
 pub(crate) fn until_lost<F: Future>(guard: &LockGuard, on_lost: OnLost, body: F) -> UntilLost<F> {
-    UntilLost { body, on_lost, scope: Some(guard.scope()), ended: guard.ended() }
+    UntilLost { body, on_lost, scope: Some(guard.scope()), lease_end: guard.lease_end() }
 }
 
 impl<F: Future> Future for UntilLost<F> {
@@ -41,7 +40,7 @@ impl<F: Future> Future for UntilLost<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if *this.on_lost == OnLost::Cancel
-            && let Poll::Ready(lease) = this.ended.poll(cx)
+            && let Poll::Ready(lease) = this.lease_end.poll(cx)
         {
             return Poll::Ready(Err(lease.lost()));
         }

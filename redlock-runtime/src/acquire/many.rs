@@ -45,7 +45,7 @@ pub(super) struct AcquireAll {
 struct Taken {
     guard: LockGuard,
     /// From the first wait on.
-    ended: Option<Pin<Box<LeaseEnd>>>,
+    lease_end: Option<Pin<Box<LeaseEnd>>>,
 }
 
 /// With less time left than this, the next key gets one try instead of a place in a queue: there is hardly time for an
@@ -57,11 +57,7 @@ const LAST_TRY: Duration = Duration::from_millis(50);
 
 impl AcquireAll {
     /// Checks everything; nothing is sent.
-    pub(super) fn new(
-        manager: LockManager,
-        options: Options,
-        keys: Box<[String]>,
-    ) -> Result<Self, LockError> {
+    pub(super) fn new(manager: LockManager, options: Options, keys: Vec<String>) -> Result<Self, LockError> {
         if keys.is_empty() {
             let reason = "the list of keys is empty: name at least one".into();
             return Err(LockError::InvalidRequest { key: "[]".into(), reason });
@@ -108,7 +104,7 @@ impl AcquireAll {
             self.asked.pop_front();
             match outcome {
                 Ok(guard) => {
-                    self.taken.push(Taken { guard, ended: None });
+                    self.taken.push(Taken { guard, lease_end: None });
                 }
                 Err(error) => {
                     if let Some(lease) = self.lost() {
@@ -176,9 +172,9 @@ impl AcquireAll {
 
     /// The same, as soon as that is so.
     fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
-        for Taken { guard, ended } in &mut self.taken {
-            let ended = ended.get_or_insert_with(|| Box::pin(guard.ended()));
-            if let Poll::Ready(lease) = ended.as_mut().poll(cx) {
+        for Taken { guard, lease_end } in &mut self.taken {
+            let lease_end = lease_end.get_or_insert_with(|| Box::pin(guard.lease_end()));
+            if let Poll::Ready(lease) = lease_end.as_mut().poll(cx) {
                 return Poll::Ready(lease);
             }
         }

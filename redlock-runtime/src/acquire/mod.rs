@@ -14,8 +14,9 @@ use crate::block_on::block_on_until;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
+use crate::one_or_many::OneOrMany;
 use crate::options::WaitDeadline;
-use crate::request::{Keys, LockRequest};
+use crate::request::LockRequest;
 use many::AcquireAll;
 use one::{AcquireOne, OneOutcome};
 
@@ -140,7 +141,7 @@ impl LockRequest {
         let WaitDeadline { gives_up_at, one_try, .. } = self.options.deadline(&manager);
         // The engine keeps the limit, and its error says why the lock was not acquired. The caller keeps it when the
         // engine is too busy. Of several keys that get one try, each has its own limit.
-        let limit = gives_up_at.filter(|_| !one_try || matches!(self.keys, Keys::One(_)));
+        let limit = gives_up_at.filter(|_| !one_try || matches!(self.keys, OneOrMany::One(_)));
         let mut acquire = Self { manager: Some(manager), ..self }.acquire();
         block_on_until(limit.map(|at| at.after(ENGINE_IS_LATE)), &mut acquire)
             .unwrap_or_else(|| Err(acquire.overdue()))
@@ -153,7 +154,7 @@ impl LockRequest {
             None => LockManager::global()?,
         };
         match self.keys {
-            Keys::One(key) => {
+            OneOrMany::One(key) => {
                 let key = self.options.check(&manager, key)?;
                 let acquire = match self.options.joins(&manager, &key)? {
                     Some(hold) => AcquireOne::joined(Arc::clone(manager.engine()), hold),
@@ -161,7 +162,7 @@ impl LockRequest {
                 };
                 Ok(State::One(acquire))
             }
-            Keys::Several(keys) => Ok(State::All(Box::new(AcquireAll::new(manager, self.options, keys)?))),
+            OneOrMany::Many(keys) => Ok(State::All(Box::new(AcquireAll::new(manager, self.options, *keys)?))),
         }
     }
 }

@@ -1,0 +1,175 @@
+//! From an address and settings to a manager that connects.
+
+use super::LockManagerBuilder;
+use crate::block_on::block_on;
+use crate::engine::handle::Engine;
+use crate::engine::redis::node::NodeSettings;
+use crate::engine::settings::EngineSettings;
+use crate::engine::transport::url::{parse, without_credentials};
+use crate::error::LockError;
+use crate::manager::LockManager;
+use crate::token::{self, Token};
+
+impl LockManager {
+    /// Connects to the server at `url`.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidUrl`] for an address that cannot be used, [`LockError::Unavailable`] when the server
+    /// cannot be reached, [`LockError::Misconfigured`] when it refuses: a wrong password, a missing permission, a
+    /// certificate.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives the connection up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
+    ///
+    /// let locks = LockManager::connect("memory://").await?;
+    /// locks.set_global();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        Self::builder(url).connect().await
+    }
+
+    /// [`connect`](Self::connect) for code without a runtime; blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::{LockError, LockManager};
+    ///
+    /// let _locks = LockManager::connect_blocking("memory://")?;
+    /// let refused = LockManager::connect_blocking("ftp://example.com");
+    /// assert!(matches!(refused, Err(LockError::InvalidUrl { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_blocking(url: &str) -> Result<Self, LockError> {
+        Self::builder(url).connect_blocking()
+    }
+
+    /// A manager for `url` with other settings than the default ones.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::LockManager;
+    ///
+    /// let locks = LockManager::builder("memory://").prefix("shop:lock:").connect_blocking()?;
+    /// # let _ = locks;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(url: impl Into<String>) -> LockManagerBuilder {
+        LockManagerBuilder::new(url.into())
+    }
+}
+
+impl LockManagerBuilder {
+    /// Connects, and returns when that has succeeded or failed.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockManager::connect`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives the connection up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// let locks = redlocked::LockManager::builder("memory://").prefix("shop:").connect().await?;
+    /// # let _ = locks;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(self) -> Result<LockManager, LockError> {
+        let manager = self.start()?;
+        manager.capabilities().await?;
+        Ok(manager)
+    }
+
+    /// [`connect`](Self::connect) for code without a runtime; blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockManager::connect`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// let locks = redlocked::LockManager::builder("memory://").connect_blocking()?;
+    /// # let _ = locks;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_blocking(self) -> Result<LockManager, LockError> {
+        block_on(self.connect())
+    }
+
+    /// Connects in the background: a service can start while Redis is down, and its locks report
+    /// [`LockError::Unavailable`] until it is up.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidUrl`]; [`LockError::Unavailable`] when no thread can be started.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// let locks = redlocked::LockManager::builder("memory://").start()?;
+    /// # let _ = locks;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start(self) -> Result<LockManager, LockError> {
+        let instance = Token::random()
+            .map_err(|error| LockError::Unavailable { key: None, reason: token::no_random(error).into() })?;
+        let settings = NodeSettings {
+            prefix: self.prefix.clone(),
+            instance: instance.value().to_owned(),
+            foreign_clients: self.foreign_clients,
+            allow_eviction: self.allow_eviction,
+            identity: None,
+            tls: self.tls,
+        };
+        let deployment = parse(&self.url, &settings)?;
+        if self.replicas > 0 && deployment.one_server().is_none() {
+            return Err(LockError::InvalidUrl {
+                url: without_credentials(&self.url).into(),
+                reason: "`replicas` is for one Redis server and its replicas".into(),
+            });
+        }
+        let engine_settings = EngineSettings {
+            io_timeout: self.io_timeout,
+            replicas: self.replicas,
+            node_timeout: self.node_timeout.min(self.io_timeout),
+            max_ttl: self.max_ttl,
+            cohort: self.cohort,
+        };
+        let engine = Engine::start(deployment, engine_settings).map_err(|error| LockError::Unavailable {
+            key: None,
+            reason: format!("the thread of the lock manager cannot be started: {error}").into(),
+        })?;
+        Ok(LockManager::new(engine, self.prefix, self.io_timeout, self.max_waiters))
+    }
+}

@@ -1,0 +1,84 @@
+//! Another ttl for a held lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::{Grant, LockGuard};
+use crate::block_on::block_on;
+use crate::engine::command::{Command, Extension};
+use crate::error::LockError;
+use crate::lost_reason::LostReason;
+use crate::options::check_ttl;
+
+impl LockGuard {
+    /// Sets another ttl, counted from now, for this and for the coming renewals.
+    ///
+    /// A longer one counts once the server has confirmed it. A shorter one counts for the lease as soon as it is sent:
+    /// without an answer, [`is_held`](Self::is_held) is false before the server may give the lock to another caller.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when the lock, or one of several, is no longer held, or could not be extended before its
+    /// lease ended; [`LockError::Misconfigured`] when Redis refused; [`LockError::InvalidRequest`] for a ttl out of range.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not take the request back: the ttl may change or not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlocked::LockManager::connect("memory://extend-example").await?;
+    /// let guard = locks.lock("import").ttl(Duration::from_secs(1)).acquire().await?;
+    /// guard.extend(Duration::from_secs(60)).await?;
+    /// assert!(guard.remaining() > Duration::from_secs(50));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
+        for lease in self.leases() {
+            check_ttl(lease.key(), ttl)?;
+            if !self.engine.is_here() {
+                return Err(LockError::Lost { key: Arc::clone(lease.key()), reason: LostReason::Forked });
+            }
+        }
+        // All are sent before the first answer is awaited.
+        let mut outcomes = self.grants.map(|grant| self.send_extension(grant, ttl));
+        for (lease, outcome) in self.leases().zip(outcomes.as_mut_slice()) {
+            outcome.await.unwrap_or_else(|_| Err(lease.lost()))?;
+        }
+        Ok(())
+    }
+
+    fn send_extension(&self, grant: &Grant, ttl: Duration) -> oneshot::Receiver<Result<(), LockError>> {
+        let (caller, outcome) = oneshot::channel();
+        self.engine.send(Command::Extend { id: grant.hold.id, extension: Extension { ttl, caller } });
+        outcome
+    }
+
+    /// [`extend`](Self::extend) for sync code; parks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`extend`](Self::extend).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://extend-blocking-example")?;
+    /// let guard = locks.lock("import").acquire_blocking()?;
+    /// guard.extend_blocking(Duration::from_secs(60))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn extend_blocking(&self, ttl: Duration) -> Result<(), LockError> {
+        block_on(self.extend(ttl))
+    }
+}

@@ -1,0 +1,166 @@
+//! The end of a guard: a release with an outcome, or a drop.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::{Grant, LockGuard};
+use crate::block_on::{block_on, wait_for};
+use crate::clock::Moment;
+use crate::engine::command::{Command, Response};
+use crate::engine::handle::ENGINE_GONE;
+use crate::error::LockError;
+use crate::one_or_many::{OneOrAll, OneOrMany};
+use crate::outcome::ReleaseOutcome;
+
+impl LockGuard {
+    /// Releases the lock, and says whether it was still held. A lock that another caller has by now is left alone. With
+    /// [`min_hold`](crate::LockRequest::min_hold) the key stays until then; a nested guard leaves the release to the outer
+    /// one. Several locks are released together, and the outcome is [`ReleaseOutcome::AlreadyLost`] when one was lost.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Unavailable`] when Redis gave no answer in time, or says that it cannot do this now (it loads its data,
+    /// cannot save them, has too few replicas); the release is retried in the background until the ttl has passed.
+    /// [`LockError::Misconfigured`] when Redis refused.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not take the release back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # use redlocked::ReleaseOutcome;
+    /// # let locks = redlocked::LockManager::connect("memory://release-example").await?;
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// assert_eq!(guard.release().await?, ReleaseOutcome::Released);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn release(self) -> Result<ReleaseOutcome, LockError> {
+        self.begin_release().await
+    }
+
+    /// [`release`](Self::release) for sync code; parks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`release`](Self::release).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # use redlocked::ReleaseOutcome;
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://release-blocking-example")?;
+    /// let guard = locks.lock("stock:42").acquire_blocking()?;
+    /// assert_eq!(guard.release_blocking()?, ReleaseOutcome::Released);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn release_blocking(self) -> Result<ReleaseOutcome, LockError> {
+        block_on(self.begin_release())
+    }
+
+    /// Sends the release at once; the future only waits for the outcome.
+    pub(crate) fn begin_release(&self) -> PendingRelease {
+        all_released(self.grants.map(|grant| self.release_one(grant)))
+    }
+
+    fn release_one(&self, grant: &Grant) -> OneRelease {
+        let (caller, outcome) = oneshot::channel();
+        if grant.is_joined {
+            let is_held = grant.lease().remaining(Moment::now()).is_some();
+            let found = if is_held { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyLost };
+            let _ = caller.send(Ok(found));
+        } else {
+            grant.is_released.store(true, Ordering::Relaxed);
+            self.engine.send(Command::Release { id: grant.hold.id, response: Some(Response::to(caller)) });
+        }
+        OneRelease { key: Arc::clone(grant.lease().key()), outcome }
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        // Outside tokio the process may end next, and the release with it.
+        let waits = Handle::try_current().is_err();
+        let mut sent = Vec::new();
+        for grant in self.grants.as_mut_slice() {
+            if *grant.is_released.get_mut() {
+                continue;
+            }
+            let response = waits.then(|| {
+                let (caller, outcome) = oneshot::channel();
+                sent.push(OneRelease { key: Arc::clone(grant.lease().key()), outcome });
+                Response::to_dropped(caller)
+            });
+            self.engine.send(Command::Release { id: grant.hold.id, response });
+        }
+        if !sent.is_empty() {
+            wait_for(self.engine.io_timeout(), all_released(sent.into()));
+        }
+    }
+}
+
+/// The outcome of a release that has been sent. Dropping it does not take the release back.
+pub(crate) type PendingRelease = OneOrAll<OneRelease>;
+
+/// The release of one lock.
+pub(crate) struct OneRelease {
+    key: Arc<str>,
+    outcome: oneshot::Receiver<Result<ReleaseOutcome, LockError>>,
+}
+
+impl Future for OneRelease {
+    type Output = Result<ReleaseOutcome, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = Pin::new(&mut self.outcome).poll(cx);
+        outcome.map(|outcome| outcome.unwrap_or_else(|_| Err(LockError::closed(&self.key, ENGINE_GONE))))
+    }
+}
+
+/// The worst of the outcomes, when all are known.
+fn all_released(releases: OneOrMany<OneRelease>) -> PendingRelease {
+    match releases {
+        OneOrMany::One(release) => PendingRelease::one(release),
+        OneOrMany::Many(releases) => PendingRelease::all(async {
+            let mut worst = Ok(ReleaseOutcome::Released);
+            for release in *releases {
+                let outcome = release.await;
+                if badness(&outcome) > badness(&worst) {
+                    worst = outcome;
+                }
+            }
+            worst
+        }),
+    }
+}
+
+/// A lock that was lost is worse than an outcome that is unknown.
+fn badness(outcome: &Result<ReleaseOutcome, LockError>) -> u8 {
+    match outcome {
+        Ok(ReleaseOutcome::Released) => 0,
+        Err(_) => 1,
+        Ok(ReleaseOutcome::AlreadyLost) => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_release_of_one_lock_takes_no_more_room_than_alone() {
+        assert_eq!(size_of::<PendingRelease>(), size_of::<OneRelease>());
+    }
+}
