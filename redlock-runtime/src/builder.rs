@@ -9,7 +9,7 @@ use crate::engine::redis::tls::TlsSettings;
 #[cfg(doc)]
 use crate::{LockError, LockManager};
 
-/// Settings of a [`LockManager`].
+/// The settings of a [`LockManager`]. [`LockManager::builder`] makes it with the defaults.
 ///
 /// # Examples
 ///
@@ -59,9 +59,10 @@ impl LockManagerBuilder {
         }
     }
 
-    /// Adds a server: a lock on several servers survives the loss of any minority of them (Redlock). The servers are
-    /// independent primaries without replication between them, an odd number of three to seven. `connect` and the
-    /// environment take the addresses with commas between.
+    /// Adds a server: a lock on several servers survives the loss of any minority of them
+    /// ([Redlock](https://redis.io/docs/latest/develop/use/patterns/distributed-locks/)). The servers are independent
+    /// primaries without replication between them, an odd number of three to seven. [`LockManager::connect`] and the
+    /// environment take the addresses in one text, with commas between them.
     ///
     /// # Examples
     ///
@@ -83,9 +84,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// With several servers, how long a call waits for a server that does not answer; 200 ms by default. A call that the
-    /// other answers have decided waits for no server. Where a quorum is farther away, the limit is twice the round trip to
-    /// it, measured when connecting. It is never more than a quarter of the ttl.
+    /// With several servers, how long a call waits for a server that does not answer; 200 ms by default, and never more
+    /// than [`io_timeout`](Self::io_timeout) or a quarter of the ttl. Where a quorum is farther away, the limit is twice the
+    /// round trip to it, measured when connecting. A call that the other answers have decided waits for no server.
     ///
     /// # Examples
     ///
@@ -99,7 +100,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// With several servers, the longest ttl that any manager uses with them, if that is longer than those of this one.
+    /// With several servers, the longest ttl that any manager uses on them, if it is longer than the ttls of this manager.
     /// A server that has restarted may have forgotten a lock, so it has no vote until it has been up for this long,
     /// unless it writes everything to disk before it answers (`appendonly yes`, `appendfsync always`).
     ///
@@ -115,9 +116,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// What every key on the server starts with; `lock:` by default. It may be empty. In a Cluster, a prefix with a brace
-    /// must hold a whole hash tag, as `{shop}:` does; then all locks are in one slot. A prefix with `%queue`, `%clock` or
-    /// `%inbox`, which the library's own keys hold, is [`LockError::InvalidUrl`] when connecting.
+    /// The start of every key on the server; `lock:` by default, and it may be empty. In a Cluster, a prefix with a brace
+    /// must hold a whole hash tag, as `{shop}:` does; all locks are then in one slot. `%queue`, `%clock` and `%inbox` are
+    /// reserved for the library's own keys: a prefix with one of them fails with [`LockError::InvalidUrl`] when connecting.
     ///
     /// Clients that may write keys of this prefix, or publish to its channels, are trusted: they can take any of its
     /// locks away, and let two callers in.
@@ -134,7 +135,7 @@ impl LockManagerBuilder {
     }
 
     /// How long the server may take to answer, or to accept a connection, before the connection is replaced; one
-    /// second by default. A request with `wait` zero fails after this time at the latest.
+    /// second by default. A request with a [`wait`](crate::LockRequest::wait) of zero fails after this time at the latest.
     ///
     /// # Examples
     ///
@@ -149,7 +150,7 @@ impl LockManagerBuilder {
     }
 
     /// How many callers may wait for one lock, over all processes; 100,000 by default. The next caller gets
-    /// [`LockError::QueueFull`] at once. With several servers there is no queue, and no limit.
+    /// [`LockError::QueueFull`] at once. With several servers there is no queue, hence no limit.
     ///
     /// # Examples
     ///
@@ -163,8 +164,8 @@ impl LockManagerBuilder {
     }
 
     /// Whether clients of another kind (a hand-written `SET NX PX`, redis-py, redsync …) take locks with the same
-    /// keys; true by default. They know nothing of the queue, so about one release in 128 leaves the lock free for a
-    /// moment for them. That costs a few per cent of the hand-offs' speed under constant demand.
+    /// keys; true by default. These clients do not join the queue, so about one release in 128 leaves the lock free for a
+    /// moment, in which they can take it. Under constant demand that slows hand-offs by a few per cent.
     ///
     /// # Examples
     ///
@@ -191,13 +192,12 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many replicas of the server must have a lock before the caller has it; 0 by default. If there are fewer
-    /// within the [`io_timeout`](Self::io_timeout), the lock is given back, and the caller gets
-    /// [`LockError::NotReplicated`].
+    /// How many replicas of the server must confirm a lock, with [`WAIT`](https://redis.io/docs/latest/commands/wait/),
+    /// before the caller has it; 0 by default. When fewer confirm it within the [`io_timeout`](Self::io_timeout), the lock
+    /// is released, and the caller gets [`LockError::NotReplicated`].
     ///
-    /// A failover then gives a lock away twice less often, but it still can: a replica without the lock may be promoted,
-    /// unless all must have it. It costs a second connection and one more round trip, with `WAIT`. Renewals are not
-    /// confirmed.
+    /// A failover then lets two callers in less often. It still can: a replica without the lock may be promoted, unless all
+    /// replicas must confirm. `WAIT` costs a second connection and one more round trip. Renewals are not confirmed.
     ///
     /// # Examples
     ///
@@ -210,20 +210,20 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many callers of this process may get a lock from each other in a row, without asking the server, once this
-    /// process has it; 0 by default: every lock goes to the longest waiter of all processes.
+    /// How many callers of this process, once it has a lock, may pass it to each other in a row without asking the server;
+    /// 0 by default: every release passes the lock to the longest waiter of all processes.
     ///
-    /// For a lock that very many tasks of one process want at the same time: a hand-off within the process costs no round
-    /// trip. This is [lock cohorting](https://doi.org/10.1145/2145816.2145848). Fencing tokens still grow with each holder,
-    /// and a body still ends before its lease does. What changes:
-    /// - The processes take turns, instead of the callers: a waiter may have so many bodies in front of it for each other
-    ///   process that waits. Within a process it still is first come, first served.
-    /// - One waiter of each process stands in the queue on the server. [`inspect`](LockManager::inspect) counts these;
-    ///   [`max_waiters`](Self::max_waiters) limits these, and the waiters of each process.
-    /// - A release within the process does not ask the server whether the lock still was there: it reports
-    ///   [`Released`](crate::ReleaseOutcome::Released) unless the loss was known by then.
+    /// For a hot key: a hand-off within the process costs no round trip, in exchange for first come, first served across
+    /// processes. This is [lock cohorting](https://doi.org/10.1145/2145816.2145848). Fencing tokens still grow with each
+    /// holder, and a body still ends before its lease does. The differences:
+    /// - Processes take turns instead of callers: a waiter may have `at_most` bodies in front of it for each other process
+    ///   that waits. Within a process the longest waiter is still the next holder.
+    /// - One waiter of each process stands in the queue on the server. [`inspect`](LockManager::inspect) counts these
+    ///   waiters; [`max_waiters`](Self::max_waiters) limits these, and the waiters of each process.
+    /// - A release within the process does not ask the server whether the key is still there: its outcome is
+    ///   [`Released`](crate::ReleaseOutcome::Released) unless the process already knew of the loss.
     ///
-    /// Only callers with the same `ttl` follow each other. With several servers nothing changes.
+    /// Only callers with the same `ttl` pass the lock to each other. With several servers the setting has no effect.
     ///
     /// # Examples
     ///
@@ -236,8 +236,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The certificate authorities that encrypted servers are checked against, in PEM form, instead of those that the
-    /// system trusts. Needs the feature `tls`.
+    /// The certificate authorities, in PEM form, that sign the servers' certificates, instead of those that the system
+    /// trusts. Needs the feature `tls`.
     ///
     /// # Examples
     ///
@@ -255,8 +255,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The certificate to show to a server that wants one (`tls-auth-clients yes`), followed by those between it and its
-    /// authority, and its private key, both in PEM form. Neither is ever printed. Needs the feature `tls`.
+    /// The client certificate for a server that demands one (`tls-auth-clients yes`), followed by the intermediate
+    /// certificates, and its private key, both in PEM form. Neither is ever printed. Needs the feature `tls`.
     ///
     /// # Examples
     ///

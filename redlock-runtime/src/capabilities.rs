@@ -1,6 +1,8 @@
-//! [`Capabilities`]: what a server allows beyond the bare lock.
+//! [`Capabilities`]: the optional features of a server.
 
-/// What a server, and the access rules of the manager's user there, allow beyond the bare lock.
+/// The optional features that a server supports and its access rules permit. Every lock works without them, more slowly.
+///
+/// [Access rules](https://github.com/redlocked/redlocked/blob/main/docs/access-rules.md) lists the permission for each.
 ///
 /// # Examples
 ///
@@ -17,10 +19,11 @@
 pub struct Capabilities(pub(crate) Abilities);
 
 impl Capabilities {
-    /// A release passes the lock straight to its longest waiter. A server without that (no RESP3, no permission for
-    /// `SUBSCRIBE`, `PUBLISH`, `PUBSUB` or a command of sorted sets) keeps no order among processes: the first waiter of
-    /// each is woken when the lock becomes free, and asks. Where the server does not [tell of changes](Self::tracks_changes)
-    /// either, that waiter asks about every 50 ms.
+    /// True when a release passes the lock straight to its longest waiter.
+    ///
+    /// A server without that (no RESP3, no permission for `SUBSCRIBE`, `PUBLISH`, `PUBSUB` or a command of sorted sets)
+    /// keeps no order among processes: when the lock becomes free, the first waiter of each process wakes up and asks for
+    /// it. Where the server does not [report changes](Self::tracks_changes) either, that waiter asks about every 50 ms.
     ///
     /// # Examples
     ///
@@ -37,10 +40,13 @@ impl Capabilities {
         self.0.hands_over
     }
 
-    /// The server tells of changed keys (client-side caching). A lock that was deleted or overwritten is known to be lost
-    /// within a round trip, if it was held for longer than 100 ms, and a waiter learns when a client of another kind
-    /// releases. A server without that (no RESP3, no permission for `CLIENT TRACKING` and `CLIENT CACHING`) shows a loss
-    /// at the next renewal, and a waiter behind such a client asks about every 50 ms.
+    /// True when the server reports changed keys
+    /// ([client-side caching](https://redis.io/docs/latest/develop/reference/client-side-caching/)).
+    ///
+    /// The holder of a deleted or overwritten lock then learns of the loss within a round trip, once it has held the lock
+    /// for 100 ms, and a waiter learns when a client of another kind releases. Without that (no RESP3, no permission for
+    /// `CLIENT TRACKING` and `CLIENT CACHING`) the holder learns of a loss at its next renewal, and a waiter behind such a
+    /// client asks about every 50 ms.
     ///
     /// # Examples
     ///
@@ -58,19 +64,19 @@ impl Capabilities {
     }
 }
 
-/// What a connection can do beyond the bare lock.
+/// The optional features of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Abilities {
-    /// A release passes the lock to its longest waiter; without that, waiters ask.
+    /// The server passes a free lock to its longest waiter; otherwise waiters have to ask.
     pub(crate) hands_over: bool,
-    /// The server reports a change of a watched lock at once; without that, a loss shows at the next renewal.
+    /// The server reports a changed lock at once; otherwise a loss shows at the next renewal.
     pub(crate) tracks_changes: bool,
-    /// A lock is taken on several nodes: an attempt may fail because others try at the same time.
+    /// A lock is taken on several nodes: callers that ask at the same time may split the votes.
     pub(crate) votes: bool,
 }
 
 impl Abilities {
-    /// What both can do.
+    /// The features of both.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             hands_over: self.hands_over && other.hands_over,

@@ -1,4 +1,4 @@
-//! What can go wrong, with which key, and what to do; and how a return type carries it.
+//! [`LockError`] for every failure, with its key and the remedy; [`Holder`]; and the return types that can carry an error.
 
 use std::error::Error;
 use std::fmt;
@@ -9,7 +9,8 @@ use crate::lost_reason::LostReason;
 
 /// Why a lock was not acquired, or not kept.
 ///
-/// Each message names the key and the way out; none contains a token.
+/// Each message names the key and the remedy; none contains a token. [Errors](https://github.com/redlocked/redlocked/blob/main/docs/errors.md)
+/// lists all messages.
 ///
 /// # Examples
 ///
@@ -34,7 +35,7 @@ pub enum LockError {
     Busy {
         /// The key, without the prefix.
         key: Arc<str>,
-        /// Who has it, as far as the server says.
+        /// The holder, as the server reports it.
         holder: Holder,
     },
     /// Other callers had the lock for as long as the request was ready to wait.
@@ -44,13 +45,13 @@ pub enum LockError {
         key: Arc<str>,
         /// How long the caller waited.
         waited: Duration,
-        /// Who had it when last seen.
+        /// The last holder that the caller saw.
         holder: Holder,
-        /// How many waited in front when last seen; `None` where waiters are not queued.
+        /// How many waiters were in front when the caller last asked; `None` where waiters are not queued.
         in_front: Option<u32>,
     },
-    /// The caller holds the lock itself, and would have waited for itself; it fails at once. A nested call that is
-    /// [`reentrant`](crate::LockRequest::reentrant) joins the outer lock instead.
+    /// The caller holds the lock itself and would wait for itself, so the call fails at once. A
+    /// [`reentrant`](crate::LockRequest::reentrant) call joins the outer lock instead.
     #[non_exhaustive]
     Deadlock {
         /// The key, without the prefix.
@@ -61,11 +62,11 @@ pub enum LockError {
     QueueFull {
         /// The key, without the prefix.
         key: Arc<str>,
-        /// How many wait.
+        /// How many callers wait.
         waiters: u32,
     },
-    /// The lock was held, and is no longer. An async body was stopped; when its lease ended, that was before the next
-    /// caller could enter.
+    /// The lock was held, and is no longer. An async body was stopped: where its lease ended, before the server could give
+    /// the lock to another caller.
     #[non_exhaustive]
     Lost {
         /// The key, without the prefix.
@@ -73,15 +74,15 @@ pub enum LockError {
         /// Why.
         reason: LostReason,
     },
-    /// The lock was taken and given back at once, because too few replicas had it in time: see
-    /// [`replicas`](crate::LockManagerBuilder::replicas).
+    /// The lock was taken and released at once, because too few [`replicas`](crate::LockManagerBuilder::replicas) confirmed
+    /// it in time.
     #[non_exhaustive]
     NotReplicated {
         /// The key, without the prefix.
         key: Arc<str>,
-        /// How many replicas were to have it.
+        /// How many replicas had to confirm it.
         wanted: u32,
-        /// How many had it.
+        /// How many confirmed it.
         reached: u32,
     },
     /// Redis could not be reached, gave no answer in time, or is not ready: an outage. Trying again later may succeed.
@@ -90,7 +91,7 @@ pub enum LockError {
     Unavailable {
         /// The key, without the prefix; `None` where no single key is concerned, as when connecting.
         key: Option<Arc<str>>,
-        /// What happened, in the words of the server or of the operating system.
+        /// The failure, in the words of the server or of the operating system.
         reason: Arc<str>,
     },
     /// Redis refused: a wrong password, a missing permission, a certificate that is not trusted, a server that may evict
@@ -100,12 +101,12 @@ pub enum LockError {
     Misconfigured {
         /// The key, without the prefix; `None` where no single key is concerned, as when connecting.
         key: Option<Arc<str>>,
-        /// What is wrong, in the words of the server where it said so.
+        /// The refusal, in the words of the server where it gave any.
         reason: Arc<str>,
     },
-    /// This manager takes no more calls: [`shutdown`](crate::LockManager::shutdown) was called, or this process was
-    /// forked after the manager was started, which leaves its thread behind. At the end of a process, stop; otherwise
-    /// connect a new manager.
+    /// This manager takes no more calls: the program called [`shutdown`](crate::LockManager::shutdown), or forked after the
+    /// manager had started, which leaves its thread behind. At the end of a process, stop; in a forked child, connect a new
+    /// manager.
     #[non_exhaustive]
     ManagerClosed {
         /// The key, without the prefix; `None` where no single key is concerned.
@@ -113,21 +114,22 @@ pub enum LockError {
         /// Why it is closed.
         reason: &'static str,
     },
-    /// [`shutdown`](crate::LockManager::shutdown) reached its limit. What is not released is free when its ttl has passed.
+    /// [`shutdown`](crate::LockManager::shutdown) reached its limit. An unreleased lock is free when its ttl has passed.
     #[non_exhaustive]
     ShutdownIncomplete {
-        /// How many locks were still held at the limit: their async bodies were stopped, sync ones were told.
+        /// How many locks were still held at the limit. Their async bodies were stopped; for sync bodies
+        /// [`is_held`](crate::LockGuard::is_held) became false.
         stopped: usize,
-        /// How many locks, of these or others, are not released: a sync body still runs, or Redis does not answer.
+        /// How many locks, of these and others, are not released: a sync body still runs, or Redis does not answer.
         unreleased: usize,
     },
-    /// The key is empty, longer than 1 KiB with its prefix, or holds control characters or `%queue`, `%clock` or `%inbox`,
-    /// which are in the names of the library's own keys. Nothing was sent.
+    /// The key is empty, longer than 1 KiB with its prefix, or holds control characters or one of `%queue`, `%clock` and
+    /// `%inbox`, which are reserved for the library's own keys. Nothing was sent.
     #[non_exhaustive]
     InvalidKey {
-        /// The offending key, shortened, control characters escaped.
+        /// The refused key, cut after 64 characters, control characters escaped.
         key: Arc<str>,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         reason: &'static str,
     },
     /// A ttl or another parameter is out of range. Nothing was sent.
@@ -135,7 +137,7 @@ pub enum LockError {
     InvalidRequest {
         /// The key, without the prefix.
         key: Arc<str>,
-        /// What is wrong, and what is allowed.
+        /// The parameter, and its allowed range.
         reason: Arc<str>,
     },
     /// The address of the server cannot be used.
@@ -143,18 +145,18 @@ pub enum LockError {
     InvalidUrl {
         /// The address, without user and password.
         url: Arc<str>,
-        /// What is wrong with it.
+        /// The part that cannot be used, and why.
         reason: Arc<str>,
     },
-    /// There is no process-wide manager: neither [`set_global`](crate::LockManager::set_global) was called nor
-    /// `REDLOCK_URL` or `REDIS_URL` set.
+    /// There is no process-wide manager: the program has not called [`set_global`](crate::LockManager::set_global), and
+    /// neither `REDLOCK_URL` nor `REDIS_URL` is set.
     NotConfigured,
 }
 
 impl LockError {
     /// True when another caller has the lock: [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut).
     ///
-    /// The attribute's `on_busy` replaces these two.
+    /// The attribute's `on_busy` handles these two.
     ///
     /// # Examples
     ///
@@ -234,7 +236,7 @@ impl fmt::Display for LockError {
 
 impl Error for LockError {}
 
-/// Who holds a lock, as far as the server says. Never its token.
+/// The holder of a lock, as the server reports it; without its token.
 ///
 /// # Examples
 ///
@@ -264,8 +266,8 @@ impl Holder {
         self.name.as_deref()
     }
 
-    /// How long until the lock is free, unless it is renewed, as of the last answer; `None` when the key has no time to
-    /// live, because a client of another kind took it without one.
+    /// How long until the lock is free unless its holder renews it, when the server answered; `None` when a client of
+    /// another kind took the key without a time to live.
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
         self.expires_in
@@ -297,8 +299,8 @@ impl fmt::Display for Seconds {
 
 /// A return type that can carry a lock failure to the caller.
 ///
-/// The attribute uses it to turn a [`LockError`] into whatever the annotated function returns. It is
-/// implemented for every `Result<T, E>` with `E: From<LockError>`.
+/// The attribute turns a [`LockError`] into the return value of the annotated function with it. Every `Result<T, E>` with
+/// `E: From<LockError>` implements it.
 ///
 /// # Examples
 ///
@@ -338,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_says_whether_waiting_helps_and_fits_whatever_was_asked() {
+    fn a_message_says_whether_waiting_helps() {
         let key: Arc<str> = "k".into();
         let outage = LockError::unavailable(&key, "connection refused");
         let wrong = LockError::misconfigured(&key, "wrong password");

@@ -1,4 +1,4 @@
-//! The process-wide manager: given by the program, or by the environment.
+//! The process-wide manager: set by the program, or made from the environment.
 
 use std::env;
 use std::sync::{PoisonError, RwLock};
@@ -8,12 +8,12 @@ use crate::manager::LockManager;
 
 static GLOBAL: RwLock<Option<LockManager>> = RwLock::new(None);
 
-/// The variables that name the address of the process-wide manager unless `set_global` was called, in this order.
+/// These variables hold the address for a program that does not call `set_global`; the first non-empty one counts.
 const ENVIRONMENT: [&str; 2] = ["REDLOCK_URL", "REDIS_URL"];
 
 impl LockManager {
     /// Makes this the process-wide manager, which annotated functions use unless they name another one.
-    /// It replaces an earlier one, whose locks stay held.
+    /// It replaces an earlier one, whose guards keep their locks.
     ///
     /// # Examples
     ///
@@ -30,14 +30,14 @@ impl LockManager {
         *GLOBAL.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
     }
 
-    /// The process-wide manager: the one given to [`set_global`](Self::set_global), else one for the address in
-    /// the environment variable `REDLOCK_URL` or `REDIS_URL`, started at the first use. It does not wait for the
+    /// The process-wide manager: the one that [`set_global`](Self::set_global) set, else one for the address in the
+    /// environment variable `REDLOCK_URL` or `REDIS_URL`, started at the first use. The call does not wait for the
     /// connection.
     ///
     /// # Errors
     ///
     /// [`LockError::NotConfigured`] when there is neither; [`LockError::InvalidUrl`] when the address in the
-    /// environment cannot be used. There is no silent fallback.
+    /// environment cannot be used. There is no other fallback.
     ///
     /// # Examples
     ///

@@ -3,8 +3,8 @@
 //! Depend on `redlocked`, which re-exports everything here together with the attribute. The parts:
 //!
 //! * [`LockManager`] owns one engine thread and its connection; it is cheap to clone.
-//! * [`LockRequest`] says which lock, for how long and how long to wait. It is acquired, or runs a body.
-//! * [`LockGuard`] is a held lock: it is renewed until it is released or dropped.
+//! * [`LockRequest`] holds the key, the ttl and the wait. It is acquired, or runs a body.
+//! * [`LockGuard`] is a held lock: it is renewed until the guard is released or dropped.
 //! * [`LockError`] says what went wrong, with which key, and what to do.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -45,7 +45,7 @@ pub use options::OnLost;
 pub use outcome::ReleaseOutcome;
 pub use request::LockRequest;
 
-/// The attribute's expansion calls into this module. Not part of the public API: it changes without notice.
+/// The attribute's expansion calls these. Not part of the public API: they change without notice.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::key::{Escaped, KeyTemplate, KeyText, key};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a lock is no longer held. Where several reasons apply, the first one in time.
+/// Why a lock is no longer held. Where several reasons apply, the earliest counts.
 ///
 /// # Examples
 ///
@@ -21,21 +21,21 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The lease ended before a renewal succeeded: Redis did not answer or refused, or this process stood still. A lock that
-    /// [is not renewed](crate::LockRequest::renew) ends like this when its ttl has passed.
+    /// The lease ended before a renewal succeeded: Redis did not answer or refused, or this process stood still. A lock
+    /// [without renewal](crate::LockRequest::renew) ends like this when its ttl has passed.
     Expired,
-    /// It was held for [`max_hold`](crate::LockRequest::max_hold).
+    /// The lock was held for [`max_hold`](crate::LockRequest::max_hold).
     MaxHold,
     /// The key on the server was deleted, overwritten or evicted, or the server has forgotten it: another client may have
     /// the lock.
     KeyChanged,
-    /// [`force_release`](crate::LockManager::force_release) of the same manager took it away.
+    /// [`force_release`](crate::LockManager::force_release) of the same manager released it.
     ForceReleased,
     /// Its own guard released it, or was dropped.
     Released,
-    /// [`shutdown`](crate::LockManager::shutdown) gave it up, or the thread of its manager has ended.
+    /// [`shutdown`](crate::LockManager::shutdown) ended it at its limit, or the thread of its manager has ended.
     ManagerClosed,
-    /// This process was forked from the one that holds it.
+    /// This process was forked from the one that holds the lock.
     Forked,
 }
 
@@ -53,7 +53,7 @@ impl LostReason {
     /// All codes are below this.
     pub(crate) const CODES: u64 = Self::ALL.len() as u64;
 
-    /// A number for each, for the atomic in which a lease keeps its deadline.
+    /// The number that a lease stores in place of its deadline.
     pub(crate) fn code(self) -> u64 {
         self as u64
     }

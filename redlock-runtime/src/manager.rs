@@ -1,4 +1,4 @@
-//! [`LockManager`]: one engine and the way to its node; and the process-wide default.
+//! [`LockManager`]: the handle of one engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::error::LockError;
 /// many locks are held or waited for. It is cheap to clone. The thread ends when the last clone and the last guard
 /// are gone and everything has been released.
 ///
-/// A process that forks leaves that thread behind: in the child the manager fails with
-/// [`LockError::ManagerClosed`] at once, and guards hold and release nothing. Connect a new manager there.
+/// A process that forks leaves that thread behind: in the child each call fails with [`LockError::ManagerClosed`] at
+/// once, and guards hold and release nothing. Connect a new manager there.
 ///
 /// The address starts with `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `rediss+sentinel://`,
 /// `redis+cluster://`, `rediss+cluster://` or `memory://`. Each form, and TLS, is described in
@@ -52,24 +52,24 @@ struct Shared {
 }
 
 impl LockManager {
-    /// Ends the manager: new calls and callers that wait fail with [`LockError::ManagerClosed`], and `shutdown` returns
-    /// when every lock of this manager is released on the server. For the end of a process: without it, a lock that is
-    /// dropped when the runtime ends is free only when its ttl has passed.
+    /// Ends the manager, for the end of a process: new calls and waiting callers fail with [`LockError::ManagerClosed`],
+    /// and `shutdown` returns when the server has released every lock of this manager. Without it, a lock that is dropped
+    /// while the runtime ends stays taken until its ttl has passed.
     ///
-    /// Bodies have `limit` to end by themselves. A lock that is still held then is lost, with
-    /// [`LostReason::ManagerClosed`](crate::LostReason::ManagerClosed). An async body is dropped before its next poll, and
-    /// its lock released. A sync body cannot be stopped: [`is_held`](crate::LockGuard::is_held) is false for it, and its
-    /// lock is released when its guard is dropped, or expires. The releases may take another
+    /// Bodies have `limit` to end by themselves. A lock that is still held after it is lost, with
+    /// [`LostReason::ManagerClosed`](crate::LostReason::ManagerClosed): an async body is dropped before its next poll, and
+    /// its lock is released. A sync body cannot be stopped: its guard's [`is_held`](crate::LockGuard::is_held) becomes
+    /// false, and its lock is released when the guard is dropped, or expires. The releases may take another
     /// [`io_timeout`](crate::LockManagerBuilder::io_timeout).
     ///
     /// # Errors
     ///
-    /// [`LockError::ShutdownIncomplete`] when locks were still held after `limit`, or releases are unanswered; it says how
-    /// many.
+    /// [`LockError::ShutdownIncomplete`], with their numbers, when locks were still held after `limit` or the server has
+    /// not answered releases.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not take the shutdown back.
+    /// Dropping the future does not stop the shutdown.
     ///
     /// # Examples
     ///
@@ -96,7 +96,7 @@ impl LockManager {
         }
     }
 
-    /// [`shutdown`](Self::shutdown) for sync code; blocks this thread.
+    /// [`shutdown`](Self::shutdown) for sync code: blocks this thread.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl LockManager {
         &self.shared.prefix
     }
 
-    /// What a key is called on the server.
+    /// The name of a key on the server.
     pub(crate) fn name(&self, key: &str) -> Arc<str> {
         [self.prefix(), key].concat().into()
     }
@@ -142,11 +142,16 @@ impl LockManager {
         self.shared.io_timeout
     }
 
-    /// What the server can do. Returns when connecting has succeeded or failed.
+    /// The optional features that the server supports. Waits until connecting has succeeded or failed.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when there is no connection, [`LockError::Misconfigured`] when the server refuses.
+    /// [`LockError::Unavailable`] when there is no connection, [`LockError::Misconfigured`] when the server refuses,
+    /// [`LockError::ManagerClosed`] after [`shutdown`](Self::shutdown).
+    ///
+    /// # Cancel safety
+    ///
+    /// The call changes nothing; its future can be dropped.
     ///
     /// # Examples
     ///
@@ -168,7 +173,7 @@ impl LockManager {
         }
     }
 
-    /// [`capabilities`](Self::capabilities) for sync code; blocks this thread.
+    /// [`capabilities`](Self::capabilities) for sync code: blocks this thread.
     ///
     /// # Errors
     ///

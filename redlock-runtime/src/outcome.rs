@@ -1,6 +1,6 @@
-//! [`ReleaseOutcome`]: what a release found.
+//! [`ReleaseOutcome`]: whether a lock was still held when it was released.
 
-/// What a release found.
+/// Whether a lock was still held when it was released.
 ///
 /// # Examples
 ///
@@ -16,7 +16,7 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReleaseOutcome {
-    /// The lock was held until now, and is given up.
+    /// The lock was held until this release.
     Released,
     /// The lock had been lost before: its lease ended, or the key was deleted or overwritten. Another caller may have
     /// been inside.

@@ -11,17 +11,17 @@ use crate::manager::LockManager;
 use crate::token::{self, Token};
 
 impl LockManager {
-    /// Connects to the server at `url`.
+    /// Connects to the server at `url` with the default settings, and returns when that has succeeded or failed.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidUrl`] for an address that cannot be used, [`LockError::Unavailable`] when the server
-    /// cannot be reached, [`LockError::Misconfigured`] when it refuses: a wrong password, a missing permission, a
-    /// certificate.
+    /// [`LockError::InvalidUrl`] for an address or a setting that cannot be used, [`LockError::Unavailable`] when the server
+    /// cannot be reached, [`LockError::Misconfigured`] when the server refuses: a wrong password, a missing permission, a
+    /// certificate that is not trusted, an eviction policy.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives the connection up.
+    /// Dropping the future closes the connection.
     ///
     /// # Examples
     ///
@@ -39,7 +39,7 @@ impl LockManager {
         Self::builder(url).connect().await
     }
 
-    /// [`connect`](Self::connect) for code without a runtime; blocks this thread.
+    /// [`connect`](Self::connect) for sync code: blocks this thread.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl LockManager {
         Self::builder(url).connect_blocking()
     }
 
-    /// A manager for `url` with other settings than the default ones.
+    /// The settings of a manager for `url`, to be changed before it connects. Nothing is sent, and `url` is not checked yet.
     ///
     /// # Examples
     ///
@@ -88,7 +88,7 @@ impl LockManagerBuilder {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives the connection up.
+    /// Dropping the future closes the connection.
     ///
     /// # Examples
     ///
@@ -106,7 +106,7 @@ impl LockManagerBuilder {
         Ok(manager)
     }
 
-    /// [`connect`](Self::connect) for code without a runtime; blocks this thread.
+    /// [`connect`](Self::connect) for sync code: blocks this thread.
     ///
     /// # Errors
     ///
@@ -125,12 +125,13 @@ impl LockManagerBuilder {
         block_on(self.connect())
     }
 
-    /// Connects in the background: a service can start while Redis is down, and its locks report
-    /// [`LockError::Unavailable`] until it is up.
+    /// Connects in the background: a service can start while Redis is down, and requests fail with
+    /// [`LockError::Unavailable`], or wait, until Redis is up.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidUrl`]; [`LockError::Unavailable`] when no thread can be started.
+    /// [`LockError::InvalidUrl`] for an address or a setting that cannot be used; [`LockError::Unavailable`] when the
+    /// operating system starts no thread or has no random numbers.
     ///
     /// # Examples
     ///
