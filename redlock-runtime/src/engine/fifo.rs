@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_leaves_the_others_stay_in_their_order() {
+    fn when_one_leaves_the_others_keep_their_order() {
         // Each number is coprime to the count: all leave, in another order each time.
         for step in [1, 7, 39, 99] {
             let (mut fifo, mut expected) = (Fifo::default(), Vec::new());

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_asks_for_a_lock_is_taken_back() {
+    fn only_requests_for_a_lock_are_taken_back() {
         let mut outbox = outbox(&[(1, RENEW), (2, ACQUIRE), (1, Action::Release), (3, ACQUIRE)]);
         assert!(outbox.take_back(1).is_none());
         assert!(outbox.take_back(2).is_some() && outbox.take_back(2).is_none());
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_urgent_goes_first() {
+    fn urgent_requests_go_first() {
         let mut outbox = outbox(&[(1, Action::Release), (2, ACQUIRE)]);
         let (name, token) = ("k".into(), Token::empty());
         let renewal = Request { action: RENEW, name, token, ttl: Duration::ZERO };

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_asks_and_the_others_follow_in_order() {
+    fn the_first_asks_and_the_others_in_their_order() {
         let name: Arc<str> = "k".into();
         let mut queues = Queues::default();
         assert!(queues.join(&name, 1));

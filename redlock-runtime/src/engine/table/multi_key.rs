@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_in_the_way_is_waited_for_and_the_rest_left_out() {
+    fn a_busy_key_is_waited_for_and_the_keys_behind_it_are_skipped() {
         let mut call = Call::connected();
         call.answers(vec![held(), queued(), Reply::Skipped]);
         call.says("+?-");
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_answer_is_asked_for_again_in_one_call() {
+    fn a_call_whose_reply_was_lost_is_repeated_as_one_call() {
         let mut call = Call::connected();
         call.table.disconnected("cut".into());
         call.table.connected(call.now, HANDS_OVER);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_when_it_is_asked_for_again_is_given_back() {
+    fn a_key_that_is_skipped_in_a_repeated_call_is_released() {
         let mut call = Call::connected();
         call.table.disconnected("cut".into());
         call.table.connected(call.now, HANDS_OVER);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn before_there_is_a_connection_they_wait_together() {
+    fn before_there_is_a_connection_the_keys_wait_together() {
         let mut call = Call::of(LockTable::new(SETTINGS));
         call.sends(&[]);
         call.table.connected(call.now, HANDS_OVER);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lost_its_place_behind_another_is_given_back() {
+    fn a_key_behind_an_abandoned_one_is_skipped_and_released() {
         let mut call = Call::connected();
         call.table.disconnected("cut".into());
         call.table.abandon(call.now, 2);
@@ -256,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_script_is_sent_for_all() {
+    fn a_forgotten_script_is_sent_again_for_all_keys() {
         let mut call = Call::connected();
         call.answers(refused_by(Refusal::NoScript));
         call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
     }
 
     #[test]
-    fn an_error_is_told_by_the_lock_that_it_is_about() {
+    fn a_permanent_refusal_is_reported_for_its_key() {
         let mut call = Call::connected();
         call.answers(refused_by(Refusal::Permanent("WRONGTYPE".into())));
         // The server may have stopped in the middle.
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_took_longer_than_the_leases_are_no_locks() {
+    fn replies_that_took_longer_than_the_leases_are_no_locks() {
         for third in [held(), queued()] {
             let mut call = Call::connected();
             call.answers_after(TTL, vec![held(), held(), third]);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_in_this_process_is_overtaken() {
+    fn no_waiter_of_this_process_is_overtaken() {
         // Without a queue on the server, only the first of this process asks.
         let mut table = LockTable::new(SETTINGS);
         let now = Moment::now();

@@ -9,37 +9,26 @@ impl Scenario {
         self.table.acquire(self.now, id, ask, Token::from_value(&format!("token {id}")));
         outcome
     }
-
-    fn is_abandoned(&mut self, id: Id) {
-        self.table.abandon(self.now, id);
-        self.send();
-    }
-
-    fn actions(&self) -> Vec<(Id, Action)> {
-        self.sent.iter().map(|(id, _, request)| (*id, request.action)).collect()
-    }
 }
 
 #[test]
-fn what_was_not_sent_is_taken_back_when_its_caller_goes() {
+fn an_unsent_request_is_taken_back_when_its_caller_goes() {
     let mut scenario = Scenario::connected();
     let _outcomes = [scenario.is_asked_for(1), scenario.is_asked_for(2), scenario.is_asked_for(3)];
-    scenario.is_abandoned(2);
-    assert_eq!(scenario.actions(), [(1, JOIN), (3, JOIN)]);
+    scenario.abandons(2);
+    assert_eq!(scenario.unanswered(), [(1, JOIN), (3, JOIN)]);
     assert_eq!(scenario.table.busy_with(), 2);
     // What was sent is released.
-    scenario.is_abandoned(3);
-    assert_eq!(scenario.actions(), [(1, JOIN), (3, JOIN), (3, Action::Release)]);
+    scenario.abandons(3);
+    assert_eq!(scenario.unanswered(), [(1, JOIN), (3, JOIN), (3, Action::Release)]);
 }
 
 #[test]
-fn what_was_not_sent_is_taken_back_when_its_time_is_up() {
+fn an_unsent_request_is_taken_back_when_its_time_is_up() {
     let mut scenario = Scenario::connected();
     scenario.table.disconnected("cut".into());
     let _outcome = scenario.acquires(1, Some(SECOND));
-    scenario
-        .table
-        .connected(scenario.now, Abilities { hands_over: true, tracks_changes: false, votes: false });
+    scenario.connects();
     scenario.passes(SECOND);
     scenario.tick();
     scenario.is_quiet();
@@ -47,31 +36,29 @@ fn what_was_not_sent_is_taken_back_when_its_time_is_up() {
 }
 
 #[test]
-fn a_waiter_that_had_asked_before_gives_its_place_back() {
+fn a_waiter_that_had_asked_before_leaves_its_place() {
     let mut scenario = Scenario::connected();
     let _outcome = queued(1, &mut scenario);
     scenario.passes(10 * SECOND);
     // It asks again, and that is not sent.
     scenario.table.tick(scenario.now);
-    scenario.is_abandoned(1);
-    assert_eq!(scenario.actions(), [(1, Action::Release)]);
+    scenario.abandons(1);
+    assert_eq!(scenario.unanswered(), [(1, Action::Release)]);
 }
 
 #[test]
-fn an_answer_that_was_lost_is_given_back_too() {
+fn a_request_whose_reply_was_lost_is_released_too() {
     let mut scenario = Scenario::connected();
     let _outcome = scenario.acquires(1, None);
     scenario.sent.clear();
     scenario.table.disconnected("cut".into());
-    scenario
-        .table
-        .connected(scenario.now, Abilities { hands_over: true, tracks_changes: false, votes: false });
-    scenario.is_abandoned(1);
-    assert_eq!(scenario.actions(), [(1, Action::Release)]);
+    scenario.connects();
+    scenario.abandons(1);
+    assert_eq!(scenario.unanswered(), [(1, Action::Release)]);
 }
 
 #[test]
-fn a_call_that_ended_before_it_was_looked_at_is_not_begun() {
+fn a_call_that_ended_before_the_engine_read_it_sends_nothing() {
     let mut scenario = Scenario::connected();
     let (ask, outcome) = scenario.ask(None, None);
     drop(outcome);
@@ -82,7 +69,7 @@ fn a_call_that_ended_before_it_was_looked_at_is_not_begun() {
 }
 
 #[test]
-fn a_grant_takes_a_question_back_that_would_shorten_it() {
+fn a_grant_takes_back_an_unsent_request_that_would_shorten_the_lease() {
     let mut scenario = Scenario::connected();
     let mut outcome = queued(1, &mut scenario);
     scenario.passes(10 * SECOND);
@@ -94,19 +81,17 @@ fn a_grant_takes_a_question_back_that_would_shorten_it() {
 }
 
 #[test]
-fn a_renewal_goes_ahead_of_what_others_ask_for_and_give_back() {
+fn a_renewal_is_sent_before_acquires_and_releases() {
     let mut scenario = Scenario::connected();
-    let mut outcome = scenario.acquires(1, None);
-    scenario.answers(JOIN, Reply::Granted { fence: 1 });
-    assert!(held(&mut outcome).is_some());
+    let _lease = scenario.holds(1);
     let _outcomes: Vec<_> = (2..100).map(|id| scenario.is_asked_for(id)).collect();
     scenario.passes(TTL / 3);
     scenario.tick();
-    assert!(matches!(scenario.actions().first(), Some((1, Action::Renew { .. }))));
+    assert!(matches!(scenario.unanswered().first(), Some((1, Action::Renew { .. }))));
 }
 
 #[test]
-fn who_is_refused_again_and_again_asks_less_and_less() {
+fn a_waiter_that_is_refused_again_and_again_asks_less_and_less_often() {
     let mut scenario = Scenario::connected();
     let _outcome = scenario.acquires(1, None);
     let mut asked = 0;
@@ -127,7 +112,7 @@ fn who_is_refused_again_and_again_asks_less_and_less() {
 }
 
 #[test]
-fn of_the_waiters_that_are_refused_the_first_asks_for_all() {
+fn of_refused_waiters_only_the_first_asks_again() {
     let mut scenario = Scenario::connected();
     let outcomes: Vec<_> = (1..=3).map(|id| scenario.acquires(id, None)).collect();
     let refused = || Reply::Refused(Refusal::Transient("OOM".into()));
@@ -137,24 +122,24 @@ fn of_the_waiters_that_are_refused_the_first_asks_for_all() {
     for _ in 0..5 {
         scenario.passes(2 * SECOND);
         scenario.tick();
-        assert_eq!(scenario.actions(), [(1, JOIN)]);
+        assert_eq!(scenario.unanswered(), [(1, JOIN)]);
         scenario.answers(JOIN, refused());
     }
     // It goes: the next one asks in its place.
-    scenario.is_abandoned(1);
+    scenario.abandons(1);
     scenario.send();
     scenario.answers(Action::Release, Reply::Done);
     scenario.passes(2 * SECOND);
     scenario.tick();
-    assert_eq!(scenario.actions(), [(2, JOIN)]);
+    assert_eq!(scenario.unanswered(), [(2, JOIN)]);
     let busy = scenario.busy(0);
     scenario.answers(JOIN, busy);
     scenario.send();
-    assert_eq!(scenario.actions(), [(3, JOIN)], "it is refused no longer");
+    assert_eq!(scenario.unanswered(), [(3, JOIN)], "it is refused no longer");
 }
 
 #[test]
-fn who_waits_behind_a_refused_waiter_asks_when_that_has_the_lock() {
+fn waiters_behind_a_refused_one_ask_when_it_has_the_lock() {
     let mut scenario = Scenario::connected();
     let outcomes: Vec<_> = (1..=3).map(|id| scenario.acquires(id, None)).collect();
     for _ in &outcomes {
@@ -164,5 +149,5 @@ fn who_waits_behind_a_refused_waiter_asks_when_that_has_the_lock() {
     scenario.tick();
     scenario.answers(JOIN, Reply::Granted { fence: 1 });
     scenario.send();
-    assert_eq!(scenario.actions(), [(2, JOIN), (3, JOIN)]);
+    assert_eq!(scenario.unanswered(), [(2, JOIN), (3, JOIN)]);
 }

@@ -23,32 +23,24 @@ impl Scenario {
         self.send();
         closing
     }
-
-    fn holds(&mut self, id: Id) -> Arc<Lease> {
-        let mut outcome = self.acquires(id, None);
-        self.answers(JOIN, Reply::Granted { fence: 1 });
-        let Some(lease) = held(&mut outcome) else { unreachable!("it is held") };
-        lease
-    }
 }
 
 #[test]
-fn what_ends_by_itself_before_the_limit_is_not_stopped() {
+fn a_lock_released_before_the_limit_is_not_stopped() {
     let mut scenario = Scenario::connected();
     let lease = scenario.holds(1);
     let (closing, mut end) = scenario.shuts_down(2 * SECOND);
     scenario.passes(SECOND);
     let Some(closing) = scenario.looks(closing) else { unreachable!("it is held") };
     assert_eq!(lease.lost_reason(), None);
-    scenario.table.release(scenario.now, 1, None);
-    scenario.send();
+    scenario.drops_guard(1);
     scenario.answers(Action::Release, Reply::Done);
     assert!(scenario.looks(closing).is_none());
     assert_eq!(end.try_recv(), Ok(Ok(())));
 }
 
 #[test]
-fn what_is_held_at_the_limit_ends_and_is_released_by_its_guard() {
+fn a_lock_held_at_the_limit_ends_and_is_released_by_its_guard() {
     let mut scenario = Scenario::connected();
     let lease = scenario.holds(1);
     let (closing, mut end) = scenario.shuts_down(SECOND);
@@ -57,8 +49,7 @@ fn what_is_held_at_the_limit_ends_and_is_released_by_its_guard() {
     let Some(closing) = scenario.looks(closing) else { unreachable!("its guard is not dropped yet") };
     assert_eq!(lease.lost_reason(), Some(LostReason::ManagerClosed));
     scenario.is_quiet();
-    scenario.table.release(scenario.now, 1, None);
-    scenario.send();
+    scenario.drops_guard(1);
     let Some(closing) = scenario.looks(closing) else { unreachable!("it is not answered yet") };
     scenario.answers(Action::Release, Reply::Done);
     assert!(scenario.looks(closing).is_none());
@@ -80,9 +71,7 @@ fn a_sync_body_that_goes_on_keeps_its_key_until_that_has_expired() {
     scenario.table.extend(scenario.now, 1, crate::engine::command::Extension { ttl: TTL, caller });
     assert!(matches!(extended.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
     scenario.table.disconnected("cut".into());
-    scenario
-        .table
-        .connected(scenario.now, Abilities { hands_over: true, tracks_changes: false, votes: false });
+    scenario.connects();
     scenario.passes(GRACE);
     scenario.tick();
     assert_eq!(closing.due(), scenario.now);
@@ -96,7 +85,7 @@ fn a_sync_body_that_goes_on_keeps_its_key_until_that_has_expired() {
 }
 
 #[test]
-fn releases_that_are_not_answered_are_counted() {
+fn unanswered_releases_are_counted() {
     let mut scenario = Scenario::connected();
     drop(scenario.holds(1));
     scenario.table.release(scenario.now, 1, None);

@@ -14,31 +14,26 @@ fn a_line(of: Id) -> (Scenario, Vec<Outcome>) {
     (scenario, outcomes)
 }
 
-fn releases(scenario: &mut Scenario, id: Id) {
-    scenario.table.release(scenario.now, id, None);
-    scenario.send();
-}
-
 #[test]
-fn a_lock_is_passed_on_as_often_as_there_are_fencing_tokens() {
+fn a_lock_is_handed_over_locally_once_for_each_reserved_fencing_token() {
     let (mut scenario, mut outcomes) = a_line(5);
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
     for (id, fence) in [(0, 40), (1, 41), (2, 42)] {
-        releases(&mut scenario, id);
+        scenario.drops_guard(id);
         let lease = held(&mut outcomes.remove(0)).map(|lease| lease.fence());
         assert_eq!(lease, Some(fence));
         scenario.is_quiet();
     }
-    releases(&mut scenario, 3);
+    scenario.drops_guard(3);
     scenario.answers(Action::Release, Reply::Done);
     scenario.answers(JOIN, Reply::Granted { fence: 43 });
     assert_eq!(held(&mut outcomes.remove(0)).map(|lease| lease.fence()), Some(43));
 }
 
 #[test]
-fn a_body_that_is_quicker_than_the_answer_waits_for_it() {
+fn a_release_before_the_reservation_is_answered_waits_for_it() {
     let (mut scenario, mut outcomes) = a_line(2);
-    releases(&mut scenario, 0);
+    scenario.drops_guard(0);
     assert!(held(&mut outcomes[0]).is_none());
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
     assert_eq!(held(&mut outcomes[0]).map(|lease| lease.fence()), Some(40));
@@ -46,9 +41,9 @@ fn a_body_that_is_quicker_than_the_answer_waits_for_it() {
 }
 
 #[test]
-fn without_fencing_tokens_it_is_given_back() {
+fn without_reserved_fencing_tokens_the_lock_is_released() {
     let (mut scenario, mut outcomes) = a_line(2);
-    releases(&mut scenario, 0);
+    scenario.drops_guard(0);
     scenario.answers(RESERVE, Reply::NotHeld);
     scenario.answers(Action::Release, Reply::NotHeld);
     scenario.answers(JOIN, Reply::Granted { fence: 9 });
@@ -56,9 +51,9 @@ fn without_fencing_tokens_it_is_given_back() {
 }
 
 #[test]
-fn an_answer_that_never_comes_is_not_waited_for() {
+fn a_reservation_without_a_reply_delays_the_release_only_briefly() {
     let (mut scenario, mut outcomes) = a_line(2);
-    releases(&mut scenario, 0);
+    scenario.drops_guard(0);
     assert_eq!(scenario.next().map(|(_, _, request)| request.action), Some(RESERVE));
     scenario.passes(SECOND / 5);
     scenario.tick();
@@ -68,12 +63,12 @@ fn an_answer_that_never_comes_is_not_waited_for() {
 }
 
 #[test]
-fn what_the_server_says_of_the_row_is_about_whoever_has_the_lock() {
+fn a_renewal_reply_is_about_the_current_local_holder() {
     let (mut scenario, mut outcomes) = a_line(2);
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
     scenario.passes(TTL / 3);
     scenario.tick();
-    releases(&mut scenario, 0);
+    scenario.drops_guard(0);
     let second = held(&mut outcomes[0]);
     assert!(second.as_ref().is_some_and(|lease| lease.remaining(scenario.now).is_some()));
     scenario.answers(RENEW, Reply::NotHeld);
@@ -81,15 +76,13 @@ fn what_the_server_says_of_the_row_is_about_whoever_has_the_lock() {
 }
 
 #[test]
-fn without_a_connection_nobody_follows() {
+fn without_a_connection_there_is_no_local_hand_over() {
     let (mut scenario, mut outcomes) = a_line(2);
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
     scenario.table.disconnected("gone".into());
-    releases(&mut scenario, 0);
+    scenario.drops_guard(0);
     assert!(held(&mut outcomes[0]).is_none());
-    scenario
-        .table
-        .connected(scenario.now, Abilities { hands_over: true, tracks_changes: false, votes: false });
+    scenario.connects();
     scenario.send();
     scenario.answers(Action::Release, Reply::Done);
     scenario.answers(JOIN, Reply::Granted { fence: 43 });
@@ -97,21 +90,21 @@ fn without_a_connection_nobody_follows() {
 }
 
 #[test]
-fn a_lease_that_is_nearly_over_is_not_passed_on() {
+fn a_lease_that_is_nearly_over_is_not_handed_over_locally() {
     let (mut scenario, mut outcomes) = a_line(2);
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
     scenario.passes(TTL * 2 / 3);
-    releases(&mut scenario, 0);
+    scenario.drops_guard(0);
     assert!(held(&mut outcomes[0]).is_none());
     scenario.answers(Action::Release, Reply::Done);
 }
 
 #[test]
-fn whoever_has_gone_is_not_in_the_way() {
+fn a_waiter_that_has_gone_does_not_delay_the_release() {
     let (mut scenario, _) = a_line(0);
     drop(scenario.acquires_for(1, None, Some(SECOND)));
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
-    releases(&mut scenario, 0);
+    scenario.drops_guard(0);
     // Not kept for its `min_hold`.
     scenario.answers(Action::Release, Reply::Done);
     let mut next = scenario.acquires(2, None);

@@ -15,7 +15,7 @@ fn told_early(kind: PushKind) -> (Scenario, Outcome) {
 }
 
 #[test]
-fn a_grant_that_overtakes_its_place_is_entered_with_the_answer() {
+fn a_grant_that_overtakes_the_reply_is_entered_with_it() {
     let (scenario, mut outcome) = told_early(PushKind::Granted { fence: 7, at: ServerTime(SERVER_START) });
     let lease = held(&mut outcome);
     assert!(lease.is_some_and(|lease| lease.remaining(scenario.now) > Some(CLAIM / 2)));
@@ -23,7 +23,7 @@ fn a_grant_that_overtakes_its_place_is_entered_with_the_answer() {
 }
 
 #[test]
-fn a_grant_that_overtakes_its_place_and_is_over_is_asked_about() {
+fn a_grant_that_overtakes_the_reply_and_is_over_is_asked_about() {
     let mut scenario = Scenario::connected();
     let mut outcome = scenario.acquires(1, None);
     let at = scenario.server_time();
@@ -37,7 +37,7 @@ fn a_grant_that_overtakes_its_place_and_is_over_is_asked_about() {
 }
 
 #[test]
-fn a_hint_that_overtakes_the_answer_is_followed() {
+fn a_hint_that_overtakes_the_reply_counts_after_it() {
     let claimant = Claimant::of("inbox");
     let overdue = Action::Acquire(Mode::Overdue { claimant });
     for (kind, by, action) in [
@@ -55,13 +55,12 @@ fn a_hint_that_overtakes_the_answer_is_followed() {
 }
 
 #[test]
-fn a_caller_that_leaves_after_an_early_grant_gives_it_back_once() {
+fn a_caller_that_leaves_after_an_early_grant_releases_it_once() {
     let mut scenario = Scenario::connected();
     drop(scenario.acquires(1, None));
     let at = scenario.server_time();
     scenario.grants(1, at);
-    scenario.table.abandon(scenario.now, 1);
-    scenario.send();
+    scenario.abandons(1);
     scenario.grants(1, at);
     let busy = scenario.busy(0);
     scenario.answers(JOIN, busy);
@@ -72,7 +71,7 @@ fn a_caller_that_leaves_after_an_early_grant_gives_it_back_once() {
 }
 
 #[test]
-fn a_push_behind_the_answer_that_tells_the_same_changes_nothing() {
+fn a_push_behind_the_reply_of_the_same_grant_changes_nothing() {
     let mut scenario = Scenario::connected();
     let mut outcome = queued(1, &mut scenario);
     scenario.passes(2 * SECOND);
@@ -85,27 +84,20 @@ fn a_push_behind_the_answer_that_tells_the_same_changes_nothing() {
     assert!(lease.is_some_and(|lease| lease.remaining(scenario.now).is_some()));
 }
 
-/// Exactly these ask, in this order.
-#[track_caller]
-fn ask(scenario: &mut Scenario, expected: &[(Id, Action)]) {
-    let sent: Vec<_> = scenario.sent.iter().map(|(id, _, request)| (*id, request.action)).collect();
-    assert_eq!(sent, expected);
-}
-
 #[test]
-fn when_one_has_lost_its_place_all_of_its_process_ask_once_and_in_order() {
+fn when_a_waiter_has_lost_its_place_all_of_its_process_ask_once_and_in_order() {
     let mut scenario = Scenario::connected();
     let outcomes: Vec<_> = (1..=4).map(|id| queued(id, &mut scenario)).collect();
     scenario.passes(2 * SECOND);
     scenario.tick();
-    ask(&mut scenario, &[(1, AGAIN)]);
+    assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
     scenario.tells(1, PushKind::PlaceLost);
     let busy = || Reply::Busy {
         holder: Holder { name: Some("host:1".into()), expires_in: Some(TTL) },
         place: Some(Place { in_front: 0, at: ServerTime(SERVER_START) }),
     };
     scenario.answers(AGAIN, busy());
-    ask(&mut scenario, &[(2, REJOIN), (3, REJOIN), (4, REJOIN)]);
+    assert_eq!(scenario.unanswered(), [(2, REJOIN), (3, REJOIN), (4, REJOIN)]);
     for _ in 2..=4 {
         scenario.answers(REJOIN, busy());
     }
@@ -114,7 +106,7 @@ fn when_one_has_lost_its_place_all_of_its_process_ask_once_and_in_order() {
 }
 
 #[test]
-fn when_one_gets_the_lock_without_a_place_all_others_ask() {
+fn when_a_waiter_without_a_place_gets_the_lock_all_others_ask() {
     let mut scenario = Scenario::connected();
     let mut outcomes: Vec<_> = (1..=3).map(|id| queued(id, &mut scenario)).collect();
     scenario.passes(2 * SECOND);
@@ -122,21 +114,21 @@ fn when_one_gets_the_lock_without_a_place_all_others_ask() {
     scenario.answers(AGAIN, Reply::Granted { fence: 7 });
     assert!(held(&mut outcomes[0]).is_some());
     scenario.tells(1, PushKind::PlaceLost);
-    ask(&mut scenario, &[(2, REJOIN), (3, REJOIN)]);
+    assert_eq!(scenario.unanswered(), [(2, REJOIN), (3, REJOIN)]);
 }
 
 #[test]
-fn when_everything_has_changed_all_waiters_ask_in_order() {
-    let mut scenario = Scenario::with(Abilities { hands_over: true, tracks_changes: true, votes: false });
+fn after_a_flush_all_waiters_ask_in_order() {
+    let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
     let outcomes: Vec<_> = (1..=3).map(|id| queued(id, &mut scenario)).collect();
     scenario.table.changed(scenario.now, None);
     scenario.send();
-    ask(&mut scenario, &[(1, REJOIN), (2, REJOIN), (3, REJOIN)]);
+    assert_eq!(scenario.unanswered(), [(1, REJOIN), (2, REJOIN), (3, REJOIN)]);
     drop(outcomes);
 }
 
 #[test]
-fn the_next_of_a_process_makes_sure_of_its_place_from_time_to_time() {
+fn the_first_waiter_of_a_process_confirms_its_place_from_time_to_time() {
     let mut scenario = Scenario::connected();
     let mut outcomes: Vec<_> = (1..=3).map(|id| queued(id, &mut scenario)).collect();
     let at = scenario.server_time();
@@ -149,32 +141,30 @@ fn the_next_of_a_process_makes_sure_of_its_place_from_time_to_time() {
     scenario.answers(RENEW, Reply::Done);
     // The holder and then that waiter leave: the next one does so, too.
     for (id, answer) in [(1, Reply::Done), (2, Reply::NotHeld)] {
-        scenario.table.abandon(scenario.now, id);
-        scenario.send();
+        scenario.abandons(id);
         scenario.answers(Action::Release, answer);
     }
     scenario.passes(2 * SECOND);
     scenario.tick();
-    ask(&mut scenario, &[(3, AGAIN)]);
+    assert_eq!(scenario.unanswered(), [(3, AGAIN)]);
 }
 
 #[test]
-fn what_the_server_has_begun_is_asked_for_again_at_once() {
+fn an_unfinished_call_is_repeated_at_once() {
     let mut scenario = Scenario::connected();
     let unfinished = || Reply::Refused(Refusal::Unfinished);
     let mut outcome = scenario.acquires(1, Some(Duration::ZERO));
     scenario.answers(Action::Acquire(Mode::OneTry), unfinished());
     scenario.answers(Action::Acquire(Mode::OneTry), Reply::Granted { fence: 7 });
     assert!(held(&mut outcome).is_some());
-    scenario.table.release(scenario.now, 1, None);
-    scenario.send();
+    scenario.drops_guard(1);
     scenario.answers(Action::Release, unfinished());
     scenario.answers(Action::Release, Reply::Done);
     assert!(scenario.table.is_idle());
 }
 
 #[test]
-fn a_refusal_ends_a_bounded_wait_alone() {
+fn a_permanent_refusal_ends_only_a_bounded_wait() {
     let mut scenario = Scenario::connected();
     let refused = || Reply::Refused(Refusal::Permanent("NOPERM no right".into()));
     let mut outcomes = [scenario.acquires(1, Some(SECOND)), scenario.acquires(2, None)];
@@ -188,7 +178,7 @@ fn a_refusal_ends_a_bounded_wait_alone() {
 }
 
 #[test]
-fn a_server_that_turns_us_away_ends_a_bounded_wait_alone() {
+fn a_permanent_refusal_to_connect_ends_only_a_bounded_wait() {
     let mut scenario = Scenario::connected();
     let mut before = [scenario.acquires(1, Some(SECOND)), scenario.acquires(2, None)];
     scenario.table.disconnected("cut".into());
@@ -203,15 +193,13 @@ fn a_server_that_turns_us_away_ends_a_bounded_wait_alone() {
         assert!(outcomes[1].try_recv().is_err(), "it waits");
     }
     scenario.sent.clear();
-    scenario
-        .table
-        .connected(scenario.now, Abilities { hands_over: true, tracks_changes: false, votes: false });
+    scenario.connects();
     scenario.send();
-    ask(&mut scenario, &[(1, Action::Release), (2, JOIN), (4, JOIN)]);
+    assert_eq!(scenario.unanswered(), [(1, Action::Release), (2, JOIN), (4, JOIN)]);
 }
 
 #[test]
-fn a_claim_that_is_not_over_yet_is_nobodys_fault() {
+fn a_claim_that_is_not_over_is_not_reported_as_overdue() {
     let mut scenario = Scenario::connected();
     let claimant = Claimant::of("inbox");
     let _first = queued(1, &mut scenario);
@@ -230,5 +218,5 @@ fn a_claim_that_is_not_over_yet_is_nobodys_fault() {
     scenario.tells(1, PushKind::PlaceLost);
     scenario.table.changed(scenario.now, Some(&["lock:k".into()]));
     scenario.send();
-    ask(&mut scenario, &[(1, AGAIN)]);
+    assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
 }

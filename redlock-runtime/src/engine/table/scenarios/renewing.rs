@@ -12,9 +12,7 @@ const fn renewal(nth: u32, shortens: bool) -> Action {
 
 fn holder() -> (Scenario, Arc<Lease>) {
     let mut scenario = Scenario::connected();
-    let mut outcome = scenario.acquires(1, None);
-    scenario.answers(JOIN, Reply::Granted { fence: 1 });
-    let Some(lease) = held(&mut outcome) else { unreachable!("it is granted") };
+    let lease = scenario.holds(1);
     (scenario, lease)
 }
 
@@ -48,9 +46,7 @@ fn a_shorter_ttl_that_cannot_be_sent_changes_nothing() {
     scenario.table.disconnected("cut".into());
     let mut extended = extends(&mut scenario, SECOND);
     assert_eq!(lasts(&scenario, &lease), 30);
-    scenario
-        .table
-        .connected(scenario.now, Abilities { hands_over: true, tracks_changes: false, votes: false });
+    scenario.connects();
     scenario.send();
     assert_eq!(lasts(&scenario, &lease), 1);
     scenario.answers(renewal(1, true), Reply::Done);
@@ -73,7 +69,7 @@ fn the_answer_to_a_longer_renewal_does_not_undo_a_shorter_one_behind_it() {
 
 /// As over a quorum.
 #[test]
-fn an_answer_that_was_overtaken_counts_no_more() {
+fn a_reply_that_was_overtaken_changes_nothing() {
     let (mut scenario, lease) = holder();
     scenario.passes(TTL / 3);
     scenario.tick();
@@ -85,14 +81,12 @@ fn an_answer_that_was_overtaken_counts_no_more() {
 }
 
 #[test]
-fn while_nobody_knows_what_was_done_the_earliest_end_counts() {
+fn while_the_outcome_is_unknown_the_earliest_end_counts() {
     let (mut scenario, lease) = holder();
     let _extended = extends(&mut scenario, 3 * SECOND);
     scenario.passes(SECOND);
     scenario.table.disconnected("cut".into());
-    scenario
-        .table
-        .connected(scenario.now, Abilities { hands_over: true, tracks_changes: false, votes: false });
+    scenario.connects();
     scenario.send();
     assert_eq!(lasts(&scenario, &lease), 2);
     scenario.sent.remove(0);

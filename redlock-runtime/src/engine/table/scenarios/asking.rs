@@ -1,0 +1,108 @@
+//! Who asks the server, when, and how often.
+
+use super::*;
+
+#[test]
+fn a_caller_that_has_gone_keeps_nothing_for_a_min_hold() {
+    let mut scenario = Scenario::connected();
+    drop(scenario.acquires_for(1, None, Some(SECOND)));
+    scenario.answers(JOIN, Reply::Granted { fence: 7 });
+    scenario.answers(Action::Release, Reply::Done);
+}
+
+#[test]
+fn a_reply_that_took_longer_than_the_lease_is_not_a_lock() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = scenario.acquires(1, None);
+    scenario.passes(TTL);
+    scenario.answers(JOIN, Reply::Granted { fence: 1 });
+    assert!(held(&mut outcome).is_none());
+    let Some((_, _, release)) = scenario.next() else { unreachable!("it is given back") };
+    assert_eq!(release.action, Action::Release);
+    let Some((_, _, fresh)) = scenario.next() else { unreachable!("it is asked for again") };
+    assert_eq!(fresh.action, JOIN);
+    assert_ne!(fresh.token, release.token, "a token is never reused");
+}
+
+#[test]
+fn a_caller_that_leaves_before_the_reply_releases_the_lock() {
+    let mut scenario = Scenario::connected();
+    drop(scenario.acquires(1, None));
+    scenario.abandons(1);
+    scenario.answers(JOIN, Reply::Granted { fence: 1 });
+    scenario.answers(Action::Release, Reply::Done);
+    scenario.is_quiet();
+    assert!(scenario.table.is_idle());
+}
+
+#[test]
+fn one_try_is_one_request() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = scenario.acquires(1, Some(Duration::ZERO));
+    let busy = Reply::Busy { holder: Holder::default(), place: None };
+    scenario.answers(Action::Acquire(Mode::OneTry), busy);
+    assert!(matches!(outcome.try_recv(), Ok(AcquireOutcome::Failed(LockError::Busy { .. }))));
+    scenario.is_quiet();
+    assert!(scenario.table.is_idle());
+}
+
+#[test]
+fn one_try_fails_at_once_when_there_is_no_server() {
+    let mut scenario = Scenario::connected();
+    scenario.table.disconnected("cut".into());
+    let mut trying = scenario.acquires(1, Some(Duration::ZERO));
+    let mut waiting = scenario.acquires(2, None);
+    assert!(trying.try_recv().is_err(), "an idle connection may have been cut: it is made anew first");
+    let refused = Disconnected { reason: "connection refused".into(), is_permanent: false };
+    scenario.table.unreachable(scenario.now, refused);
+    assert!(matches!(trying.try_recv(), Ok(AcquireOutcome::Failed(LockError::Unavailable { .. }))));
+    assert!(waiting.try_recv().is_err(), "who waits goes on waiting");
+}
+
+#[test]
+fn only_the_first_of_a_process_asks_again() {
+    let mut scenario = Scenario::connected();
+    let outcomes: Vec<_> = (1..=5).map(|id| queued(id, &mut scenario)).collect();
+    for _ in 0..10 {
+        scenario.passes(2 * SECOND);
+        scenario.tick();
+        assert!(matches!(scenario.sent.as_slice(), [(1, ..)]), "{} asked", scenario.sent.len());
+        let busy = scenario.busy(0);
+        scenario.answers(AGAIN, busy);
+    }
+    drop(outcomes);
+    scenario.abandons(1);
+    scenario.answers(Action::Release, Reply::NotHeld);
+    scenario.passes(2 * SECOND);
+    scenario.tick();
+    assert!(matches!(scenario.sent.as_slice(), [(2, ..)]), "then the next one does");
+}
+
+#[test]
+fn the_new_head_asks_when_the_claim_in_front_is_over() {
+    let mut scenario = Scenario::connected();
+    let outcomes: Vec<_> = (1..=2).map(|id| queued(id, &mut scenario)).collect();
+    let claimant = Claimant::of("inbox");
+    let kind = PushKind::Next { claim: CLAIM, claimant };
+    let push = Push { token: Token::from_value("token 2"), name: "lock:k".into(), kind };
+    scenario.table.on_push(scenario.now, &push);
+    scenario.passes(CLAIM / 10);
+    scenario.tick();
+    scenario.is_quiet();
+    scenario.passes(CLAIM);
+    scenario.tick();
+    assert!(scenario.sent.iter().any(|(id, _, request)| *id == 2 && request.action == Action::Acquire(Mode::Overdue { claimant })));
+    drop(outcomes);
+}
+
+#[test]
+fn waiters_behind_the_first_ask_when_the_server_hands_over() {
+    let mut scenario = Scenario::with(NEITHER);
+    let _first = scenario.acquires(1, None);
+    let _second = scenario.acquires(2, None);
+    scenario.answers(JOIN, Reply::Busy { holder: Holder::default(), place: None });
+    scenario.is_quiet();
+    scenario.table.can(scenario.now, HANDS_OVER);
+    scenario.send();
+    assert!(matches!(scenario.sent.as_slice(), [(2, _, Request { action: JOIN, .. })]));
+}

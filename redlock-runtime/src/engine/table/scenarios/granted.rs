@@ -1,0 +1,139 @@
+//! Grants that are pushed: entered, claimed later, or asked about first.
+
+use super::*;
+
+#[test]
+fn a_grant_is_entered_at_once_and_claimed_later() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = queued(1, &mut scenario);
+    scenario.passes(SECOND / 10);
+    let at = scenario.server_time();
+    scenario.grants(1, at);
+    scenario.is_quiet();
+    let lease = held(&mut outcome);
+    assert!(lease.as_ref().is_some_and(|lease| lease.remaining(scenario.now) <= Some(CLAIM)));
+    scenario.passes(CLAIM / 2);
+    scenario.tick();
+    scenario.answers(RENEW, Reply::Done);
+    assert!(lease.is_some_and(|lease| lease.remaining(scenario.now) > Some(TTL / 2)));
+}
+
+#[test]
+fn a_body_that_is_quick_is_never_claimed() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = queued(1, &mut scenario);
+    let at = scenario.server_time();
+    scenario.grants(1, at);
+    assert!(held(&mut outcome).is_some());
+    scenario.drops_guard(1);
+    scenario.answers(Action::Release, Reply::Done);
+    assert!(scenario.table.is_idle());
+}
+
+#[test]
+fn a_grant_that_is_read_too_late_is_asked_about_and_not_entered() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = queued(1, &mut scenario);
+    let at = scenario.server_time();
+    scenario.passes(CLAIM);
+    scenario.grants(1, at);
+    assert!(held(&mut outcome).is_none());
+    // The server has passed it on meanwhile.
+    let busy = scenario.busy(0);
+    scenario.answers(AGAIN, busy);
+    assert!(held(&mut outcome).is_none());
+}
+
+#[test]
+fn a_server_whose_clock_was_set_back_is_not_believed() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = queued(1, &mut scenario);
+    scenario.passes(SECOND / 10);
+    scenario.grants(1, ServerTime(SERVER_START - 1));
+    assert!(held(&mut outcome).is_none());
+    scenario.answers(AGAIN, Reply::Claimed { fence: 8 });
+    assert!(held(&mut outcome).is_some_and(|lease| lease.remaining(scenario.now) <= Some(CLAIM)));
+}
+
+#[test]
+fn a_grant_that_no_attempt_waits_for_is_released() {
+    let mut scenario = Scenario::connected();
+    let at = scenario.server_time();
+    scenario.grants(9, at);
+    scenario.answers(Action::Release, Reply::Done);
+    assert!(scenario.table.is_idle());
+}
+
+#[test]
+fn a_grant_that_crosses_an_abandon_is_released_once() {
+    let mut scenario = Scenario::connected();
+    let outcome = queued(1, &mut scenario);
+    drop(outcome);
+    scenario.abandons(1);
+    let at = scenario.server_time();
+    scenario.grants(1, at);
+    scenario.answers(Action::Release, Reply::Done);
+    scenario.is_quiet();
+    assert!(scenario.table.is_idle());
+}
+
+#[test]
+fn a_grant_from_another_server_than_the_place_is_confirmed_first() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = queued(1, &mut scenario);
+    let mut slots = Slots::none();
+    slots.insert(Slot::of("lock:other"));
+    scenario.table.returned(scenario.now, &slots);
+    scenario.send();
+    scenario.is_quiet();
+    slots.insert(Slot::of("lock:k"));
+    scenario.table.returned(scenario.now, &slots);
+    scenario.send();
+    // Its clock is not the one that told the place.
+    scenario.grants(1, scenario.server_time());
+    assert!(held(&mut outcome).is_none());
+    scenario.answers(REJOIN, Reply::Granted { fence: 7 });
+    assert!(held(&mut outcome).is_some());
+}
+
+/// After a failover the next connection leads to a server with another clock, and the queue may be there, too.
+#[test]
+fn a_grant_over_the_next_connection_is_confirmed_first() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = queued(1, &mut scenario);
+    scenario.table.disconnected("cut".into());
+    scenario.connects();
+    scenario.send();
+    scenario.grants(1, scenario.server_time());
+    assert!(held(&mut outcome).is_none());
+    scenario.answers(REJOIN, Reply::Granted { fence: 7 });
+    assert!(held(&mut outcome).is_some());
+}
+
+#[test]
+fn a_push_about_another_lock_is_dropped() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = queued(1, &mut scenario);
+    let kind = PushKind::Granted { fence: 7, at: scenario.server_time() };
+    let push = Push { token: Token::from_value("token 1"), name: "lock:other".into(), kind };
+    scenario.table.on_push(scenario.now, &push);
+    scenario.send();
+    scenario.is_quiet();
+    assert!(held(&mut outcome).is_none());
+}
+
+/// Which of a Cluster's nodes answered is not known here, nor what the others can do.
+#[test]
+fn the_reply_says_how_long_the_lock_lasts() {
+    for (hands_over, reply, lasts) in
+        [(false, Reply::Claimed { fence: 1 }, CLAIM), (true, Reply::Granted { fence: 1 }, TTL)]
+    {
+        let mut scenario = Scenario::with(Abilities { hands_over, tracks_changes: false, votes: false });
+        let mut outcome = queued(1, &mut scenario);
+        scenario.passes(2 * SECOND);
+        scenario.tick();
+        scenario.answers(AGAIN, reply);
+        let left = held(&mut outcome).and_then(|lease| lease.remaining(scenario.now));
+        assert!(left.is_some_and(|left| left <= lasts && left > lasts / 2), "{left:?}");
+    }
+}

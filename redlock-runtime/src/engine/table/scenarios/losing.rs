@@ -1,0 +1,53 @@
+//! Leases that end without their guard: no connection, an operator, a reply that is out of date.
+
+use super::*;
+use crate::engine::command::{AdminCall, AdminOp};
+
+#[test]
+fn after_a_reconnect_waiters_ask_again_and_holders_compare() {
+    let mut scenario = Scenario::connected();
+    let lease = scenario.holds(1);
+    let mut waiter = queued(2, &mut scenario);
+    scenario.table.disconnected("cut".into());
+    scenario.is_quiet();
+    scenario.connects();
+    scenario.send();
+    scenario.answers(RENEW, Reply::NotHeld);
+    assert!(lease.remaining(scenario.now).is_none(), "it was gone: lost");
+    scenario.answers(REJOIN, Reply::Granted { fence: 2 });
+    assert!(held(&mut waiter).is_some());
+}
+
+#[test]
+fn a_lease_ends_when_no_renewal_is_answered() {
+    let mut scenario = Scenario::connected();
+    let lease = scenario.holds(1);
+    scenario.table.disconnected("cut".into());
+    scenario.passes(TTL);
+    scenario.tick();
+    assert!(lease.ended().is_cancelled());
+    // Connected again too late: it is given back, not renewed.
+    scenario.connects();
+    scenario.send();
+    scenario.answers(Action::Release, Reply::NotHeld);
+    assert!(scenario.table.is_idle());
+}
+
+#[test]
+fn a_force_release_ends_the_lease_of_a_holder_in_this_process() {
+    let mut scenario = Scenario::connected();
+    let lease = scenario.holds(1);
+    let mut waiter = queued(2, &mut scenario);
+    let (caller, mut answer) = oneshot::channel();
+    let op = AdminOp::ForceRelease { name: "lock:k".into(), caller };
+    scenario.table.call(scenario.now, 9, AdminCall { key: None, op, by: scenario.now.after(SECOND) });
+    scenario.send();
+    assert!(lease.ended().is_cancelled());
+    // In this order: its own release would leave nothing to tell of.
+    let found = (Holder { name: Some("host:1".into()), expires_in: Some(TTL) }, 1);
+    scenario.answers(Action::ForceRelease, Reply::Found(Some(found.clone())));
+    scenario.answers(Action::Release, Reply::NotHeld);
+    assert_eq!(answer.try_recv(), Ok(Ok(Some(found))));
+    scenario.grants(2, scenario.server_time());
+    assert!(held(&mut waiter).is_some());
+}

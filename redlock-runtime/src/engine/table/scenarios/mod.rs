@@ -1,0 +1,208 @@
+//! The table driven by hand: every request, answer, push and tick in a chosen order, without a node or a clock.
+
+mod asking;
+mod backlog;
+mod closing;
+mod cohort;
+mod forgotten;
+mod granted;
+mod losing;
+mod releasing;
+mod renewing;
+mod watching;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::LockTable;
+use crate::capabilities::Abilities;
+use crate::clock::Moment;
+use crate::engine::command::{AcquireOutcome, Ask, Response};
+use crate::engine::protocol::{
+    Action, CLAIM, Claimant, Disconnected, Id, Mode, Place, Push, PushKind, Refusal, Reply, Request,
+    ServerTime,
+};
+use crate::engine::settings::TableSettings;
+use crate::engine::slots::{Slot, Slots};
+use crate::error::{Holder, LockError};
+use crate::lease::Lease;
+use crate::outcome::ReleaseOutcome;
+use crate::token::Token;
+
+const SECOND: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(30);
+const JOIN: Action = Action::Acquire(Mode::Join { at_most: 10 });
+const AGAIN: Action = Action::Acquire(Mode::Again);
+const RENEW: Action = Action::Renew { nth: 0, shortens: false };
+const REJOIN: Action = Action::Acquire(Mode::Rejoin);
+const SERVER_START: u64 = 1_000_000_000;
+
+type Outcome = oneshot::Receiver<AcquireOutcome>;
+type Released = oneshot::Receiver<Result<ReleaseOutcome, LockError>>;
+
+const NEITHER: Abilities = Abilities { hands_over: false, tracks_changes: false, votes: false };
+const HANDS_OVER: Abilities = Abilities { hands_over: true, ..NEITHER };
+const TRACKS: Abilities = Abilities { tracks_changes: true, ..NEITHER };
+const HANDS_OVER_AND_TRACKS: Abilities = Abilities { hands_over: true, tracks_changes: true, votes: false };
+
+/// A table, the time as it sees it, and what it has sent.
+struct Scenario {
+    table: LockTable,
+    start: Moment,
+    now: Moment,
+    sent: Vec<(Id, Moment, Request)>,
+}
+
+impl Scenario {
+    fn connected() -> Self {
+        Self::with(HANDS_OVER)
+    }
+
+    fn with(abilities: Abilities) -> Self {
+        let now = Moment::now();
+        let mut table = LockTable::new(TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0 });
+        table.connected(now, abilities);
+        Self { table, start: now, now, sent: Vec::new() }
+    }
+
+    fn passes(&mut self, time: Duration) {
+        self.now = self.now.after(time);
+    }
+
+    fn tick(&mut self) {
+        self.table.tick(self.now);
+        self.send();
+    }
+
+    fn send(&mut self) {
+        let now = self.now;
+        self.sent.extend(self.table.take_outbox().into_iter().map(|(id, request)| (id, now, request)));
+    }
+
+    fn acquires(&mut self, id: Id, wait: Option<Duration>) -> Outcome {
+        self.acquires_for(id, wait, None)
+    }
+
+    fn acquires_for(&mut self, id: Id, wait: Option<Duration>, min_hold: Option<Duration>) -> Outcome {
+        let (ask, outcome) = self.ask(wait, min_hold);
+        self.table.acquire(self.now, id, ask, Token::from_value(&format!("token {id}")));
+        self.send();
+        outcome
+    }
+
+    fn ask(&self, wait: Option<Duration>, min_hold: Option<Duration>) -> (Ask, Outcome) {
+        let (caller, outcome) = oneshot::channel();
+        let ask = Ask {
+            key: "k".into(),
+            name: "lock:k".into(),
+            ttl: TTL,
+            renew: true,
+            max_hold: None,
+            min_hold,
+            one_try: wait == Some(Duration::ZERO),
+            after: None,
+            max_waiters: 10,
+            started: self.now,
+            gives_up_at: wait.map(|wait| self.now.after(wait.max(SECOND))),
+            caller: Some(caller),
+        };
+        (ask, outcome)
+    }
+
+    /// The oldest request that is unanswered; `None` when there is none.
+    fn next(&mut self) -> Option<(Id, Moment, Request)> {
+        (!self.sent.is_empty()).then(|| self.sent.remove(0))
+    }
+
+    #[track_caller]
+    fn answers(&mut self, expected: Action, reply: Reply) {
+        let Some((id, sent, request)) = self.next() else { unreachable!("nothing was sent") };
+        assert_eq!(request.action, expected);
+        self.table.reply(self.now, id, sent, &request, reply);
+        self.send();
+    }
+
+    fn busy(&self, in_front: u32) -> Reply {
+        let holder = Holder { name: Some("host:1".into()), expires_in: Some(TTL) };
+        Reply::Busy { holder, place: Some(Place { in_front, at: self.server_time() }) }
+    }
+
+    fn server_time(&self) -> ServerTime {
+        let elapsed = self.now.since(self.start).as_micros();
+        ServerTime(SERVER_START + u64::try_from(elapsed).unwrap_or(u64::MAX))
+    }
+
+    /// A push that the node sent at `at` and that arrives now.
+    fn grants(&mut self, id: Id, at: ServerTime) {
+        self.tells(id, PushKind::Granted { fence: 7, at });
+    }
+
+    fn tells(&mut self, id: Id, kind: PushKind) {
+        let token = Token::from_value(&format!("token {id}"));
+        self.table.on_push(self.now, &Push { token, name: "lock:k".into(), kind });
+        self.send();
+    }
+
+    #[track_caller]
+    fn is_quiet(&self) {
+        let actions: Vec<_> = self.sent.iter().map(|(_, _, request)| request.action).collect();
+        assert!(actions.is_empty(), "{actions:?}");
+    }
+
+    /// There is a connection again; nothing is sent yet.
+    fn connects(&mut self) {
+        self.table.connected(self.now, HANDS_OVER);
+    }
+
+    #[track_caller]
+    fn holds(&mut self, id: Id) -> Arc<Lease> {
+        let mut outcome = self.acquires(id, None);
+        self.answers(JOIN, Reply::Granted { fence: 1 });
+        let Some(lease) = held(&mut outcome) else { unreachable!("it is granted") };
+        lease
+    }
+
+    fn abandons(&mut self, id: Id) {
+        self.table.abandon(self.now, id);
+        self.send();
+    }
+
+    fn drops_guard(&mut self, id: Id) {
+        self.table.release(self.now, id, None);
+        self.send();
+    }
+
+    fn releases(&mut self, id: Id) -> Released {
+        let (caller, released) = oneshot::channel();
+        self.table.release(self.now, id, Some(Response::to(caller)));
+        self.send();
+        released
+    }
+
+    /// The node tells of a change of the lock.
+    fn changes(&mut self) {
+        self.table.changed(self.now, Some(&["lock:k".into()]));
+        self.send();
+    }
+
+    /// What was sent and is unanswered.
+    fn unanswered(&self) -> Vec<(Id, Action)> {
+        self.sent.iter().map(|(id, _, request)| (*id, request.action)).collect()
+    }
+}
+
+fn held(outcome: &mut Outcome) -> Option<Arc<Lease>> {
+    match outcome.try_recv() {
+        Ok(AcquireOutcome::Held(lease)) => Some(lease),
+        _ => None,
+    }
+}
+
+fn queued(id: Id, scenario: &mut Scenario) -> Outcome {
+    let outcome = scenario.acquires(id, None);
+    let busy = scenario.busy(0);
+    scenario.answers(JOIN, busy);
+    outcome
+}

@@ -1,0 +1,87 @@
+//! Releases that are refused, repeated, or crossed by other replies.
+
+use super::*;
+
+#[test]
+fn the_reply_to_a_renewal_is_not_the_reply_to_the_release_behind_it() {
+    let mut scenario = Scenario::connected();
+    let _lease = scenario.holds(1);
+    scenario.passes(TTL / 2);
+    scenario.tick();
+    let mut released = scenario.releases(1);
+    scenario.answers(RENEW, Reply::Done);
+    assert!(released.try_recv().is_err(), "not yet");
+    assert!(!scenario.table.is_idle());
+    scenario.answers(Action::Release, Reply::NotHeld);
+    assert_eq!(released.try_recv(), Ok(Ok(ReleaseOutcome::AlreadyLost)));
+}
+
+#[test]
+fn a_release_whose_reply_was_lost_is_repeated_and_counts() {
+    let mut scenario = Scenario::connected();
+    let _lease = scenario.holds(1);
+    let mut released = scenario.releases(1);
+    scenario.sent.clear();
+    scenario.table.disconnected("cut".into());
+    scenario.connects();
+    scenario.send();
+    // The first one had been executed.
+    scenario.answers(Action::Release, Reply::NotHeld);
+    assert_eq!(released.try_recv(), Ok(Ok(ReleaseOutcome::Released)));
+}
+
+#[test]
+fn a_release_whose_reply_was_lost_with_a_node_of_a_cluster_counts() {
+    let mut scenario = Scenario::connected();
+    let _lease = scenario.holds(1);
+    let mut released = scenario.releases(1);
+    scenario.answers(Action::Release, Reply::Refused(Refusal::OutcomeUnknown("the node is away".into())));
+    scenario.passes(SECOND / 2);
+    scenario.tick();
+    // It had been done before: nobody took the lock away.
+    scenario.answers(Action::Release, Reply::NotHeld);
+    assert!(matches!(released.try_recv(), Ok(Ok(ReleaseOutcome::Released))));
+}
+
+#[test]
+fn a_refused_release_is_reported_at_once_and_sent_less_and_less_often_until_the_ttl_is_over() {
+    let mut scenario = Scenario::connected();
+    let _lease = scenario.holds(1);
+    let mut released = scenario.releases(1);
+    scenario.answers(Action::Release, Reply::Refused(Refusal::Permanent("NOPERM".into())));
+    assert!(matches!(released.try_recv(), Ok(Err(LockError::Misconfigured { .. }))));
+    let mut times = 0;
+    while !scenario.table.is_idle() {
+        scenario.passes(SECOND / 100);
+        scenario.tick();
+        if !scenario.sent.is_empty() {
+            times += 1;
+            scenario.answers(Action::Release, Reply::Refused(Refusal::Permanent("NOPERM".into())));
+        }
+    }
+    assert!((15..=80).contains(&times), "{times} times in {TTL:?}");
+    assert!(scenario.now.since(scenario.start) >= TTL);
+}
+
+#[test]
+fn a_release_that_a_server_refuses_is_reported_at_once_and_one_in_a_failover_is_waited_for() {
+    for (refusal, is_told) in [
+        ("MISCONF cannot save", true),
+        ("LOADING the data", true),
+        ("NOREPLICAS", true),
+        ("CLUSTERDOWN", false),
+        ("TRYAGAIN", false),
+    ] {
+        let mut scenario = Scenario::connected();
+        let _lease = scenario.holds(1);
+        let mut released = scenario.releases(1);
+        scenario.answers(Action::Release, Reply::Refused(Refusal::Transient(refusal.into())));
+        let told = released.try_recv();
+        assert_eq!(matches!(&told, Ok(Err(LockError::Unavailable { .. }))), is_told, "{refusal}: {told:?}");
+        scenario.passes(SECOND / 10);
+        scenario.tick();
+        scenario.answers(Action::Release, Reply::Done);
+        assert!(scenario.table.is_idle(), "{refusal}");
+        assert_eq!(matches!(released.try_recv(), Ok(Ok(ReleaseOutcome::Released))), !is_told, "{refusal}");
+    }
+}

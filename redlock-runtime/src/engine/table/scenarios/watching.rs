@@ -1,0 +1,100 @@
+//! Locks that change without a hand-over, and who watches them.
+
+use super::*;
+
+#[test]
+fn without_hand_off_a_change_wakes_the_first_waiter() {
+    let mut scenario = Scenario::with(TRACKS);
+    let outcomes = [scenario.acquires(1, None), scenario.acquires(2, None)];
+    let busy =
+        || Reply::Busy { holder: Holder { name: Some("host:1".into()), expires_in: Some(TTL) }, place: None };
+    scenario.answers(JOIN, busy());
+    scenario.answers(Action::WatchHolder, Reply::NotHeld);
+    scenario.is_quiet();
+    scenario.passes(SECOND / 5);
+    scenario.tick();
+    scenario.is_quiet();
+    scenario.changes();
+    assert!(matches!(scenario.sent.as_slice(), [(1, ..)]), "the first asks, and it alone");
+    scenario.answers(JOIN, busy());
+    // It became free before the node began to watch.
+    scenario.answers(Action::WatchHolder, Reply::Free);
+    scenario.answers(JOIN, Reply::Granted { fence: 1 });
+    drop(outcomes);
+}
+
+#[test]
+fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
+    let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
+    let foreign = |in_front| Reply::Busy {
+        holder: Holder { name: None, expires_in: None },
+        place: Some(Place { in_front, at: ServerTime(SERVER_START) }),
+    };
+    let outcome = scenario.acquires(1, None);
+    scenario.answers(JOIN, foreign(1));
+    scenario.is_quiet();
+    scenario.passes(2 * SECOND);
+    scenario.tick();
+    scenario.answers(AGAIN, foreign(0));
+    scenario.answers(Action::WatchHolder, Reply::NotHeld);
+    scenario.changes();
+    scenario.answers(AGAIN, Reply::Granted { fence: 1 });
+    drop(outcome);
+}
+
+#[test]
+fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
+    let mut scenario = Scenario::with(TRACKS);
+    let outcome = scenario.acquires(1, None);
+    scenario.answers(JOIN, Reply::Busy { holder: Holder { name: None, expires_in: None }, place: None });
+    scenario.answers(Action::WatchHolder, Reply::Refused(Refusal::Permanent("NOPERM".into())));
+    scenario.is_quiet();
+    scenario.passes(SECOND / 10);
+    scenario.tick();
+    assert_eq!(scenario.sent.len(), 1);
+    drop(outcome);
+}
+
+/// Over a quorum the answers of two requests may cross: one is decided by the first nodes, one waits for the last.
+#[test]
+fn over_a_quorum_a_late_watch_reply_does_not_end_the_lease() {
+    let mut scenario = Scenario::with(Abilities { hands_over: false, tracks_changes: true, votes: true });
+    let mut outcome = scenario.acquires(1, None);
+    scenario.answers(JOIN, Reply::Busy { holder: Holder { name: None, expires_in: None }, place: None });
+    let looked = scenario.next();
+    scenario.changes();
+    scenario.passes(SECOND / 10);
+    scenario.tick();
+    scenario.answers(JOIN, Reply::Granted { fence: 1 });
+    let lease = held(&mut outcome);
+    let Some((id, sent, request)) = looked else { unreachable!("it looks when it waits") };
+    scenario.table.reply(scenario.now, id, sent, &request, Reply::Free);
+    assert!(lease.is_some_and(|lease| lease.remaining(scenario.now).is_some()));
+    // What it looks at itself, does. What is left on a few nodes is given back.
+    scenario.table.watch(1);
+    scenario.send();
+    scenario.answers(Action::Watch, Reply::NotHeld);
+    assert!(matches!(scenario.sent.as_slice(), [(1, _, Request { action: Action::Release, .. })]));
+}
+
+/// The grant is pushed, and the answer to a whole batch comes when its last one does.
+#[test]
+fn a_watch_reply_from_before_the_grant_does_not_end_the_lease() {
+    let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
+    let mut outcome = scenario.acquires(1, None);
+    let foreign = Holder { name: None, expires_in: None };
+    let place = Some(Place { in_front: 0, at: scenario.server_time() });
+    scenario.answers(JOIN, Reply::Busy { holder: foreign, place });
+    scenario.grants(1, scenario.server_time());
+    let lease = held(&mut outcome);
+    for reply in [Reply::NotHeld, Reply::Free] {
+        let request = Request {
+            action: Action::WatchHolder,
+            name: "lock:k".into(),
+            token: Token::from_value("token 1"),
+            ttl: TTL,
+        };
+        scenario.table.reply(scenario.now, 1, scenario.now, &request, reply);
+    }
+    assert!(lease.is_some_and(|lease| lease.remaining(scenario.now).is_some()));
+}
