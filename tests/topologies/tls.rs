@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kit::{
     Authority, LIMIT, MASTER, RedisServer, SECOND, TlsServer, eventually, owns, sentinel, tls_cluster,
