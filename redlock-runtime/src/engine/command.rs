@@ -1,4 +1,4 @@
-//! What callers ask of the engine, and where each outcome goes.
+//! The commands of callers, and the channel for each outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::outcome::ReleaseOutcome;
 use crate::token::Token;
 
 pub(crate) enum Command {
-    /// Take a lock. Registered first, sent then; the outcome arrives as a message.
+    /// Take a lock.
     Acquire {
         id: Id,
         ask: Ask,
         token: Token,
     },
-    /// Take several, one after the other; all but the first one follow the one before.
+    /// Take several locks in one call, each behind the one before it.
     AcquireAll {
         asks: Vec<(Id, Ask, Token)>,
     },
@@ -36,29 +36,29 @@ pub(crate) enum Command {
         id: Id,
         response: Option<Response>,
     },
-    /// Tell when there is a connection, or why there is none.
+    /// Answer when there is a connection, or why there is none.
     Connected {
         caller: oneshot::Sender<Result<Abilities, Disconnected>>,
     },
-    /// What the replicas say of a lock that has been granted.
+    /// The answer of the replicas about a granted lock.
     Confirmed {
         id: Id,
         token: Token,
         confirmation: Confirmation,
     },
-    /// Look at locks, or take one away.
+    /// Inspect, list or force-release locks.
     Admin {
         id: Id,
         call: AdminCall,
     },
-    /// Begin nothing new; tell when everything is released. What is held at that time is given up.
+    /// Refuse new attempts, and answer when everything is released. Leases that are held at `until` end then.
     Shutdown {
         until: Moment,
         caller: oneshot::Sender<Result<(), Unfinished>>,
     },
 }
 
-/// What the caller wants, and where the outcome goes. Registered before anything is sent.
+/// The request of a caller for one lock.
 pub(crate) struct Ask {
     /// The user's key, for errors.
     pub(crate) key: Arc<str>,
@@ -72,10 +72,10 @@ pub(crate) struct Ask {
     pub(crate) one_try: bool,
     /// The key in front of it, in a request for several keys: it is tried in one call with that one, or skipped.
     pub(crate) after: Option<Id>,
-    /// More waiters than this are an error.
+    /// With so many waiters, no more may wait.
     pub(crate) max_waiters: u32,
     pub(crate) started: Moment,
-    /// `None`: waits for ever.
+    /// `None`: waits without a limit.
     pub(crate) gives_up_at: Option<Moment>,
     pub(crate) caller: Option<Caller>,
 }
@@ -92,12 +92,12 @@ pub(crate) enum AcquireOutcome {
 pub(crate) type Caller = oneshot::Sender<AcquireOutcome>;
 
 impl Ask {
-    /// A deadline, but no later than `max_hold` allows.
+    /// `deadline`, or the end of `max_hold` if that is earlier.
     pub(crate) fn capped(&self, since: Moment, deadline: Moment) -> Moment {
         self.hold_until(since).into_iter().fold(deadline, Ord::min)
     }
 
-    /// The lease of a lock that is held since then.
+    /// The lease of a lock that is held since `since`.
     pub(crate) fn lease(&self, fence: u64, since: Moment, deadline: Moment) -> Lease {
         Lease::new(Arc::clone(&self.key), fence, deadline, self.hold_until(since))
     }
@@ -106,12 +106,12 @@ impl Ask {
         self.max_hold.map(|max_hold| since.after(max_hold))
     }
 
-    /// Not even a wrong password or a missing right ends it: an operator may set that right.
+    /// True without a time limit: not even a wrong password ends it, because an operator may correct that.
     pub(crate) fn waits_for_ever(&self) -> bool {
         !self.one_try && self.gives_up_at.is_none()
     }
 
-    /// True when this trouble ends it before its time.
+    /// True when a failure to connect ends it before its time limit.
     pub(crate) fn is_ended_by(&self, trouble: &Disconnected) -> bool {
         self.one_try || (trouble.is_permanent && !self.waits_for_ever())
     }
@@ -133,24 +133,24 @@ impl Ask {
     }
 }
 
-/// A wish for another ttl, from the guard. Dropped without an answer when the lock is lost.
+/// A guard asks for another ttl. Dropped without an answer when the lock is lost.
 pub(crate) struct Extension {
     pub(crate) ttl: Duration,
     pub(crate) caller: oneshot::Sender<Result<(), LockError>>,
 }
 
-/// What was not released within the limit of a shutdown.
+/// The locks that a shutdown did not see released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unfinished {
-    /// So many locks were held, and given up.
+    /// The leases that were held at the time limit, and ended.
     pub(crate) stopped: usize,
-    /// So many, of these or others, are not released on the server.
+    /// The locks that are not released on the server, these or others.
     pub(crate) unreleased: usize,
 }
 
-/// What is asked, and where the answer goes.
+/// A request of an operator, until it is answered.
 pub(crate) struct AdminCall {
-    /// The user's key, for errors; `None` when it is about all.
+    /// The user's key, for errors; `None` for a listing.
     pub(crate) key: Option<Arc<str>>,
     pub(crate) op: AdminOp,
     pub(crate) by: Moment,
@@ -161,12 +161,12 @@ pub(crate) enum AdminOp {
         name: Arc<str>,
         caller: oneshot::Sender<Result<Option<Inspection>, LockError>>,
     },
-    /// Inspect, and take away.
+    /// Inspect, and release for its holder.
     ForceRelease {
         name: Arc<str>,
         caller: oneshot::Sender<Result<Option<Inspection>, LockError>>,
     },
-    /// All names that match, a page at a time.
+    /// All names that match the pattern, read in pages.
     List {
         pattern: Arc<str>,
         cursor: u64,
@@ -186,7 +186,7 @@ impl AdminOp {
     }
 
     pub(crate) fn fail(self, error: LockError) {
-        // A caller that has gone does not mind, here and below.
+        // A caller that has gone is not told, here and below.
         match self {
             Self::Inspect { caller, .. } | Self::ForceRelease { caller, .. } => {
                 let _ = caller.send(Err(error));
@@ -197,7 +197,7 @@ impl AdminOp {
         }
     }
 
-    /// The next page to ask for, if there is one.
+    /// Answers the caller, or returns the request for the next page.
     pub(crate) fn answer(self, key: Option<&Arc<str>>, reply: Reply) -> Option<Self> {
         match (self, reply) {
             (Self::Inspect { caller, .. } | Self::ForceRelease { caller, .. }, Reply::Found(found)) => {
@@ -209,7 +209,7 @@ impl AdminOp {
                 if cursor != 0 {
                     return Some(Self::List { pattern, cursor, found, caller });
                 }
-                // A key that moves while it is looked for is found twice.
+                // A key that moves during the scan is found twice.
                 found.sort_unstable();
                 found.dedup();
                 drop(caller.send(Ok(found)));
@@ -228,10 +228,10 @@ impl AdminOp {
     }
 }
 
-/// Where the outcome of a release goes.
+/// The caller of a release.
 pub(crate) struct Response {
     caller: oneshot::Sender<Result<ReleaseOutcome, LockError>>,
-    /// The caller waits for no other connection than this one, and does not look at the outcome.
+    /// The caller waits only while this connection lasts, and ignores the outcome.
     on_this_connection: bool,
 }
 
@@ -240,7 +240,7 @@ impl Response {
         Self { caller, on_this_connection: false }
     }
 
-    /// For a guard that is dropped at what may be the end of its process.
+    /// For a guard that is dropped, perhaps at the end of its process.
     pub(crate) fn to_dropped(caller: oneshot::Sender<Result<ReleaseOutcome, LockError>>) -> Self {
         Self { caller, on_this_connection: true }
     }
@@ -250,7 +250,7 @@ impl Response {
     }
 
     pub(crate) fn send(self, outcome: Result<ReleaseOutcome, LockError>) {
-        // A caller that has gone does not mind.
+        // A caller that has gone is not told.
         let _ = self.caller.send(outcome);
     }
 }

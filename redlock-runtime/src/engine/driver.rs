@@ -1,4 +1,4 @@
-//! The loop of the engine's thread: commands, replies and timers to the table, and its requests to the transport.
+//! The loop of the engine's thread: commands, replies and timers go to the table, and its requests to the transport.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ use crate::clock::Moment;
 use crate::telemetry;
 
 impl Engine {
-    /// Starts the thread; it connects by itself.
+    /// Starts the thread, which connects.
     pub(crate) fn start(deployment: Deployment, settings: EngineSettings) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (commands, inbox) = unbounded_channel();
@@ -44,7 +44,7 @@ impl Engine {
                 let mut replicas = 0;
                 if let (Some(node), 1..) = (deployment.one_server(), settings.replicas) {
                     replicas = settings.replicas;
-                    // One batch may have to wait for the one before.
+                    // A batch of confirmations may wait for the one before it: both must end within the time limit.
                     let (node, limit) = (node.clone(), io_timeout / 2);
                     let confirmer = Confirmer { node, wanted: replicas, limit, commands: own_commands };
                     tokio::spawn(confirmer.run(unconfirmed));
@@ -52,13 +52,12 @@ impl Engine {
                 let table = LockTable::new(TableSettings { io_timeout, replicas, cohort });
                 let transport = Transport::new(deployment, settings);
                 let driver = Driver::new(inbox, table, transport, to_confirm, io_timeout);
-                // As a task: what wakes it puts it into the queue of the runtime, which then need not look for
-                // more events first.
+                // A task: the runtime polls a woken task before it looks for more I/O events.
                 let _ = tokio::spawn(driver.run()).await;
             });
         });
         if let Err(error) = thread {
-            // Inside the caller's runtime, dropping one would panic.
+            // Dropping a runtime inside the caller's runtime would panic.
             runtime.shutdown_background();
             return Err(error);
         }
@@ -67,29 +66,29 @@ impl Engine {
     }
 }
 
-/// Commands that are taken in before the transport and the timers have their turn, at most, and so many at a time.
+/// The most commands before the transport and the timers have their turn, and the most that are read at a time.
 const COMMANDS: usize = 1024;
 const BATCH: usize = 256;
 
-/// What the transport tells before commands and timers have their turn, at most.
+/// The most events of the transport before commands and timers have their turn.
 const EVENTS: usize = 256;
 
-/// Rounds before the connections have theirs, at most.
+/// The most rounds before the tasks of the connections have their turn.
 const ROUNDS: usize = 16;
 
 struct Driver {
     inbox: UnboundedReceiver<Command>,
-    /// Room for what comes in, kept between rounds.
-    room: Vec<Command>,
+    /// A buffer for commands, reused.
+    buffer: Vec<Command>,
     /// False once the last [`Engine`] is gone.
     open: bool,
     table: LockTable,
     transport: Transport,
-    /// Where granted locks go whose replicas are to be asked.
+    /// To the task that asks the replicas.
     to_confirm: UnboundedSender<Unconfirmed>,
-    /// Who waits for the outcome of connecting.
+    /// The callers of connect.
     connecting: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
-    /// Who waits for the end.
+    /// The callers of shutdown.
     closing: Vec<Closing>,
     io_timeout: Duration,
     alarm: Pin<Box<Sleep>>,
@@ -106,7 +105,7 @@ impl Driver {
     ) -> Self {
         Self {
             inbox,
-            room: Vec::new(),
+            buffer: Vec::new(),
             open: true,
             table,
             transport,
@@ -121,28 +120,28 @@ impl Driver {
 
     async fn run(mut self) {
         while poll_fn(|cx| self.poll(cx)).await {
-            // Whoever reads and writes the connections has a turn, and the system is asked what has arrived.
+            // The tasks of the connections run, and the runtime looks for I/O events.
             yield_now().await;
         }
     }
 
-    /// Rounds, in each of which commands, the transport and the timers have their turns. Ready when there may be more to do at
-    /// once; then false when nothing ever will be.
+    /// Runs rounds: in each, commands, the transport and the timers have their turn. `Ready(true)` when there may be more to
+    /// do at once, `Ready(false)` at the end of the engine.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         for _ in 0..ROUNDS {
-            let is_left = self.take_commands(cx);
+            let has_more = self.take_commands(cx);
             self.send(cx);
-            let is_left = self.listen(cx) | is_left;
+            let has_more = self.take_events(cx) | has_more;
             for unconfirmed in self.table.take_unconfirmed() {
                 let _ = self.to_confirm.send(unconfirmed);
             }
             let now = Moment::now();
             self.table.tick(now);
-            self.look_at_closing(now);
+            self.poll_closing(now);
             if !self.open && self.table.is_idle() && self.transport.is_idle() {
                 return Poll::Ready(false);
             }
-            if is_left {
+            if has_more {
                 return Poll::Ready(true);
             }
             let can_send = self.transport.room().is_some_and(|room| self.table.has_requests(room));
@@ -156,14 +155,14 @@ impl Driver {
     /// True when there may be more.
     fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..COMMANDS / BATCH {
-            let mut commands = std::mem::take(&mut self.room);
+            let mut commands = std::mem::take(&mut self.buffer);
             let outcome =
                 if self.open { self.inbox.poll_recv_many(cx, &mut commands, BATCH) } else { Poll::Pending };
             let now = Moment::now();
             for command in commands.drain(..) {
                 self.on_command(now, command);
             }
-            self.room = commands;
+            self.buffer = commands;
             match outcome {
                 Poll::Ready(0) => self.open = false,
                 Poll::Ready(_) => {}
@@ -183,7 +182,7 @@ impl Driver {
     }
 
     /// True when there may be more.
-    fn listen(&mut self, cx: &mut Context<'_>) -> bool {
+    fn take_events(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..EVENTS {
             let Poll::Ready(event) = self.transport.poll(cx, Moment::now()) else {
                 return false;
@@ -193,7 +192,7 @@ impl Driver {
         true
     }
 
-    /// Until there is something to do at a certain time, at the latest.
+    /// Ready at the next deadline of the table, the transport or a shutdown.
     fn sleep(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<()> {
         let shutdown = self.closing.iter().map(Closing::due).min();
         let dues = [self.table.next_timer(), self.transport.due(), shutdown];
@@ -203,8 +202,7 @@ impl Driver {
         if due <= now {
             return Poll::Ready(());
         }
-        // Only when it must ring sooner: setting it anew each time keeps it from ever ringing, and one that rings too
-        // soon costs less than one that is set for each lock.
+        // Reset only when it must ring sooner. An alarm that rings too soon costs less than a reset for each lock.
         if self.alarm_at.is_none_or(|at| due < at) {
             self.alarm_at = Some(due);
             self.alarm.as_mut().reset(Instant::now() + due.since(now));
@@ -212,7 +210,7 @@ impl Driver {
         self.alarm.as_mut().poll(cx).map(|()| self.alarm_at = None)
     }
 
-    fn look_at_closing(&mut self, now: Moment) {
+    fn poll_closing(&mut self, now: Moment) {
         let (table, transport) = (&mut self.table, &self.transport);
         let is_idle = |table: &LockTable| table.is_idle() && transport.is_idle();
         let closing = std::mem::take(&mut self.closing).into_iter();

@@ -1,5 +1,4 @@
-//! First in, first out, and any member may leave before its turn: each in constant time on average, however many there are
-//! and in whichever order they leave.
+//! A FIFO queue whose members may leave before their turn. Each operation takes constant time on average, in any order.
 
 use std::collections::VecDeque;
 
@@ -7,9 +6,9 @@ use foldhash::HashMap;
 
 use super::protocol::Id;
 
-/// What may leave before its turn.
+/// A member of the queue.
 pub(super) trait Member {
-    /// By which name; `None` when it stays.
+    /// The name by which it leaves before its turn; `None` when it may not.
     fn id(&self) -> Option<Id>;
 }
 
@@ -20,20 +19,20 @@ impl Member for Id {
 }
 
 pub(super) struct Fifo<T> {
-    /// `None` where one has left; never in front.
+    /// `None` where a member has left; never in front.
     members: VecDeque<Option<T>>,
-    /// From the first that leaves before its turn: most never see one.
+    /// Built when the first member leaves before its turn: in most queues none does.
     index: Option<Box<Index>>,
 }
 
 #[derive(Default)]
 struct Index {
-    /// Members are numbered as they come; this is the number of the one in front.
+    /// The number of the front member: members are numbered as they come.
     front: u64,
     /// Members from this number on are not in `numbers` yet.
     unknown: u64,
     numbers: HashMap<Id, u64>,
-    /// How many have left behind the front.
+    /// The members that have left from behind the front.
     gaps: usize,
 }
 
@@ -52,7 +51,7 @@ impl<T: Member> Fifo<T> {
         self.members.front()?.as_ref()
     }
 
-    /// The one that came last, if it has not left.
+    /// The last member, if it has not left.
     pub(super) fn last(&self) -> Option<&T> {
         self.members.back()?.as_ref()
     }
@@ -81,7 +80,7 @@ impl<T: Member> Fifo<T> {
         Some(member)
     }
 
-    /// `id` leaves.
+    /// `id` leaves before its turn.
     pub(super) fn remove(&mut self, id: Id) -> Option<T> {
         if self.front()?.id() == Some(id) {
             return self.pop();
@@ -108,7 +107,7 @@ impl<T: Member> Fifo<T> {
             index.front += 1;
             index.gaps -= 1;
         }
-        // One that is popped without having been indexed.
+        // The front may pass members that are not indexed.
         index.unknown = index.unknown.max(index.front);
         if 2 * index.gaps > self.members.len() {
             self.members.retain(Option::is_some);

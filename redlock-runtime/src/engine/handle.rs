@@ -1,4 +1,4 @@
-//! What callers hold of an engine: the way to it.
+//! The handle of an engine: callers send commands through it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,13 +9,13 @@ use super::command::Command;
 use super::multi_key::MultiKey;
 use super::protocol::Id;
 
-/// The way to the engine. The thread ends when the last of these is gone and everything is released.
+/// The handle of an engine. Its thread ends when the last handle is dropped and everything is released.
 pub(crate) struct Engine {
     commands: UnboundedSender<Command>,
     next_id: AtomicU64,
     multi_key: MultiKey,
     io_timeout: Duration,
-    /// In which process the thread is: a forked child has none.
+    /// The process of the thread: a forked child has none.
     process: AtomicU32,
 }
 
@@ -30,7 +30,7 @@ impl Engine {
         }
     }
 
-    /// False in a forked child, in which no thread listens to commands.
+    /// False in a forked child, where no thread reads commands.
     pub(crate) fn is_here(&self) -> bool {
         self.is_in(std::process::id())
     }
@@ -39,7 +39,7 @@ impl Engine {
         self.process.load(Ordering::Relaxed) == process
     }
 
-    /// An engine whose thread comes to nothing: commands wait where this reads them.
+    /// An engine without a thread: the test reads its commands.
     #[cfg(test)]
     pub(crate) fn stuck() -> (Self, tokio::sync::mpsc::UnboundedReceiver<Command>) {
         let (commands, waiting) = unbounded_channel();
@@ -47,7 +47,7 @@ impl Engine {
         (engine, waiting)
     }
 
-    /// As if this were another process from now on.
+    /// From now on as in a forked child.
     #[cfg(test)]
     pub(crate) fn fork(&self) {
         self.process.fetch_xor(1, Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl Engine {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How long the server may take to answer.
+    /// The time limit of a reply.
     pub(crate) fn io_timeout(&self) -> Duration {
         self.io_timeout
     }
@@ -67,13 +67,13 @@ impl Engine {
         self.multi_key
     }
 
-    /// Never blocks. A command to an engine that has died, or is in another process, is dropped, and with it the sender of
-    /// the answer, which is how its caller hears of it.
+    /// Never blocks. An engine that has ended, or is in another process, drops the command; its caller sees that the sender
+    /// of the outcome is dropped.
     pub(crate) fn send(&self, command: Command) {
         self.send_from(std::process::id(), command);
     }
 
-    /// The same, for a caller that has just asked for the number of its process, which is a system call.
+    /// As [`send`](Self::send), for a caller that knows its process id: reading it is a system call.
     pub(crate) fn send_from(&self, process: u32, command: Command) {
         if self.is_in(process) {
             let _ = self.commands.send(command);
@@ -84,12 +84,12 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         if !self.is_here() {
-            // Nothing is touched that the thread may have been in the middle of when its process forked.
+            // The thread may have been using the channel at the fork: leak it.
             let (nowhere, _) = unbounded_channel();
             std::mem::forget(std::mem::replace(&mut self.commands, nowhere));
         }
     }
 }
 
-/// What a caller hears when no thread answers. In the same process, no way to that is known.
+/// The error when no thread answers. Only a fork is known to cause it.
 pub(crate) const ENGINE_GONE: &str = "this lock manager has no thread in this process, which was forked after it was started: connect a new one";

@@ -1,9 +1,58 @@
-//! The engine: one thread per manager that owns the connection, every timer and every renewal.
+//! The engine: one thread per manager, which owns the connections, every timer and every renewal.
 //!
-//! Callers on any executor, callers without one and `Drop` all send it a command; it answers through the
-//! channel that came with the command. So no caller needs a runtime, and a starved or dropped runtime of the
-//! user's cannot stop a renewal or a release. Commands of one caller are handled in the order in which they
-//! were sent, and requests leave on one connection in that order.
+//! ```text
+//!   acquire, guard, release, inspect            callers: any executor, or none
+//!        │ Command                ▲ AcquireOutcome, Lease, LockError
+//! ┌──────┼────────────────────────┼───────────────────────────────────┐
+//! │      ▼                        │                           handle  │  any thread
+//! ├──────┼────────────────────────┼───────────────────────────────────┤
+//! │      ▼                        │                           driver  │  the engine's thread:
+//! │  commands ─┐            ┌─ replies, pushes                        │  commands, events and timers,
+//! │  timers   ─┤            │                                         │  each in its turn
+//! │            ▼            ▼                                         │
+//! │  ┌ table ───────────────────────────┐                             │  no I/O, no clock, no task
+//! │  │ waiting ─▶ held ─▶ releasing     │─▶ outbox ─┐                 │
+//! │  └──────────────────────────────────┘           │ Request         │
+//! │                                                 ▼                 │
+//! │  transport      one node │ quorum │ cluster │ memory              │  which node gets a request
+//! │                                                 │                 │
+//! │                                                 ▼                 │
+//! │  redis          connection, handshake, scripts, decode            │  the only place that names `redis`
+//! └───────────────────────────────────────────────────────────────────┘
+//!   protocol        Request, Reply, Push, Id: the floors talk in these
+//! ```
+//!
+//! A lock's day:
+//!
+//! 1. A caller sends [`Command::Acquire`](command::Command::Acquire) through its [`Engine`](handle::Engine).
+//! 2. The table registers a waiting attempt and pushes a `Request` into the outbox.
+//! 3. The driver takes a batch from the outbox, and the transport sends it to a node.
+//! 4. The node runs `acquire.lua`. Its `Reply` is a grant, or a place in the queue.
+//! 5. A queued waiter gets the lock by a `Push` when the holder before it releases.
+//! 6. The attempt is held: the caller gets its `Lease`, which ends by itself at its deadline.
+//! 7. The timer of the attempt rings after a third of the ttl, and a renewal goes out ahead of other requests.
+//! 8. The guard is dropped: the table ends the lease, and sends a release until the node answers or the ttl is over.
+//! 9. The node grants the lock to the next waiter, or frees it.
+//! 10. The attempt is gone.
+//!
+//! **The thread.** Callers on any executor, callers without one, and `Drop` all send commands, and read the outcome from
+//! the channel that came with the command. No caller needs a runtime, and a starved or dropped runtime of the user cannot
+//! stop a renewal or a release.
+//!
+//! **The order.** The commands of one caller are handled in the order in which it sent them, and requests leave on one
+//! connection in that order. Only renewals and watches overtake: they are urgent.
+//!
+//! | Question | File |
+//! | --- | --- |
+//! | Which states has an attempt? | `table/mod.rs`, `table/waiting.rs`, `table/held.rs`, `table/releasing.rs` |
+//! | Which waiter asks, and when? | `table/asking.rs`, `table/local_queue.rs` |
+//! | What does a reply or a push change? | `table/on_reply.rs`, `table/on_push.rs`, `table/holding.rs` |
+//! | What happens when the connection breaks? | `table/connection.rs`, `transport/link.rs` |
+//! | Several keys in one call | `multi_key.rs`, `table/multi_key.rs` |
+//! | Hand-overs within a process | `table/cohort.rs` |
+//! | Votes | `transport/quorum/` |
+//! | Slots and redirects | `slots.rs`, `transport/cluster/` |
+//! | The bytes on the wire | `redis/connection.rs`, `redis/decode.rs`, `redis/scripts/` |
 
 mod backoff;
 pub(crate) mod command;

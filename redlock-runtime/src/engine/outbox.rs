@@ -1,20 +1,20 @@
-//! Requests that are to be sent, in their order. One that asks for a lock can be taken back until it is sent: then there
-//! is nothing to give back, and a crowd of calls that end before their turn costs the server nothing.
+//! The requests that wait to be sent, in their order. A request for a lock can be taken back until it is sent: it needs
+//! no release then, so many calls that end before their turn cost the server nothing.
 
 use std::collections::VecDeque;
 
 use super::fifo::{Fifo, Member};
 use super::protocol::{Action, Id, Request};
 
-/// Requests in one batch at most, but for those that must not be parted. A hundred thousand held locks are all compared
-/// after a reconnect: in one batch, that is longer without an answer than a server may be.
+/// The most requests in one batch; only a call for several keys may exceed it. After a reconnect, a hundred thousand held
+/// locks are renewed: as one batch, they would take the server longer than the time limit of a reply.
 const LARGEST: usize = 1000;
 
-/// A request, with whatever is known of its way.
+/// A request, perhaps with its route.
 pub(super) trait Unsent {
     fn request(&self) -> (Id, &Request);
 
-    /// True for one that may have been done before: its release cannot be spared.
+    /// True when it may have been executed before, so it needs a release.
     fn is_repeated(&self) -> bool {
         false
     }
@@ -27,7 +27,7 @@ impl Unsent for (Id, Request) {
 }
 
 pub(super) struct Outbox<T = (Id, Request)> {
-    /// They go first: a lock that is held is not lost because of how much others ask for and give back.
+    /// Sent first: a held lock must not be lost behind a long queue of acquires and releases.
     urgent: VecDeque<T>,
     requests: Fifo<Entry<T>>,
 }
@@ -54,7 +54,7 @@ impl<T: Unsent> Outbox<T> {
         self.requests.push(Entry(request));
     }
 
-    /// Ahead of all but those that are as urgent. Nothing of the same lock may be waiting to be sent.
+    /// Ahead of all that are not urgent. No other request of the same lock may be unsent.
     pub(super) fn push_urgent(&mut self, request: T) {
         self.urgent.push_back(request);
     }
@@ -67,7 +67,7 @@ impl<T: Unsent> Outbox<T> {
         self.urgent.pop_front().or_else(|| self.requests.pop().map(|entry| entry.0))
     }
 
-    /// The one that was pushed last and is not urgent, if it has not been taken back.
+    /// The last request that is not urgent, if it has not been taken back.
     pub(super) fn last(&self) -> Option<&T> {
         self.requests.last().map(|entry| &entry.0)
     }
@@ -85,8 +85,8 @@ impl<T: Unsent> Outbox<T> {
         !self.urgent.is_empty() || room > 0 && !self.requests.is_empty()
     }
 
-    /// The next batch, as far as they are `alike`: those that are urgent, and for others there is so much room. Locks that
-    /// are asked for in one call are not parted.
+    /// The next batch, as far as its requests are `alike`: urgent ones, and up to `room` others. A call for several keys is
+    /// not split.
     pub(super) fn take(&mut self, room: usize, alike: impl Fn(&T) -> bool) -> Vec<T> {
         let mut batch =
             Vec::with_capacity(self.len().min(room.saturating_add(self.urgent.len())).min(LARGEST));
@@ -108,7 +108,7 @@ impl<T: Unsent> Outbox<T> {
         batch
     }
 
-    /// True when the request of `id` for a lock has not been sent; it will not be.
+    /// The unsent request of `id` for a lock, which will not be sent now.
     pub(super) fn take_back(&mut self, id: Id) -> Option<T> {
         self.requests.remove(id).map(|entry| entry.0)
     }

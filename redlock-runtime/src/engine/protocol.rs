@@ -1,4 +1,4 @@
-//! What the engine asks of a node, and what a node answers. The same for Redis and for `memory://`.
+//! Requests to a node, its replies and its pushes: the same for Redis and for `memory://`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,69 +7,68 @@ use super::slots::Slot;
 use crate::error::{Holder, LockError};
 use crate::token::Token;
 
-/// A granted waiter has this long to claim its lock by a renewal; a stuck one costs the others no more.
+/// A waiter that is granted a lock must renew it within this time: a stuck one delays the others by no more.
 pub(crate) const CLAIM: Duration = Duration::from_secs(1);
 
-/// One script call. Each is idempotent by token: a lost reply is answered by asking again.
+/// One script call. Each is idempotent by token, so a request whose reply was lost is repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) action: Action,
     /// The key on the server, with its prefix.
     pub(crate) name: Arc<str>,
     pub(crate) token: Token,
-    /// What the lock is held for; with the token it names a place in the queue, so it is the same in every
-    /// request of a waiter.
+    /// With the token it names a place in the queue, so each request of a waiter has the same.
     pub(crate) ttl: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// Take the lock if it is free, or if it is this token's already; then it expires after the ttl, or after
-    /// the [`CLAIM`] for a waiter that asks again. Else wait in its queue, unless it is for one try.
+    /// Take the lock if it is free or this token holds it; it expires after the ttl, or after the [`CLAIM`] for a waiter
+    /// that asks again. Else join its queue, unless the attempt has one try.
     Acquire(Mode),
-    /// The same, if the request right before this one, of that attempt, is answered with [`Reply::Granted`].
+    /// Acquire, if the request right before it, of the attempt `after`, takes its lock. Else [`Reply::Skipped`].
     AcquireNext { mode: Mode, after: Id },
-    /// If the lock is this token's, it expires after the ttl, and no sooner than it would have; with `shortens`, exactly
-    /// then. `nth`: which ttl of its holder that is.
+    /// If this token holds the lock, it expires after the ttl, but no sooner than before; with `shortens`, exactly then.
+    /// `nth`: the number of ttl changes of its holder so far.
     Renew { nth: u32, shortens: bool },
-    /// If the lock is this token's, it is the next waiter's, or free. If not, the token leaves the queue.
+    /// If this token holds the lock, grant it to the next waiter, or free it. Else the token leaves the queue.
     Release,
-    /// Release with a `min_hold` that is not over: if the lock is this token's, it expires after the ttl.
+    /// A release before `min_hold` is over: if this token holds the lock, it expires after the ttl.
     ExpireLater,
-    /// If the lock is this token's, so many fencing tokens are given to nobody else.
+    /// If this token holds the lock, reserve so many fencing tokens for it.
     Reserve { count: u32 },
-    /// Whose is the lock, and how many wait? It need not be ours.
+    /// Who holds the lock, and how many wait?
     Inspect,
-    /// The same, and it is the next waiter's, or free.
+    /// Inspect, then release it for its holder.
     ForceRelease,
-    /// Which locks are there? The name is a pattern.
+    /// List locks; the name is a pattern.
     List { cursor: u64 },
-    /// Is the lock still this token's? And from now on, tell when that changes.
+    /// Does this token still hold the lock? From now on, the node tells when that changes.
     Watch,
-    /// The same, asked by a waiter: what it says is out of date once the lock has been granted to it.
+    /// A waiter watches the lock. The reply is out of date once the waiter has been granted it.
     WatchHolder,
-    /// Take the lock on one node of a quorum if it is free, or this token's already; the client would like this
-    /// fencing token.
+    /// Take the lock on one node of a quorum if it is free or this token holds it; `fence` is the fencing token that the
+    /// client proposes.
     Vote { fence: u64 },
-    /// If the lock is this token's, no fencing token below this one is given here any more.
+    /// If this token holds the lock, the node gives no fencing token below this one from now on.
     RaiseFence { fence: u64 },
-    /// Renew, and if the lock is nobody's, it is this token's.
+    /// Renew; if the lock is free, take it.
     Repair { shortens: bool },
 }
 
-/// How the lock is asked for.
+/// How an attempt asks for a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     OneTry,
-    /// Into the queue, unless so many wait there already.
+    /// Join the queue, unless so many wait there already.
     Join {
         at_most: u32,
     },
-    /// The waiter had a place in the queue. Should that be gone, the server tells: see [`PushKind::PlaceLost`].
+    /// The waiter had a place in the queue. If that is gone, the server pushes [`PushKind::PlaceLost`].
     Again,
-    /// The same, and all others of this process do so, too: there is nothing to tell.
+    /// As `Again`, when all waiters of this process ask: the server pushes nothing.
     Rejoin,
-    /// As [`Mode::Again`], and this one had a claim that is over by now: if the lock is free, it is stuck.
+    /// As `Again`, after the claim of this claimant was to end: if it still holds the lock, it is stuck.
     Overdue {
         claimant: Claimant,
     },
@@ -81,12 +80,12 @@ impl Mode {
     }
 }
 
-/// The inbox of a process that was granted a lock, in short.
+/// A hash of the inbox of a process that was granted a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Claimant(pub(crate) u32);
 
 impl Claimant {
-    /// As `acquire.lua` counts it, too.
+    /// `acquire.lua` computes the same.
     pub(crate) fn of(inbox: &str) -> Self {
         Self(inbox.bytes().fold(0, |sum: u32, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))))
     }
@@ -94,32 +93,32 @@ impl Claimant {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reply {
-    /// Acquire: the lock is this token's for the ttl, and this is its fencing token.
+    /// Acquire: this token holds the lock for the ttl.
     Granted { fence: u64 },
-    /// Acquire: the same, but for the [`CLAIM`], as the waiter has asked again.
+    /// Acquire, of a waiter that asked again: this token holds the lock for the [`CLAIM`].
     Claimed { fence: u64 },
-    /// Acquire: it is somebody else's.
+    /// Acquire: another token holds it.
     Busy { holder: Holder, place: Option<Place> },
-    /// Acquire: it is somebody else's, and so many wait for it that no more may.
+    /// Acquire: another token holds it, and no more may wait.
     QueueFull { waiters: u32 },
     /// Acquire next: the key in front is not held, so this one was not tried.
     Skipped,
-    /// Vote: the lock is this token's on that node. The clock is the wish, if that was above every fencing token that
-    /// the node has seen; else it is above the wish and not below those.
+    /// Vote: this token holds the lock on that node. The clock is the proposed fencing token if that is above each one
+    /// that the node has seen; else it is above the proposed one and not below those.
     Voted { clock: u64 },
-    /// Reserve: the last of the fencing tokens; all are above every one that was ever given.
+    /// Reserve: the last of the reserved fencing tokens; all are above each one given before.
     Reserved { last: u64 },
-    /// Renew, mend, watch, confirm: it still is this token's. Release: it was.
+    /// Renew, repair, watch, raise fence: this token holds it. Release: this token held it.
     Done,
-    /// Renew, reserve, mend, watch, confirm, release: it is not this token's. Reserve: or there are none now.
+    /// This token does not hold it. Reserve: or no fencing tokens can be reserved now.
     NotHeld,
-    /// Watch: it is nobody's. Mend: it was.
+    /// Watch: the lock is free. Repair: it was free.
     Free,
-    /// Inspect, force release: what was found.
+    /// Inspect, force release: the lock, if it is held.
     Found(Option<Inspection>),
-    /// List: some names, and where to go on; zero at the end.
+    /// List: some names, and the cursor of the next page; zero at the end.
     Page { cursor: u64, names: Vec<String> },
-    /// The server did not do it.
+    /// The server did not execute it.
     Refused(Refusal),
 }
 
@@ -133,11 +132,11 @@ pub(crate) struct Place {
     pub(crate) at: ServerTime,
 }
 
-/// The server's clock, in microseconds. Only differences of it are used.
+/// The server's clock in microseconds. Only its differences are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ServerTime(pub(crate) u64);
 
-/// What the node tells a waiter, without being asked.
+/// A message of the node to a waiter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Push {
     pub(crate) token: Token,
@@ -147,52 +146,52 @@ pub(crate) struct Push {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PushKind {
-    /// The lock is its own since then, for a [`CLAIM`].
+    /// The waiter holds the lock since `at`, for a [`CLAIM`].
     Granted { fence: u64, at: ServerTime },
-    /// It is the head of the queue now, or the first behind those of the claimant, whose claim lasts so long.
+    /// The waiter is the head of the queue now, or the first behind those of the claimant. `claim`: the time left to it.
     Next { claim: Duration, claimant: Claimant },
-    /// The lock was left free for a moment, for clients that know nothing of its queue.
+    /// The lock is free for a moment, for clients that do not use its queue.
     LeftFree,
-    /// It is not this token's any more. Only `memory://` tells a holder like this: a server tells who watches.
+    /// The token no longer holds the lock. Only `memory://` pushes this to a holder: servers tell connections that watch.
     TakenAway,
-    /// It asked again and had no place in the queue any more: the others of this process may have lost theirs, too.
+    /// The waiter asked again and had lost its place in the queue: others of this process may have lost theirs, too.
     PlaceLost,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
-    /// The server does not know the script yet: the same request again carries its source.
+    /// The server does not have the script: the repeated request carries its source.
     NoScript,
-    /// More dead waiters are in front than one call clears away: the same request again goes on.
+    /// More dead waiters are in front than one call removes: the repeated request continues.
     Unfinished,
-    /// Loading, failing over, busy with a script …: it passes.
+    /// The server is loading, failing over, busy with a script …
     Transient(Arc<str>),
-    /// There was no answer, and now there is no way to ask again: it may have been done. It passes.
+    /// There was no reply and the connection is gone: the server may have executed it.
     OutcomeUnknown(Arc<str>),
     /// Another node of a Cluster has the slot.
     Moved(Redirect),
-    /// No permission, out of memory, a key of another type …: it stays until somebody acts.
+    /// No permission, out of memory, a key of another type …: until an operator acts.
     Permanent(Arc<str>),
 }
 
 impl Refusal {
-    /// The same request is sent again, at once.
+    /// The request is repeated at once.
     pub(crate) fn is_asked_again(&self) -> bool {
         matches!(self, Self::NoScript | Self::Unfinished)
     }
 
-    /// The node has become a replica: no place for a lock, and nothing that it says of one counts.
+    /// The node has become a replica, which takes no locks.
     pub(crate) fn is_of_a_replica(&self) -> bool {
         matches!(self, Self::Transient(words) if words.starts_with("READONLY"))
     }
 
-    /// The server says that it cannot do this now, and not for how long: no failover, at the end of which another one may.
+    /// True when the same server refuses for an unknown time. In a failover, another server soon accepts.
     pub(crate) fn lasts(&self) -> bool {
         let lasting = ["MISCONF", "LOADING", "NOREPLICAS"];
         matches!(self, Self::Transient(words) if lasting.iter().any(|code| words.starts_with(code)))
     }
 
-    /// For the caller: an outage passes, the rest stays until the settings are changed.
+    /// The caller's error: an outage passes, the rest stays until an operator acts.
     pub(crate) fn error(self, key: Option<Arc<str>>) -> LockError {
         match self {
             Self::NoScript | Self::Unfinished | Self::Transient(_) | Self::OutcomeUnknown(_) => {
@@ -205,20 +204,20 @@ impl Refusal {
     pub(crate) fn words(self) -> Arc<str> {
         match self {
             Self::NoScript => "the server has forgotten a script".into(),
-            Self::Unfinished => "the server is still clearing away dead waiters".into(),
+            Self::Unfinished => "the server is still removing dead waiters".into(),
             Self::Transient(words) | Self::OutcomeUnknown(words) | Self::Permanent(words) => words,
             Self::Moved(redirect) => redirect.words(),
         }
     }
 }
 
-/// Where a node of a Cluster sends us.
+/// The node of a Cluster that has the slot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Redirect {
     pub(super) slot: Slot,
-    /// `host:port`; without a host, it is the host that said so.
+    /// `host:port`; without a host, that of the node that answered.
     pub(super) to: Arc<str>,
-    /// The slot is on its way there: this request alone.
+    /// The slot is moving there: only this request goes there.
     pub(super) once: bool,
 }
 
@@ -229,16 +228,16 @@ impl Redirect {
     }
 }
 
-/// What a node says of itself when a connection begins.
+/// The state of a node at the start of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ServerInfo {
     /// Its clock of fencing tokens.
     pub(crate) clock: u64,
-    /// How long it has been running; zero when it does not say.
+    /// Its uptime; zero when it is not known.
     pub(crate) up_for: Duration,
-    /// What it has answered survives a restart.
+    /// A restart loses nothing that it has answered.
     pub(crate) durable: bool,
-    /// How long its answers take.
+    /// The time from a request to its reply.
     pub(crate) round_trip: Duration,
 }
 
@@ -246,7 +245,7 @@ pub(crate) struct ServerInfo {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Disconnected {
     pub(crate) reason: Arc<str>,
-    /// The server answered and turned us away (wrong password …): waiting does not help.
+    /// The server refused the client (wrong password …): waiting does not help.
     pub(crate) is_permanent: bool,
 }
 
@@ -256,7 +255,7 @@ impl Disconnected {
         Self { reason: reason.into(), is_permanent: false }
     }
 
-    /// For a caller, who asked for this key.
+    /// The error of the caller that asked for this key.
     pub(crate) fn error(&self, key: Option<Arc<str>>) -> LockError {
         let reason = Arc::clone(&self.reason);
         if self.is_permanent {
@@ -270,12 +269,12 @@ impl Disconnected {
 /// Names one attempt within its engine.
 pub(crate) type Id = u64;
 
-/// What comes without being asked for.
+/// An event of a connection that is no reply.
 pub(crate) enum ConnectionEvent {
     Push(Push),
     /// These locks have changed, or, with `None`, any may have.
     Changed(Option<Vec<Arc<str>>>),
-    /// The inbox is at another node now.
+    /// Another node has the inbox now.
     InboxMoved,
     /// The connection has ended.
     Closed,
@@ -283,19 +282,19 @@ pub(crate) enum ConnectionEvent {
     Superseded,
 }
 
-/// A lock that has been granted and not yet delivered. The request renews it.
+/// A granted lock that its replicas must confirm before its caller gets it. The request renews it.
 pub(crate) struct Unconfirmed {
     pub(crate) id: Id,
     pub(crate) request: Request,
 }
 
-/// What became of it.
+/// The outcome of that.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Confirmation {
     /// So many replicas have it.
     Reached(u32),
-    /// It is not this token's any more.
+    /// The token no longer holds the lock.
     NotHeld,
-    /// The server gave no answer, or refused.
+    /// The server did not answer, or refused.
     Unknown(Disconnected),
 }

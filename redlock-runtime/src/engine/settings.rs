@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-/// How an engine does its work.
+/// The settings of an engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EngineSettings {
-    /// How long a node may take to answer.
+    /// The time limit of a reply.
     pub(crate) io_timeout: Duration,
-    /// How many replicas have to have a lock before its caller has it.
+    /// The replicas that must have a lock before its caller gets it.
     pub(crate) replicas: u32,
-    /// In a quorum, the longest that a node's answer is waited for.
+    /// The time limit of one node's reply in a quorum.
     pub(crate) node_timeout: Duration,
-    /// In a quorum, the longest ttl that anybody uses with its nodes, as far as it is known.
+    /// The longest ttl that clients use with the nodes of a quorum.
     pub(crate) max_ttl: Duration,
-    /// How many of this process follow on one of its own, before others have their turn.
+    /// The local hand-overs before other processes have their turn; zero when each waiter queues on the server.
     pub(crate) cohort: u32,
 }
 
 /// The settings of a lock table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TableSettings {
+pub(super) struct TableSettings {
     /// The time limit of a reply.
     pub(crate) io_timeout: Duration,
     /// The replicas that must have a lock before its caller gets it; zero when they are not asked.

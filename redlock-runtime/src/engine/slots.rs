@@ -1,16 +1,16 @@
-//! The slots of a Cluster: in which one a name lives, and short tags that put other names beside it.
+//! The slots of a Cluster: the slot of a name, and short hash tags that put other names into the same slot.
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
 
 const COUNT: u16 = 16_384;
 
-/// A slot of a Cluster: what moves from node to node as a whole.
+/// A slot of a Cluster; its keys move from node to node together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Slot(u16);
 
 impl Slot {
-    /// Where a key or a sharded channel of this name lives.
+    /// The slot of a key or a sharded channel.
     pub(super) fn of(name: &str) -> Self {
         Self(crc16(hash_tag(name).unwrap_or(name).as_bytes()) % COUNT)
     }
@@ -28,13 +28,13 @@ impl Slot {
         usize::from(self.0)
     }
 
-    /// A hash tag that lives here: the least number that does. Every process must find the same one, because it is part
-    /// of the names that they share.
+    /// The smallest number that is a hash tag of this slot. All processes must compute the same one: it is part of the
+    /// names that they share.
     pub(super) fn tag(self) -> u32 {
         static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
             let mut tags = vec![None; usize::from(COUNT)];
             let mut missing = tags.len();
-            // Numbers in ascending order, each from the checksum of the digits before its last one: a call waits for this.
+            // Numbers in ascending order, each from the checksum of its prefix: quick, because a call waits for it.
             let mut prefixes = VecDeque::from([(0, 0)]);
             while missing > 0
                 && let Some((prefix, checksum)) = prefixes.pop_front()
@@ -46,7 +46,7 @@ impl Slot {
                         *tag = Some(number);
                         missing -= 1;
                     }
-                    // No other number begins with a zero.
+                    // No number but zero begins with a zero.
                     if number > 0 {
                         prefixes.push_back((number, checksum));
                     }
@@ -58,7 +58,7 @@ impl Slot {
     }
 }
 
-/// What stands in the first braces of a name, when that alone says where it lives.
+/// The text in the first braces of a name, which alone decides its slot.
 pub(super) fn hash_tag(name: &str) -> Option<&str> {
     let (_, rest) = name.split_once('{')?;
     let (tag, _) = rest.split_once('}')?;
@@ -70,7 +70,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| crc16_after(crc, *byte))
 }
 
-/// The checksum of bytes with another one behind them.
+/// Appends a byte to a checksum.
 fn crc16_after(crc: u16, byte: u8) -> u16 {
     const TABLE: [u16; 256] = {
         let mut table = [0; 256];
@@ -91,7 +91,7 @@ fn crc16_after(crc: u16, byte: u8) -> u16 {
     u16::from_be_bytes([low, 0]) ^ TABLE[usize::from(high ^ byte)]
 }
 
-/// Some slots.
+/// A set of slots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Slots(Vec<bool>);
 
@@ -113,7 +113,7 @@ impl Slots {
     }
 }
 
-/// Something for each slot.
+/// A value for each slot.
 pub(super) struct BySlot<T>(Vec<T>);
 
 impl<T: Clone> BySlot<T> {

@@ -1,5 +1,5 @@
-//! When to look at which attempt again, or at which slot of a Cluster. One timer each, removed with its attempt: a service that takes a
-//! hundred thousand locks a second with a ttl of 30 s must not collect three million stale timers.
+//! One timer for each attempt, or for each slot of a Cluster, removed with it: a service that takes a hundred thousand
+//! locks a second with a ttl of 30 s must not collect three million stale timers.
 
 use std::collections::BTreeSet;
 use std::hash::Hash;
@@ -42,7 +42,7 @@ impl<K: Copy + Ord + Hash> Timers<K> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// One attempt whose time has come; its timer is gone.
+    /// An attempt whose time has come; its timer is removed.
     pub(super) fn pop(&mut self, now: Moment) -> Option<K> {
         let &(at, id) = self.due.first()?;
         if at > now {
@@ -67,7 +67,7 @@ mod tests {
         timers.set(1, at(5));
         timers.set(2, at(2));
         timers.set(1, at(1));
-        // The same again changes nothing.
+        // Setting the same time changes nothing.
         timers.set(1, at(1));
         timers.set(3, at(3));
         timers.set(3, None);

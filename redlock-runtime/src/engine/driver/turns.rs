@@ -1,4 +1,4 @@
-//! The engine's turns: none of those that want something of it waits until the others have had enough.
+//! The engine's turns: a flood of one kind of events delays no other kind.
 
 use std::task::Waker;
 
@@ -15,7 +15,7 @@ use crate::token::Token;
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(6);
 
-/// A driver that is connected, and what pushes to it.
+/// A connected driver, and the senders of its commands and pushes.
 fn driver(name: &str) -> (Driver, UnboundedSender<Command>, UnboundedSender<ConnectionEvent>) {
     let link = Link::new(Node::Memory(MemoryNode::named(name)), SECOND);
     let (commands, inbox) = unbounded_channel();
@@ -83,7 +83,7 @@ async fn a_flood_of_commands_ends_no_lease() {
     for id in 2..100_000 {
         let _ = commands.send(Command::Abandon { id });
     }
-    // It is due to be renewed, and that does not wait for the last of them.
+    // The renewal is due, and does not wait for the last command.
     for _ in 0..5 {
         assert!(poll(&mut driver).is_ready(), "there is more to do");
         yield_now().await;

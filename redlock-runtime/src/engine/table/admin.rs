@@ -1,6 +1,6 @@
-//! Questions about locks that need not be ours, and taking one away: what an operator asks for.
+//! Calls of operators: inspect, list and force-release locks of any client.
 //!
-//! Each is asked once. Without a connection, or without an answer in time, it fails.
+//! Each is sent once. Without a connection, or without a reply in time, it fails.
 
 use super::LockTable;
 use crate::clock::Moment;
@@ -25,7 +25,7 @@ impl LockTable {
         };
         let request = call.op.request();
         self.outbox.push((id, request.clone()));
-        // The server does not tell a client of what it does itself.
+        // The server does not tell a client of a change that it made itself.
         if request.action == Action::ForceRelease
             && let Some(holder) = self.queues.holder(&request.name)
         {
@@ -44,13 +44,12 @@ impl LockTable {
         }
         self.timers.set(id, None);
         if let Some(op) = op.answer(key.as_ref(), reply) {
-            // Each page has as long as the first.
+            // Each page has the time limit of the first.
             let by = now.after(self.settings.io_timeout);
             self.call(now, id, AdminCall { key, op, by });
         }
     }
 
-    /// No answer in time, or no way to get one.
     pub(super) fn fail_admin_call(&mut self, id: Id, trouble: &Disconnected) {
         if let Some(AdminCall { key, op, .. }) = self.admin_calls.remove(&id) {
             self.timers.set(id, None);

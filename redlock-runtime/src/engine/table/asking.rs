@@ -1,4 +1,4 @@
-//! From the command to the lock: who asks the server now, and who asks when that attempt ends.
+//! Waiting attempts: which one asks the server now, and which one asks when it ends.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl LockTable {
             ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
             return;
         }
-        // One try asks at once and stands in no line.
+        // An attempt with one try does not queue.
         let asks = ask.one_try || self.queues.join(&name, id) || self.queues_on_server();
         let is_behind = ask.after.is_some();
         let waiting = Waiting::new(ask, token);
@@ -50,7 +50,7 @@ impl LockTable {
         self.ask_in(now, id, false);
     }
 
-    /// The same, as each waiter of the lock in this process does now.
+    /// As [`ask`](Self::ask), for each waiter of the lock in this process.
     pub(super) fn ask_with_all(&mut self, now: Moment, id: Id) {
         self.ask_in(now, id, true);
     }
@@ -69,11 +69,11 @@ impl LockTable {
                 return;
             };
             if self.abilities.votes {
-                // What an earlier attempt has got is being given back: nothing of that may hit this one.
+                // The votes of the last round are being released: a late release must not hit the votes of this one.
                 waiting.token = waiting.token.successor();
             }
             waiting.asking(now);
-            // A node of a Cluster may hand over although not all can.
+            // Even without `hands_over`: a single node of a Cluster may hand over.
             if !self.abilities.votes && !waiting.ask.one_try {
                 self.by_token.insert(waiting.token.clone(), id);
             }
@@ -84,7 +84,7 @@ impl LockTable {
         self.schedule(id);
     }
 
-    /// The caller no longer waits for the answer: whatever the attempt has or may get is given back.
+    /// The caller no longer waits: the attempt releases the lock that it has or may get.
     pub(crate) fn abandon(&mut self, now: Moment, id: Id) {
         match self.attempts.remove(&id) {
             Some(Attempt::Waiting(waiting)) => self.drop_waiting(now, id, &waiting),
@@ -112,7 +112,7 @@ impl LockTable {
         }
     }
 
-    /// Tells the caller, and gives back what the attempt may have got.
+    /// Ends the attempt with an error, and releases the lock that it may have got.
     pub(super) fn fail(&mut self, now: Moment, id: Id, error: LockError) {
         if let Some(Attempt::Waiting(mut waiting)) = self.attempts.remove(&id) {
             waiting.ask.fail(error);
@@ -134,10 +134,10 @@ impl LockTable {
             let waits_for_first = |next: &Waiting| next.awaits == Awaits::LocalTurn && next.is_refused();
             self.waiting(next).is_some_and(waits_for_first).then_some(NextAsker::Now(next))
         });
-        // The next in line goes on where this one stopped, without asking again sooner.
+        // The next waiter takes over the pause of this one, so it asks no sooner.
         if let Some(NextAsker::Now(next_id)) = successor
             && let Some(Attempt::Waiting(next)) = self.attempts.get_mut(&next_id)
-            && next.inherit(waiting)
+            && next.take_over(waiting)
         {
             self.schedule(next_id);
         } else {
@@ -145,13 +145,13 @@ impl LockTable {
         }
     }
 
-    /// Out of the line, and whoever is next asks.
+    /// The attempt leaves the local queue, and the next one asks.
     pub(super) fn leave(&mut self, now: Moment, name: &Arc<str>, id: Id) {
         let successor = self.queues.leave(name, id);
         self.take_turn(now, successor);
     }
 
-    /// Who is first in line from now on asks: at once, or, when the server knows that it waits, from time to time.
+    /// The new first waiter asks: at once, or from time to time if it has a place on the server.
     pub(super) fn take_turn(&mut self, now: Moment, turn: Option<NextAsker>) {
         let (Some(NextAsker::Now(id) | NextAsker::Later(id)), Some(turn)) = (turn, turn) else {
             return;
@@ -161,11 +161,11 @@ impl LockTable {
             return;
         };
         match (waiting.awaits, turn) {
-            // Its answer may be from before the release.
+            // The reply may be from before the release.
             (Awaits::Reply { .. }, _) => waiting.ask_again = true,
             (Awaits::Retry { .. }, _) if waiting.is_queued() => {}
             (Awaits::ServerTurn, _) => waiting.keep_asking(now),
-            // In cohorts the queue on the server sees to the others.
+            // With a cohort the queue on the server gives other processes their turn.
             (_, NextAsker::Later(_)) if !in_cohorts => waiting.keep_asking(now),
             (_, NextAsker::Now(_) | NextAsker::Later(_)) => {
                 self.ask(now, id);
@@ -175,7 +175,7 @@ impl LockTable {
         self.schedule(id);
     }
 
-    /// Of all waiters of a lock that the server refuses, the first asks again.
+    /// The server refused for now. Of the waiters of a lock in this process, only the first asks again.
     pub(super) fn refused_for_now(&mut self, now: Moment, id: Id, reason: Arc<str>) {
         let Some(waiting) = self.waiting(id) else {
             return;
@@ -193,9 +193,9 @@ impl LockTable {
         self.schedule(id);
     }
 
-    /// The server refuses the first waiter no longer: those behind it ask now.
+    /// The server has answered the first waiter after refusals: the refused waiters behind it ask now.
     pub(super) fn ask_after_refusals(&mut self, now: Moment, name: &Arc<str>) {
-        for id in self.queues.line(name) {
+        for id in self.queues.waiters(name) {
             if let Some(waiting) = self.waiting(id)
                 && waiting.is_refused()
                 && matches!(waiting.awaits, Awaits::LocalTurn | Awaits::Retry { .. })
@@ -205,8 +205,8 @@ impl LockTable {
         }
     }
 
-    /// The answer took longer than the lease lasts: not held. Given back, and asked for again with a fresh
-    /// token, because the release of the old one may still be under way.
+    /// The reply took longer than the lease: the lock is released, and asked for with a new token, because the release
+    /// of the old one may arrive after the new request.
     pub(super) fn too_late(&mut self, now: Moment, id: Id, mut waiting: Waiting) {
         self.release_apart(now, waiting.release(now));
         self.by_token.remove(&waiting.token);

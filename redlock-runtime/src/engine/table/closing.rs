@@ -1,7 +1,7 @@
-//! The shutdown of a manager: what is held by its limit is given up, then there is a short time for the releases.
+//! The shutdown of a manager: at its time limit every held lease ends, then releases have a grace period.
 //!
-//! A lock that is given up ends for its holder at once. An async body is dropped by that, and its guard gives the lock
-//! back. A sync body cannot be stopped: its key is not deleted while it may be inside, it is left to expire.
+//! The end of its lease drops an async body, and its guard releases the lock. A sync body cannot be stopped: its key is
+//! not deleted while the body may run, but expires.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::error::LockError;
 
 pub(super) const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
 
-/// A caller who waits for the end.
+/// A caller of shutdown, until it is answered.
 pub(crate) struct Closing {
-    /// What is held then is given up.
+    /// The time limit: the leases that are held then end.
     until: Moment,
-    /// How much that was.
+    /// The number of those leases; `None` before the limit.
     stopped: Option<usize>,
-    /// How long the releases may take after that.
+    /// The time for releases after the limit.
     grace: Duration,
     caller: oneshot::Sender<Result<(), Unfinished>>,
 }
@@ -34,7 +34,6 @@ impl Closing {
         Self { until, stopped: None, grace, caller }
     }
 
-    /// When something is to be done, whatever happens.
     pub(crate) fn due(&self) -> Moment {
         if self.stopped.is_none() { self.until } else { self.over() }
     }
@@ -43,7 +42,7 @@ impl Closing {
         self.until.after(self.grace)
     }
 
-    /// `None` once its caller has been answered. `is_idle`: nothing is owed to the server.
+    /// `None` once the caller is answered. `is_idle`: everything is released.
     pub(crate) fn look(
         mut self,
         now: Moment,
@@ -51,13 +50,13 @@ impl Closing {
         is_idle: impl Fn(&LockTable) -> bool,
     ) -> Option<Self> {
         if self.until <= now && self.stopped.is_none() && !is_idle(table) {
-            self.stopped = Some(table.give_all_up(now));
+            self.stopped = Some(table.end_all_leases(now));
         }
         let stopped = self.stopped.unwrap_or(0);
         if !is_idle(table) && now < self.due() {
             return Some(self);
         }
-        let outcome = match (stopped, table.busy_with()) {
+        let outcome = match (stopped, table.attempts_left()) {
             (0, 0) => Ok(()),
             (stopped, unreleased) => Err(Unfinished { stopped, unreleased }),
         };
@@ -68,7 +67,7 @@ impl Closing {
 }
 
 impl LockTable {
-    /// Begins nothing new from now on, and tells everybody who waits.
+    /// Refuses new attempts from now on, and fails those that wait.
     pub(crate) fn close(&mut self, now: Moment) {
         self.closed = true;
         for id in self.ids() {
@@ -79,8 +78,8 @@ impl LockTable {
         }
     }
 
-    /// Gives up whatever is held; how much that is.
-    fn give_all_up(&mut self, now: Moment) -> usize {
+    /// Ends all leases; returns how many.
+    fn end_all_leases(&mut self, now: Moment) -> usize {
         let mut stopped = 0;
         for id in self.ids() {
             let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {

@@ -1,10 +1,10 @@
-//! Cohort locking: a lock that this process has goes on to its own next waiter without a word to the server.
+//! Cohort locking: a holder hands its lock over to the next waiter of this process without a request to the server.
 //!
 //! Lock Cohorting (Dice, Marathe and Shavit 2012; <https://doi.org/10.1145/2145816.2145848>): one lock among the
-//! processes, here the server's, and a line within each. Only the first of a process waits on the server. Who releases
-//! passes the lock on within the process, so often in a row, then gives it back, and the processes take turns. To the
-//! server the whole row is one holder: one token, renewed as one. The fencing tokens of the row are reserved while the first
-//! of it is inside, so they grow with each grant, wherever it is made; before the answer is there, nothing is passed on.
+//! processes, here the server's, and a local queue within each. Only the first waiter of a process waits on the server. A
+//! holder hands the lock over within the process, up to `cohort` times, then releases it, so processes take turns. To
+//! the server all these holders are one: one token, one key to renew. Their fencing tokens are reserved while the first of
+//! them holds the lock, so tokens grow with each grant in any process; before that reply there is no hand-over.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use crate::engine::command::{AcquireOutcome, Ask};
 use crate::engine::protocol::{Action, Id, Request};
 
 impl LockTable {
-    /// True when each waiter of this process has a place of its own in the queue on the server.
+    /// True when each waiter of this process has its own place in the queue on the server.
     pub(super) fn queues_on_server(&self) -> bool {
         self.abilities.hands_over && self.settings.cohort == 0
     }
 
-    /// How many wait for the lock in this process, when no more may. Elsewhere the server counts.
+    /// The number of local waiters, when no more may wait. Without a cohort the server counts.
     pub(super) fn too_many_wait_here(&self, ask: &Ask) -> Option<u32> {
         if self.settings.cohort == 0 || ask.one_try {
             return None;
         }
-        let waiters = u32::try_from(self.queues.waiting(&ask.name)).unwrap_or(u32::MAX);
+        let waiters = u32::try_from(self.queues.count(&ask.name)).unwrap_or(u32::MAX);
         (waiters >= ask.max_waiters).then_some(waiters)
     }
 
-    /// Asks for the fencing tokens of those who may follow, as soon as there is a holder here and somebody behind it.
+    /// Reserves the fencing tokens of the local hand-overs, as soon as there are a holder and a waiter.
     pub(super) fn reserve(&mut self, name: &Arc<str>) {
         if self.settings.cohort == 0
             || self.abilities.votes
@@ -49,7 +49,7 @@ impl LockTable {
         }
     }
 
-    /// Whom the answer to a request of `id` is about: whoever has the lock by now with the same token.
+    /// The attempt that a reply to `id` is about: after local hand-overs, the current holder with the same token.
     pub(super) fn current_holder(&self, id: Id, request: &Request) -> Id {
         if self.settings.cohort == 0 || self.attempts.contains_key(&id) {
             return id;
@@ -60,8 +60,8 @@ impl LockTable {
         holder.filter(has_it).unwrap_or(id)
     }
 
-    /// Passes a lock that its holder gives up on to the next waiter of this process, at once or as soon as there is a
-    /// fencing token for it. Returns the lock when that may not be, or when nobody waits.
+    /// Hands a released lock over to the next waiter of this process, at once or as soon as its fencing token is
+    /// reserved. Returns the lock when it must be released on the server.
     pub(super) fn hand_over_locally(&mut self, now: Moment, id: Id, mut held: Held) -> Option<Held> {
         if !self.connected || !held.may_be_handed_over(now) {
             return Some(held);
@@ -70,16 +70,13 @@ impl LockTable {
             let Some(Attempt::Waiting(next)) = self.attempts.get_mut(&next_id) else {
                 return Some(held);
             };
-            // Who has asked the server may be given the lock by the server.
-            if next.awaits != Awaits::LocalTurn
-                || next.must_release(true)
-                || !held.may_be_followed_by(&next.ask)
-            {
+            // The server may grant the lock to a waiter that has asked it.
+            if next.awaits != Awaits::LocalTurn || next.must_release(true) || !held.fits(&next.ask) {
                 return Some(held);
             }
-            // A body that is quicker than the server: the answer is on its way, and sooner here than the lock would be.
+            // The body was quicker than the server: its reply comes sooner than a new grant would.
             if let ReservedFences::Reserving = held.reserved {
-                held.give_up(now);
+                held.await_reservation(now);
                 self.attempts.insert(id, Attempt::Held(held));
                 self.schedule(id);
                 return None;
@@ -95,7 +92,7 @@ impl LockTable {
                 self.schedule(next_id);
                 return None;
             }
-            // It has gone. Whoever is behind it is next.
+            // Its caller has gone: try the next waiter.
             held.forget_min_hold();
             self.queues.leave(&held.name, next_id);
             self.remove(next_id);
@@ -103,15 +100,15 @@ impl LockTable {
         Some(held)
     }
 
-    /// What was given up goes back: there will be no answer.
-    pub(super) fn release_given_up(&mut self, now: Moment, id: Id) {
+    /// The reservation was not answered in time: the lock is released on the server.
+    pub(super) fn release_unreserved(&mut self, now: Moment, id: Id) {
         if let Some(Attempt::Held(held)) = self.attempts.remove(&id) {
             self.drop_held(now, id, &held, None);
         }
     }
 
-    /// What was given up goes to whoever is next by now, or back.
-    pub(super) fn settle(&mut self, now: Moment, id: Id) {
+    /// The reservation is answered: the released lock goes to the next waiter, or back to the server.
+    pub(super) fn end_reservation(&mut self, now: Moment, id: Id) {
         if let Some(Attempt::Held(held)) = self.attempts.remove(&id)
             && let Some(held) = self.hand_over_locally(now, id, held)
         {

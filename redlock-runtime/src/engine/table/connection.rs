@@ -1,4 +1,4 @@
-//! The connection comes, goes, and may lead to another server: who asks again, and what is compared.
+//! The connection comes and goes, and may lead to another server: waiters ask again, and holders renew.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::engine::protocol::Disconnected;
 use crate::engine::slots::{Slot, Slots};
 
 impl LockTable {
-    /// How connecting went; `None` while nobody knows.
+    /// The outcome of connecting; `None` before the first.
     pub(crate) fn connection(&self) -> Option<Result<Abilities, Disconnected>> {
         if self.connected { Some(Ok(self.abilities)) } else { self.trouble.clone().map(Err) }
     }
 
-    /// There is a connection: what was unanswered is asked again, held locks are compared at once.
+    /// There is a connection: unanswered requests are repeated, and each held lock is renewed at once.
     pub(crate) fn connected(&mut self, now: Moment, abilities: Abilities) {
         self.connected = true;
         self.abilities = abilities;
@@ -39,7 +39,7 @@ impl LockTable {
         }
     }
 
-    /// The connections that there are can do this from now on.
+    /// The abilities of the connection have changed.
     pub(crate) fn can(&mut self, now: Moment, abilities: Abilities) {
         self.abilities = abilities;
         for id in self.ids() {
@@ -52,13 +52,13 @@ impl LockTable {
         }
     }
 
-    /// The locks in these slots may be somewhere else than before: held ones are compared at once, and everybody in a
-    /// queue asks again, in case its place has been left behind.
+    /// These slots may be on another node than before: their held locks are renewed at once, and their queued waiters
+    /// ask again, because their places may be gone.
     pub(crate) fn returned(&mut self, now: Moment, slots: &Slots) {
         for id in self.ids() {
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) if slots.contains(Slot::of(&waiting.ask.name)) => {
-                    waiting.moved();
+                    waiting.forget_server_clock();
                     if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits {
                         self.ask_with_all(now, id);
                     }
@@ -69,7 +69,7 @@ impl LockTable {
         }
     }
 
-    /// The connection broke: every request in flight is without an answer.
+    /// The connection broke: no request in flight will be answered.
     pub(crate) fn disconnected(&mut self, reason: Arc<str>) {
         self.connected = false;
         self.broke = reason;
@@ -89,13 +89,13 @@ impl LockTable {
         }
     }
 
-    /// True when this trouble has not been seen since the last connection.
+    /// True when connecting has not failed like this since the last connection.
     pub(crate) fn is_new_trouble(&self, trouble: &Disconnected) -> bool {
         self.trouble.as_ref() != Some(trouble)
     }
 
-    /// No connection could be made. Who asked for one try hears it now; when the server turned us away,
-    /// all do but those who wait for ever.
+    /// Connecting failed. Attempts with one try fail now; if the failure is permanent, all fail but those without a time
+    /// limit.
     pub(crate) fn unreachable(&mut self, now: Moment, trouble: Disconnected) {
         for id in self.ids() {
             if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)

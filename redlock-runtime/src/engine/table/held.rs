@@ -1,7 +1,7 @@
-//! The watchdog: a held lock, its lease, and when it is renewed.
+//! The watchdog: a held lock, its lease, and the time of its renewals.
 //!
-//! Renewals start at a third of the ttl and are tried again until the lease's own deadline; what the server
-//! has not confirmed by then is lost, whatever the reason.
+//! The first renewal is due after a third of the ttl, and it is repeated until the deadline of the lease. A lock that the
+//! server has not confirmed by then is lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,27 +18,27 @@ use crate::lease::{Lease, safe_until};
 use crate::lost_reason::LostReason;
 use crate::token::Token;
 
-/// A lock that is held for longer than this is watched: two more commands, for a loss that is noticed at once.
+/// A lock that is held for longer is watched: two more commands, to notice a loss at once.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 
-/// A lock that nobody is inside is not kept for longer than this for an answer that may not come.
-const LONGEST_GIVEN_UP: Duration = Duration::from_millis(100);
+/// The longest that a released lock waits for the reply to the reservation of fencing tokens.
+const LONGEST_RESERVATION: Duration = Duration::from_millis(100);
 
-/// Renewals that come due this close together go out in one batch, which wakes the engine once. A small part of the ttl.
+/// Renewals that are due within this time go out in one batch, which wakes the engine once.
 const BATCH: Duration = Duration::from_millis(10);
 
-/// When to renew what lasts so long from `since`: after a third of it, or a little before.
+/// The time of the renewal: after a third of the time from `since`, or a little before.
 fn renewal_after(since: Moment, lasts: Duration) -> Moment {
     since.after(lasts / 3).rounded_down(BATCH.min(lasts / 100))
 }
 
-/// Another ttl, until the server has confirmed it or one that came later.
-struct Unconfirmed {
-    /// The lock may last longer on the server than this.
+/// A change of the ttl, until the server has confirmed it or a later one.
+struct TtlChange {
+    /// The key may last longer on the server than the new ttl.
     shortens: bool,
-    /// Of one that shortens and was sent: the lock may be over then, as long as nobody knows what became of it.
+    /// For one that shortens and was sent: the key may expire then, unless the server has confirmed another ttl.
     ends: Option<Moment>,
-    /// Who waits for the answer.
+    /// The caller that waits for the answer.
     caller: Option<oneshot::Sender<Result<(), LockError>>>,
 }
 
@@ -47,31 +47,31 @@ pub(super) struct Held {
     pub(super) lease: Arc<Lease>,
     pub(super) token: Token,
     ttl: Duration,
-    /// Without it, only a claim and an [`Extension`] renew.
+    /// False: only a claim and an [`Extension`] renew.
     renew: bool,
-    /// False while the lock, handed over by another holder, expires after the claim instead of the ttl.
+    /// False while the lock, granted by a push, expires after the claim instead of the ttl.
     claimed: bool,
-    /// An earlier release leaves the key until this.
+    /// The end of `min_hold`: after an earlier release, the key stays until then.
     keep_until: Option<Moment>,
     next_renewal: Option<Moment>,
-    /// When to begin to watch: most bodies are done before.
+    /// The time of the first watch: most bodies end before.
     first_look: Option<Moment>,
-    /// How often another ttl was wanted.
+    /// The number of ttl changes so far.
     changes: u32,
-    /// The last of these, in their order.
-    unconfirmed: Vec<Unconfirmed>,
+    /// The changes that are not confirmed, in their order.
+    ttl_changes: Vec<TtlChange>,
     pub(super) reserved: ReservedFences,
-    /// Nobody is inside: its holder has released it, and whoever follows waits for a fencing token, until then.
-    given_up: Option<Moment>,
-    /// Its manager is shut down: its lease is over, and it stays as it is until its guard releases it, or its key has
-    /// expired, then.
+    /// Its holder has released it, and the next waiter waits for its fencing token until then.
+    reserved_by: Option<Moment>,
+    /// Its manager is shut down and its lease is over: the attempt ends when its guard releases it, or at this time, when
+    /// the key has expired.
     closed: Option<Moment>,
-    /// Who gets it, once its replicas have it.
+    /// The caller, until the replicas have the lock.
     pub(super) deliver_to: Option<Caller>,
 }
 
 impl Held {
-    /// A lock that was asked for at `sent` and is held for the ttl.
+    /// A lock that was asked for at `sent`, and that the server keeps for the ttl.
     pub(super) fn asked(ask: &Ask, token: Token, lease: Arc<Lease>, sent: Moment) -> Self {
         let mut held = Self::handed_over(ask, token, lease, sent);
         held.claimed = true;
@@ -79,8 +79,8 @@ impl Held {
         held
     }
 
-    /// A lock that was handed over at `since` and is held for the claim. Most bodies are done before it has to be
-    /// claimed.
+    /// A lock that was granted by a push at `since`, and that the server keeps for the claim. Most bodies end before the
+    /// renewal that claims it.
     pub(super) fn handed_over(ask: &Ask, token: Token, lease: Arc<Lease>, since: Moment) -> Self {
         Self {
             name: Arc::clone(&ask.name),
@@ -93,36 +93,36 @@ impl Held {
             keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
             first_look: Some(since.after(FIRST_LOOK)),
             changes: 0,
-            unconfirmed: Vec::new(),
+            ttl_changes: Vec::new(),
             reserved: ReservedFences::default(),
-            given_up: None,
+            reserved_by: None,
             closed: None,
             deliver_to: None,
         }
     }
 
-    /// No body has run under it.
+    /// No body has run.
     pub(super) fn forget_min_hold(&mut self) {
         self.keep_until = None;
     }
 
     pub(super) fn due(&self) -> Option<Moment> {
-        [self.next_renewal, self.first_look, self.given_up, self.closed, self.lease.deadline()]
+        [self.next_renewal, self.first_look, self.reserved_by, self.closed, self.lease.deadline()]
             .into_iter()
             .flatten()
             .min()
     }
 
     pub(super) fn extend(&mut self, extension: Extension) {
-        // What is not confirmed may not have been done, and then the lock lasts for as long as before.
+        // The server may not have executed an earlier, shorter change: this one must shorten, too.
         let shortens = extension.ttl < self.ttl || self.shortens();
         self.ttl = extension.ttl;
         self.changes = self.changes.saturating_add(1);
-        self.unconfirmed.push(Unconfirmed { shortens, ends: None, caller: Some(extension.caller) });
+        self.ttl_changes.push(TtlChange { shortens, ends: None, caller: Some(extension.caller) });
     }
 
     fn shortens(&self) -> bool {
-        self.unconfirmed.last().is_some_and(|last| last.shortens)
+        self.ttl_changes.last().is_some_and(|last| last.shortens)
     }
 
     pub(super) fn has(&self, token: &Token) -> bool {
@@ -130,11 +130,11 @@ impl Held {
     }
 
     pub(super) fn wants_renewal(&self) -> bool {
-        let is_wanted = |ttl: &Unconfirmed| ttl.shortens || ttl.caller.is_some();
-        !self.is_closed() && (self.renew || !self.claimed || self.unconfirmed.iter().any(is_wanted))
+        let is_wanted = |ttl: &TtlChange| ttl.shortens || ttl.caller.is_some();
+        !self.is_closed() && (self.renew || !self.claimed || self.ttl_changes.iter().any(is_wanted))
     }
 
-    /// True once, when the lock has been held for a while.
+    /// True once, when the first watch is due.
     pub(super) fn takes_first_look(&mut self, now: Moment) -> bool {
         self.first_look.take_if(|at| *at <= now).is_some()
     }
@@ -144,15 +144,15 @@ impl Held {
         Request { action, name, token, ttl: self.ttl }
     }
 
-    /// A renewal, with the ttl that is wanted now.
+    /// A renewal with the current ttl.
     pub(super) fn renewal(&self) -> Action {
         Action::Renew { nth: self.changes, shortens: self.shortens() }
     }
 
-    /// A renewal is on its way. Should it be swallowed without a trace, the next one follows. One that shortens the lock
-    /// ends the lease from now on, whether its answer comes or not.
+    /// A renewal is being sent. The next one is due without a reply, too. A renewal that shortens the ttl shortens the lease
+    /// from now on, because the server may execute it at any time.
     pub(super) fn renewing(&mut self, now: Moment) {
-        if let Some(last) = self.unconfirmed.last_mut().filter(|last| last.shortens) {
+        if let Some(last) = self.ttl_changes.last_mut().filter(|last| last.shortens) {
             let ends = *last.ends.get_or_insert(safe_until(now, self.ttl));
             self.lease.shorten(ends);
         }
@@ -160,76 +160,76 @@ impl Held {
         self.next_renewal = Some(renewal_after(now, lasts));
     }
 
-    /// The server confirmed what was sent at `sent`, with the `nth` ttl. False when that came too late.
+    /// The server confirmed the `nth` ttl, which was sent at `sent`. False when the lease is over.
     pub(super) fn renewed(&mut self, now: Moment, sent: Moment, nth: u32, ttl: Duration) -> bool {
-        // Over a quorum one answer may overtake another: what was confirmed since counts.
+        // Over a quorum one reply may overtake another: a later change is confirmed already.
         let later = usize::try_from(self.changes.saturating_sub(nth)).unwrap_or(usize::MAX);
-        let Some(confirmed) = self.unconfirmed.len().checked_sub(later) else {
+        let Some(confirmed) = self.ttl_changes.len().checked_sub(later) else {
             return self.lease.remaining(now).is_some();
         };
-        let ends = self.unconfirmed.iter().skip(confirmed).filter_map(|ttl| ttl.ends);
+        let ends = self.ttl_changes.iter().skip(confirmed).filter_map(|ttl| ttl.ends);
         if !self.lease.renew(now, ends.fold(safe_until(sent, ttl), Ord::min)) {
             return false;
         }
         self.claimed = true;
-        for caller in self.unconfirmed.drain(..confirmed).filter_map(|ttl| ttl.caller) {
+        for caller in self.ttl_changes.drain(..confirmed).filter_map(|ttl| ttl.caller) {
             let _ = caller.send(Ok(()));
         }
         self.next_renewal = self.wants_renewal().then(|| renewal_after(sent, self.ttl));
         true
     }
 
-    /// It stays like that until somebody acts: who waits for another ttl hears of it.
+    /// The server refused, until an operator acts: callers of ttl changes get an error.
     pub(super) fn refused(&mut self, reason: &Arc<str>) {
-        for caller in self.unconfirmed.iter_mut().filter_map(|ttl| ttl.caller.take()) {
+        for caller in self.ttl_changes.iter_mut().filter_map(|ttl| ttl.caller.take()) {
             let _ = caller.send(Err(LockError::misconfigured(self.lease.key(), Arc::clone(reason))));
         }
     }
 
-    /// The server would not do it now: again soon.
+    /// The server refused for now: renew again soon.
     pub(super) fn retry(&mut self, now: Moment) {
         let pause = (self.ttl / 10).clamp(Duration::from_millis(5), Duration::from_secs(1));
         self.next_renewal = Some(now.after(pause));
     }
 
-    /// Nothing is renewed before there is a connection (then it is, at once) or an [`Extension`].
+    /// No renewal is due before the next connection, where it is sent at once, or an [`Extension`].
     pub(super) fn suspend(&mut self) {
         self.next_renewal = None;
     }
 
-    /// True when the next of this process may have it without a word to the server: nothing is owed to this holder, or
-    /// to one before, and there is time left for the next one to be renewed.
+    /// True when the lock may be handed over without the server: no `min_hold` and no ttl change is open, and there is time
+    /// for the next renewal.
     pub(super) fn may_be_handed_over(&self, now: Moment) -> bool {
         let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
         self.lease.remaining(now).is_some_and(|left| left > lasts / 2)
             && self.keep_until.is_none_or(|until| until <= now)
-            && self.unconfirmed.is_empty()
+            && self.ttl_changes.is_empty()
     }
 
-    /// True when this waiter may be the one: to the server it is the same holder.
-    pub(super) fn may_be_followed_by(&self, ask: &Ask) -> bool {
+    /// True when this waiter may take it over: to the server it is the same holder.
+    pub(super) fn fits(&self, ask: &Ask) -> bool {
         ask.renew && ask.ttl == self.ttl
     }
 
-    /// Ends the lease, and keeps the time that the server gave for whoever is next, a while.
-    pub(super) fn give_up(&mut self, now: Moment) {
+    /// Ends the lease, but keeps its deadline for the next waiter of this process.
+    pub(super) fn await_reservation(&mut self, now: Moment) {
         if let Some(deadline) = self.lease.deadline() {
             let (key, fence) = (Arc::clone(self.lease.key()), self.lease.fence());
             self.replace_lease(Lease::new(key, fence, deadline, None));
-            self.given_up = Some(now.after(LONGEST_GIVEN_UP));
+            self.reserved_by = Some(now.after(LONGEST_RESERVATION));
         }
     }
 
-    /// Ends the lease, and leaves the key: its holder may be inside for longer. False when that is so already, or nobody
-    /// is inside.
+    /// Ends the lease for a shutdown, and leaves the key, because the body may still run. False when no lease was left to
+    /// end.
     pub(super) fn closes(&mut self, now: Moment) -> bool {
-        if self.is_given_up() || self.is_closed() || self.lease.remaining(now).is_none() {
+        if self.awaits_reservation() || self.is_closed() || self.lease.remaining(now).is_none() {
             return false;
         }
         self.lease.end(LostReason::ManagerClosed);
         (self.next_renewal, self.first_look) = (None, None);
-        self.unconfirmed.clear();
-        // A renewal may be on its way.
+        self.ttl_changes.clear();
+        // A renewal may still arrive at the server.
         self.closed = Some(now.after(self.ttl));
         true
     }
@@ -238,23 +238,23 @@ impl Held {
         self.closed.is_some()
     }
 
-    pub(super) fn is_given_up(&self) -> bool {
-        self.given_up.is_some()
+    pub(super) fn awaits_reservation(&self) -> bool {
+        self.reserved_by.is_some()
     }
 
-    pub(super) fn is_given_up_for_good(&self, now: Moment) -> bool {
-        self.given_up.is_some_and(|until| until <= now)
+    pub(super) fn is_reservation_late(&self, now: Moment) -> bool {
+        self.reserved_by.is_some_and(|until| until <= now)
     }
 
-    /// Ends the lease and begins that of the next holder, in what is left of the time that the server gave. `None` when
-    /// there is none left, of time or of fencing tokens.
+    /// Ends the lease and begins that of the next holder with the same deadline. `None` without time or fencing tokens
+    /// left.
     pub(super) fn hand_over(&mut self, now: Moment, ask: &Ask) -> Option<Arc<Lease>> {
         let deadline = self.lease.deadline()?;
         let fence = self.reserved.next()?;
         self.replace_lease(ask.lease(fence, now, deadline));
         self.renew = ask.renew;
         self.keep_until = ask.min_hold.map(|min_hold| now.after(min_hold));
-        self.given_up = None;
+        self.reserved_by = None;
         self.next_renewal.get_or_insert(now);
         Some(Arc::clone(&self.lease))
     }
@@ -263,7 +263,7 @@ impl Held {
         std::mem::replace(&mut self.lease, Arc::new(lease)).end(LostReason::Released);
     }
 
-    /// `early`: by its guard, not because it was lost.
+    /// `early`: the guard released it before it was lost.
     pub(super) fn release(
         &self,
         now: Moment,
@@ -284,7 +284,7 @@ impl Held {
 }
 
 impl Drop for Held {
-    /// However it goes, even with the engine itself: a lease that nobody renews is not left looking alive.
+    /// Also at the end of the engine: a lease that is no longer renewed must end.
     fn drop(&mut self) {
         self.lease.end(LostReason::ManagerClosed);
         if let Some(caller) = self.deliver_to.take() {

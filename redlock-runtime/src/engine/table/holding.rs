@@ -1,4 +1,4 @@
-//! From the grant to the release of a held lock: delivery, renewal, watch, loss.
+//! Held locks: delivery, renewal, watch, loss and release.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::telemetry;
 use crate::token::Token;
 
 impl LockTable {
-    /// `claims`: it is held for the claim, not for the ttl.
+    /// The reply says that the server keeps the lock: for the claim if `claims`, else for the ttl.
     pub(super) fn answered_held(&mut self, now: Moment, id: Id, sent: Moment, fence: u64, claims: bool) {
         let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
             return;
@@ -35,7 +35,7 @@ impl LockTable {
         }
     }
 
-    /// The node has passed a lock on to this waiter.
+    /// The node has granted the lock to this waiter by a push.
     pub(super) fn granted(&mut self, now: Moment, id: Id, fence: u64, at: ServerTime) {
         let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) else {
             return;
@@ -44,14 +44,14 @@ impl LockTable {
         let since = waiting.granted_since(now, at);
         let safe = since.map_or(now, |since| safe_until(since, claim));
         if safe.since(now) < claim / 4 {
-            // Slept over, or nearly: the server shall say whether it still is ours.
+            // The push is late: ask the server whether this waiter still holds the lock.
             self.ask(now, id);
             return;
         }
         let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
             return;
         };
-        // Behind a renewal, it would leave the lock no more than a claim.
+        // After a renewal, that request would shorten the lock to a claim.
         self.outbox.take_back(id);
         let since = since.unwrap_or(now);
         let lease = waiting.ask.lease(fence, since, safe);
@@ -82,7 +82,7 @@ impl LockTable {
             _ => false,
         };
         if self.queues_on_server() {
-            // The next of this process has a place of its own; from now on it makes sure of it.
+            // The next waiter of this process has its own place on the server, and confirms it from time to time.
             self.take_turn(now, self.queues.first(&name).map(NextAsker::Later));
         }
         if delivered {
@@ -95,9 +95,9 @@ impl LockTable {
         }
     }
 
-    /// The guard wants another ttl, from now on.
+    /// The guard changes the ttl.
     pub(crate) fn extend(&mut self, now: Moment, id: Id, extension: Extension) {
-        // Else it is lost: its guard knows why.
+        // Else it is lost, and its guard knows why.
         if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
             && held.lease.remaining(now).is_some()
         {
@@ -106,7 +106,7 @@ impl LockTable {
         }
     }
 
-    /// Renews, as far as that is wanted, and watches from now on.
+    /// Sends a renewal, if one is wanted, and a watch.
     pub(super) fn renew(&mut self, now: Moment, id: Id) {
         let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
             return;
@@ -117,12 +117,12 @@ impl LockTable {
         } else {
             held.suspend();
         }
-        // Our own renewal ends the watch, too.
+        // The renewal changes the key, which ends the watch.
         self.watch(id);
         self.schedule(id);
     }
 
-    /// Compares, and wants to be told of every change from now on.
+    /// Sends a watch: the reply compares the holder, and the node tells of the next change.
     pub(super) fn watch(&mut self, id: Id) {
         if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
             && self.connected
@@ -132,16 +132,16 @@ impl LockTable {
         }
     }
 
-    /// The guard is done with the lock.
+    /// The guard releases the lock.
     pub(crate) fn release(&mut self, now: Moment, id: Id, response: Option<Response>) {
         match self.attempts.remove(&id) {
             Some(Attempt::Held(held)) => match self.hand_over_locally(now, id, held) {
                 Some(held) => self.drop_held(now, id, &held, response),
-                // To the server it still is held, whoever is next.
+                // Handed over locally: to the server it is still held.
                 None => Releasing::answer_released(response),
             },
             other => {
-                // Lost before: the attempt is gone, or its remains are being released already.
+                // Lost before: the attempt is gone, or is being released.
                 if let Some(other) = other {
                     self.attempts.insert(id, other);
                 }
@@ -150,7 +150,7 @@ impl LockTable {
         }
     }
 
-    /// Ends the lease and gives the lock back; the next waiter's ask goes out right behind the release.
+    /// Ends the lease and releases the lock. The next waiter's request is sent right after the release.
     pub(super) fn drop_held(&mut self, now: Moment, id: Id, held: &Held, response: Option<Response>) {
         let was_held = held.lease.remaining(now).is_some();
         held.lease.end(LostReason::Released);
@@ -168,14 +168,13 @@ impl LockTable {
         self.leave(now, &held.name, id);
     }
 
-    /// The lease is over without the guard's doing, for an earlier reason or this one. `release`: the key may still be
-    /// there.
+    /// The lease ends without its guard; an earlier reason counts. `release`: the server may still have the key.
     pub(super) fn lost(&mut self, now: Moment, id: Id, reason: LostReason, release: bool) {
         let Some(Attempt::Held(held)) = self.attempts.remove(&id) else {
             return;
         };
         held.lease.end(reason);
-        if !held.is_given_up() {
+        if !held.awaits_reservation() {
             telemetry::lost(held.lease.key(), held.lease.lost_reason().unwrap_or(reason));
         }
         if release {
@@ -204,7 +203,7 @@ impl LockTable {
         }
     }
 
-    /// A release that belongs to no attempt.
+    /// A release without a caller.
     pub(super) fn release_apart(&mut self, now: Moment, releasing: Releasing) {
         self.own_ids -= 1;
         let own_id = self.own_ids;

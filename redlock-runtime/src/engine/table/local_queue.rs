@@ -1,5 +1,5 @@
-//! Who waits for what, in this process: per key one holder and a FIFO of waiters, of whom only the first asks
-//! again. So what asking costs the server grows with processes, not with tasks.
+//! The local queue of each key: a holder and a FIFO of waiters. Only the first waiter asks again, so the load on the
+//! server grows with the number of processes, not of tasks.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use foldhash::HashMap;
 use crate::engine::fifo::Fifo;
 use crate::engine::protocol::Id;
 
-/// After so many hand-overs within this process in a row, the next waiter lets other processes ask first.
+/// After so many releases to a waiter of this process, the next waiter lets other processes ask first.
 const LONGEST_STREAK: u32 = 32;
 
 #[derive(Default)]
@@ -23,51 +23,51 @@ struct Queue {
     streak: u32,
 }
 
-/// What the first waiter of a key should do now.
+/// The new first waiter of a key, and the time of its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NextAsker {
-    /// Ask at once.
+    /// It asks at once.
     Now(Id),
-    /// Ask a little later: this process had its share.
+    /// It asks a little later, because this process had its share.
     Later(Id),
 }
 
 impl Queues {
-    /// Joins the end of the line. True when it is this waiter's turn to ask.
+    /// Joins the end of the queue. True when this waiter is the one that asks.
     pub(super) fn join(&mut self, name: &Arc<str>, id: Id) -> bool {
         let queue = self.of.entry(Arc::clone(name)).or_default();
         queue.waiting.push(id);
         queue.holder.is_none() && queue.waiting.len() == 1
     }
 
-    /// `id` got the lock: it leaves the line.
+    /// `id` is the holder now, and waits no longer.
     pub(super) fn got(&mut self, name: &Arc<str>, id: Id) {
         let queue = self.of.entry(Arc::clone(name)).or_default();
         queue.waiting.remove(id);
         queue.holder = Some(id);
     }
 
-    /// The holder in this process, if any.
+    /// The holder in this process.
     pub(super) fn holder(&self, name: &Arc<str>) -> Option<Id> {
         self.of.get(name)?.holder
     }
 
-    /// How many are in line.
-    pub(super) fn waiting(&self, name: &Arc<str>) -> usize {
+    /// The number of waiters.
+    pub(super) fn count(&self, name: &Arc<str>) -> usize {
         self.of.get(name).map_or(0, |queue| queue.waiting.len())
     }
 
-    /// All in line, in their order.
-    pub(super) fn line(&self, name: &Arc<str>) -> Vec<Id> {
+    /// All waiters, in their order.
+    pub(super) fn waiters(&self, name: &Arc<str>) -> Vec<Id> {
         self.of.get(name).map_or_else(Vec::new, |queue| queue.waiting.iter().copied().collect())
     }
 
-    /// The first in line, if any.
+    /// The first waiter.
     pub(super) fn first(&self, name: &Arc<str>) -> Option<Id> {
         self.of.get(name)?.waiting.front().copied()
     }
 
-    /// `id`, holder or waiter, is out. Answers who asks next, when that has changed.
+    /// `id`, holder or waiter, leaves. Returns the new first waiter if it must ask now.
     pub(super) fn leave(&mut self, name: &Arc<str>, id: Id) -> Option<NextAsker> {
         let queue = self.of.get_mut(name)?;
         let was_first = queue.waiting.front() == Some(&id);
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(queues.leave(&name, 2), None, "a waiter that gives up changes nothing");
         assert_eq!(queues.leave(&name, 1), Some(NextAsker::Now(3)));
         assert_eq!(queues.leave(&name, 3), None);
-        assert!(queues.of.is_empty(), "a queue exists only while somebody is in it");
+        assert!(queues.of.is_empty(), "an empty queue is removed");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Every attempt of this process from its first ask to its last release, and what each waits for.
+//! The lock table: each attempt of this process, from its first request to its last release.
 //!
-//! No I/O, and no clock of its own: commands, replies and the time come in, requests and outcomes go out. An
-//! attempt is *waiting* (for an answer, for its turn in the server's queue or in this process, for the time to
-//! ask again, or for a connection), then *held*, then *releasing*, then gone.
+//! It has no I/O and no clock: commands, replies and the time come in, requests and outcomes go out. An attempt is
+//! *waiting* (for a reply, for its turn in this process or on the server, for the time to ask again, or for a
+//! connection), then *held*, then *releasing*, then gone.
 
 mod admin;
 mod asking;
@@ -48,7 +48,7 @@ enum Attempt {
 }
 
 impl Attempt {
-    /// When to look at it again.
+    /// The time of its next [`tick`](LockTable::tick).
     fn due(&self) -> Option<Moment> {
         match self {
             Self::Waiting(waiting) => waiting.due(),
@@ -63,22 +63,21 @@ pub(crate) struct LockTable {
     queues: Queues,
     timers: Timers,
     outbox: Outbox,
-    /// Why there is no connection; `None` while there is one, and before the first has failed.
+    /// The reason that there is no connection; `None` while there is one, and before the first has failed.
     trouble: Option<Disconnected>,
     connected: bool,
     abilities: Abilities,
-    /// The attempts that the server may tell something: they wait, or asked and are being released.
+    /// The attempts that may get a push: they wait on the server, or are being released after that.
     by_token: HashMap<Token, Id>,
-    /// Why the last connection ended.
+    /// The reason for the end of the last connection.
     broke: Arc<str>,
     settings: TableSettings,
-    /// Counts down: the ids of callers count up.
+    /// The last id of a release without a caller. Counts down: the ids of callers count up.
     own_ids: Id,
-    /// Questions of operators.
     admin_calls: HashMap<Id, AdminCall>,
-    /// Granted locks whose replicas are to be asked.
+    /// Granted locks that their replicas must confirm.
     unconfirmed: Vec<Unconfirmed>,
-    /// Shut down: nothing new is begun.
+    /// Shut down: new attempts fail.
     closed: bool,
 }
 
@@ -102,7 +101,7 @@ impl LockTable {
         }
     }
 
-    /// All that is to be sent, in this order.
+    /// All unsent requests, in their order.
     #[cfg(test)]
     fn take_outbox(&mut self) -> Vec<(Id, Request)> {
         self.outbox.take_all().collect()
@@ -127,12 +126,12 @@ impl LockTable {
         self.unconfirmed.drain(..)
     }
 
-    /// How many locks are asked for, held or being released.
-    fn busy_with(&self) -> usize {
+    /// The number of attempts.
+    fn attempts_left(&self) -> usize {
         self.attempts.len()
     }
 
-    /// True when nothing is asked for, held or being released.
+    /// True without an attempt that waits, holds or releases.
     pub(crate) fn is_idle(&self) -> bool {
         self.attempts.is_empty()
     }
@@ -144,7 +143,7 @@ impl LockTable {
         }
     }
 
-    /// Does what is due.
+    /// Runs the timers that are due.
     pub(crate) fn tick(&mut self, now: Moment) {
         while let Some(id) = self.timers.pop(now) {
             if self.admin_calls.contains_key(&id) {
@@ -153,22 +152,22 @@ impl LockTable {
             }
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) => {
-                    if waiting.gives_up(now) {
+                    if waiting.is_over(now) {
                         let error = self.timeout_error(now, id);
                         self.fail(now, id, error);
                     } else {
                         self.ask(now, id);
                     }
                 }
-                // Its holder may be inside until its key has expired, by itself.
+                // Its body may have run until now, when the key has expired.
                 Some(Attempt::Held(held)) if held.is_closed() => {
                     self.lost(now, id, LostReason::ManagerClosed, false);
                 }
                 Some(Attempt::Held(held)) => {
                     if held.lease.remaining(now).is_none() {
                         self.lost(now, id, LostReason::Expired, true);
-                    } else if held.is_given_up_for_good(now) {
-                        self.release_given_up(now, id);
+                    } else if held.is_reservation_late(now) {
+                        self.release_unreserved(now, id);
                     } else if held.takes_first_look(now) {
                         self.watch(id);
                         self.schedule(id);
@@ -197,7 +196,7 @@ impl LockTable {
         self.timers.set(id, due);
     }
 
-    /// In the order in which they came.
+    /// In the order of their commands.
     fn ids(&self) -> Vec<Id> {
         let mut ids: Vec<Id> = self.attempts.keys().copied().collect();
         ids.sort_unstable();

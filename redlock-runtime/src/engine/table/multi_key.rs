@@ -1,11 +1,9 @@
-//! Several locks that are asked for together, each behind the one before it: in one call, which takes them in their
-//! order until one cannot be had.
+//! Several keys in one call, which takes them in their order until one is busy.
 //!
-//! Each is an attempt of its own, with its token and its caller, and gets its answer as if it had been asked for alone
-//! when the one before it was held. What the call did not come to is left out: its caller hears nothing, and asks for it
-//! when the one that was in the way is held. Nobody must have a later lock and wait for an earlier one. So whatever
-//! becomes of a call (it breaks off, its answer is lost or too late), only the first of it is asked for again alone. The
-//! others follow it again in the same batch, or are left out, and released if they may have been taken.
+//! Each key is an attempt of its own, with its token and its caller, and gets its own reply. Keys after the first busy one
+//! are skipped: the caller asks for them again when it holds that one. No caller may hold a later key while it waits for
+//! an earlier one. So when a call fails or its reply is lost or late, only its first key is asked for again alone. The
+//! other keys go behind it in the same batch again, or are skipped, and released if the server may have taken them.
 
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
@@ -15,36 +13,35 @@ use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request};
 use crate::lease::safe_until;
 use crate::token::Token;
 
-/// How to ask for a lock behind `after`, whose request must be the last one so far.
+/// The action for a key behind `after`, whose request must be the last one in the outbox.
 pub(super) fn next(last: Option<&(Id, Request)>, mode: Mode, after: Id) -> Option<Action> {
     let next = Action::AcquireNext { mode, after };
     last.is_some_and(|before| is_same_call(before, next)).then_some(next)
 }
 
 impl LockTable {
-    /// Asks for the first, and for each of the others behind the one before it.
     pub(crate) fn acquire_all(&mut self, now: Moment, asks: Vec<(Id, Ask, Token)>) {
         for (id, ask, token) in asks {
             self.acquire(now, id, ask, token);
         }
     }
 
-    /// True when a lock was asked for behind another one and that is the end of it.
+    /// Skips a key behind another one, unless its reply counts or it is asked for again. True when it is skipped.
     pub(super) fn is_skipped(&mut self, now: Moment, id: Id, sent: Moment, reply: &Reply) -> bool {
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return true;
         };
         let in_time = waiting.ask.capped(sent, safe_until(sent, waiting.ask.ttl)) > now;
         match reply {
-            // But it may have been before, in a call whose answer was lost.
+            // Not tried in this call, but perhaps in an earlier one, whose reply was lost.
             Reply::Skipped => waiting.unanswered = u32::from(waiting.asks > 1),
-            // It follows the first one again.
+            // The whole call is repeated.
             Reply::Refused(Refusal::NoScript) => return false,
-            // The first one may have to be asked for again.
+            // The first key may be asked for again.
             Reply::Refused(_) => {}
-            // So it is if the answer took longer than the leases last.
+            // The reply took longer than the leases: the first key is asked for again.
             _ if !in_time => {}
-            // All the others before it are held.
+            // All keys before it are held.
             _ => {
                 waiting.ask.after = None;
                 return false;
@@ -54,7 +51,7 @@ impl LockTable {
         true
     }
 
-    /// Tells the caller that it was not asked for, and gives it back if that is not sure.
+    /// Tells the caller, and releases the key if the server may have taken it.
     pub(super) fn skip(&mut self, now: Moment, id: Id) {
         if let Some(Attempt::Waiting(mut waiting)) = self.attempts.remove(&id) {
             waiting.ask.end(AcquireOutcome::Skipped);
@@ -88,7 +85,7 @@ mod tests {
         Action::AcquireNext { mode: JOIN, after }
     }
 
-    fn ask(key: &str, follows: Option<Id>, now: Moment) -> (Ask, Outcome) {
+    fn ask(key: &str, after: Option<Id>, now: Moment) -> (Ask, Outcome) {
         let (caller, outcome) = oneshot::channel();
         let ask = Ask {
             key: key.into(),
@@ -98,7 +95,7 @@ mod tests {
             max_hold: None,
             min_hold: None,
             one_try: false,
-            after: follows,
+            after,
             max_waiters: 10,
             started: now,
             gives_up_at: Some(now.after(100 * TTL)),
@@ -107,7 +104,7 @@ mod tests {
         (ask, outcome)
     }
 
-    /// A table that was asked for the locks `a`, `b` and `c` together, as 1, 2 and 3.
+    /// A table with one call for the keys `a`, `b` and `c`, as 1, 2 and 3.
     struct Call {
         table: LockTable,
         now: Moment,
@@ -132,8 +129,8 @@ mod tests {
             let (asks, outcomes): (Vec<_>, Vec<_>) = [("a", None), ("b", Some(1)), ("c", Some(2))]
                 .into_iter()
                 .zip(1..)
-                .map(|((key, follows), id)| {
-                    let (ask, outcome) = ask(key, follows, now);
+                .map(|((key, after), id)| {
+                    let (ask, outcome) = ask(key, after, now);
                     ((id, ask, Token::from_value(&format!("token {id}"))), outcome)
                 })
                 .unzip();
@@ -142,7 +139,7 @@ mod tests {
             Self { table, now, outcomes, said: ['?'; 3], sent: Vec::new() }
         }
 
-        /// Exactly this is sent, in this order, and one call for what follows each other.
+        /// Exactly these requests are sent, in this order.
         #[track_caller]
         fn sends(&mut self, expected: &[(Id, Action)]) {
             self.sent = self.table.take_outbox();
@@ -150,7 +147,7 @@ mod tests {
             assert_eq!(sent, expected);
         }
 
-        /// What was sent last gets these answers, after such a time.
+        /// The last requests get these replies after this time.
         fn answers_after(&mut self, time: Duration, replies: Vec<Reply>) {
             let sent = self.now;
             self.now = self.now.after(time);
@@ -206,7 +203,7 @@ mod tests {
         let mut call = Call::connected();
         call.answers(vec![held(), queued(), Reply::Skipped]);
         call.says("+?-");
-        // There is nothing to give back, and the waiter is one like any other.
+        // Nothing is released, and the waiter is one like any other.
         call.sends(&[]);
         call.table.disconnected("cut".into());
         call.table.connected(call.now, HANDS_OVER);
@@ -230,7 +227,7 @@ mod tests {
         call.table.disconnected("cut".into());
         call.table.connected(call.now, HANDS_OVER);
         call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
-        // The call whose answer was lost may have gone further than this one.
+        // The call whose reply was lost may have taken more keys than this one.
         call.answers(vec![queued(), Reply::Skipped, Reply::Skipped]);
         call.says("?--");
         call.sends(&[(2, Action::Release), (3, Action::Release)]);
@@ -250,7 +247,7 @@ mod tests {
         call.table.disconnected("cut".into());
         call.table.abandon(call.now, 2);
         call.table.connected(call.now, HANDS_OVER);
-        // The second is being released; so the third has nobody to follow.
+        // The second key is being released, so the third has no key to go behind.
         call.sends(&[(1, FIRST), (2, Action::Release), (3, Action::Release)]);
         call.says("?x-");
     }
@@ -266,7 +263,7 @@ mod tests {
     fn a_permanent_refusal_is_reported_for_its_key() {
         let mut call = Call::connected();
         call.answers(refused_by(Refusal::Permanent("WRONGTYPE".into())));
-        // The server may have stopped in the middle.
+        // The server may have stopped after some keys.
         call.sends(&[(1, FIRST), (2, Action::Release), (3, Action::Release)]);
         call.says("?--");
         call.answers(vec![
@@ -284,7 +281,7 @@ mod tests {
             let mut call = Call::connected();
             call.answers_after(TTL, vec![held(), held(), third]);
             call.says("?--");
-            // The first is given back under its old token and asked for with a new one, alone.
+            // The first key is released under its old token and asked for with a new one, alone.
             let actions: Vec<_> =
                 call.table.take_outbox().into_iter().map(|(_, request)| request.action).collect();
             assert_eq!(actions, [Action::Release, FIRST, Action::Release, Action::Release]);

@@ -10,13 +10,13 @@ use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Reply, Request}
 use crate::lost_reason::LostReason;
 
 impl LockTable {
-    /// What the node tells one of our waiters.
+    /// A push to one of the waiters.
     pub(crate) fn on_push(&mut self, now: Moment, push: &Push) {
         if let PushKind::PlaceLost = push.kind {
-            // The waiter that found that out has a place again, or the lock.
-            let found_out = self.by_token.get(&push.token).copied();
-            for id in self.queues.line(&push.name) {
-                if Some(id) != found_out {
+            // The waiter that asked has a new place, or the lock.
+            let asker = self.by_token.get(&push.token).copied();
+            for id in self.queues.waiters(&push.name) {
+                if Some(id) != asker {
                     self.rejoin(now, id);
                 }
             }
@@ -30,19 +30,19 @@ impl LockTable {
             }
             return;
         };
-        // Its token, and another lock: nobody of ours has published that.
+        // A token with another lock: a forged push.
         if matches!(self.attempts.get(&id), Some(Attempt::Waiting(waiting)) if waiting.ask.name == push.name)
         {
-            self.told(now, id, push.kind);
+            self.pushed(now, id, push.kind);
         }
     }
 
-    pub(super) fn told(&mut self, now: Moment, id: Id, kind: PushKind) {
+    pub(super) fn pushed(&mut self, now: Moment, id: Id, kind: PushKind) {
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
-            // It is being released.
+            // The attempt is being released.
             return;
         };
-        if waiting.keeps_for_its_answer(kind) {
+        if waiting.defers(kind) {
             return;
         }
         match kind {
@@ -57,7 +57,7 @@ impl LockTable {
         self.schedule(id);
     }
 
-    /// An operator has taken a lock away from its holder.
+    /// An operator has released the lock for its holder.
     fn taken_away(&mut self, now: Moment, push: &Push) {
         if let Some(id) = self.queues.holder(&push.name)
             && let Some(Attempt::Held(held)) = self.attempts.get(&id)
@@ -67,7 +67,7 @@ impl LockTable {
         }
     }
 
-    /// Somebody else has touched these locks, or all: a hint. Who holds one compares, who is first in line asks.
+    /// Another client may have changed these locks, or all: each holder compares, and each first waiter asks.
     pub(crate) fn changed(&mut self, now: Moment, names: Option<&[Arc<str>]>) {
         let ids = match names {
             Some(names) => {
@@ -79,21 +79,21 @@ impl LockTable {
         for id in ids {
             self.watch(id);
             match names {
-                Some(_) => self.look(now, id),
-                None => self.look_after_a_flush(now, id),
+                Some(_) => self.ask_early(now, id),
+                None => self.ask_after_flush(now, id),
             }
         }
     }
 
-    /// With the lock, its queue is gone.
-    fn look_after_a_flush(&mut self, now: Moment, id: Id) {
+    /// A flush removes the queue, too.
+    fn ask_after_flush(&mut self, now: Moment, id: Id) {
         match self.attempts.get(&id) {
             Some(Attempt::Waiting(waiting)) if waiting.is_queued() => self.rejoin(now, id),
-            _ => self.look(now, id),
+            _ => self.ask_early(now, id),
         }
     }
 
-    /// A waiter whose place in the queue may be gone makes sure of one, unless it asks anyway.
+    /// A waiter whose place may be gone asks for a new one, unless it is asking.
     fn rejoin(&mut self, now: Moment, id: Id) {
         if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
             && waiting.is_queued()
@@ -103,13 +103,13 @@ impl LockTable {
         }
     }
 
-    /// What the node says of the lock that a waiter watches from now on: it may have become free just before.
-    pub(super) fn looked(&mut self, now: Moment, id: Id, reply: &Reply) {
+    /// The reply to a waiter's watch. The lock may have become free just before.
+    pub(super) fn watch_reply(&mut self, now: Moment, id: Id, reply: &Reply) {
         match reply {
-            Reply::Free | Reply::Done => self.look(now, id),
+            Reply::Free | Reply::Done => self.ask_early(now, id),
             Reply::NotHeld => {
                 if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) {
-                    waiting.elections = 0;
+                    waiting.split_votes = 0;
                 }
             }
             Reply::Refused(_) => {
@@ -122,15 +122,15 @@ impl LockTable {
         }
     }
 
-    /// A waiter that would ask sooner or later does it now.
-    pub(super) fn look(&mut self, now: Moment, id: Id) {
+    /// A waiter that pauses before its next request asks now.
+    pub(super) fn ask_early(&mut self, now: Moment, id: Id) {
         let votes = self.abilities.votes;
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return;
         };
         if let Awaits::Retry { .. } = waiting.awaits {
             if votes {
-                waiting.stands_for_election(now);
+                waiting.pause_before_vote(now);
                 self.schedule(id);
             } else {
                 self.ask(now, id);
@@ -138,7 +138,7 @@ impl LockTable {
         }
     }
 
-    /// A grant for a token that no attempt waits with goes back at once, unless its answer was quicker than the push.
+    /// Releases a grant for a token without a waiter, unless the reply came before the push and the lock is held.
     fn return_unless_held(&mut self, now: Moment, push: &Push) {
         let holder = self.queues.holder(&push.name).and_then(|id| self.attempts.get(&id));
         let is_held = matches!(holder, Some(Attempt::Held(held)) if held.has(&push.token));

@@ -10,18 +10,18 @@ use crate::lost_reason::LostReason;
 use crate::telemetry;
 
 impl LockTable {
-    /// What the node answered to a request of `id` that was sent at `sent`.
+    /// The reply to a request of `id` that was sent at `sent`.
     pub(crate) fn reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
         let id = self.current_holder(id, request);
         match self.attempts.get_mut(&id) {
             Some(Attempt::Waiting(waiting)) if waiting.token == request.token => {
                 if request.action == Action::WatchHolder {
-                    self.looked(now, id, &reply);
+                    self.watch_reply(now, id, &reply);
                     return;
                 }
                 self.acquire_reply(now, id, sent, request.action, reply);
             }
-            // A look with the token of an earlier attempt says nothing about this one.
+            // A watch with an earlier token says nothing about this one.
             Some(Attempt::Held(held)) if held.has(&request.token) => {
                 self.renew_reply(now, id, sent, request, &reply);
             }
@@ -32,7 +32,7 @@ impl LockTable {
                 self.go_on_releasing(now, id, step);
             }
             None if self.admin_calls.contains_key(&id) => self.admin_reply(now, id, reply),
-            // The answer to an acquire whose caller has gone: its release is on the way, behind it.
+            // The reply to an acquire whose caller has gone: its release is sent.
             _ => {}
         }
     }
@@ -65,13 +65,13 @@ impl LockTable {
                 let refused_before = waiting.is_refused();
                 let tracks_changes =
                     waiting.busy(now, sent, holder, place, first, self.abilities.tracks_changes);
-                let early = waiting.told_early.take();
+                let early = waiting.deferred_push.take();
                 if tracks_changes && self.connected {
                     self.outbox.push((id, waiting.request(Action::WatchHolder)));
                 }
                 self.schedule(id);
                 if let Some(kind) = early {
-                    self.told(now, id, kind);
+                    self.pushed(now, id, kind);
                 }
                 if first && refused_before {
                     self.ask_after_refusals(now, &name);
@@ -121,11 +121,11 @@ impl LockTable {
         match (request.action, reply) {
             (Action::Reserve { count }, reply) => {
                 held.reserved.answered(reply, count);
-                if held.is_given_up() {
-                    self.settle(now, id);
+                if held.awaits_reservation() {
+                    self.end_reservation(now, id);
                 }
             }
-            // Whatever an ask says that crossed the push of its own grant: a renewal comes anyway.
+            // The lease is over for a shutdown: its guard or the expiry of its key ends it.
             (Action::Renew { .. }, Reply::Done | Reply::Refused(_)) if held.is_closed() => {}
             (Action::Renew { nth, .. }, Reply::Done) => {
                 if held.renewed(now, sent, nth, request.ttl) {
@@ -134,7 +134,7 @@ impl LockTable {
                     self.lost(now, id, LostReason::Expired, true);
                 }
             }
-            // A few nodes of a quorum may still have it.
+            // Some nodes of a quorum may still have the key.
             (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
                 self.lost(now, id, LostReason::KeyChanged, self.abilities.votes);
             }
@@ -146,6 +146,7 @@ impl LockTable {
                 held.retry(now);
                 self.schedule(id);
             }
+            // The reply to an acquire that crossed the push of its own grant: the renewal follows anyway.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! An attempt that gives back what it has, or may have: tried until the server answers or the key has expired.
+//! An attempt that releases a lock that it has or may have: repeated until the server answers or the key has expired.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::token::Token;
 pub(super) struct Releasing {
     key: Arc<str>,
     request: Request,
-    /// By then the key has expired on the server, whatever became of the request.
+    /// By then the key has expired on the server.
     until: Moment,
-    /// Before this, the key is not deleted but left to expire then.
+    /// The end of `min_hold`: before it, the release lets the key expire then.
     keep_until: Option<Moment>,
     again_at: Option<Moment>,
     response: Option<(Moment, Response)>,
-    /// A release was sent whose answer never came: it may have been done.
+    /// A release without a reply was sent: the server may have executed it.
     repeated: bool,
-    /// How often the server has refused.
+    /// The refusals so far.
     refusals: u32,
 }
 
-/// Before a release that the server refused is sent again.
+/// The pause before a refused release is repeated.
 const SEND_AGAIN: Backoff = Backoff { shortest: Duration::from_millis(20), longest: Duration::from_secs(1) };
 
 /// What the table does next for a release.
@@ -54,13 +54,13 @@ impl Releasing {
         }
     }
 
-    /// With somebody waiting for the outcome, until `by`; the release itself goes on after that.
+    /// A caller waits for the outcome until `by`. The release is repeated after that, too.
     pub(super) fn answering(mut self, by: Moment, response: Response) -> Self {
         self.response = Some((by, response));
         self
     }
 
-    /// The lock has gone on to somebody else already.
+    /// The lock is handed over.
     pub(super) fn answer_released(response: Option<Response>) {
         if let Some(response) = response {
             response.send(Ok(ReleaseOutcome::Released));
@@ -74,7 +74,7 @@ impl Releasing {
         }
     }
 
-    /// With the key staying until then.
+    /// The key stays until `keep_until`.
     pub(super) fn keeping(mut self, keep_until: Moment) -> Self {
         self.until = self.until.max(keep_until);
         self.keep_until = Some(keep_until);
@@ -125,12 +125,12 @@ impl Releasing {
         ReleaseStep::Done
     }
 
-    /// Sent again after a pause, until the key has expired: whoever may do something about it may do it soon.
+    /// Repeats the release after a pause, until the key has expired: an operator may correct the cause meanwhile.
     fn refused(&mut self, now: Moment, refusal: Refusal) {
         match refusal {
             Refusal::Transient(_) if !refusal.lasts() => {}
             Refusal::OutcomeUnknown(_) => self.repeated = true,
-            // The caller does not wait for what may not pass in time.
+            // The caller does not wait: this refusal may outlast its time limit.
             refusal => {
                 let error = refusal.error(Some(Arc::clone(&self.key)));
                 self.answer(Err(error));

@@ -1,4 +1,4 @@
-//! A lock that has been granted, and is delivered once its replicas have it.
+//! Granted locks that their callers get once enough replicas have them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::lost_reason::LostReason;
 use crate::token::Token;
 
 impl LockTable {
-    /// What the replicas say of a lock that is held and not delivered yet.
+    /// The answer of the replicas about a lock that its caller does not have yet.
     pub(crate) fn confirmed(&mut self, now: Moment, id: Id, token: &Token, confirmation: Confirmation) {
         let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
             return;

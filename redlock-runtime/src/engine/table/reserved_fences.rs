@@ -1,21 +1,21 @@
-//! Fencing tokens that the server has set aside for one process, so that they grow with each grant, wherever it is made.
+//! Fencing tokens that the server has reserved for the local hand-overs of one process, so they grow with each grant.
 
 use crate::engine::protocol::Reply;
 
-/// The fencing tokens of those who may follow on a holder.
+/// The fencing tokens of the next local holders.
 #[derive(Clone, Copy, Default)]
 pub(super) enum ReservedFences {
-    /// Nobody has waited for it here so far.
+    /// No local waiter so far.
     #[default]
     Unreserved,
-    /// Asked for. That is done once, because other processes wait too.
+    /// Requested. That is done once per grant, because other processes wait, too.
     Reserving,
-    /// Those that are left.
+    /// The tokens that are left.
     Reserved { next: u64, last: u64 },
 }
 
 impl ReservedFences {
-    /// What the server says of `count` of them.
+    /// The reply to a request for `count` tokens.
     pub(super) fn answered(&mut self, reply: &Reply, count: u32) {
         *self = match reply {
             Reply::Reserved { last } => {
@@ -25,7 +25,7 @@ impl ReservedFences {
         };
     }
 
-    /// The fencing token of the next one, which nobody else has or will have.
+    /// The fencing token of the next holder, which no other holder gets.
     pub(super) fn next(&mut self) -> Option<u64> {
         match self {
             Self::Reserved { next, last } if *next <= *last => {

@@ -1,4 +1,4 @@
-//! The error of a caller whose time ran out: somebody has the lock, or Redis did not say.
+//! The error of a caller whose wait is over: another holder has the lock, or Redis did not answer.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl LockTable {
             let expires_in = held.lease.remaining(now);
             return busy(Holder { name: Some(token::own_name().into()), expires_in });
         }
-        // A waiter in line knows what the first in line knows.
+        // Only the first waiter of this process asks: the others use its last answer.
         let asker = match self.queues.first(name).and_then(|id| self.attempts.get(&id)) {
             Some(Attempt::Waiting(first)) if !waiting.ask.one_try => first,
             _ => waiting,

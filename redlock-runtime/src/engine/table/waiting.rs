@@ -1,4 +1,4 @@
-//! An attempt that does not have the lock yet.
+//! An attempt that does not hold the lock yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::engine::protocol::{Action, Claimant, Mode, Place, PushKind, Request, 
 use crate::error::Holder;
 use crate::token::Token;
 
-/// What a waiting attempt waits for.
+/// The event that a waiting attempt awaits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Awaits {
     /// The attempts of this process in front of it: only the first of them asks.
@@ -26,7 +26,7 @@ pub(super) enum Awaits {
     Connection,
 }
 
-/// What the server said last.
+/// The last answer of the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum LastAnswer {
     Nothing,
@@ -39,24 +39,24 @@ pub(super) struct Waiting {
     pub(super) token: Token,
     pub(super) awaits: Awaits,
     pub(super) last_answer: LastAnswer,
-    /// How many requests were made since the last answer "busy": the server may have granted each.
+    /// The requests since the last reply "busy": the server may have granted each.
     pub(super) unanswered: u32,
-    /// How often it has been asked for.
+    /// All requests so far.
     pub(super) asks: u32,
-    /// The lock was released here after the pending ask was sent.
+    /// The lock was released in this process after the unanswered request was sent.
     pub(super) ask_again: bool,
-    /// Its place in the queue on the server, and when what told it was sent.
+    /// Its place in the queue on the server, and the time of the request whose reply told it.
     place: Option<(Place, Moment)>,
-    /// When the claim in front will be over, and whose it is, as it was told last.
+    /// The end of the claim in front, and its claimant, as pushed last.
     overdue: Option<(Moment, Claimant)>,
-    /// What the server pushed before the answer to the pending ask was read.
-    pub(super) told_early: Option<PushKind>,
-    /// The server tells when the lock is no longer its holder's.
+    /// A push that overtook the reply to the unanswered request.
+    pub(super) deferred_push: Option<PushKind>,
+    /// This waiter watches the lock: the server tells when it changes.
     tracks_changes: bool,
-    /// How often in a row it has been refused.
+    /// The refusals since the last other reply.
     refusals: u32,
-    /// How often in a row nobody has had a quorum of votes.
-    pub(super) elections: u32,
+    /// The rounds since the lock was last held in which no client had a quorum of votes.
+    pub(super) split_votes: u32,
 }
 
 impl Waiting {
@@ -71,10 +71,10 @@ impl Waiting {
             ask_again: false,
             place: None,
             overdue: None,
-            told_early: None,
+            deferred_push: None,
             tracks_changes: false,
             refusals: 0,
-            elections: 0,
+            split_votes: 0,
         }
     }
 
@@ -86,7 +86,7 @@ impl Waiting {
         again.into_iter().chain(self.ask.gives_up_at).min()
     }
 
-    pub(super) fn gives_up(&self, now: Moment) -> bool {
+    pub(super) fn is_over(&self, now: Moment) -> bool {
         self.ask.gives_up_at.is_some_and(|at| at <= now)
     }
 
@@ -94,7 +94,7 @@ impl Waiting {
         Request { action, name: Arc::clone(&self.ask.name), token: self.token.clone(), ttl: self.ask.ttl }
     }
 
-    /// `with_all`: all others of this process ask, too.
+    /// `with_all`: all waiters of this process ask.
     pub(super) fn mode(&self, now: Moment, with_all: bool) -> Mode {
         match self.place {
             _ if self.ask.one_try => Mode::OneTry,
@@ -113,7 +113,7 @@ impl Waiting {
         self.asks = self.asks.saturating_add(1);
         self.ask_again = false;
         self.overdue = None;
-        self.told_early = None;
+        self.deferred_push = None;
         self.tracks_changes = false;
     }
 
@@ -125,30 +125,29 @@ impl Waiting {
         matches!(self.awaits, Awaits::Reply { .. })
     }
 
-    /// The last request was not sent, and will not be.
+    /// The last request will not be sent.
     pub(super) fn taken_back(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
         self.awaits = Awaits::LocalTurn;
     }
 
-    /// True when the server may hold something for this attempt: the lock, or a place in the queue. `was_sent`: the last
-    /// request was.
+    /// True when this attempt may have the lock or a place on the server. `was_sent`: the last request was sent.
     pub(super) fn must_release(&self, was_sent: bool) -> bool {
         self.unanswered > u32::from(!was_sent) || self.place.is_some()
     }
 
-    /// How many waited in front of it when that was last told.
+    /// The waiters in front of it, in the last reply.
     pub(super) fn in_front(&self) -> Option<u32> {
         self.place.map(|(place, _)| place.in_front)
     }
 
-    /// True when a push is applied only once the pending ask is answered: the answers of a batch are read together, so
-    /// a push may overtake them. A grant needs the place that the answer tells, a hint would be undone by the answer.
-    pub(super) fn keeps_for_its_answer(&mut self, kind: PushKind) -> bool {
+    /// True when the push counts only after the reply to the unanswered request: the replies of a batch are read together,
+    /// so a push may overtake them. A grant needs the place in that reply, and the reply would undo a hint.
+    pub(super) fn defers(&mut self, kind: PushKind) -> bool {
         let asks = matches!(self.awaits, Awaits::Reply { .. });
         let is_kept = asks && !(matches!(kind, PushKind::Granted { .. }) && self.is_queued());
         if is_kept {
-            self.told_early = Some(kind);
+            self.deferred_push = Some(kind);
         }
         is_kept
     }
@@ -157,9 +156,9 @@ impl Waiting {
         self.place.is_some()
     }
 
-    /// Somebody has it. The first of this process asks again when the lock expires, or sooner, at a jittered
-    /// interval; the others wait to be told, or for their turn to be first. `can_watch`: the server would tell the
-    /// first of this process when the lock changes. True when it should.
+    /// Another holder has the lock. The first waiter of this process asks again when the lock expires, or sooner, at a
+    /// jittered interval; the others wait for a push, or until they are first. `can_watch`: the server can tell a waiter
+    /// of changes. True when this waiter is to watch.
     pub(super) fn busy(
         &mut self,
         now: Moment,
@@ -173,10 +172,10 @@ impl Waiting {
         self.place = place.map(|place| (place, sent));
         let expires_in = holder.expires_in;
         self.last_answer = LastAnswer::Busy(holder);
-        // Where a release wakes nobody: without a queue, or when the holder is of another kind. In a queue the head
-        // alone looks.
-        let wakes_nobody = place.is_none_or(|place| place.in_front == 0 && self.behind_a_foreign_holder());
-        self.tracks_changes = first && can_watch && wakes_nobody;
+        // A release wakes no waiter without a queue, or when the holder is a client of another kind. In a queue only the
+        // head watches.
+        let wakes_no_waiter = place.is_none_or(|place| place.in_front == 0 && self.behind_a_foreign_holder());
+        self.tracks_changes = first && can_watch && wakes_no_waiter;
         self.awaits = match (first, place) {
             (true, _) if self.ask_again && place.is_none() => Awaits::Retry { until: now },
             (true, _) => {
@@ -190,13 +189,13 @@ impl Waiting {
         self.tracks_changes && matches!(self.awaits, Awaits::Retry { .. })
     }
 
-    /// The lock is free for clients that know nothing of the queue; after that, it is our turn.
+    /// The lock is free for clients that do not use the queue; after that, this waiter asks.
     pub(super) fn stand_back(&mut self, now: Moment) {
         self.overdue = None;
         self.awaits = Awaits::Retry { until: now.after(jittered(2 * MILLISECOND)) };
     }
 
-    /// It looks when the claim in front may be over.
+    /// The waiter is next: it asks when the claim in front should be over.
     pub(super) fn is_next(&mut self, now: Moment, claim: Duration, claimant: Claimant) {
         if let Awaits::ServerTurn | Awaits::Retry { .. } = self.awaits {
             let until = now.after(claim + MILLISECOND);
@@ -205,14 +204,14 @@ impl Waiting {
         }
     }
 
-    /// The lock is free on a quorum of nodes, and others may see that too. Who asks first shall have asked all nodes
-    /// before the second does: the more attempts have split the votes, the further apart they are.
-    pub(super) fn stands_for_election(&mut self, now: Moment) {
-        self.awaits = Awaits::Retry { until: now.after(full_jitter(VOTE_AGAIN.window(self.elections))) };
-        self.elections = self.elections.saturating_add(1);
+    /// The lock is free on a quorum of nodes, and other waiters may see that, too. One must ask all nodes before the next
+    /// one does, so the random pauses grow with each split vote.
+    pub(super) fn pause_before_vote(&mut self, now: Moment) {
+        self.awaits = Awaits::Retry { until: now.after(full_jitter(VOTE_AGAIN.window(self.split_votes))) };
+        self.split_votes = self.split_votes.saturating_add(1);
     }
 
-    /// The server does not tell of changes after all.
+    /// The server refused the watch.
     pub(super) fn cannot_watch(&mut self, now: Moment) {
         self.tracks_changes = false;
         if let Awaits::Retry { .. } = self.awaits {
@@ -220,7 +219,7 @@ impl Waiting {
         }
     }
 
-    /// It is now the first of this process, which makes sure that nothing was missed.
+    /// It is the first waiter of this process now, which asks from time to time in case a push was lost.
     pub(super) fn keep_asking(&mut self, now: Moment) {
         self.awaits = Awaits::Retry { until: now.after(self.interval()) };
     }
@@ -232,25 +231,25 @@ impl Waiting {
     fn interval(&self) -> Duration {
         jittered(match self.place {
             _ if self.tracks_changes => ASK_AGAIN_QUEUED,
-            // A client of another kind releases without telling.
+            // A client of another kind releases without a push.
             Some((place, _)) if place.in_front == 0 && self.behind_a_foreign_holder() => ASK_AGAIN_AFTER,
             Some((place, _)) => (ASK_AGAIN_QUEUED * (2 + place.in_front.min(100)) / 2).min(ASK_AGAIN_AT_LAST),
             None => ASK_AGAIN_AFTER,
         })
     }
 
-    /// Since when the lock has been this waiter's, in the worst case; `None` when nobody can tell.
+    /// The earliest time at which the lock may have been granted; `None` when that is unknown.
     ///
-    /// A pushed grant has no start of its own: this process may have slept over it. The server's clock tells how
-    /// long after the last answer it was given, and that answer came after its request was sent. A thousandth
-    /// allows for clocks of different speed.
+    /// The arrival of a push says nothing: the process may have been suspended. The server's clock tells how long after the
+    /// last reply it granted the lock, and that reply came after its request was sent. A thousandth allows for clocks of
+    /// different speed.
     pub(super) fn granted_since(&self, now: Moment, at: ServerTime) -> Option<Moment> {
         let (place, sent) = self.place?;
         let later = Duration::from_micros(at.0.checked_sub(place.at.0)?);
         Some(sent.after(later.saturating_sub(later / 1000)).min(now))
     }
 
-    /// True when the server has refused it with other words than before, or for the first time.
+    /// True for the first refusal, and for one with another reason than the last.
     pub(super) fn is_refused_anew(&self, reason: &Arc<str>) -> bool {
         !matches!(&self.last_answer, LastAnswer::Refused(before) if before == reason)
     }
@@ -261,7 +260,7 @@ impl Waiting {
         self.refusals = self.refusals.saturating_add(1);
     }
 
-    /// The server refuses the first waiter of this process, too: only that one asks again.
+    /// The server refuses the first waiter of this process, too, and only that one asks again.
     pub(super) fn refused_behind(&mut self, reason: Arc<str>) {
         self.last_answer = LastAnswer::Refused(reason);
         self.refusals = self.refusals.max(1);
@@ -272,8 +271,8 @@ impl Waiting {
         self.refusals > 0
     }
 
-    /// Takes over what the waiter in front, which gives up, has learnt. False when it has to ask by itself.
-    pub(super) fn inherit(&mut self, front: &Self) -> bool {
+    /// Takes over the last answer and the pause of the first waiter, which leaves. False when it must ask now.
+    pub(super) fn take_over(&mut self, front: &Self) -> bool {
         if let Awaits::LocalTurn | Awaits::ServerTurn = self.awaits {
             self.last_answer = front.last_answer.clone();
             if let Awaits::Retry { .. } | Awaits::Connection = front.awaits {
@@ -283,9 +282,9 @@ impl Waiting {
         !matches!(self.awaits, Awaits::LocalTurn | Awaits::ServerTurn)
     }
 
-    /// Its queue may be on another server now, with another clock: a grant that is pushed from there has no start until
-    /// that server has answered.
-    pub(super) fn moved(&mut self) {
+    /// Its queue may be on another server now, with another clock: the start of a pushed grant is unknown until that server
+    /// has answered.
+    pub(super) fn forget_server_clock(&mut self) {
         if let Some((place, _)) = &mut self.place {
             place.at = ServerTime(u64::MAX);
         }
@@ -293,15 +292,15 @@ impl Waiting {
 
     pub(super) fn disconnected(&mut self) {
         // The next connection may lead to another server, after a failover.
-        self.moved();
+        self.forget_server_clock();
         self.overdue = None;
-        self.told_early = None;
+        self.deferred_push = None;
         if self.awaits != Awaits::LocalTurn {
             self.awaits = Awaits::Connection;
         }
     }
 
-    /// Gives back what was asked for and may have been granted.
+    /// Releases the lock that it may have got, and its place.
     pub(super) fn release(&self, now: Moment) -> Releasing {
         Releasing::new(now, Arc::clone(&self.ask.key), self.request(Action::Release), self.ask.ttl)
     }
@@ -318,9 +317,9 @@ const REFUSED: Backoff = Backoff { shortest: ASK_AGAIN_AFTER, longest: Duration:
 /// Before a waiter asks the nodes of a quorum again after a split vote.
 const VOTE_AGAIN: Backoff = Backoff { shortest: MILLISECOND, longest: Duration::from_millis(128) };
 
-/// How often the first waiter of a process makes sure that it has missed nothing, when it is next in the queue:
-/// less than a claim, so that a waiter that was granted the lock and is stuck costs no more than its claim.
+/// How often the first waiter of a process asks again when it is next in the queue: less than a claim, so a stuck
+/// waiter with a grant delays the others by no more than its claim.
 const ASK_AGAIN_QUEUED: Duration = Duration::from_millis(600);
 
-/// And far behind in the queue; less than the queue's own time to live.
+/// The same far behind in the queue: less than the queue's own time to live.
 const ASK_AGAIN_AT_LAST: Duration = Duration::from_secs(10);

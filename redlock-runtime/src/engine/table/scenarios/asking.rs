@@ -1,4 +1,4 @@
-//! Who asks the server, when, and how often.
+//! The requests of waiters: which one asks, and how often.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn a_reply_that_took_longer_than_the_lease_is_not_a_lock() {
     scenario.passes(TTL);
     scenario.answers(JOIN, Reply::Granted { fence: 1 });
     assert!(held(&mut outcome).is_none());
-    let Some((_, _, release)) = scenario.next() else { unreachable!("it is given back") };
+    let Some((_, _, release)) = scenario.next() else { unreachable!("it is released") };
     assert_eq!(release.action, Action::Release);
     let Some((_, _, fresh)) = scenario.next() else { unreachable!("it is asked for again") };
     assert_eq!(fresh.action, JOIN);

@@ -1,9 +1,9 @@
-//! What has not been sent yet: taken back when its caller has gone, and no reason to lose a lock.
+//! Unsent requests: taken back when their caller has gone, and never a reason to lose a lock.
 
 use super::*;
 
 impl Scenario {
-    /// As `acquires`, but nothing is sent yet.
+    /// As `acquires`, but nothing is sent.
     fn is_asked_for(&mut self, id: Id) -> Outcome {
         let (ask, outcome) = self.ask(None, None);
         self.table.acquire(self.now, id, ask, Token::from_value(&format!("token {id}")));
@@ -17,8 +17,8 @@ fn an_unsent_request_is_taken_back_when_its_caller_goes() {
     let _outcomes = [scenario.is_asked_for(1), scenario.is_asked_for(2), scenario.is_asked_for(3)];
     scenario.abandons(2);
     assert_eq!(scenario.unanswered(), [(1, JOIN), (3, JOIN)]);
-    assert_eq!(scenario.table.busy_with(), 2);
-    // What was sent is released.
+    assert_eq!(scenario.table.attempts_left(), 2);
+    // A request that was sent needs a release.
     scenario.abandons(3);
     assert_eq!(scenario.unanswered(), [(1, JOIN), (3, JOIN), (3, Action::Release)]);
 }
@@ -40,7 +40,7 @@ fn a_waiter_that_had_asked_before_leaves_its_place() {
     let mut scenario = Scenario::connected();
     let _outcome = queued(1, &mut scenario);
     scenario.passes(10 * SECOND);
-    // It asks again, and that is not sent.
+    // It asks again, and that request is not sent.
     scenario.table.tick(scenario.now);
     scenario.abandons(1);
     assert_eq!(scenario.unanswered(), [(1, Action::Release)]);
@@ -125,7 +125,7 @@ fn of_refused_waiters_only_the_first_asks_again() {
         assert_eq!(scenario.unanswered(), [(1, JOIN)]);
         scenario.answers(JOIN, refused());
     }
-    // It goes: the next one asks in its place.
+    // It leaves: the next one asks.
     scenario.abandons(1);
     scenario.send();
     scenario.answers(Action::Release, Reply::Done);

@@ -1,4 +1,4 @@
-//! The shutdown of a manager with locks that are still held.
+//! The shutdown of a manager that holds locks.
 
 use super::*;
 use crate::engine::command::Unfinished;
@@ -65,7 +65,7 @@ fn a_sync_body_that_goes_on_keeps_its_key_until_that_has_expired() {
     let Some((id, sent, renewal)) = scenario.next() else { unreachable!("it is renewed") };
     let (closing, mut end) = scenario.shuts_down(Duration::ZERO);
     let Some(closing) = scenario.looks(closing) else { unreachable!("the body goes on") };
-    // What was on its way does not revive it, and a wish for more is not sent.
+    // The reply to the renewal does not revive it, and a change of the ttl is not sent.
     scenario.table.reply(scenario.now, id, sent, &renewal, Reply::Done);
     let (caller, mut extended) = oneshot::channel();
     scenario.table.extend(scenario.now, 1, crate::engine::command::Extension { ttl: TTL, caller });

@@ -1,11 +1,11 @@
-//! Locks that are passed on within the process, by hand.
+//! Hand-overs within the process.
 
 use super::*;
 
 const RESERVE: Action = Action::Reserve { count: 3 };
 
-/// A holder with so many behind it, who have asked nobody.
-fn a_line(of: Id) -> (Scenario, Vec<Outcome>) {
+/// A holder with so many local waiters, which have not asked the server.
+fn with_waiters(of: Id) -> (Scenario, Vec<Outcome>) {
     let mut scenario = Scenario::connected();
     scenario.table.settings.cohort = 3;
     let mut outcomes: Vec<_> = (0..=of).map(|id| scenario.acquires(id, None)).collect();
@@ -16,7 +16,7 @@ fn a_line(of: Id) -> (Scenario, Vec<Outcome>) {
 
 #[test]
 fn a_lock_is_handed_over_locally_once_for_each_reserved_fencing_token() {
-    let (mut scenario, mut outcomes) = a_line(5);
+    let (mut scenario, mut outcomes) = with_waiters(5);
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
     for (id, fence) in [(0, 40), (1, 41), (2, 42)] {
         scenario.drops_guard(id);
@@ -32,7 +32,7 @@ fn a_lock_is_handed_over_locally_once_for_each_reserved_fencing_token() {
 
 #[test]
 fn a_release_before_the_reservation_is_answered_waits_for_it() {
-    let (mut scenario, mut outcomes) = a_line(2);
+    let (mut scenario, mut outcomes) = with_waiters(2);
     scenario.drops_guard(0);
     assert!(held(&mut outcomes[0]).is_none());
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
@@ -42,7 +42,7 @@ fn a_release_before_the_reservation_is_answered_waits_for_it() {
 
 #[test]
 fn without_reserved_fencing_tokens_the_lock_is_released() {
-    let (mut scenario, mut outcomes) = a_line(2);
+    let (mut scenario, mut outcomes) = with_waiters(2);
     scenario.drops_guard(0);
     scenario.answers(RESERVE, Reply::NotHeld);
     scenario.answers(Action::Release, Reply::NotHeld);
@@ -52,7 +52,7 @@ fn without_reserved_fencing_tokens_the_lock_is_released() {
 
 #[test]
 fn a_reservation_without_a_reply_delays_the_release_only_briefly() {
-    let (mut scenario, mut outcomes) = a_line(2);
+    let (mut scenario, mut outcomes) = with_waiters(2);
     scenario.drops_guard(0);
     assert_eq!(scenario.next().map(|(_, _, request)| request.action), Some(RESERVE));
     scenario.passes(SECOND / 5);
@@ -64,7 +64,7 @@ fn a_reservation_without_a_reply_delays_the_release_only_briefly() {
 
 #[test]
 fn a_renewal_reply_is_about_the_current_local_holder() {
-    let (mut scenario, mut outcomes) = a_line(2);
+    let (mut scenario, mut outcomes) = with_waiters(2);
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
     scenario.passes(TTL / 3);
     scenario.tick();
@@ -77,7 +77,7 @@ fn a_renewal_reply_is_about_the_current_local_holder() {
 
 #[test]
 fn without_a_connection_there_is_no_local_hand_over() {
-    let (mut scenario, mut outcomes) = a_line(2);
+    let (mut scenario, mut outcomes) = with_waiters(2);
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
     scenario.table.disconnected("gone".into());
     scenario.drops_guard(0);
@@ -91,7 +91,7 @@ fn without_a_connection_there_is_no_local_hand_over() {
 
 #[test]
 fn a_lease_that_is_nearly_over_is_not_handed_over_locally() {
-    let (mut scenario, mut outcomes) = a_line(2);
+    let (mut scenario, mut outcomes) = with_waiters(2);
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
     scenario.passes(TTL * 2 / 3);
     scenario.drops_guard(0);
@@ -101,11 +101,11 @@ fn a_lease_that_is_nearly_over_is_not_handed_over_locally() {
 
 #[test]
 fn a_waiter_that_has_gone_does_not_delay_the_release() {
-    let (mut scenario, _) = a_line(0);
+    let (mut scenario, _) = with_waiters(0);
     drop(scenario.acquires_for(1, None, Some(SECOND)));
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
     scenario.drops_guard(0);
-    // Not kept for its `min_hold`.
+    // Released without its `min_hold`.
     scenario.answers(Action::Release, Reply::Done);
     let mut next = scenario.acquires(2, None);
     scenario.answers(JOIN, Reply::Granted { fence: 43 });

@@ -1,9 +1,9 @@
-//! A waiter is never forgotten, by hand: pushes that come early, places in the queue that are gone.
+//! No waiter is forgotten: pushes that overtake a reply, and places in the queue that are lost.
 
 use super::*;
 
-/// The first waits in the queue, and a push to the second overtakes the answer that tells its place.
-fn told_early(kind: PushKind) -> (Scenario, Outcome) {
+/// The first waiter is queued, and a push to the second one overtakes the reply with its place.
+fn with_early_push(kind: PushKind) -> (Scenario, Outcome) {
     let mut scenario = Scenario::connected();
     let _first = queued(1, &mut scenario);
     let outcome = scenario.acquires(2, None);
@@ -16,7 +16,8 @@ fn told_early(kind: PushKind) -> (Scenario, Outcome) {
 
 #[test]
 fn a_grant_that_overtakes_the_reply_is_entered_with_it() {
-    let (scenario, mut outcome) = told_early(PushKind::Granted { fence: 7, at: ServerTime(SERVER_START) });
+    let (scenario, mut outcome) =
+        with_early_push(PushKind::Granted { fence: 7, at: ServerTime(SERVER_START) });
     let lease = held(&mut outcome);
     assert!(lease.is_some_and(|lease| lease.remaining(scenario.now) > Some(CLAIM / 2)));
     scenario.is_quiet();
@@ -44,7 +45,7 @@ fn a_hint_that_overtakes_the_reply_counts_after_it() {
         (PushKind::Next { claim: CLAIM, claimant }, CLAIM + SECOND / 100, overdue),
         (PushKind::LeftFree, SECOND / 100, AGAIN),
     ] {
-        let (mut scenario, _outcome) = told_early(kind);
+        let (mut scenario, _outcome) = with_early_push(kind);
         scenario.passes(by);
         scenario.tick();
         assert!(
@@ -139,7 +140,7 @@ fn the_first_waiter_of_a_process_confirms_its_place_from_time_to_time() {
     let asked = scenario.sent.extract_if(.., |(_, _, request)| request.action == AGAIN);
     assert_eq!(asked.map(|(id, ..)| id).collect::<Vec<_>>(), [2]);
     scenario.answers(RENEW, Reply::Done);
-    // The holder and then that waiter leave: the next one does so, too.
+    // The holder and that waiter leave: the next one confirms its place, too.
     for (id, answer) in [(1, Reply::Done), (2, Reply::NotHeld)] {
         scenario.abandons(id);
         scenario.answers(Action::Release, answer);
@@ -205,7 +206,7 @@ fn a_claim_that_is_not_over_is_not_reported_as_overdue() {
     let _first = queued(1, &mut scenario);
     let next = PushKind::Next { claim: CLAIM, claimant };
     scenario.tells(1, next);
-    // The lock was claimed, released and left free since.
+    // Meanwhile the lock was claimed, released and left free.
     scenario.passes(CLAIM / 2);
     scenario.tells(1, PushKind::LeftFree);
     scenario.passes(CLAIM);

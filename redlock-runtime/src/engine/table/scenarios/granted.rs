@@ -1,4 +1,4 @@
-//! Grants that are pushed: entered, claimed later, or asked about first.
+//! Pushed grants: entered at once and claimed later, or confirmed first.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn a_grant_that_is_read_too_late_is_asked_about_and_not_entered() {
     scenario.passes(CLAIM);
     scenario.grants(1, at);
     assert!(held(&mut outcome).is_none());
-    // The server has passed it on meanwhile.
+    // Meanwhile the server has granted it to another waiter.
     let busy = scenario.busy(0);
     scenario.answers(AGAIN, busy);
     assert!(held(&mut outcome).is_none());
@@ -89,14 +89,14 @@ fn a_grant_from_another_server_than_the_place_is_confirmed_first() {
     slots.insert(Slot::of("lock:k"));
     scenario.table.returned(scenario.now, &slots);
     scenario.send();
-    // Its clock is not the one that told the place.
+    // Its clock is not that of the server that gave the place.
     scenario.grants(1, scenario.server_time());
     assert!(held(&mut outcome).is_none());
     scenario.answers(REJOIN, Reply::Granted { fence: 7 });
     assert!(held(&mut outcome).is_some());
 }
 
-/// After a failover the next connection leads to a server with another clock, and the queue may be there, too.
+/// After a failover the next connection leads to a server with another clock, which may have the queue, too.
 #[test]
 fn a_grant_over_the_next_connection_is_confirmed_first() {
     let mut scenario = Scenario::connected();
@@ -122,7 +122,7 @@ fn a_push_about_another_lock_is_dropped() {
     assert!(held(&mut outcome).is_none());
 }
 
-/// Which of a Cluster's nodes answered is not known here, nor what the others can do.
+/// The table does not know which node of a Cluster answered, nor the abilities of each.
 #[test]
 fn the_reply_says_how_long_the_lock_lasts() {
     for (hands_over, reply, lasts) in

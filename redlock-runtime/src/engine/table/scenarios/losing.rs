@@ -26,7 +26,7 @@ fn a_lease_ends_when_no_renewal_is_answered() {
     scenario.passes(TTL);
     scenario.tick();
     assert!(lease.ended().is_cancelled());
-    // Connected again too late: it is given back, not renewed.
+    // Connected again too late: it is released, not renewed.
     scenario.connects();
     scenario.send();
     scenario.answers(Action::Release, Reply::NotHeld);
@@ -43,7 +43,7 @@ fn a_force_release_ends_the_lease_of_a_holder_in_this_process() {
     scenario.table.call(scenario.now, 9, AdminCall { key: None, op, by: scenario.now.after(SECOND) });
     scenario.send();
     assert!(lease.ended().is_cancelled());
-    // In this order: its own release would leave nothing to tell of.
+    // The call goes first: after its own release there would be no holder to report.
     let found = (Holder { name: Some("host:1".into()), expires_in: Some(TTL) }, 1);
     scenario.answers(Action::ForceRelease, Reply::Found(Some(found.clone())));
     scenario.answers(Action::Release, Reply::NotHeld);

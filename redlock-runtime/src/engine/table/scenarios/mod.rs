@@ -1,4 +1,4 @@
-//! The table driven by hand: every request, answer, push and tick in a chosen order, without a node or a clock.
+//! The table driven by hand: each command, reply, push and tick in a chosen order, without a node or a clock.
 
 mod asking;
 mod backlog;
@@ -47,7 +47,7 @@ const HANDS_OVER: Abilities = Abilities { hands_over: true, ..NEITHER };
 const TRACKS: Abilities = Abilities { tracks_changes: true, ..NEITHER };
 const HANDS_OVER_AND_TRACKS: Abilities = Abilities { hands_over: true, tracks_changes: true, votes: false };
 
-/// A table, the time as it sees it, and what it has sent.
+/// A table, its time, and the requests that are unanswered.
 struct Scenario {
     table: LockTable,
     start: Moment,
@@ -111,7 +111,7 @@ impl Scenario {
         (ask, outcome)
     }
 
-    /// The oldest request that is unanswered; `None` when there is none.
+    /// The oldest unanswered request.
     fn next(&mut self) -> Option<(Id, Moment, Request)> {
         (!self.sent.is_empty()).then(|| self.sent.remove(0))
     }
@@ -134,7 +134,7 @@ impl Scenario {
         ServerTime(SERVER_START + u64::try_from(elapsed).unwrap_or(u64::MAX))
     }
 
-    /// A push that the node sent at `at` and that arrives now.
+    /// A grant that the node pushed at `at` arrives now.
     fn grants(&mut self, id: Id, at: ServerTime) {
         self.tells(id, PushKind::Granted { fence: 7, at });
     }
@@ -181,13 +181,13 @@ impl Scenario {
         released
     }
 
-    /// The node tells of a change of the lock.
+    /// The node reports a change of the lock.
     fn changes(&mut self) {
         self.table.changed(self.now, Some(&["lock:k".into()]));
         self.send();
     }
 
-    /// What was sent and is unanswered.
+    /// The unanswered requests.
     fn unanswered(&self) -> Vec<(Id, Action)> {
         self.sent.iter().map(|(id, _, request)| (*id, request.action)).collect()
     }

@@ -25,7 +25,7 @@ fn a_release_whose_reply_was_lost_is_repeated_and_counts() {
     scenario.table.disconnected("cut".into());
     scenario.connects();
     scenario.send();
-    // The first one had been executed.
+    // The server had executed the first one.
     scenario.answers(Action::Release, Reply::NotHeld);
     assert_eq!(released.try_recv(), Ok(Ok(ReleaseOutcome::Released)));
 }
@@ -38,7 +38,7 @@ fn a_release_whose_reply_was_lost_with_a_node_of_a_cluster_counts() {
     scenario.answers(Action::Release, Reply::Refused(Refusal::OutcomeUnknown("the node is away".into())));
     scenario.passes(SECOND / 2);
     scenario.tick();
-    // It had been done before: nobody took the lock away.
+    // The node had executed the first one: the lock was not lost.
     scenario.answers(Action::Release, Reply::NotHeld);
     assert!(matches!(released.try_recv(), Ok(Ok(ReleaseOutcome::Released))));
 }

@@ -1,11 +1,11 @@
-//! Renewals, and what becomes of a lease when its holder wants another ttl, by hand.
+//! Renewals, and leases whose holder changes the ttl.
 
 use super::*;
 use crate::engine::command::Extension;
 
 type Extended = oneshot::Receiver<Result<(), LockError>>;
 
-/// The action of a renewal after so many changes of the ttl.
+/// A renewal after so many changes of the ttl.
 const fn renewal(nth: u32, shortens: bool) -> Action {
     Action::Renew { nth, shortens }
 }
@@ -23,7 +23,7 @@ fn extends(scenario: &mut Scenario, ttl: Duration) -> Extended {
     outcome
 }
 
-/// As long as the lease lasts from now on, in whole seconds and rounded up.
+/// The time left to the lease, in whole seconds and rounded up.
 fn lasts(scenario: &Scenario, lease: &Lease) -> u64 {
     lease.remaining(scenario.now).map_or(0, |left| left.as_secs() + 1)
 }
@@ -101,7 +101,7 @@ fn a_longer_ttl_behind_a_shorter_one_counts_when_it_is_confirmed() {
     let mut longer = extends(&mut scenario, 20 * SECOND);
     scenario.answers(renewal(1, true), Reply::Done);
     assert_eq!((lasts(&scenario, &lease), shorter.try_recv()), (1, Ok(Ok(()))));
-    // The first one may not have been done: then this one has to shorten, too.
+    // The server may not have executed the first one: then this one must shorten, too.
     scenario.answers(renewal(2, true), Reply::Done);
     assert_eq!((lasts(&scenario, &lease), longer.try_recv()), (20, Ok(Ok(()))));
     let mut longest = extends(&mut scenario, 2 * TTL);

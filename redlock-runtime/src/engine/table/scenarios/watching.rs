@@ -1,4 +1,4 @@
-//! Locks that change without a hand-over, and who watches them.
+//! Watches: the changes of a lock without a hand-over.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn without_hand_off_a_change_wakes_the_first_waiter() {
     scenario.changes();
     assert!(matches!(scenario.sent.as_slice(), [(1, ..)]), "the first asks, and it alone");
     scenario.answers(JOIN, busy());
-    // It became free before the node began to watch.
+    // The lock became free before the watch began.
     scenario.answers(Action::WatchHolder, Reply::Free);
     scenario.answers(JOIN, Reply::Granted { fence: 1 });
     drop(outcomes);
@@ -55,29 +55,29 @@ fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
     drop(outcome);
 }
 
-/// Over a quorum the answers of two requests may cross: one is decided by the first nodes, one waits for the last.
+/// Over a quorum the replies to two requests may cross: the first nodes decide one, the last node the other.
 #[test]
 fn over_a_quorum_a_late_watch_reply_does_not_end_the_lease() {
     let mut scenario = Scenario::with(Abilities { hands_over: false, tracks_changes: true, votes: true });
     let mut outcome = scenario.acquires(1, None);
     scenario.answers(JOIN, Reply::Busy { holder: Holder { name: None, expires_in: None }, place: None });
-    let looked = scenario.next();
+    let watch = scenario.next();
     scenario.changes();
     scenario.passes(SECOND / 10);
     scenario.tick();
     scenario.answers(JOIN, Reply::Granted { fence: 1 });
     let lease = held(&mut outcome);
-    let Some((id, sent, request)) = looked else { unreachable!("it looks when it waits") };
+    let Some((id, sent, request)) = watch else { unreachable!("a waiter watches") };
     scenario.table.reply(scenario.now, id, sent, &request, Reply::Free);
     assert!(lease.is_some_and(|lease| lease.remaining(scenario.now).is_some()));
-    // What it looks at itself, does. What is left on a few nodes is given back.
+    // The reply to its own watch ends it, and it is released on the nodes that still have it.
     scenario.table.watch(1);
     scenario.send();
     scenario.answers(Action::Watch, Reply::NotHeld);
     assert!(matches!(scenario.sent.as_slice(), [(1, _, Request { action: Action::Release, .. })]));
 }
 
-/// The grant is pushed, and the answer to a whole batch comes when its last one does.
+/// The replies of a batch are read together, after the push.
 #[test]
 fn a_watch_reply_from_before_the_grant_does_not_end_the_lease() {
     let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
