@@ -118,7 +118,8 @@ impl LockManagerBuilder {
 
     /// The start of every key on the server; `lock:` by default, and it may be empty. In a Cluster, a prefix with a brace
     /// must hold a whole hash tag, as `{shop}:` does; all locks are then in one slot. `%queue`, `%clock` and `%inbox` are
-    /// reserved for the library's own keys: a prefix with one of them fails with [`LockError::InvalidUrl`] when connecting.
+    /// reserved for the library's own keys, and `|` separates the parts of a push: a prefix with one of them fails with
+    /// [`LockError::InvalidUrl`] when connecting.
     ///
     /// Clients that may write keys of this prefix, or publish to its channels, are trusted: they can take any of its
     /// locks away, and let two callers in.

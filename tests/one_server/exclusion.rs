@@ -269,9 +269,9 @@ fn a_key_that_is_called_like_a_side_key_is_refused_everywhere() {
 }
 
 #[test]
-fn a_prefix_that_is_called_like_a_side_key_is_refused() {
+fn a_prefix_that_side_keys_or_pushes_would_be_misread_by_is_refused() {
     for url in ["redis://127.0.0.1:1/", "redis+cluster://127.0.0.1:1", "memory://"] {
-        for prefix in ["a%queue", "%clock:", "x%inbox:"] {
+        for prefix in ["a%queue", "%clock:", "x%inbox:", "shop|"] {
             let refused = LockManager::builder(url).prefix(prefix).start().map(drop);
             assert!(matches!(refused, Err(LockError::InvalidUrl { .. })), "{url} {prefix}: {refused:?}");
         }

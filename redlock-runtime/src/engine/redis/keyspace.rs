@@ -78,8 +78,16 @@ pub(super) fn clock_in(prefix: &str, slot: Slot) -> impl Display {
     fmt::from_fn(move |f| write!(f, "{prefix}{{{}}}{CLOCK}", slot.tag()))
 }
 
-/// What is wrong with any prefix that is called like a side key.
-pub(crate) const PREFIX_OF_SIDE_KEYS: &str = "a prefix must not hold %clock, %queue or %inbox";
+/// Why no server can use this prefix.
+pub(crate) fn refused_prefix(prefix: &str) -> Option<&'static str> {
+    if is_side_name(prefix) {
+        Some("a prefix must not hold %clock, %queue or %inbox")
+    } else if prefix.contains('|') {
+        Some("a prefix must not hold |, which separates the parts of a push")
+    } else {
+        None
+    }
+}
 
 /// What is wrong with a prefix in a Cluster: behind a brace that is left open, no tag can be put.
 pub(crate) fn misfit(prefix: &str) -> Option<&'static str> {

@@ -7,7 +7,7 @@ use super::link::Node;
 use super::memory::MemoryNode;
 use super::quorum::MOST_NODES;
 use crate::engine::redis::discovery::ClusterNodes;
-use crate::engine::redis::keyspace::{PREFIX_OF_SIDE_KEYS, is_side_name, misfit};
+use crate::engine::redis::keyspace::{misfit, refused_prefix};
 use crate::engine::redis::node::{NodeSettings, RedisNode};
 use crate::engine::redis::sentinel::Sentinels;
 use crate::engine::redis::server_identity::NodeIdentity;
@@ -16,8 +16,8 @@ use crate::error::LockError;
 
 /// One address, or several with commas between them.
 pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
-    if is_side_name(&settings.prefix) {
-        return Err(invalid(urls, PREFIX_OF_SIDE_KEYS));
+    if let Some(reason) = refused_prefix(&settings.prefix) {
+        return Err(invalid(urls, reason));
     }
     let urls = split(urls);
     if let [url] = urls.as_slice()

@@ -22,7 +22,7 @@ local MOST, TOGETHER = 2000, 250
 
 -- Of a waiter: its token, ttl and inbox. Nothing of a member that is malformed.
 local function read(member)
-  return string.match(member or '', '^([^|]*)|([1-9]%d*)|(.*)$')
+  return string.match(member or '', '^([^|]+)|([1-9]%d*)|(.*)$')
 end
 
 -- A process has one inbox for all its waiters: each is asked for once.
