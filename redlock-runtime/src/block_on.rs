@@ -1,4 +1,4 @@
-//! Waiting for a future without a runtime: the thread parks until the engine answers.
+//! Runs a future without a runtime: the thread parks until the engine answers.
 
 use std::future::Future;
 use std::pin::pin;
@@ -20,8 +20,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Blocks this thread until `future` is ready. Inside a multi-thread tokio runtime the worker's other tasks
-/// are moved away first. `Handle::block_on` and `blocking_recv` are no alternatives: they panic there.
+/// Blocks this thread until `future` is ready. On a worker of a multi-thread tokio runtime the worker's other tasks move to
+/// another thread first. `Handle::block_on` and `blocking_recv` would panic there.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -31,15 +31,15 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// The same, but no longer than until `over`.
-pub(crate) fn block_on_until<F: Future>(over: Option<Moment>, future: F) -> Option<F::Output> {
+/// [`block_on`], until `limit` at most.
+pub(crate) fn block_on_until<F: Future>(limit: Option<Moment>, future: F) -> Option<F::Output> {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => task::block_in_place(|| park_until_ready(over, future)),
-        _ => park_until_ready(over, future),
+        Ok(RuntimeFlavor::MultiThread) => task::block_in_place(|| park_until_ready(limit, future)),
+        _ => park_until_ready(limit, future),
     }
 }
 
-fn park_until_ready<F: Future>(over: Option<Moment>, future: F) -> Option<F::Output> {
+fn park_until_ready<F: Future>(limit: Option<Moment>, future: F) -> Option<F::Output> {
     // Inside a task, tokio's channels answer "pending" once the task's budget is spent, and the budget is not refilled
     // while this thread waits.
     let mut future = pin!(task::unconstrained(future));
@@ -48,7 +48,7 @@ fn park_until_ready<F: Future>(over: Option<Moment>, future: F) -> Option<F::Out
     loop {
         match future.as_mut().poll(&mut cx) {
             Poll::Ready(output) => return Some(output),
-            Poll::Pending => match over.map(|over| over.since(Moment::now())) {
+            Poll::Pending => match limit.map(|limit| limit.since(Moment::now())) {
                 None => thread::park(),
                 Some(Duration::ZERO) => return None,
                 Some(left) => thread::park_timeout(left),
@@ -57,23 +57,23 @@ fn park_until_ready<F: Future>(over: Option<Moment>, future: F) -> Option<F::Out
     }
 }
 
-/// Set by the future, waited for by a thread, which may be ending and then cannot park any more.
+/// Set by the waker. A thread that is ending cannot park, but can wait for this.
 #[derive(Default)]
 struct Alarm {
-    rung: Mutex<bool>,
-    bell: Condvar,
+    is_set: Mutex<bool>,
+    changed: Condvar,
 }
 
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.bell.notify_one();
+        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_one();
     }
 }
 
-/// Blocks this thread until `future` is ready, but no longer than `limit`. For threads outside of tokio.
+/// Blocks this thread until `future` is ready, for `limit` at most. For threads outside tokio, also while they end.
 pub(crate) fn wait_for<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
-    let over = Moment::now().after(limit);
+    let ends = Moment::now().after(limit);
     let mut future = pin!(future);
     let alarm = Arc::new(Alarm::default());
     let waker = Waker::from(Arc::clone(&alarm));
@@ -81,12 +81,12 @@ pub(crate) fn wait_for<F: Future>(limit: Duration, future: F) -> Option<F::Outpu
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Some(output);
         }
-        let left = over.since(Moment::now());
+        let left = ends.since(Moment::now());
         if left.is_zero() {
             return None;
         }
-        let rung = alarm.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = alarm.bell.wait_timeout_while(rung, left, |rung| !*rung);
+        let is_set = alarm.is_set.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = alarm.changed.wait_timeout_while(is_set, left, |is_set| !*is_set);
         *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
     }
 }

@@ -207,7 +207,7 @@ impl fmt::Display for LockError {
             Self::Lost { key, reason } => write!(f, "the lock on `{key}` was lost: {reason}"),
             Self::NotReplicated { key, wanted, reached } => write!(
                 f,
-                "`{key}` was locked and given back: {reached} of {wanted} replicas confirmed it in time"
+                "`{key}` was locked and released again: {reached} of {wanted} replicas confirmed it in time"
             ),
             Self::Unavailable { key: Some(key), reason } => write!(f, "`{key}` is unavailable: {reason}"),
             Self::Misconfigured { key: Some(key), reason } => {

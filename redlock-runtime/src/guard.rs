@@ -22,15 +22,15 @@ pub(crate) use release::PendingRelease;
 
 /// A held lock. It is renewed until it is released; dropping it releases it.
 ///
-/// A guard of [several keys](crate::LockManager::lock_all) stands for all their locks: they are held while each of them
-/// is, lost when the first one is, and released together.
+/// A guard of [several keys](crate::LockManager::lock_all) holds all their locks: it counts as lost as soon as one of them
+/// is lost, and releases them together.
 ///
-/// Dropping needs no runtime and never panics. Inside tokio it never blocks: the release goes on in the background, and
+/// Dropping needs no runtime and never panics. Inside tokio it never blocks: the release continues in the background, and
 /// [`shutdown`](crate::LockManager::shutdown) waits for it at the end of the process. Outside tokio it waits for the
 /// server's answer, because the process may end next: one round trip, at most the
 /// [`io_timeout`](crate::LockManagerBuilder::io_timeout), and not at all without a connection.
 ///
-/// It can be moved to other threads and outlive the function that took it.
+/// A guard can be moved to another thread, and may outlive the function that acquired it.
 ///
 /// # Examples
 ///
@@ -135,7 +135,7 @@ impl LockGuard {
         self.leases().map(|lease| lease.remaining(now)).min().flatten()
     }
 
-    /// The key, without the prefix; of several, the first in the order of their bytes.
+    /// The key, without the prefix; the first of several, in the order of their bytes.
     ///
     /// # Examples
     ///
@@ -151,8 +151,7 @@ impl LockGuard {
         self.leases().next().map_or("", |lease| lease.key())
     }
 
-    /// The keys, without the prefix: one, or several, each once and in the order in which they were taken, which is that
-    /// of their bytes.
+    /// All keys, without the prefix, each once, in the order of their bytes, which is the order in which they were taken.
     ///
     /// # Examples
     ///
@@ -168,16 +167,17 @@ impl LockGuard {
         self.leases().map(|lease| &**lease.key())
     }
 
-    /// A number that grows with every grant of every lock of this prefix on the server, for the protected resource to
-    /// compare: a write with a smaller number than the resource has seen comes from a holder that has lost the lock.
+    /// A number that grows with every grant of every lock of this prefix on the server. The protected resource compares it,
+    /// and [refuses](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html) a write with a smaller
+    /// number than it has seen: that write comes from a holder that has lost the lock.
     ///
-    /// It is the server's time in microseconds, or one more than the last number, and below 2^53. So it grows across an
-    /// expiry, a restart and a flush, too.
+    /// It is the server's time in microseconds, or the last number plus one where that is larger, and below 2^53. So it
+    /// grows across an expiry, a restart and a flush, too.
     ///
-    /// For several keys it is the largest of their numbers, and larger than that of every earlier holder of one of them.
-    /// Better give each resource the number of its own key, [`fencing_token_of`](Self::fencing_token_of): when a key is
-    /// deleted while the next ones are still waited for, the largest number may be newer than that of the caller who took
-    /// the lock since; the lock's own number never is. Numbers of keys in different slots of a Cluster do not compare.
+    /// For several keys it is the largest of their numbers, and larger than the number of every earlier holder of one of
+    /// them. Better give each resource the number of its own key, [`fencing_token_of`](Self::fencing_token_of): when a key
+    /// is deleted while this caller still waits for the later keys, another caller may take its lock with a number below
+    /// this caller's largest. Numbers of keys in different slots of a Cluster do not compare.
     ///
     /// # Examples
     ///
@@ -195,7 +195,8 @@ impl LockGuard {
         self.leases().map(|lease| lease.fence()).max().unwrap_or_default()
     }
 
-    /// The [fencing token](Self::fencing_token) of the lock on `key`; `None` for a key that is not held by this guard.
+    /// The [fencing token](Self::fencing_token) of the lock on `key`, without the prefix; `None` for a key that this guard
+    /// does not hold.
     ///
     /// # Examples
     ///
@@ -214,8 +215,8 @@ impl LockGuard {
         self.leases().find(|lease| **lease.key() == *key).map(|lease| lease.fence())
     }
 
-    /// True while the lease lasts on this process's own clock. It ends before the server may give the lock to another
-    /// caller.
+    /// True while the lease lasts on this process's own monotonic clock. The lease ends before the server may give the lock
+    /// to another caller.
     ///
     /// # Examples
     ///
@@ -236,7 +237,7 @@ impl LockGuard {
         self.time_left().is_some()
     }
 
-    /// How long the lease lasts if no renewal succeeds from now on; zero when it is over.
+    /// How long the lease lasts if no renewal succeeds from now on; zero when it has ended.
     ///
     /// # Examples
     ///
@@ -253,7 +254,7 @@ impl LockGuard {
         self.time_left().unwrap_or_default()
     }
 
-    /// Completes when the lock, or the first of several, is no longer held, and says why.
+    /// Completes with the reason when the lock, or the first of several, is no longer held.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! Looking at locks from outside: who holds one, which there are, and taking one away.
+//! Locks from outside: the holder of one, the list of all, and a release by force.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::{Holder, LockError};
 use crate::key;
 use crate::manager::LockManager;
 
-/// A lock that is held, as the server sees it.
+/// A held lock, as the server reports it.
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ pub struct LockInfo {
 }
 
 impl LockInfo {
-    /// Who holds it, and when it is free at the latest unless it is renewed.
+    /// The holder, and how long until the lock is free unless the holder renews it.
     ///
     /// # Examples
     ///
@@ -53,8 +53,8 @@ impl LockInfo {
         &self.holder
     }
 
-    /// How many callers wait for it in the queue on the server; with a
-    /// [`cohort`](crate::LockManagerBuilder::cohort), one for each process.
+    /// How many callers wait in the queue on the server. With a [`cohort`](crate::LockManagerBuilder::cohort) these are one
+    /// for each process; on several servers there is no queue.
     ///
     /// # Examples
     ///
@@ -74,16 +74,17 @@ impl LockInfo {
 }
 
 impl LockManager {
-    /// Who holds the lock `key`; `None` when it is free.
+    /// The holder and the waiters of the lock on `key`; `None` when it is free.
     ///
     /// # Errors
     ///
     /// [`LockError::Unavailable`] when the server cannot be reached or does not answer in time,
-    /// [`LockError::Misconfigured`] when it refuses; [`LockError::InvalidKey`].
+    /// [`LockError::Misconfigured`] when it refuses; [`LockError::InvalidKey`]; [`LockError::ManagerClosed`] after
+    /// [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed; the future can be dropped.
+    /// The call changes nothing; its future can be dropped.
     ///
     /// # Examples
     ///
@@ -98,12 +99,12 @@ impl LockManager {
     pub async fn inspect(&self, key: &str) -> Result<Option<LockInfo>, LockError> {
         key::validate(self.prefix(), key)?;
         let (caller, outcome) = oneshot::channel();
-        let name = self.name_of(key);
-        let found = self.ask(Some(key), AdminOp::Inspect { name, caller }, outcome).await?;
+        let name = self.name(key);
+        let found = self.call_admin(Some(key), AdminOp::Inspect { name, caller }, outcome).await?;
         Ok(found.map(|(holder, waiters)| LockInfo { holder, waiters }))
     }
 
-    /// [`inspect`](Self::inspect) for sync code; parks this thread.
+    /// [`inspect`](Self::inspect) for sync code: blocks this thread.
     ///
     /// # Errors
     ///
@@ -122,10 +123,10 @@ impl LockManager {
         block_on(self.inspect(key))
     }
 
-    /// Takes the lock on `key` away from its holder and passes it to the longest waiter. The holder learns that it is
-    /// lost. Returns the holder; `None` when the lock was free.
+    /// Takes the lock on `key` away from its holder and passes it to the longest waiter. Returns the former holder, which
+    /// learns that its lock is lost; `None` when the lock was free.
     ///
-    /// For an operator who knows that a holder hangs. Side effects of its body may still be on their way; only
+    /// For an operator who knows that a holder hangs. Writes of its body may still be in flight; only
     /// [fencing tokens](crate::LockGuard::fencing_token) keep them out.
     ///
     /// # Errors
@@ -134,7 +135,7 @@ impl LockManager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not take it back.
+    /// Dropping the future does not undo the release.
     ///
     /// # Examples
     ///
@@ -152,12 +153,12 @@ impl LockManager {
     pub async fn force_release(&self, key: &str) -> Result<Option<Holder>, LockError> {
         key::validate(self.prefix(), key)?;
         let (caller, outcome) = oneshot::channel();
-        let name = self.name_of(key);
-        let found = self.ask(Some(key), AdminOp::ForceRelease { name, caller }, outcome).await?;
+        let name = self.name(key);
+        let found = self.call_admin(Some(key), AdminOp::ForceRelease { name, caller }, outcome).await?;
         Ok(found.map(|(holder, _)| holder))
     }
 
-    /// [`force_release`](Self::force_release) for sync code; parks this thread.
+    /// [`force_release`](Self::force_release) for sync code: blocks this thread.
     ///
     /// # Errors
     ///
@@ -176,13 +177,12 @@ impl LockManager {
         block_on(self.force_release(key))
     }
 
-    /// The keys, without the prefix, of all locks that are held and match `pattern`, sorted. `*` stands for any
-    /// characters, `?` for one.
+    /// The keys, without the prefix, of all held locks that match `pattern`, sorted. `*` stands for any characters, `?` for
+    /// one.
     ///
-    /// It walks over all keys of the server with `SCAN`, about 1,000 at a time, without holding up other clients: one round
-    /// trip for each 1,000 keys, whether they are locks or not. Each step may take the
-    /// [`io_timeout`](crate::LockManagerBuilder::io_timeout). Locks that are taken or released meanwhile may be in the
-    /// answer or not.
+    /// The call walks over all keys of the server, locks or not, with [`SCAN`](https://redis.io/docs/latest/commands/scan/):
+    /// one round trip for about 1,000 keys, so other clients do not wait for long. Each round trip may take the
+    /// [`io_timeout`](crate::LockManagerBuilder::io_timeout). A lock that is taken or released meanwhile may be missing.
     ///
     /// # Errors
     ///
@@ -190,7 +190,7 @@ impl LockManager {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed; the future can be dropped.
+    /// The call changes nothing; its future can be dropped.
     ///
     /// # Examples
     ///
@@ -205,13 +205,13 @@ impl LockManager {
     /// ```
     pub async fn list(&self, pattern: &str) -> Result<Vec<String>, LockError> {
         let (caller, outcome) = oneshot::channel();
-        let pattern = format!("{}{pattern}", literally(self.prefix())).into();
+        let pattern = format!("{}{pattern}", escape_pattern(self.prefix())).into();
         let op = AdminOp::List { pattern, cursor: 0, found: Vec::new(), caller };
-        let names = self.ask(None, op, outcome).await?;
+        let names = self.call_admin(None, op, outcome).await?;
         Ok(names.iter().filter_map(|name| name.strip_prefix(self.prefix())).map(str::to_owned).collect())
     }
 
-    /// [`list`](Self::list) for sync code; parks this thread.
+    /// [`list`](Self::list) for sync code: blocks this thread.
     ///
     /// # Errors
     ///
@@ -230,11 +230,7 @@ impl LockManager {
         block_on(self.list(pattern))
     }
 
-    fn name_of(&self, key: &str) -> Arc<str> {
-        format!("{}{key}", self.prefix()).into()
-    }
-
-    async fn ask<T>(
+    async fn call_admin<T>(
         &self,
         key: Option<&str>,
         op: AdminOp,
@@ -248,8 +244,8 @@ impl LockManager {
     }
 }
 
-/// A pattern that matches `text` and nothing else.
-fn literally(text: &str) -> String {
+/// A pattern that matches `text` only.
+fn escape_pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for char in text.chars() {
         if matches!(char, '*' | '?' | '[' | ']' | '\\') {

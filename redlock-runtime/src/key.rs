@@ -28,7 +28,7 @@ pub(crate) fn validate(prefix: &str, key: &str) -> Result<(), LockError> {
     Err(LockError::InvalidKey { key: shown, reason })
 }
 
-/// What a key that is an expression can be: every `AsRef<str>`. A trait of its own gives the compiler's message better words.
+/// The type of a key expression: every `AsRef<str>`. A trait of its own, so that the compiler's message can say so.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a key cannot be made of `{Self}`",
@@ -40,7 +40,7 @@ pub trait KeyText: AsRef<str> {}
 #[diagnostic::do_not_recommend]
 impl<T: AsRef<str> + ?Sized> KeyText for T {}
 
-/// A key given as an expression is taken as it is.
+/// The key of an expression, without escaping.
 #[doc(hidden)]
 pub fn key<K: KeyText + ?Sized>(key: &K) -> String {
     key.as_ref().to_owned()
@@ -68,8 +68,7 @@ impl KeyTemplate {
         Escaped { inside_value: &self.inside_value, value }
     }
 
-    /// The key, with `separators` escaped in its values. A value whose formatting fails ends the key early; only a broken
-    /// `Display` does that.
+    /// The key, with `separators` escaped in its values. It is empty when a broken `Display` fails.
     #[must_use]
     pub fn render(&self, text: fmt::Arguments<'_>, separators: &str) -> String {
         let mut writer =
@@ -107,7 +106,7 @@ impl Write for EscapingWriter<'_> {
     }
 }
 
-/// A value on its way into a key; formats as the value does, with the caller's format spec.
+/// A value in a key template. It is formatted as the value is, with the user's format spec.
 #[doc(hidden)]
 pub struct Escaped<'a, T: ?Sized> {
     inside_value: &'a Cell<bool>,
@@ -123,7 +122,7 @@ impl<T: ?Sized> Escaped<'_, T> {
     }
 }
 
-// Not by the macro below: rustc shows these lines to those whose argument has no `Display`.
+// Not by the macro below: rustc shows these lines in the error for an argument without `Display`.
 impl<T: fmt::Display + ?Sized> fmt::Display for Escaped<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.announced(|value| value.fmt(f))
@@ -156,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_argument_lists_never_meet_in_one_key() {
+    fn different_arguments_never_give_the_same_key() {
         let render = |a: &str, b: &str| {
             let key = KeyTemplate::new();
             key.render(format_args!("{a}:{b}", a = key.escape(a), b = key.escape(b)), "")
@@ -197,7 +196,7 @@ mod tests {
         assert_eq!(key.render(format_args!("a:{b}", b = key.escape(&Broken)), ""), "");
     }
 
-    /// What the documentation says: `:`, `{`, `}`, `%` and control characters, byte for byte.
+    /// As documented: escapes `:`, `{`, `}`, `%` and control characters, byte for byte.
     fn escaped(value: &str) -> String {
         let mut escaped = String::new();
         for c in value.chars() {
@@ -210,7 +209,7 @@ mod tests {
         escaped
     }
 
-    /// The key of a template, which is a placeholder between two texts; and what it should be.
+    /// The rendered and the expected key of a template with one placeholder between two texts.
     macro_rules! both {
         ($before:expr, $spec:literal, $value:expr, $after:expr) => {{
             let (key, value) = (KeyTemplate::new(), $value);
@@ -227,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_key_is_what_format_would_say_escaped(
+        fn a_key_is_the_formatted_text_with_its_values_escaped(
             before in ".{0,9}",
             text in "[a-z:{}%\\n\u{85}é日]{0,9}",
             number: i64,
@@ -253,7 +252,7 @@ mod tests {
         }
 
         #[test]
-        fn other_values_make_another_key(values in vec("[a:%3A{}]{0,5}", 3), others in vec("[a:%3A{}]{0,5}", 3)) {
+        fn other_values_give_another_key(values in vec("[a:%3A{}]{0,5}", 3), others in vec("[a:%3A{}]{0,5}", 3)) {
             let render = |values: &[String]| {
                 let key = KeyTemplate::new();
                 let [a, b, c] = [0, 1, 2].map(|i| key.escape(&values[i]));
@@ -263,7 +262,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_separates_them(values in vec("[a_→1%2]{0,4}", 3), others in vec("[a_→1%2]{0,4}", 3)) {
+        fn other_values_give_another_key_with_any_separators(values in vec("[a_→1%2]{0,4}", 3), others in vec("[a_→1%2]{0,4}", 3)) {
             let render = |values: &[String]| {
                 let key = KeyTemplate::new();
                 let [a, b, c] = [0, 1, 2].map(|i| key.escape(&values[i]));
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_keys_are_named_and_refused() {
+    fn an_invalid_key_is_refused_with_the_reason() {
         let long = "x".repeat(1020);
         let keys = [("", "empty"), (long.as_str(), "1 KiB"), ("a\nb", "control"), ("a%queue", "%queue")];
         for (key, reason) in keys {

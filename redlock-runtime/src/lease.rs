@@ -1,4 +1,4 @@
-//! Leases: until when a holder may be inside, on its own clock.
+//! Leases: until when a holder may rely on its lock, on its own clock.
 //!
 //! The deadline is conservative: it counts from the instant *before* the request was sent, and stops short of
 //! the ttl by the drift that the Redlock algorithm allows for, `ttl / 100 + 2 ms`
@@ -18,10 +18,10 @@ use crate::lost_reason::LostReason;
 /// The shortest ttl that leaves room for a round trip and for the drift.
 pub(crate) const MIN_TTL: Duration = Duration::from_millis(10);
 
-/// The longest: above 2^53 ms, Lua's numbers are no longer exact.
+/// The longest ttl: above 2^53 ms, Lua's numbers are no longer exact.
 pub(crate) const MAX_TTL_MS: u64 = 1 << 53;
 
-/// Until when a lock granted for `ttl` by a request sent at `sent` is safe.
+/// Until when a holder may rely on a lock of `ttl` whose request was sent at `sent`.
 pub(crate) fn safe_until(sent: Moment, ttl: Duration) -> Moment {
     let drift = ttl / 100 + Duration::from_millis(2);
     sent.after(ttl.saturating_sub(drift))
@@ -41,7 +41,7 @@ pub(crate) struct Lease {
     ended: CancellationToken,
 }
 
-/// What the atomic number of a lease says: the deadline in nanoseconds, or, below [`LostReason::CODES`], why it is over.
+/// Stored as one number: the deadline in nanoseconds, or, below [`LostReason::CODES`], the reason why the lease has ended.
 #[derive(Clone, Copy)]
 enum State {
     Until(Moment),
@@ -62,7 +62,7 @@ impl State {
 }
 
 impl Lease {
-    /// `hold_until`: the deadline is no later, now or after a renewal.
+    /// No deadline, now or after a renewal, is later than `hold_until`.
     pub(crate) fn new(key: Arc<str>, fence: u64, deadline: Moment, hold_until: Option<Moment>) -> Self {
         let deadline = hold_until.into_iter().fold(deadline, Ord::min);
         let state = AtomicU64::new(State::Until(deadline).number());
@@ -79,7 +79,7 @@ impl Lease {
         self.fence
     }
 
-    /// What is left at `now`, or `None` when the lease is over; looking at it past its deadline ends it.
+    /// The time left at `now`; `None` when the lease has ended. The first call after the deadline ends it.
     pub(crate) fn remaining(&self, now: Moment) -> Option<Duration> {
         let deadline = self.deadline()?;
         let left = deadline.since(now);
@@ -89,14 +89,14 @@ impl Lease {
         let reason =
             if self.hold_until == Some(deadline) { LostReason::MaxHold } else { LostReason::Expired };
         if !self.replace(State::Until(deadline), State::Over(reason)) {
-            // Renewed or ended in between: look again.
+            // A renewal or an end came in between.
             return self.remaining(now);
         }
         self.ended.cancel();
         None
     }
 
-    /// Moves the deadline after a renewal. False when the lease is over, and stays so.
+    /// Moves the deadline after a renewal. False when the lease has ended, which no renewal changes.
     pub(crate) fn renew(&self, now: Moment, deadline: Moment) -> bool {
         let deadline = self.hold_until.into_iter().fold(deadline, Ord::min);
         self.remaining(now).is_some() && self.change(State::Until(deadline))
@@ -118,7 +118,7 @@ impl Lease {
         }
     }
 
-    /// Why it is over; `None` while it is not, or its end has not been noticed.
+    /// Why it has ended; `None` while it lasts, and after its deadline until a call looks at the clock.
     pub(crate) fn lost_reason(&self) -> Option<LostReason> {
         match self.state() {
             State::Until(_) => None,
@@ -126,7 +126,7 @@ impl Lease {
         }
     }
 
-    /// The error of a holder whose lease is over.
+    /// The error for a holder whose lease has ended.
     pub(crate) fn lost(&self) -> LockError {
         let reason = self.lost_reason().unwrap_or(LostReason::ManagerClosed);
         LockError::Lost { key: Arc::clone(&self.key), reason }
@@ -143,7 +143,7 @@ impl Lease {
         State::read(self.state.load(Ordering::Acquire))
     }
 
-    /// False when it is over.
+    /// False when the lease has ended.
     fn change(&self, new: State) -> bool {
         let change = |old| matches!(State::read(old), State::Until(_)).then_some(new.number());
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
@@ -154,7 +154,7 @@ impl Lease {
         self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// An event that fires when the lease is over.
+    /// Cancelled when the lease ends.
     pub(crate) fn ended(&self) -> &CancellationToken {
         &self.ended
     }

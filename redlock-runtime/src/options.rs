@@ -1,4 +1,4 @@
-//! How a key is locked: the options of a request and their checks.
+//! The options of a request, their allowed ranges, and the deadline that follows from them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::lease::{MAX_TTL_MS, MIN_TTL};
 use crate::manager::LockManager;
 use crate::reentrancy::{self, Hold};
 
-/// How each key is locked.
+/// The options that apply to each key of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) ttl: Duration,
@@ -37,18 +37,18 @@ impl Default for Options {
     }
 }
 
-/// When an attempt began, and when it is over.
+/// When an attempt began, and when its caller stops waiting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitDeadline {
     pub(crate) started: Moment,
-    /// A busy lock is an error at once.
+    /// The caller does not wait for another holder.
     pub(crate) one_try: bool,
     /// `None`: never.
     pub(crate) gives_up_at: Option<Moment>,
 }
 
 impl Options {
-    /// The key, if it can be locked like this.
+    /// The key, if key and options are within their ranges.
     pub(crate) fn check(&self, manager: &LockManager, key: String) -> Result<Arc<str>, LockError> {
         key::validate(manager.prefix(), &key)?;
         let key: Arc<str> = key.into();
@@ -57,7 +57,7 @@ impl Options {
         Ok(key)
     }
 
-    /// The lock that the caller holds itself, to join it.
+    /// The lock that the caller already holds, for a `reentrant` request to join.
     pub(crate) fn joins(&self, manager: &LockManager, key: &Arc<str>) -> Result<Option<Hold>, LockError> {
         let outer = reentrancy::held_here(manager.engine(), key);
         if outer.is_some() && !self.reentrant {
@@ -95,7 +95,7 @@ fn check_hold(key: &Arc<str>, min: Option<Duration>, max: Option<Duration>) -> R
     Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
 }
 
-/// What happens to an async body whose lock is lost.
+/// Whether an async body is stopped when its lock is lost.
 ///
 /// # Examples
 ///
@@ -117,10 +117,10 @@ fn check_hold(key: &Arc<str>, min: Option<Duration>, max: Option<Duration>) -> R
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnLost {
-    /// It is dropped before the next caller can enter, and its caller gets [`LockError::Lost`].
+    /// The body is dropped before the server may give the lock to another caller, and its caller gets [`LockError::Lost`].
     #[default]
     Cancel,
-    /// It runs to its end. It should ask [`LockGuard::is_held`](crate::LockGuard::is_held) before each step that needs
-    /// the lock.
+    /// The body runs to its end. It should check [`LockGuard::is_held`](crate::LockGuard::is_held) before each step that
+    /// needs the lock.
     Finish,
 }

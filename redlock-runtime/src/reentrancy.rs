@@ -1,6 +1,6 @@
-//! Which locks the code that runs on this thread right now holds, so that it does not wait for itself.
+//! The locks that the running code holds, so that it does not wait for itself.
 //!
-//! A guarded async body is registered while it is polled, and a sync body while it runs. So a task keeps its locks
+//! An async body is registered while it is polled, and a sync body while it runs. So a task keeps its locks
 //! whichever thread polls it next, and a task that a body spawns has none of them. A sync body may run a whole runtime: the
 //! tasks of tokio that it polls are told from the body by their ids.
 
@@ -15,14 +15,14 @@ use crate::engine::protocol::Id;
 use crate::lease::Lease;
 use crate::one_or_many::OneOrMany;
 
-/// A held lock, with what a nested call needs to join it.
+/// A held lock, for a nested call to join.
 #[derive(Clone)]
 pub(crate) struct Hold {
     pub(crate) id: Id,
     pub(crate) lease: Arc<Lease>,
 }
 
-/// What a guarded body holds, all of one manager.
+/// The locks that a body holds, all of one manager.
 pub(crate) struct Scope {
     pub(crate) engine: Arc<Engine>,
     pub(crate) holds: OneOrMany<Hold>,
@@ -53,7 +53,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// The lock of this manager and key that the running code holds, if it does.
+/// The lock on `key` that the running code holds through this engine.
 pub(crate) fn held_here(engine: &Arc<Engine>, key: &str) -> Option<Hold> {
     let now = Moment::now();
     let same = |hold: &&Hold| **hold.lease.key() == *key && hold.lease.remaining(now).is_some();

@@ -1,4 +1,4 @@
-//! [`LockRequest`]: what is asked for, and the ways to get it.
+//! [`LockRequest`]: keys and options, from the caller.
 
 use std::time::Duration;
 
@@ -6,9 +6,11 @@ use crate::manager::LockManager;
 use crate::one_or_many::OneOrMany;
 use crate::options::{OnLost, Options};
 
-/// A request for a lock: which key, how long the lock outlives a vanished holder, how long to wait for it.
+/// A request for a lock: its key, how long the lock outlives a crashed holder, how long the caller waits for it.
 ///
 /// Nothing is sent before it is acquired. [`LockManager::lock`] makes it, or [`LockManager::lock_all`] for several keys.
+/// [`acquire`](Self::acquire) returns a guard, [`run`](Self::run) runs a body under the lock. A parameter out of range
+/// fails there, with [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
 ///
 /// # Examples
 ///
@@ -28,7 +30,7 @@ use crate::options::{OnLost, Options};
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is acquired or run"]
 pub struct LockRequest {
-    /// `None`: the process-wide one, looked up when it is acquired.
+    /// `None`: the process-wide one, looked up at the first poll.
     pub(crate) manager: Option<LockManager>,
     pub(crate) keys: OneOrMany<String>,
     pub(crate) options: Options,
@@ -59,8 +61,8 @@ impl LockRequest {
         Self { manager, keys, options: Options::default() }
     }
 
-    /// How long the lock outlives a holder that has vanished; 30 s by default, at least 10 ms. It does not limit
-    /// the holder: the lock is renewed every third of this time.
+    /// How long the lock outlives a crashed or disconnected holder; 30 s by default, at least 10 ms. It does not limit a
+    /// live holder: the lock is renewed every third of this time.
     ///
     /// # Examples
     ///
@@ -78,7 +80,7 @@ impl LockRequest {
         self
     }
 
-    /// The longest to wait for the lock, over retries, reconnects and I/O; zero by default, which is one try.
+    /// How long the caller waits for the lock at most, through retries, reconnects and I/O. Zero by default: one try.
     ///
     /// # Examples
     ///
@@ -97,11 +99,12 @@ impl LockRequest {
         self
     }
 
-    /// Waits until the lock is acquired, also while Redis is down or refuses: an operator may correct a wrong password, a
-    /// missing permission or an eviction policy while the caller waits. The feature `tracing` logs each refusal as a
-    /// warning. A manager that is shut down and a full queue are still errors.
+    /// Waits without a limit, also while Redis is down or refuses: an operator may correct a wrong password, a missing
+    /// permission or an eviction policy while the caller waits. The feature `tracing` logs each refusal as a warning.
+    /// [`QueueFull`](crate::LockError::QueueFull), [`Deadlock`](crate::LockError::Deadlock) and
+    /// [`ManagerClosed`](crate::LockError::ManagerClosed) still end the wait.
     ///
-    /// Dropping the future gives up its place in the queue.
+    /// Dropping the future leaves the queue.
     ///
     /// # Examples
     ///
@@ -118,7 +121,7 @@ impl LockRequest {
         self
     }
 
-    /// Whether the lock is renewed while it is held; true by default. Without renewal it is lost when the ttl has
+    /// Whether the lock is renewed while it is held; true by default. Without renewal the holder loses it when the ttl has
     /// passed.
     ///
     /// # Examples
@@ -139,7 +142,7 @@ impl LockRequest {
         self
     }
 
-    /// The longest that the lock is held, at least 10 ms; then it is treated as lost, although it could be renewed.
+    /// How long a holder keeps the lock at most, at least 10 ms; then the holder loses it, although it could be renewed.
     /// Unlimited by default.
     ///
     /// # Examples
@@ -159,8 +162,8 @@ impl LockRequest {
         self
     }
 
-    /// The shortest that the key stays taken: after an earlier release it stays until then. For a job that many replicas
-    /// start at nearly the same time. None by default.
+    /// How long the key stays taken at least, counted from when the lock was taken: after an earlier release it stays until
+    /// then. For a scheduled job that many machines start at nearly the same time. None by default.
     ///
     /// # Examples
     ///
@@ -169,7 +172,7 @@ impl LockRequest {
     /// # use std::time::Duration;
     /// # let locks = redlocked::LockManager::connect_blocking("memory://min-hold-example")?;
     /// locks.lock("nightly").min_hold(Duration::from_secs(60)).run_blocking(|_guard| ())?;
-    /// assert!(locks.lock("nightly").acquire_blocking().is_err(), "a clock that is a little late finds it taken");
+    /// assert!(locks.lock("nightly").acquire_blocking().is_err(), "a machine whose clock is late skips the job");
     /// # Ok(())
     /// # }
     /// ```
@@ -178,7 +181,7 @@ impl LockRequest {
         self
     }
 
-    /// What happens to the async body of [`run`](Self::run) when the lock is lost; [`OnLost::Cancel`] by default. A sync
+    /// Whether the async body of [`run`](Self::run) is stopped when the lock is lost; [`OnLost::Cancel`] by default. A sync
     /// body cannot be stopped.
     ///
     /// # Examples
@@ -197,12 +200,11 @@ impl LockRequest {
         self
     }
 
-    /// Whether a call inside the body of another one, with the same key and manager, joins its lock; false by default:
-    /// the call fails with [`LockError::Deadlock`](crate::LockError::Deadlock) at once. A task that the body spawns is not
-    /// inside it.
+    /// Whether a call inside a body that holds the same key of the same manager joins that lock; false by default: the call
+    /// fails with [`LockError::Deadlock`](crate::LockError::Deadlock) at once. A task that the body spawns is not inside it.
     ///
-    /// Where a sync body runs an executor (`block_on`), the tasks of tokio are told apart from the body. Tasks of another
-    /// executor count as nested in it.
+    /// Where a sync body runs an executor (`block_on`), a task of tokio is not inside the body; a task of another executor
+    /// counts as inside.
     ///
     /// # Examples
     ///
@@ -218,15 +220,11 @@ impl LockRequest {
         self.options.reentrant = reentrant;
         self
     }
-
-    pub(crate) fn policy(&self) -> OnLost {
-        self.options.on_lost
-    }
 }
 
 impl LockManager {
-    /// A request for the lock on `key`; nothing is sent before it is acquired. The key on the server is the
-    /// prefix, `lock:` by default, followed by `key`.
+    /// A request for the lock on `key`. Nothing is sent before it is acquired. The key on the server is the
+    /// [prefix](crate::LockManagerBuilder::prefix), `lock:` by default, followed by `key`.
     ///
     /// # Examples
     ///
@@ -244,25 +242,25 @@ impl LockManager {
         LockRequest::new(Some(self.clone()), OneOrMany::One(key.into()))
     }
 
-    /// A request for the locks on all these keys, which are held as one: one guard, all or nothing.
+    /// A request for the locks on all these keys, held as one: one guard, all or nothing.
     ///
-    /// They are taken one after the other in the order of the bytes of their keys, whatever the order here, and each key
-    /// once: so a caller that wants `(a, b)` and one that wants `(b, a)` never wait for each other. `wait` is for all of
-    /// them together. When one cannot be acquired, the others are released; the error names the key. When one is
-    /// lost while others are still waited for, all are released and asked for again, as long as `wait` lasts;
-    /// with one try it is [`LockError::Lost`](crate::LockError::Lost).
+    /// The caller takes each key once, one after the other, in the order of their bytes, not in the order here: so a caller
+    /// of `(a, b)` and a caller of `(b, a)` never wait for each other. [`wait`](LockRequest::wait) covers all keys together.
+    /// When one cannot be acquired, the others are released; the error names its key. When one is lost while the caller
+    /// waits for another, all are released and asked for again within `wait`; with one try the error is
+    /// [`LockError::Lost`](crate::LockError::Lost).
     ///
-    /// Keys that are free cost one call to the server for up to 64 of them, and one more for each that has to be waited
-    /// for. In a Cluster a call takes keys that follow each other in that order and share a slot, which a hash tag in
-    /// front gives them: `{order:7}:stock`, `{order:7}:payment`. On several servers each key is asked for by itself.
+    /// One call to the server takes up to 64 free keys; each key that the caller has to wait for costs another call. In a
+    /// Cluster one call takes consecutive keys that share a slot: a common hash tag puts them into one slot, as in
+    /// `{order:7}:stock`, `{order:7}:payment`. On several servers each key costs its own call.
     ///
-    /// `max_hold`, and with [`renew(false)`](LockRequest::renew) the ttl, count for each lock from when it was taken. The
-    /// body has that time, less what the locks after the first one took.
+    /// [`max_hold`](LockRequest::max_hold), and the ttl with [`renew(false)`](LockRequest::renew), count for each lock from
+    /// when it was taken: waiting for the later locks shortens the body's time.
     ///
-    /// The order holds within one request. A body that holds `b` and asks for `a` waits for the body that holds `a` and
-    /// asks for `b`, until the `wait` of one of them is over: ask for everything at once, outside.
+    /// The order holds within one request only. A body that holds `b` and asks for `a` waits for a body that holds `a` and
+    /// asks for `b`, until the `wait` of one of them ends. Ask for all keys in one request instead.
     ///
-    /// An empty list is [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
+    /// An empty list fails with [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! A body that runs under a guard: the future that checks its lease before each poll, and its sync counterpart.
+//! Bodies under a lock: async ones, whose lease is checked before each poll, and sync ones.
 
 use std::borrow::Borrow;
 use std::future::Future;
@@ -17,20 +17,20 @@ use crate::reentrancy::{self, Scope};
 use crate::request::LockRequest;
 
 pin_project! {
-    /// A body, polled only while its lease lasts.
+    /// An async body that is polled only while its lease lasts.
     pub struct UntilLost<F> {
         #[pin]
         body: F,
         on_lost: OnLost,
         scope: Option<Scope>,
-        // Wakes the task when the lease ends while the body waits for something else.
+        // Wakes the task when the lease ends while the body is pending.
         #[pin]
         lease_end: LeaseEnd,
     }
 }
 
-/// `body`, or [`LockError::Lost`] when the lease is over first. The caller drops the body at once then.
-pub(crate) fn until_lost<F: Future>(guard: &LockGuard, on_lost: OnLost, body: F) -> UntilLost<F> {
+/// The output of `body`, or [`LockError::Lost`] when the lease ends first: then the caller drops the body at once.
+fn until_lost<F: Future>(guard: &LockGuard, on_lost: OnLost, body: F) -> UntilLost<F> {
     UntilLost { body, on_lost, scope: Some(guard.scope()), lease_end: guard.lease_end() }
 }
 
@@ -49,19 +49,19 @@ impl<F: Future> Future for UntilLost<F> {
     }
 }
 
-/// How a body becomes a future once the lock is held.
+/// Makes the future of a body once the lock is held.
 pub trait Body {
     /// The future.
     type Future: Future;
 
-    /// How it holds the guard: alone, or with the body.
+    /// The guard, which a body with `guard = …` shares.
     type Guard: From<LockGuard> + Borrow<LockGuard>;
 
     /// Called once, when the lock is held.
     fn start(self, guard: &Self::Guard) -> Self::Future;
 }
 
-/// A future that was made before the lock was asked for, and not polled.
+/// A future that exists before the caller asks for the lock, and has not been polled.
 #[derive(Debug)]
 pub struct Ready<F>(F);
 
@@ -84,10 +84,10 @@ impl<B: FnOnce(Arc<LockGuard>) -> F, F: Future> Body for B {
 }
 
 pin_project! {
-    /// Acquire, run, release: the future of an annotated function.
+    /// The future of an annotated function: acquires, runs the body, releases.
     ///
-    /// Written by hand because an `async fn` that takes a future stores it twice. Each step replaces the one
-    /// before it, so a dropped `Locked` drops the body first and then gives the lock back.
+    /// Written by hand because an `async fn` that takes a future stores it twice. Each state replaces the one before it,
+    /// so dropping a `Locked` drops the body first and then releases the lock.
     #[must_use = "futures do nothing unless polled"]
     pub struct Locked<B: Body> {
         #[pin]
@@ -100,7 +100,7 @@ pin_project! {
     #[project_replace = StepOwned]
     enum State<B, G, F, R> {
         Acquire { acquire: Acquire, on_lost: OnLost, body: Option<B> },
-        // The order of the fields is the order in which they are dropped.
+        // Fields are dropped in this order: the body before its guard.
         Run { #[pin] body: UntilLost<F>, guard: G },
         Release { outcome: PendingRelease, output: Option<R> },
         Done,
@@ -109,7 +109,7 @@ pin_project! {
 
 impl<B: Body> Locked<B> {
     fn new(request: LockRequest, body: B) -> Self {
-        let on_lost = request.policy();
+        let on_lost = request.options.on_lost;
         Self { state: State::Acquire { acquire: request.acquire(), on_lost, body: Some(body) } }
     }
 }
@@ -124,7 +124,7 @@ impl<B: Body> Future for Locked<B> {
                 StateProjection::Acquire { acquire, on_lost, body } => {
                     match ready!(Pin::new(acquire).poll(cx)) {
                         Ok(guard) => {
-                            // Gone only if it was polled after its end.
+                            // `None` only when polled after its end.
                             let Some(body) = body.take() else {
                                 return Poll::Pending;
                             };
@@ -196,13 +196,13 @@ pub fn on_error<R>(error: LockError, handler: impl FnOnce(LockError) -> R) -> R 
 impl LockRequest {
     /// Acquires the lock, runs `body`, and releases it.
     ///
-    /// The lease is checked before each poll of the body: when it cannot be renewed in time, the body is dropped before
-    /// the server may give the lock to another caller.
+    /// The lease is checked before each poll of the body. When it cannot be renewed in time, the body is dropped before the
+    /// server may give the lock to another caller; [`on_lost`](Self::on_lost) can let it finish instead.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the body was stopped. The result of a body that
-    /// ran to its end is never replaced: a release that fails is retried in the background until the ttl has passed.
+    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the body was stopped. The result of a body that ran to
+    /// its end is always returned: a release that fails is retried in the background until the ttl has passed.
     ///
     /// # Cancel safety
     ///
@@ -228,9 +228,9 @@ impl LockRequest {
         Ok(output)
     }
 
-    /// [`run`](Self::run) for sync code: parks this thread while it waits.
+    /// [`run`](Self::run) for sync code: blocks this thread.
     ///
-    /// A sync body cannot be stopped when the lease is lost; a long one asks [`LockGuard::is_held`].
+    /// A sync body cannot be stopped when the lock is lost; a long one should check [`LockGuard::is_held`] between its steps.
     ///
     /// # Errors
     ///

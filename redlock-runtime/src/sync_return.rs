@@ -1,25 +1,25 @@
-//! A compile-time question for functions that are not `async`: is what they return a future?
+//! Refuses, at compile time, a function that is not `async` and returns a future.
 //!
-//! Such a future would run after its lock was released. `FromLockError` refuses it, unless `on_error` stands in for
-//! that trait; then the attribute asks here. It cannot ask the type, which may be `impl Trait`, so it asks the value:
-//! method lookup takes `ReturnsFuture` when it applies, and else `ReturnsValue`, one reference further away. The method has
-//! a name that no trait of a user's has, as a lookup would find that too.
+//! Such a future would run after its lock was released. `FromLockError` refuses it, unless `on_error` replaces that trait;
+//! then the attribute expands to this check. The type may be `impl Trait`, so the check is a method call on the value:
+//! method lookup finds `ReturnsFuture` where it applies, else `ReturnsValue`, which needs one more reference. The method's
+//! name is one that no trait of a user has, because lookup would find that too.
 
 use std::future::Future;
 use std::marker::PhantomData;
 
-/// Stands for a value of type `R`, without holding it.
+/// The type of a value, without the value.
 pub struct SyncReturn<R>(PhantomData<R>);
 
 impl<R> SyncReturn<R> {
-    /// The question about `value`.
+    /// The type of `value`.
     #[must_use]
     pub fn of(_value: &R) -> Self {
         Self(PhantomData)
     }
 }
 
-/// The answer for a future: [`__redlock_probe`](Self::__redlock_probe) does not compile.
+/// For a future: [`__redlock_probe`](Self::__redlock_probe) does not compile.
 pub trait ReturnsFuture: Sized {
     /// Never callable.
     fn __redlock_probe(self)
@@ -35,7 +35,7 @@ impl<R: Future> ReturnsFuture for SyncReturn<R> {
     }
 }
 
-/// The answer for everything else.
+/// For every other value.
 pub trait ReturnsValue: Sized {
     /// Does nothing.
     fn __redlock_probe(self) {}
@@ -43,7 +43,7 @@ pub trait ReturnsValue: Sized {
 
 impl<R> ReturnsValue for &SyncReturn<R> {}
 
-/// Implemented by nothing.
+/// No type implements it.
 #[diagnostic::on_unimplemented(
     message = "the lock would be released before this future runs",
     label = "this function is not `async`, but returns a future",

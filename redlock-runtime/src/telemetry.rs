@@ -6,7 +6,7 @@
 use crate::capabilities::Abilities;
 use crate::lost_reason::LostReason;
 
-/// Once for each connection that can do less than it should.
+/// Logged once for each connection that lacks an optional feature.
 pub(crate) fn connected(abilities: Abilities) {
     #[cfg(feature = "tracing")]
     {
@@ -30,7 +30,7 @@ pub(crate) fn connected(abilities: Abilities) {
     }
 }
 
-/// Once, until there is a connection again.
+/// Logged once for each outage.
 pub(crate) fn unreachable(reason: &str) {
     #[cfg(feature = "tracing")]
     tracing::warn!(reason, "no connection to Redis");
@@ -41,7 +41,7 @@ pub(crate) fn broke(reason: &str) {
     tracing::info!(reason, "connecting to Redis again");
 }
 
-/// Once for a caller that waits without a limit, which gets no error.
+/// Logged once for a caller that waits without a limit, because that caller gets no error.
 pub(crate) fn refused(key: &str, reason: &str) {
     #[cfg(feature = "tracing")]
     tracing::warn!(key, reason, "Redis refuses a lock that is waited for without a limit");

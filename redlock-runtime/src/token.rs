@@ -6,7 +6,7 @@
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, LazyLock};
 
-/// The value that this process writes into a lock's key for one attempt. Fresh for each, never reused.
+/// The value that this process writes into a lock's key for one attempt; never reused.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Token(Arc<str>);
 
@@ -19,7 +19,7 @@ static HOST: LazyLock<String> = LazyLock::new(|| {
     if clean.is_empty() { "unknown-host".to_owned() } else { clean }
 });
 
-/// `<host>:<pid>` of this process. The pid is asked for each time: it changes in a forked child.
+/// `<host>:<pid>` of this process. The pid is not cached, because a forked child has another.
 pub(crate) fn own_name() -> String {
     let mut name = String::new();
     push_name(&mut name, std::process::id());
@@ -32,12 +32,12 @@ fn push_name(text: &mut String, process: u32) {
 }
 
 impl Token {
-    /// A fresh token, from the operating system's random source.
+    /// A new token, from the operating system's random source.
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
         Self::random_in(std::process::id())
     }
 
-    /// The same, for a caller that has just asked for the number of its process, which is a system call.
+    /// A new token of the process with this pid. Saves the system call where the caller knows its pid.
     pub(crate) fn random_in(process: u32) -> Result<Self, getrandom::Error> {
         let mut random = [0_u8; SECRET_LENGTH];
         getrandom::fill(&mut random)?;
@@ -48,7 +48,7 @@ impl Token {
         Ok(Self(value.into()))
     }
 
-    /// Another one, never used before either: what follows a random one is as unlikely to be met as the random one.
+    /// The next token, never used before: the successor of a random number is as unlikely to collide as that number.
     pub(crate) fn successor(&self) -> Self {
         let (secret, owner) = self.0.split_at_checked(SECRET_LENGTH).unwrap_or((&self.0, ""));
         let mut secret = secret.as_bytes().to_vec();
@@ -72,7 +72,7 @@ impl Token {
         Self(value.into())
     }
 
-    /// What is written into the key.
+    /// The text that is written into the key.
     pub(crate) fn value(&self) -> &str {
         &self.0
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_is_fit_for_a_terminal_and_a_log() {
+    fn control_characters_of_an_owner_are_escaped_and_its_length_is_limited() {
         let owner = |text: &str| owner_of(&format!("AAAAAAAAAAAAAAAAAAAAAA@{text}"));
         let shown = owner("web\u{1b}[2J\n\u{202e}3:1");
         assert_eq!(shown.as_deref(), Some("web\\u{1b}[2J\\n\\u{202e}3:1"));

@@ -33,18 +33,18 @@ use crate::token::Token;
 pub(super) struct AcquireAll {
     manager: LockManager,
     options: Options,
-    /// In order, each once, with what the caller holds of them already.
+    /// In order, each once, with the outer lock of a nested caller.
     keys: Vec<(Arc<str>, Option<Hold>)>,
     deadline: WaitDeadline,
-    /// Of the first keys.
+    /// The locks on the first keys.
     taken: Vec<Taken>,
-    /// Of the next keys, as far as they were asked for together.
+    /// The attempts at the next keys, which one call asked for.
     asked: VecDeque<AcquireOne>,
 }
 
 struct Taken {
     guard: LockGuard,
-    /// From the first wait on.
+    /// Set when the caller first waits.
     lease_end: Option<Pin<Box<LeaseEnd>>>,
 }
 
@@ -52,11 +52,11 @@ struct Taken {
 /// answer, and a free lock must not fail for that.
 const TOO_LATE_TO_WAIT: Duration = Duration::from_millis(5);
 
-/// How much later its answer may come.
+/// How long after the limit the answer to that try may come.
 const LAST_TRY: Duration = Duration::from_millis(50);
 
 impl AcquireAll {
-    /// Checks everything; nothing is sent.
+    /// Checks the request; sends nothing.
     pub(super) fn new(manager: LockManager, options: Options, keys: Vec<String>) -> Result<Self, LockError> {
         if keys.is_empty() {
             let reason = "the list of keys is empty: name at least one".into();
@@ -112,13 +112,13 @@ impl AcquireAll {
                         continue;
                     }
                     self.give_up();
-                    return Poll::Ready(Err(self.in_words_of_the_request(error)));
+                    return Poll::Ready(Err(self.error_of_the_request(error)));
                 }
             }
         }
     }
 
-    /// For an error about all of them.
+    /// Names the request in an error that is about all its keys.
     pub(super) fn first_key(&self) -> Option<&Arc<str>> {
         self.keys.first().map(|(key, _)| key)
     }
@@ -152,7 +152,7 @@ impl AcquireAll {
         Ok(())
     }
 
-    /// How long a key is waited for.
+    /// The deadline of the next key.
     fn deadline_now(&self, is_first: bool) -> WaitDeadline {
         let now = Moment::now();
         match self.deadline.gives_up_at {
@@ -165,12 +165,12 @@ impl AcquireAll {
         }
     }
 
-    /// Which of those that were taken is no longer held.
+    /// The first taken lock that is no longer held.
     fn lost(&self) -> Option<Arc<Lease>> {
         self.taken.iter().find_map(|taken| taken.guard.lost_lease()).cloned()
     }
 
-    /// The same, as soon as that is so.
+    /// Ready when a taken lock is no longer held.
     fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
         for Taken { guard, lease_end } in &mut self.taken {
             let lease_end = lease_end.get_or_insert_with(|| Box::pin(guard.lease_end()));
@@ -192,7 +192,7 @@ impl AcquireAll {
         Ok(())
     }
 
-    /// Releases what is taken, and what may be.
+    /// Releases the locks that are taken, and those that the server may still grant.
     fn give_up(&mut self) {
         self.asked.clear();
         for taken in self.taken.drain(..) {
@@ -200,8 +200,8 @@ impl AcquireAll {
         }
     }
 
-    /// The last try of a request that was ready to wait is the end of its wait.
-    fn in_words_of_the_request(&self, error: LockError) -> LockError {
+    /// The last try of a request that waits ends its wait: `Busy` becomes `TimedOut`.
+    fn error_of_the_request(&self, error: LockError) -> LockError {
         match error {
             LockError::Busy { key, holder } if !self.deadline.one_try => {
                 let waited = Moment::now().since(self.deadline.started);

@@ -1,4 +1,4 @@
-//! Acquiring: one lock, or several as one.
+//! From a request to a guard, of one lock or of several.
 
 mod many;
 mod one;
@@ -26,7 +26,8 @@ const ENGINE_IS_LATE: Duration = Duration::from_millis(100);
 /// For a key that was asked for alone, which the engine does not skip.
 const SKIPPED: &str = "the lock was not asked for";
 
-/// The future of [`LockRequest::acquire`]. Dropping it releases what it may have acquired.
+/// The future of [`LockRequest::acquire`]. Nothing is sent before its first poll. Dropping it leaves the queue, and
+/// releases a lock that it may have acquired.
 ///
 /// # Examples
 ///
@@ -49,13 +50,12 @@ pub struct Acquire {
 enum State {
     New(LockRequest),
     One(AcquireOne),
-    /// Several keys.
-    All(Box<AcquireAll>),
+    Many(Box<AcquireAll>),
     Done,
 }
 
 impl LockRequest {
-    /// Acquires the lock. On any executor; no runtime is needed.
+    /// Acquires the lock. Runs on any executor; it needs no runtime.
     ///
     /// # Errors
     ///
@@ -67,12 +67,13 @@ impl LockRequest {
     /// - [`LockError::ManagerClosed`] after [`shutdown`](LockManager::shutdown).
     /// - [`LockError::InvalidKey`], [`LockError::InvalidRequest`], [`LockError::Deadlock`] and
     ///   [`LockError::NotConfigured`] before anything is sent.
-    /// - [`LockError::Lost`] when one of several keys was lost before the last one was taken, and there was no time to
-    ///   begin again.
+    /// - [`LockError::Lost`] when one of several keys was lost before the last one was taken, and no time was left to
+    ///   start over.
     ///
     /// # Cancel safety
     ///
-    /// The future can be dropped at any time: a lock that it has acquired, or may still acquire, is released.
+    /// The future can be dropped at any time: the caller leaves the queue, and a lock that it has acquired, or may still
+    /// acquire, is released.
     ///
     /// # Examples
     ///
@@ -89,7 +90,7 @@ impl LockRequest {
         Acquire { state: State::New(self) }
     }
 
-    /// [`acquire`](Self::acquire) with one try, whatever [`wait`](Self::wait) says.
+    /// [`acquire`](Self::acquire) with one try: overrides [`wait`](Self::wait). Errors and cancel safety are the same.
     ///
     /// # Examples
     ///
@@ -106,14 +107,14 @@ impl LockRequest {
         self.wait(Duration::ZERO).acquire()
     }
 
-    /// [`acquire`](Self::acquire) for sync code: parks this thread.
+    /// [`acquire`](Self::acquire) for sync code: blocks this thread.
     ///
-    /// It needs no runtime. On a worker of a multi-thread tokio runtime the worker's other tasks are moved away
-    /// first. On a current-thread runtime the other tasks stand still: do not wait there for a lock that one of them
-    /// holds.
+    /// It needs no runtime. On a worker of a multi-thread tokio runtime the worker's other tasks move to another thread
+    /// first. On a current-thread runtime the other tasks do not run meanwhile: do not wait there for a lock that one of
+    /// them holds.
     ///
-    /// A waiting thread keeps its own limit: it returns 100 ms after it at the latest, also when the manager's thread is
-    /// far behind with its work. (With one try for several keys, each of them has the limit.)
+    /// The thread returns 100 ms after the limit of [`wait`](Self::wait) at the latest, even when the manager's thread is
+    /// far behind with its work. With one try for several keys, each key has the limit.
     ///
     /// # Errors
     ///
@@ -147,7 +148,7 @@ impl LockRequest {
             .unwrap_or_else(|| Err(acquire.overdue()))
     }
 
-    /// Checks everything, registers the attempt and sends it off.
+    /// Checks the request, then sends it.
     fn start(self) -> Result<State, LockError> {
         let manager = match self.manager {
             Some(manager) => manager,
@@ -162,7 +163,9 @@ impl LockRequest {
                 };
                 Ok(State::One(acquire))
             }
-            OneOrMany::Many(keys) => Ok(State::All(Box::new(AcquireAll::new(manager, self.options, *keys)?))),
+            OneOrMany::Many(keys) => {
+                Ok(State::Many(Box::new(AcquireAll::new(manager, self.options, *keys)?)))
+            }
         }
     }
 }
@@ -184,8 +187,8 @@ impl Future for Acquire {
                     OneOutcome::Skipped => Err(LockError::Unavailable { key, reason: SKIPPED.into() }),
                 }
             }
-            State::All(all) => ready!(all.poll(cx)),
-            // As with an `async` block, polling again after the end never completes; it does not panic.
+            State::Many(many) => ready!(many.poll(cx)),
+            // Polling after completion stays pending, and does not panic.
             State::New(_) | State::Done => return Poll::Pending,
         };
         self.state = State::Done;
@@ -194,11 +197,11 @@ impl Future for Acquire {
 }
 
 impl Acquire {
-    /// The engine has let the limit pass without an outcome.
+    /// The error when the engine sends no outcome within the limit.
     fn overdue(&self) -> LockError {
         let key = match &self.state {
             State::One(one) => one.asked_key(),
-            State::All(all) => all.first_key(),
+            State::Many(many) => many.first_key(),
             State::New(_) | State::Done => None,
         };
         let reason = "the thread of this lock manager is far behind with its work".into();
@@ -211,7 +214,7 @@ impl fmt::Debug for State {
         match self {
             Self::New(request) => request.fmt(f),
             Self::One(one) => one.fmt(f),
-            Self::All(all) => all.fmt(f),
+            Self::Many(many) => many.fmt(f),
             Self::Done => f.write_str("Done"),
         }
     }
@@ -224,7 +227,7 @@ mod tests {
     use crate::engine::handle::Engine;
 
     #[test]
-    fn a_caller_that_blocks_keeps_its_limit_when_the_engine_is_late() {
+    fn a_blocked_caller_keeps_its_limit_when_the_engine_is_late() {
         let limit = Duration::from_millis(20);
         let (engine, mut waiting) = Engine::stuck();
         let locks = LockManager::new(engine, "lock:".to_owned(), limit, 10);
@@ -244,6 +247,9 @@ mod tests {
         }
         let mut commands = std::iter::from_fn(|| waiting.try_recv().ok());
         assert!(matches!(commands.next(), Some(Command::Acquire { .. })));
-        assert!(matches!(commands.next(), Some(Command::Abandon { .. })), "it may not be taken for nobody");
+        assert!(
+            matches!(commands.next(), Some(Command::Abandon { .. })),
+            "a lock whose caller has left must be released"
+        );
     }
 }

@@ -18,13 +18,13 @@ use crate::options::{Options, WaitDeadline};
 use crate::reentrancy::Hold;
 use crate::token::{self, Token};
 
-/// An attempt at one key. Dropping it gives up the attempt: what it has acquired, or may still acquire, is released.
+/// An attempt at one key. Dropping it ends the attempt: a lock that it has acquired, or may still acquire, is released.
 pub(super) struct AcquireOne {
     state: State,
 }
 
 enum State {
-    /// The caller holds the lock already.
+    /// A nested call, whose caller holds the lock.
     Joined {
         engine: Arc<Engine>,
         hold: Hold,
@@ -50,7 +50,7 @@ impl AcquireOne {
         Self { state: State::Joined { engine, hold } }
     }
 
-    /// The key that the engine was asked for and has not told the outcome of.
+    /// The key, while the engine owes the outcome.
     pub(super) fn asked_key(&self) -> Option<&Arc<str>> {
         match &self.state {
             State::Asked { key, .. } => Some(key),
@@ -59,7 +59,7 @@ impl AcquireOne {
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<OneOutcome> {
-        // As with an `async` block, polling again after the end never completes; it does not panic.
+        // Polling after completion stays pending, and does not panic.
         let outcome = match &mut self.state {
             State::Joined { .. } => None,
             State::Asked { outcome, .. } => Some(ready!(Pin::new(outcome).poll(cx))),
@@ -97,7 +97,7 @@ impl fmt::Debug for AcquireOne {
 }
 
 impl Options {
-    /// Registers the attempt and sends it off.
+    /// Sends an attempt at `key`.
     pub(super) fn ask(
         &self,
         manager: &LockManager,

@@ -13,19 +13,19 @@ use crate::lost_reason::LostReason;
 use crate::options::check_ttl;
 
 impl LockGuard {
-    /// Sets another ttl, counted from now, for this and for the coming renewals.
+    /// Sets another ttl, counted from now, for this lease and for all later renewals.
     ///
-    /// A longer one counts once the server has confirmed it. A shorter one counts for the lease as soon as it is sent:
-    /// without an answer, [`is_held`](Self::is_held) is false before the server may give the lock to another caller.
+    /// A longer ttl counts once the server has confirmed it. A shorter one ends the lease earlier from now on: even without
+    /// an answer, [`is_held`](Self::is_held) becomes false before the server may give the lock to another caller.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when the lock, or one of several, is no longer held, or could not be extended before its
-    /// lease ended; [`LockError::Misconfigured`] when Redis refused; [`LockError::InvalidRequest`] for a ttl out of range.
+    /// [`LockError::Lost`] when the lock, or one of several, is no longer held, or its lease ended before the server
+    /// confirmed; [`LockError::Misconfigured`] when Redis refused; [`LockError::InvalidRequest`] for a ttl out of range.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not take the request back: the ttl may change or not.
+    /// Dropping the future does not undo the call: the ttl may change or not.
     ///
     /// # Examples
     ///
@@ -61,7 +61,7 @@ impl LockGuard {
         outcome
     }
 
-    /// [`extend`](Self::extend) for sync code; parks this thread.
+    /// [`extend`](Self::extend) for sync code: blocks this thread.
     ///
     /// # Errors
     ///

@@ -19,19 +19,20 @@ use crate::one_or_many::{OneOrAll, OneOrMany};
 use crate::outcome::ReleaseOutcome;
 
 impl LockGuard {
-    /// Releases the lock, and says whether it was still held. A lock that another caller has by now is left alone. With
-    /// [`min_hold`](crate::LockRequest::min_hold) the key stays until then; a nested guard leaves the release to the outer
-    /// one. Several locks are released together, and the outcome is [`ReleaseOutcome::AlreadyLost`] when one was lost.
+    /// Releases the lock, and returns whether it was still held. A lock that another caller holds by now stays with it. With
+    /// [`min_hold`](crate::LockRequest::min_hold) the key stays taken until that has passed. The guard of a `reentrant` call
+    /// leaves the release to the outer guard. Several locks are released together, and the outcome is
+    /// [`ReleaseOutcome::AlreadyLost`] when one of them was lost.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when Redis gave no answer in time, or says that it cannot do this now (it loads its data,
-    /// cannot save them, has too few replicas); the release is retried in the background until the ttl has passed.
+    /// [`LockError::Unavailable`] when Redis gave no answer in time, or cannot release now (it loads its data, cannot save
+    /// them, has too few replicas); the release is retried in the background until the ttl has passed.
     /// [`LockError::Misconfigured`] when Redis refused.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not take the release back.
+    /// Dropping the future does not undo the release.
     ///
     /// # Examples
     ///
@@ -49,7 +50,7 @@ impl LockGuard {
         self.begin_release().await
     }
 
-    /// [`release`](Self::release) for sync code; parks this thread.
+    /// [`release`](Self::release) for sync code: blocks this thread.
     ///
     /// # Errors
     ///
@@ -111,7 +112,7 @@ impl Drop for LockGuard {
     }
 }
 
-/// The outcome of a release that has been sent. Dropping it does not take the release back.
+/// The outcome of a release that has been sent. Dropping it does not undo the release.
 pub(crate) type PendingRelease = OneOrAll<OneRelease>;
 
 /// The release of one lock.
