@@ -1,4 +1,4 @@
-//! Errors are gathered, so that all the mistakes of one attribute are reported at once; and suggestions.
+//! Collects errors, so that all mistakes of one attribute are reported at once; and suggests names.
 
 use std::fmt::Display;
 
@@ -26,7 +26,7 @@ impl Errors {
         self.0.is_none()
     }
 
-    /// The value, if there is one.
+    /// The value; an error is collected.
     pub(crate) fn keep<T>(&mut self, result: Result<T, Error>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
@@ -36,7 +36,7 @@ impl Errors {
     }
 }
 
-/// The candidate that `word` was probably meant to be: at most two slips away, and at most one in a short word.
+/// The candidate that `word` was probably meant to be: at most two typos away, and one in a short word.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
@@ -59,7 +59,7 @@ pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>, link: &str) -> 
     }
 }
 
-/// Edit distance in which two letters swapped are one slip (optimal string alignment).
+/// Edit distance in which two swapped letters count as one typo (optimal string alignment).
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut before: Vec<usize> = Vec::new();
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(nearest("kye", options), Some("key"));
         assert_eq!(nearest("managr", options), Some("manager"));
         assert_eq!(nearest("foo", options), None);
-        assert_eq!(nearest("tag", options), None, "two slips in three letters are another word");
+        assert_eq!(nearest("tag", options), None, "two typos in three letters are another word");
         assert_eq!(nearest("key", options), None, "the word itself is no suggestion");
     }
 

@@ -13,7 +13,7 @@ use syn::{Error, Result};
 
 const FACADE: &str = "redlocked";
 
-/// `crate = …`; else the name of the dependency.
+/// The path in `crate = …`, or else the name of the dependency.
 pub(crate) fn path(given: Option<&syn::Path>) -> Result<TokenStream> {
     if let Some(given) = given {
         return Ok(given.to_token_stream());
@@ -30,9 +30,9 @@ pub(crate) fn path(given: Option<&syn::Path>) -> Result<TokenStream> {
     Ok(quote_spanned!(Span::mixed_site()=> ::#name))
 }
 
-/// The name of each dependency, and the crate that it stands for, from the arguments of the compiler.
+/// The name of each dependency and the crate that it stands for, from the arguments of the compiler.
 fn dependencies(args: Vec<String>) -> Vec<(String, String)> {
-    // rustdoc and Bazel put the arguments into a file, one a line.
+    // rustdoc and Bazel pass the arguments in a file, one on each line.
     let args = args.into_iter().flat_map(|arg| match arg.strip_prefix('@').map(fs::read_to_string) {
         Some(Ok(file)) => file.lines().map(str::to_owned).collect(),
         _ => vec![arg],
@@ -56,7 +56,7 @@ fn dependency_of(value: &str) -> Option<(String, String)> {
     Some((name.to_owned(), file.split(['-', '.']).next()?.to_owned()))
 }
 
-/// What the facade is called, or `None` if it is certainly no dependency.
+/// The name of the facade, or `None` if it is certainly no dependency.
 fn name(dependencies: &[(String, String)]) -> Option<String> {
     if dependencies.is_empty() || dependencies.iter().any(|(name, _)| name == FACADE) {
         return Some(FACADE.to_owned());

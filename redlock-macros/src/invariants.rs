@@ -1,4 +1,4 @@
-//! What must hold of whatever the attribute is given: for the property tests, and for the fuzzer in `fuzz/`.
+//! What must hold for any input: the property tests and the fuzzer in `fuzz/` call these.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc, reason = "a test may panic")]
 
 use proc_macro2::TokenStream;
@@ -11,7 +11,7 @@ use crate::key::template;
 use crate::key::template::Piece;
 use crate::key_macro;
 
-/// A template is cut into pieces that make the template again, or there is a reason.
+/// The pieces of a template make up the template again, or there is an error.
 pub fn of_template(text: &str) {
     let pieces = match template::parse(text) {
         Ok(pieces) => pieces,
@@ -34,7 +34,7 @@ pub fn of_template(text: &str) {
     assert_eq!(again, text);
 }
 
-/// A duration is the sum of its parts, or there is a reason.
+/// A duration is the sum of its parts, or there is an error.
 pub fn of_duration(text: &str) {
     match duration::parse(text) {
         Ok(millis) => {
@@ -46,7 +46,7 @@ pub fn of_duration(text: &str) {
     }
 }
 
-/// The milliseconds of something that is a duration.
+/// The milliseconds of a valid duration.
 fn sum(text: &str) -> u64 {
     let mut sum = 0;
     let mut rest = text.trim_start();
@@ -67,8 +67,8 @@ fn sum(text: &str) -> u64 {
     sum
 }
 
-/// Out of the attribute comes a function, or the item as it was with at least one error; in the place of an expression,
-/// only the error.
+/// The attribute writes a function, or the unchanged item with at least one error; in the place of an expression, only
+/// the error.
 pub fn of_attribute(args: TokenStream, item: TokenStream) {
     let is_function = syn::parse2::<LockedFn>(item.clone()).is_ok();
     let before = if is_function || item::is_expression(&item) { String::new() } else { item.to_string() };
@@ -81,7 +81,7 @@ pub fn of_attribute(args: TokenStream, item: TokenStream) {
     assert!(output.contains("compile_error"), "neither a function nor an error: {output}");
 }
 
-/// Out of `key!` comes an expression: the key, or at least one error.
+/// `key!` writes an expression, or at least one error.
 pub fn of_key(tokens: TokenStream) {
     let output = key_macro::expand(tokens);
     let is_expression = syn::parse2::<Expr>(output.clone()).is_ok();

@@ -1,4 +1,4 @@
-//! `key!`: a key outside of the attribute, written by the same rules.
+//! `key!`: a key outside of the attribute, by the same rules.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
@@ -12,7 +12,7 @@ use crate::errors::Errors;
 use crate::key::template;
 use crate::key::{self, Renderer, Rewritten};
 
-/// What stands between the parentheses, behind the path of our crate.
+/// The path of the crate, then what the user wrote between the parentheses.
 struct ByHand {
     krate: Path,
     template: LitStr,

@@ -1,7 +1,7 @@
 //! The attribute of [`redlocked`](https://docs.rs/redlocked). Depend on that crate, which re-exports it.
 //!
-//! This crate knows syntax, and nothing else: it reads the attribute and the function below it, and writes one call into
-//! the runtime.
+//! This crate handles syntax only: it reads the attribute and the function below it, and writes one call into the
+//! runtime.
 
 mod attribute;
 mod checks;
@@ -13,8 +13,7 @@ mod key;
 mod key_macro;
 mod spans;
 
-// Built for the compiler, this is a crate of procedural macros, which exports nothing else; built for the tests and for
-// the fuzzer, a library.
+// A crate of procedural macros exports nothing else. The tests and the fuzzer build it as a library instead.
 #[cfg(not(proc_macro))]
 pub mod invariants;
 

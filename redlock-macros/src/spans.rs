@@ -1,12 +1,12 @@
-//! Where the compiler's messages point.
+//! Spans: where the compiler's messages point.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
-/// `tokens`, shown between two places: a span of several tokens cannot be made, but rustc joins the first and the last.
+/// `tokens`, with spans from `first` to `last`: one span over several tokens cannot be made, but rustc joins the two.
 pub(crate) fn place(tokens: TokenStream, first: Span, last: Span) -> TokenStream {
     let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
-    // A call is reported at the path that is called.
+    // rustc reports a call at the path that is called.
     let name = tokens.iter().rposition(|token| matches!(token, TokenTree::Ident(_))).unwrap_or_default();
     for (i, token) in tokens.iter_mut().enumerate() {
         let at = if i < name { first } else { last };
@@ -19,14 +19,14 @@ pub(crate) fn place(tokens: TokenStream, first: Span, last: Span) -> TokenStream
     tokens.into_iter().collect()
 }
 
-/// The first and the last token.
+/// The spans of the first and the last token.
 pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
     let mut tokens = tokens.to_token_stream().into_iter();
     let first = tokens.next().map_or_else(Span::call_site, |token| token.span());
     (first, tokens.last().map_or(first, |token| token.span()))
 }
 
-/// `path(first, argument)`, placed around the user's argument.
+/// `path(first, argument)`, with the spans of the user's argument.
 pub(crate) fn call_around(path: TokenStream, first: &TokenStream, argument: &TokenStream) -> TokenStream {
     let (start, end) = ends(argument);
     let mut call = place(path, start, start);

@@ -1,8 +1,8 @@
 //! What the compiler says about each mistake, to the letter.
 //!
-//! A file holds the mistakes of one kind that rustc reports together, each in a function or module that is named after it.
+//! A file holds mistakes of one kind, which rustc reports together, each in a function or module that is named after it.
 //! Errors of types hide those of borrows and both hide lints, so these are files of their own.
-//! `TRYBUILD=overwrite cargo test --test compile_errors` writes the messages anew: read them as somebody who has never seen
+//! `TRYBUILD=overwrite cargo test --test compile_errors` writes the messages again: read them as a reader who has never seen
 //! this crate. The toolchain is pinned, as the words are rustc's too.
 
 #[test]

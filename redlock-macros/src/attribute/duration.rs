@@ -1,9 +1,9 @@
 //! `"1m 30s"` to milliseconds, at compile time.
 
-/// From the largest to the smallest, as they must follow one another.
+/// From the largest to the smallest: the order in which a duration names them.
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// How others spell our units.
+/// Other spellings of the units, for suggestions.
 const SPELLINGS: [(&str, &[&str]); 5] = [
     ("d", &["day", "days"]),
     ("h", &["hr", "hrs", "hour", "hours"]),
@@ -12,10 +12,10 @@ const SPELLINGS: [(&str, &[&str]); 5] = [
     ("ms", &["msec", "msecs", "milli", "millis", "millisecond", "milliseconds"]),
 ];
 
-/// The longest duration that survives a trip through a Lua number.
+/// The longest duration that a Lua number holds exactly.
 pub(crate) const MAX_MILLIS: u64 = 1 << 53;
 
-/// The milliseconds of `text`, or what to write instead.
+/// The milliseconds of `text`, or an error that says what to write instead.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -49,12 +49,12 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     Err(format!("`{text}` is out of order: write `\"{}\"`", spelled(total)))
 }
 
-/// What to write instead of a duration without quotes.
+/// The error for a duration without quotes.
 pub(super) fn quoted(text: &str) -> String {
     format!("a duration goes in quotes: `\"{text}\"`")
 }
 
-/// As `parse` reads it.
+/// The duration as `parse` reads it.
 fn spelled(mut millis: u64) -> String {
     let mut pieces = Vec::new();
     for (unit, factor) in UNITS {
@@ -117,7 +117,7 @@ fn piece(text: &str, number: &str, unit: &str, rest: &str) -> Result<(usize, u64
     })
 }
 
-/// Our spelling of a unit, if somebody's.
+/// The unit that `unit` is another spelling of.
 fn spelling(unit: &str) -> Option<&'static str> {
     let unit = unit.to_lowercase();
     SPELLINGS

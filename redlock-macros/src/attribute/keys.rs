@@ -7,7 +7,7 @@ use super::value::{describe, literal};
 use crate::errors::Errors;
 use crate::key::template;
 
-/// What is locked.
+/// One key.
 pub(crate) enum Key {
     Template(LitStr),
     Expr(Box<Expr>),
@@ -21,7 +21,7 @@ pub(crate) fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
     one_key(value, &format!("`{}`", hint("key")), errors)
 }
 
-/// A list that the compiler sees: what is in it can be checked.
+/// Only a list that is written out: its keys can be checked here.
 pub(crate) fn keys(value: Expr, errors: &mut Errors) -> Option<Vec<Key>> {
     let list = match value {
         Expr::Array(list) => list,
@@ -85,7 +85,7 @@ fn one_key(value: Expr, example: &str, errors: &mut Errors) -> Option<Key> {
     }
 }
 
-/// What holds several values, and is no key.
+/// The name of an expression that holds several values, which is no key.
 fn bracketed(value: &Expr) -> Option<&'static str> {
     match value {
         Expr::Array(_) => Some("a list"),

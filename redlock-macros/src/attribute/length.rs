@@ -6,7 +6,7 @@ use super::duration;
 use super::options::hint;
 use super::value::{describe, literal};
 
-/// A duration.
+/// A duration: known here, or an expression.
 pub(crate) enum Length {
     Millis(u64, LitStr),
     Forever,
@@ -56,14 +56,14 @@ pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
     Err(Error::new_spanned(lit, message))
 }
 
-/// How others say that a caller waits without limit.
+/// Other words for waiting without limit, for suggestions.
 const ENDLESS: [&str; 8] =
     ["always", "endless", "eternity", "forever", "inf", "infinite", "infinity", "unlimited"];
 
-/// What could be no time or no limit.
+/// Words that could mean "no time" as well as "no limit".
 const NOTHING: [&str; 5] = ["never", "no", "none", "null", "off"];
 
-/// `10s` as a number with a suffix, which the quotes were forgotten around.
+/// `10s` without quotes: Rust reads it as a number with a suffix.
 fn unquoted(lit: &Lit) -> Option<String> {
     match lit {
         Lit::Int(lit) if !lit.suffix().is_empty() => Some(lit.to_string()),
@@ -75,7 +75,7 @@ fn unquoted(lit: &Lit) -> Option<String> {
 fn why_not_forever(option: &str) -> &'static str {
     match option {
         "max_hold" => "leave it out, and nothing limits how long the lock is held",
-        "min_hold" => "nobody would ever get the lock again",
+        "min_hold" => "the lock would never be free again",
         _ => "it frees the lock of a process that has crashed; a living one renews it",
     }
 }

@@ -1,4 +1,4 @@
-//! The options between the parentheses: every mistake is reported at once, each at its own token.
+//! The options between the parentheses. All mistakes are reported at once, each at its own token.
 
 pub(crate) mod duration;
 pub(crate) mod keys;
@@ -19,13 +19,13 @@ use self::recovery::{cut_off, skip_to_comma, starts_option, unquoted_duration, u
 use self::value::OnLost;
 use crate::errors::{Errors, list};
 
-/// The attribute, understood.
+/// The parsed options.
 #[derive(Default)]
 pub(crate) struct LockArgs {
-    /// One of the two, unless there is an error.
+    /// Exactly one of `key` and `keys` is set, unless there is an error.
     pub(crate) key: Option<Key>,
     pub(crate) keys: Option<Vec<Key>>,
-    /// The word itself, if it was said.
+    /// The word itself, for its span.
     pub(crate) global: Option<Ident>,
     pub(crate) ttl: Option<Length>,
     pub(crate) wait: Option<Length>,
@@ -42,7 +42,7 @@ pub(crate) struct LockArgs {
 }
 
 impl LockArgs {
-    /// What could be understood; on any error it is not for use.
+    /// The options that could be parsed. After an error they only serve to find more errors.
     pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut draft = Draft::default();
         let parser = |input: ParseStream| {
@@ -80,7 +80,7 @@ impl Draft {
     /// One `name = value`, or a flag.
     fn option(&mut self, input: ParseStream, errors: &mut Errors) -> Result<()> {
         if input.peek(LitStr) {
-            // Taken as given, so that it is not also missing.
+            // Counts as given, so that `key` is not reported as missing too.
             self.seen.push("key".to_owned());
             return Err(input.error("expected an option, found a string: write `key = \"...\"`"));
         }
@@ -104,7 +104,7 @@ impl Draft {
 
         let args = &mut self.args;
         if text == "global" {
-            // Whatever follows, it was said.
+            // Set before its value is parsed, so that a bad value is not reported as a missing `global` too.
             args.global = Some(name.clone());
         }
         if FLAGS.contains(&text.as_str())
@@ -168,7 +168,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The comma after an option; one that was forgotten does not hide the options after it.
+    /// The comma after an option. The options after a missing comma are still parsed.
     fn comma(input: ParseStream, errors: &mut Errors) {
         if input.is_empty() || input.parse::<Token![,]>().is_ok() {
             return;
@@ -187,7 +187,7 @@ impl Draft {
             name.span(),
             match meant(text) {
                 Some(option) => {
-                    // Taken as given, so that `kye` is not also a missing `key`.
+                    // Counts as given, so that `kye` is not reported as a missing `key` too.
                     self.seen.push(option.to_owned());
                     if option == "global" {
                         self.args.global = Some(name.clone());
@@ -210,10 +210,11 @@ impl Draft {
     }
 }
 
-/// Beside its value `renew` is no flag: it is on without it.
-const RENEW: &str = "the lock is renewed without this: remove `renew`, or write `renew = false` to stop that";
+/// `renew` alone is refused: it is the default, so its writer may have meant the opposite.
+const RENEW: &str =
+    "the lock is renewed by default: remove `renew`, or write `renew = false` to turn that off";
 
-/// There are two options that say what is locked, and each call needs one of them.
+/// `key` and `keys` exclude each other, and one of them is required.
 fn other_key(option: &str) -> Option<&'static str> {
     match option {
         "key" => Some("keys"),
@@ -375,7 +376,7 @@ mod tests {
             ("max_hold = \"0s\"", "leave it out for no limit"),
             ("max_hold = \"forever\"", "leave it out"),
             ("max_hold = 60", "such as `max_hold = \"1m\"`, found an integer"),
-            ("min_hold = \"forever\"", "nobody would ever get the lock again"),
+            ("min_hold = \"forever\"", "the lock would never be free again"),
             ("min_hold = \"5 minutes\"", "write `\"5m\"`"),
             ("min_hold = 1.5", "such as `min_hold = \"5m\"`, found a float"),
             ("on_lost = \"finnish\"", "did you mean `\"finish\"`?"),
@@ -401,11 +402,8 @@ mod tests {
             ("wait = forever", "goes in quotes: `wait = \"forever\"`"),
             ("wait = \"infinite\"", "write `\"forever\"`"),
             ("wait = \"none\"", "leave `wait` out"),
-            (
-                "manager = self.",
-                "the value ends here, too early: expected one such as `manager = self.locks`",
-            ),
-            ("ttl = Duration::", "the value ends here, too early"),
+            ("manager = self.", "the value is incomplete: expected one such as `manager = self.locks`"),
+            ("ttl = Duration::", "the value is incomplete"),
             ("guard = a::b", "expected a name for the guard"),
             ("guard = _", "expected a name for the guard"),
             ("crate = \"a\"", "found a string"),

@@ -1,4 +1,4 @@
-//! The names of the options: ours, and what others call them.
+//! The names of the options, and what other libraries call them.
 
 use crate::errors::nearest;
 
@@ -58,13 +58,13 @@ const SYNONYMS: [(&str, &str); 27] = [
     ("recursive", "reentrant"),
 ];
 
-/// Our option for somebody's.
+/// The option that `text` was probably meant to be.
 pub(crate) fn meant(text: &str) -> Option<&'static str> {
     let synonym = SYNONYMS.iter().find(|(theirs, _)| *theirs == text).map(|(_, ours)| *ours);
     synonym.or_else(|| nearest(text, OPTIONS))
 }
 
-/// How an option is written.
+/// An example of the option.
 pub(crate) fn hint(option: &str) -> &'static str {
     match option {
         "key" => "key = \"order:{id}\"",

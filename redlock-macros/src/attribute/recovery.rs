@@ -8,14 +8,14 @@ use syn::{Error, Ident, Lit, Token};
 use super::duration;
 use super::options::OPTIONS;
 
-/// `key = stock:{sku}`.
+/// The error for `key = stock:{sku}`.
 pub(super) fn unquoted_template(input: ParseStream) -> Error {
     let tokens: TokenStream = value(input).into_iter().collect();
     let text = tokens.to_string().replace(' ', "");
     Error::new_spanned(tokens, format!("a template goes in quotes: `key = \"{text}\"`"))
 }
 
-/// `ttl = 1m 30s`; a duration of one word is a literal, which is read as every other one.
+/// The error for `ttl = 1m 30s`. A single word, `10s`, is a literal, and `length` refuses it.
 pub(super) fn unquoted_duration(input: ParseStream) -> Option<Error> {
     let words = value(&input.fork());
     let is_number =
@@ -42,7 +42,7 @@ fn value(input: ParseStream) -> Vec<TokenTree> {
     tokens
 }
 
-/// The error of a value that ends too early, at its last token: syn would underline the whole attribute.
+/// The error for a value that ends too early, at its last token: syn would underline the whole attribute.
 pub(super) fn cut_off(value: ParseStream, error: Error, hint: &str) -> Error {
     let mut last = None;
     while let Ok(token) = value.parse::<TokenTree>() {
@@ -50,13 +50,13 @@ pub(super) fn cut_off(value: ParseStream, error: Error, hint: &str) -> Error {
     }
     match last {
         Some(last) if error.to_string().starts_with("unexpected end of input") => {
-            Error::new(last.span(), format!("the value ends here, too early: expected one such as `{hint}`"))
+            Error::new(last.span(), format!("the value is incomplete: expected one such as `{hint}`"))
         }
         _ => error,
     }
 }
 
-/// After a slip of syntax the next option starts after the next comma.
+/// After a syntax error, parsing goes on at the next comma.
 pub(super) fn skip_to_comma(input: ParseStream) {
     while !input.is_empty() && !input.peek(Token![,]) {
         if input.parse::<TokenTree>().is_err() {
@@ -65,7 +65,7 @@ pub(super) fn skip_to_comma(input: ParseStream) {
     }
 }
 
-/// True where an option starts that no comma has announced.
+/// True where an option starts although no comma precedes it.
 pub(super) fn starts_option(input: ParseStream) -> bool {
     let known = |name: Ident| OPTIONS.contains(&name.to_string().as_str());
     input.peek(Ident::peek_any)

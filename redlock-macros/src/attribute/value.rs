@@ -1,4 +1,4 @@
-//! What stands after the `=`: each kind of value, or the error that says how to write it.
+//! The values after `=`: each is parsed, or refused with an error that shows how to write it.
 
 use quote::ToTokens as _;
 use syn::parse::ParseStream;
@@ -6,19 +6,19 @@ use syn::{Block, Error, Expr, ExprUnary, Ident, Lit, LitStr, Path, Result, Stmt,
 
 use crate::errors::nearest;
 
-/// `on_lost`, and what it says.
+/// `on_lost` and its value.
 pub(crate) struct OnLost {
     pub(crate) name: Ident,
     pub(crate) finish: bool,
 }
 
-/// How others say what happens to a body that has lost its lock.
+/// The values of `on_lost`, each with other words for it, for suggestions.
 const ON_LOST: [(&str, &[&str]); 2] = [
     ("cancel", &["abort", "drop", "error", "fail", "interrupt", "kill", "stop"]),
     ("finish", &["complete", "continue", "go_on", "ignore", "keep", "nothing", "proceed", "run"]),
 ];
 
-/// `true`, `false`, or one of them behind `!`, as a macro may have it: what it says is known here, or it is refused.
+/// `true` or `false`, perhaps behind `!`, as a `macro_rules!` may write it. Other expressions are not known here.
 pub(crate) fn boolean(value: &Expr, option: &str) -> Result<bool> {
     fn known(value: &Expr) -> Option<bool> {
         match bare(value) {
@@ -37,7 +37,7 @@ pub(crate) fn boolean(value: &Expr, option: &str) -> Result<bool> {
     known(value).ok_or_else(expected)
 }
 
-/// What `on_lost` says: false for `"cancel"`, true for `"finish"`.
+/// False for `"cancel"`, true for `"finish"`.
 pub(crate) fn finish_when_lost(value: &Expr) -> Result<bool> {
     let expected = "expected `on_lost = \"cancel\"` or `on_lost = \"finish\"`";
     let message = match literal(value)? {
@@ -64,7 +64,7 @@ pub(crate) fn finish_when_lost(value: &Expr) -> Result<bool> {
     Err(Error::new_spanned(value, message))
 }
 
-/// Our word for somebody's.
+/// The value of `on_lost` that `text` was probably meant to be.
 fn meant(text: &str) -> Option<&'static str> {
     let text = text.trim().to_lowercase();
     ON_LOST
@@ -93,7 +93,7 @@ pub(crate) fn binding(value: &Expr) -> Result<Ident> {
         })
 }
 
-/// Any expression but a literal, which can be neither a manager nor a handler.
+/// Any expression but a literal: no literal is a manager or a handler.
 pub(crate) fn expression(value: Expr, hint: &str) -> Result<Expr> {
     match literal(&value)? {
         Some(lit) => Err(Error::new_spanned(lit, format!("expected `{hint}`, found {}", describe(lit)))),
@@ -108,12 +108,12 @@ pub(crate) fn crate_path(input: ParseStream) -> Result<Path> {
     input.call(Path::parse_mod_style)
 }
 
-/// The literal, if the value is one. An operator in front of it would be lost: it is an error.
+/// The literal, if the value is one. An operator before it is an error, because it would be ignored.
 pub(super) fn literal(value: &Expr) -> Result<Option<&Lit>> {
     match bare(value) {
         Expr::Lit(lit) => Ok(Some(&lit.lit)),
         Expr::Unary(unary) => match (literal(&unary.expr)?, &unary.op) {
-            // A number with its sign, which no option takes.
+            // No option takes a number: the caller refuses it, with its sign.
             (Some(lit @ (Lit::Int(_) | Lit::Float(_))), UnOp::Neg(_)) => Ok(Some(lit)),
             (Some(lit), op) => {
                 let (found, op_text) = (describe(lit), op.to_token_stream());

@@ -1,10 +1,10 @@
-//! Options that contradict one another, or the function: only what literals prove.
+//! Options that contradict one another or the function, as far as literals prove it.
 
 use crate::attribute::LockArgs;
 use crate::attribute::length::Length;
 use crate::errors::Errors;
 
-/// What cannot hold together, whatever the function is.
+/// Options that contradict one another, independent of the function.
 pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
     if args.renew == Some(false) {
         without_renewal(args, errors);
@@ -19,13 +19,13 @@ pub(crate) fn between_options(args: &LockArgs, errors: &mut Errors) {
     if let (Some(Length::Forever), Some(on_busy)) = (&args.wait, &args.on_busy) {
         errors.at(
             on_busy,
-            "`on_busy` never applies: with `wait = \"forever\"` nobody finds the lock busy; give `wait` a limit, or \
+            "`on_busy` never applies: with `wait = \"forever\"` no caller finds the lock busy: give `wait` a limit, or \
              remove `on_busy`",
         );
     }
 }
 
-/// The lock is lost after its `ttl`.
+/// Without renewal the lock ends after its `ttl`, so no other limit can be longer.
 fn without_renewal(args: &LockArgs, errors: &mut Errors) {
     if let Some(max_hold) = &args.max_hold {
         let reason = "`renew = false` already limits the lock to its `ttl`";
@@ -53,7 +53,7 @@ fn without_renewal(args: &LockArgs, errors: &mut Errors) {
     }
 }
 
-/// What makes no sense for a sync function.
+/// Options that a sync function cannot have.
 pub(crate) fn with_a_sync_body(args: &LockArgs, errors: &mut Errors) {
     let Some(on_lost) = &args.on_lost else {
         return;

@@ -1,4 +1,5 @@
-//! One lock for every call, although the calls have arguments: the classic slip of a key, unless it was said.
+//! A key that names no argument is one lock for all calls: the usual mistake in a key, so it must be confirmed by
+//! `global`.
 
 use quote::ToTokens;
 use syn::Expr;
@@ -12,7 +13,8 @@ use crate::function::scope::Scope;
 use crate::key::is_constant;
 use crate::key::template::{self, Piece, Placeholder};
 
-/// Wants `global` where the key is the same for every call, and nowhere else. Of several keys, one that differs is enough.
+/// Requires `global` where the key is the same for every call, and refuses it elsewhere. Of several keys, one that
+/// differs is enough.
 pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
     let keys: Vec<&Key> = args.key.as_slice().iter().chain(args.keys.iter().flatten()).collect();
     let mut differs = None;
@@ -20,7 +22,7 @@ pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
         match key {
             Key::Template(lit) => {
                 let text = lit.value();
-                // Its own mistakes have been told.
+                // Its mistakes are reported already.
                 let Ok(pieces) = template::parse(&text) else {
                     return;
                 };
@@ -33,7 +35,8 @@ pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
                     errors.at(
                         text,
                         format!(
-                            "`{{{name}}}` is text here, as a template stands alone: write `redlocked::key!({})`",
+                            "`{{{name}}}` is plain text here, because only a literal by itself is a template: write \
+                             `redlocked::key!({})`",
                             text.token()
                         ),
                     );
@@ -46,7 +49,7 @@ pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
     }
     match (differs, &args.global) {
         (Some(differs), Some(global)) => {
-            errors.at(global, format!("`global` is for one lock for all, and {differs}: remove one"));
+            errors.at(global, format!("`global` means one lock for all calls, but {differs}: remove one"));
         }
         (None, None) => {
             if let Some(key) = keys.first() {
@@ -57,7 +60,7 @@ pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
     }
 }
 
-/// True if calls may differ in it; rustc has something to say about a name that does not exist.
+/// True if the value may differ between calls. A name that does not exist counts: rustc reports it.
 fn varies(value: &Placeholder<'_>, scope: &Scope) -> bool {
     scope.varies(value.root()) || !is_constant(value.root())
 }
@@ -102,7 +105,7 @@ fn same_for_all(key: &Key, args: &LockArgs, scope: &Scope, errors: &mut Errors) 
     }
 }
 
-/// The arguments that a key could be made of. What the lock itself is set up from is none.
+/// The arguments that a key could name: all but those that the manager or a duration is taken from.
 fn data(args: &LockArgs, scope: &Scope) -> Vec<String> {
     let lengths = [&args.ttl, &args.wait, &args.max_hold, &args.min_hold];
     let lengths = lengths.into_iter().filter_map(|length| match length {
@@ -115,14 +118,14 @@ fn data(args: &LockArgs, scope: &Scope) -> Vec<String> {
     scope.arguments().filter(|argument| !is_setting(argument)).collect()
 }
 
-/// The key with an argument in it: braces around the name of one, else one more part.
+/// The key with an argument: braces around its name if the key has it, else one more part.
 fn suggestion(key: &str, arguments: &[&String], first: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let mut at = 0;
     for word in key.split(|c| !is_part(c)) {
         if arguments.iter().any(|argument| *argument == word) {
             let (before, after) = (&key[..at], &key[at + word.len()..]);
-            // `{{sku}}`, as other template languages have it, is `{sku}` in the text.
+            // `{{sku}}`, the syntax of other template languages, is the text `{sku}` here.
             let unbraced = (before.trim_end().strip_suffix("{{"), after.trim_start().strip_prefix("}}"));
             let (before, after) = match unbraced {
                 (Some(before), Some(after)) => (before, after),
@@ -130,7 +133,7 @@ fn suggestion(key: &str, arguments: &[&String], first: &str) -> String {
             };
             return format!("{before}{{{word}}}{after}");
         }
-        // The word, and whatever separates it from the next one.
+        // The word, and the character after it.
         at += word.len();
         at += key[at..].chars().next().map_or(0, char::len_utf8);
     }
@@ -194,7 +197,8 @@ mod tests {
                 assert_eq!(mistakes(&format!("key = {key}, global"), "fn f(sku: &str)"), "", "{key}");
             }
         }
-        let text = "`{sku}` is text here, as a template stands alone: write `redlocked::key!(\"a:{sku}\")`";
+        let text = "`{sku}` is plain text here, because only a literal by itself is a template: write \
+                    `redlocked::key!(\"a:{sku}\")`";
         for key in [
             "\"a:{sku}\".to_owned()",
             "if all { \"a\" } else { \"a:{sku}\" }",

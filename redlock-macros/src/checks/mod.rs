@@ -1,4 +1,4 @@
-//! What is wrong although each option by itself is right.
+//! Mistakes of options that are right one by one.
 
 pub(crate) mod conflicts;
 pub(crate) mod global;

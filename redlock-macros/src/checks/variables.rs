@@ -1,4 +1,4 @@
-//! Which arguments an expression names: what its tokens tell, and what a string that is formatted names.
+//! The arguments that an expression names, by its tokens and by the format strings in it.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
@@ -8,7 +8,7 @@ use syn::{Block, Expr, Lit, LitStr, Stmt};
 const CONSTANT_MACROS: [&str; 9] =
     ["column", "concat", "env", "file", "include_str", "line", "module_path", "option_env", "stringify"];
 
-/// The first variable in `tokens` that `known` knows. When in doubt, a name is a variable.
+/// The first variable in `tokens` that `known` accepts. In doubt, a name is a variable.
 pub(crate) fn named(tokens: &TokenStream, known: &dyn Fn(&str) -> bool) -> Option<String> {
     let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
     (0..tokens.len()).find_map(|at| match &tokens[at] {
@@ -46,7 +46,7 @@ fn placeholder(text: &str, known: &dyn Fn(&str) -> bool) -> Option<String> {
     })
 }
 
-/// A string that would be the key, or a conversion of it, as it is; and the first known name between its braces.
+/// A string that is the value of the expression, perhaps converted, and the first known name between its braces.
 pub(crate) fn text_that_looks_like_a_template<'a>(
     expr: &'a Expr,
     known: &dyn Fn(&str) -> bool,

@@ -1,4 +1,4 @@
-//! The attribute and the function, to the function with the lock inside.
+//! Writes the function with the lock inside, from the attribute and the function.
 
 mod request;
 
@@ -21,7 +21,7 @@ use crate::function::returned_future::{self, Future, ReturnedFuture};
 use crate::function::scope::Scope;
 use crate::spans::{call_around, place};
 
-/// On any error the item stays as it is, so that nothing else goes red.
+/// On any error the item stays as it is, so that its other uses still compile.
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let attribute = args.clone();
@@ -34,7 +34,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     };
     let errors = errors.to_compile_error();
     match function {
-        // In the place of an expression there is room for one.
+        // Where an expression stands, only one can be written.
         None if item::is_expression(&item) => errors,
         None => {
             let mut unchanged = item;
@@ -48,7 +48,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// The function as it is, with what the attribute would have used, and what it would have bound.
+/// The function as it is, with its guard bound and its arguments counted as used: no follow-up errors.
 fn without_lock(args: &LockArgs, function: &LockedFn) -> TokenStream {
     let span = Span::mixed_site();
     let guard = args.guard.as_ref().filter(|guard| !Scope::of(&function.sig).binds(guard)).map(|guard| {
@@ -61,16 +61,16 @@ fn without_lock(args: &LockArgs, function: &LockedFn) -> TokenStream {
     quote_spanned!(span=> #[allow(unused_variables)] #function)
 }
 
-/// What all the pieces of the output need.
+/// What all parts of the output need.
 struct Expansion<'a> {
-    /// As it was written, and as it was understood.
+    /// The attribute as it was written, and parsed.
     attribute: &'a TokenStream,
     args: &'a LockArgs,
     krate: TokenStream,
     scope: Scope,
     captures: Captures,
     output: Output,
-    /// Our names cannot meet the user's arguments; the underscores are for constants and statics, which they could meet.
+    /// Hygiene keeps these names apart from the user's variables; the underscores, from constants and statics.
     lock: Ident,
     key: Ident,
     body: Ident,
@@ -138,7 +138,7 @@ impl<'a> Expansion<'a> {
     //              match run(lock, body).await { … }
     //          }
     //
-    // The body's future is made before the lock is awaited: so it holds the arguments, and they are not stored twice.
+    // The body's future is made before the lock is awaited: it then holds the arguments, which are not stored twice.
     fn asynchronous(&self, function: &LockedFn, errors: &mut Errors) -> TokenStream {
         let lock = self.request(errors);
         let run = self.run(function.brace.span.join(), &function.body);
@@ -161,7 +161,7 @@ impl<'a> Expansion<'a> {
             .guard
             .as_ref()
             .map_or_else(|| quote_spanned!(Span::mixed_site()=> _), ToTokens::to_token_stream);
-        // Said here, so that no lint takes an endless loop for a mistake.
+        // The type is written, so that no lint reports an endless loop.
         let never = (!self.output.returns()).then(|| quote_spanned!(Span::mixed_site()=> -> !));
         let parameter = quote_spanned!(Span::mixed_site()=> #guard: &#krate::LockGuard);
         let closure = quote_spanned!(span=> move |#parameter| #never #body);
@@ -229,7 +229,7 @@ impl<'a> Expansion<'a> {
                 (quote_spanned!(brace=> async move #body), "run")
             }
             Some(name) => {
-                // By the same name, so that rustc speaks of the user's guard where it outlives the body.
+                // The parameter has the same name, so that rustc names the user's guard where it outlives the body.
                 let mut guard = name.clone();
                 guard.set_span(span.located_at(name.span()));
                 let at = span.located_at(name.span());
@@ -256,19 +256,19 @@ impl<'a> Expansion<'a> {
         let stmts = if item::may_hold_items(stmts) {
             theirs(brace, stmts.clone()).into_token_stream()
         } else {
-            // Braces around one expression would be superfluous, and there is a lint for that.
+            // A lint reports braces around a single expression.
             stmts.clone()
         };
         theirs(brace, quote!(#captures #first #edge #stmts))
     }
 
-    /// The value of the body, or what stands for a lock that was not acquired or not kept.
+    /// The value of the body, or of `on_busy` or `on_error` if the lock was not acquired, or was lost.
     fn outcome(&self, call: &TokenStream, probe: bool) -> TokenStream {
         let Self { args, krate, error, value, .. } = self;
         let span = Span::mixed_site();
         let probe = probe.then(|| self.probe());
-        // Each arm returns by itself, so that an error in one is about the return type, not about the other arms. But
-        // after what never returns a `return` would be unreachable, which a user may have forbidden.
+        // Each arm returns by itself, so that a type error names the return type and not the other arms. A body of type
+        // `!` has no `return`: it would be unreachable, and there is a lint for that.
         let exit = self.output.returns().then(|| quote_spanned!(span=> return));
         let returned = self.output.point(value.to_token_stream());
         let ok = if let Some(probe) = &probe {
@@ -278,7 +278,7 @@ impl<'a> Expansion<'a> {
         };
         let busy = args.on_busy.as_ref().map(|expr| {
             let expr = match expr {
-                // There is a lint for `return ()`.
+                // A lint reports `return ()`.
                 Expr::Tuple(unit) if unit.elems.is_empty() && exit.is_some() => {
                     place(quote_spanned!(span=> return), expr.span(), expr.span())
                 }
@@ -307,8 +307,8 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// Refuses a value that is a future, which would run without the lock: an alias can hide it from us, but not from
-    /// the compiler.
+    /// Lets the compiler refuse a value that is a future, which would run without the lock: an alias can hide its type
+    /// from this crate, but not from the compiler.
     fn probe(&self) -> TokenStream {
         let Self { krate, value, .. } = self;
         let span = Span::mixed_site();
@@ -321,7 +321,7 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// A block with the hygiene of what stood there: an attribute below us may take that for its own variables, as
+/// A block with the span of the user's tokens: an attribute below this one may give its own variables that hygiene, as
 /// `#[tracing::instrument(err)]` does.
 fn theirs(span: Span, stmts: TokenStream) -> Group {
     let mut block = Group::new(Delimiter::Brace, stmts);

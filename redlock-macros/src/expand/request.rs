@@ -45,7 +45,7 @@ impl Request<'_> {
                 ("lock_all", quote_spanned!(span=> [#(#names),*]), keys.as_slice())
             }
             (Some(key), None) => ("lock", self.name(key, errors), slice::from_ref(key)),
-            // There was an error, and nothing of this is used.
+            // Only after an error: the output is not used.
             (None, None) => ("lock", TokenStream::new(), [].as_slice()),
         };
         let method = Ident::new(method, span);
@@ -118,8 +118,8 @@ impl Request<'_> {
 
     // Output:  let _ = |sku: (), sku: ()| (sku, sku);
     //
-    /// A guard that is spelled like an argument would hide it from the body, unless a macro wrote one of the two: rustc
-    /// knows, and refuses two parameters of the same name.
+    /// A guard spelled like an argument would hide it from the body, unless a macro wrote one of the two. rustc can
+    /// tell: it refuses two parameters of the same name.
     fn guard(self) -> TokenStream {
         let Some(guard) = &self.args.guard else { return TokenStream::new() };
         let argument = self.scope.spelled(guard);
@@ -127,7 +127,7 @@ impl Request<'_> {
     }
 }
 
-/// `&expr`, whatever binds tighter than `&`.
+/// `&expr`, in parentheses if an operator in it binds less tightly than `&`.
 fn borrow(expr: &Expr) -> TokenStream {
     let span = Span::mixed_site().located_at(expr.span());
     match expr {

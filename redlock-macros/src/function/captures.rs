@@ -1,7 +1,7 @@
-//! The arguments that move into the body: they are dropped there, in the order of the plain function, and so before the
-//! lock is given back.
+//! Moves the arguments into the body, so that they are dropped there, in the order of the plain function and before the
+//! lock is released.
 //!
-//! A body captures what it names, field by field, in the order in which it names it; the rest would stay outside.
+//! A closure or `async` block captures only the fields that it names, in that order; the others would stay outside.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::quote_spanned;
@@ -10,7 +10,7 @@ use syn::{FnArg, Pat, ReceiverKind, Signature, Type};
 
 use super::scope::names_in;
 
-/// What is bound outside of the body, in order.
+/// The arguments that are bound outside of the body, in order.
 #[derive(Default)]
 pub(crate) struct Captures {
     bindings: Vec<Ident>,
@@ -47,17 +47,17 @@ impl Captures {
 
     // Output:  let _ = (&quantity, &order);
     //
-    // At the top of the body. The last argument first: captures are dropped in the order in which they are named.
+    // At the top of the body. The last argument comes first, because captures are dropped in the order of their names.
     //
-    // Not an argument that the function never uses, unless its name says so: rustc has a lint for it. Nor one that only
-    // `on_busy` or `on_error` uses, which run outside.
+    // Left out: an argument that the function never uses, which rustc's lint must see, unless its name starts with `_`;
+    // and one that only `on_busy` or `on_error` uses, which run outside.
     pub(crate) fn name_all(
         &self,
         attribute: &TokenStream,
         fallback: &TokenStream,
         body: &TokenStream,
     ) -> TokenStream {
-        // Where the body names it first: there rustc says that it moves.
+        // At the first use in the body: rustc reports the move there.
         let moved = |binding: &Ident| {
             let name = binding.unraw().to_string();
             let unused = || {
@@ -91,7 +91,7 @@ fn is_by_value(receiver: &ReceiverKind) -> bool {
     }
 }
 
-/// True for references, numbers and what is made of them: a type without a destructor, by its spelling.
+/// True for references, numbers and compounds of them: types without a destructor, by their spelling.
 fn has_no_drop(ty: &Type) -> bool {
     const PRIMITIVES: [&str; 17] = [
         "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64",

@@ -1,5 +1,5 @@
-//! The annotated function, its body left alone: the user's own tokens are used again, so that spans, `dead_code` and
-//! syntax newer than syn survive.
+//! The annotated function. Its body is not parsed but copied, which keeps spans, the `dead_code` lint and syntax that
+//! is newer than syn.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -7,7 +7,7 @@ use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::{Attribute, Error, Expr, Ident, LitStr, Result, Signature, Token, Visibility, braced, token};
 
-/// A function with a body that nobody has parsed.
+/// A function whose body is not parsed.
 pub(crate) struct LockedFn {
     pub(crate) outer_attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
@@ -63,7 +63,7 @@ impl LockedFn {
     }
 }
 
-/// Refuses what can never be locked.
+/// Refuses functions that can never be locked.
 fn require_lockable(sig: &Signature) -> Result<()> {
     if let Some(constness) = &sig.constness {
         return Err(Error::new_spanned(
@@ -80,7 +80,7 @@ fn require_lockable(sig: &Signature) -> Result<()> {
     Ok(())
 }
 
-/// Refuses everything that is not a function, by its name, at its keyword.
+/// Refuses everything that is not a function; the error names the item, at its keyword.
 fn require_fn(input: ParseStream) -> Result<()> {
     let ahead = input.fork();
     while !ahead.peek(Token![fn]) {
@@ -104,7 +104,7 @@ fn skip(input: ParseStream) -> Result<()> {
     input.parse::<TokenTree>().map(drop)
 }
 
-/// What stands there instead of a function, and its keyword.
+/// The name of the item that stands in the place of a function, and its keyword.
 fn kind(input: ParseStream) -> (&'static str, Span) {
     let ahead = input.fork();
     let mut span = input.span();
@@ -143,8 +143,8 @@ fn kind(input: ParseStream) -> (&'static str, Span) {
     (what, span)
 }
 
-/// True if there may be an item among the statements, such as a `use` that hides the return type: they need a scope of
-/// their own. True as well for every list with a `;`.
+/// True if there may be an item among the statements, such as a `use` that shadows the return type: such statements
+/// need a scope of their own. Also true for every list with a `;`.
 pub(crate) fn may_hold_items(stmts: &TokenStream) -> bool {
     let is = |word: &Ident, items: &[&str]| items.iter().any(|item| word == item);
     let mut before = None;
@@ -162,7 +162,7 @@ pub(crate) fn may_hold_items(stmts: &TokenStream) -> bool {
     })
 }
 
-/// True for what is no item, so that nothing may stand beside it.
+/// True for an expression or a statement, beside which no item can be written.
 pub(crate) fn is_expression(item: &TokenStream) -> bool {
     let parser = |input: ParseStream| {
         let is_expression =

@@ -1,4 +1,4 @@
-//! What stands below the attribute.
+//! The function below the attribute.
 
 pub(crate) mod captures;
 pub(crate) mod item;

@@ -1,4 +1,4 @@
-//! The return type: where errors about it point, and how the body learns of it.
+//! The return type: errors point at it, and the body is told of it.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -14,7 +14,7 @@ use crate::spans::{ends, place};
 
 /// What the function returns, or what its future resolves to.
 pub(crate) struct Output {
-    /// With `_` for each `impl Trait`; `None` for `!`, and for what cannot be read from an alias.
+    /// With `_` for each `impl Trait`; `None` for `!`, and for a type behind an alias.
     ty: Option<TokenStream>,
     never: bool,
     /// Where an error about the type points.
@@ -68,13 +68,13 @@ impl Output {
         Self { ty, never, first, last }
     }
 
-    /// A return that never happens, at the top of the body: it tells the type of all the others, so that a mismatch is
+    /// A `return` that never runs, at the top of the body: it fixes the type of all others, so that a mismatch is
     /// reported once, at the user's expression.
     pub(crate) fn edge(&self) -> TokenStream {
         let Some(ty) = &self.ty else {
             return TokenStream::new();
         };
-        // The user's own span: what rustc says about it is about the user's type, not about a macro.
+        // With the user's own span, so that rustc's messages name the user's type and no macro.
         quote_spanned! {self.first=>
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<#ty> {
                 return __unreachable_output;
@@ -92,12 +92,12 @@ impl Output {
         !self.never
     }
 
-    /// `call`, placed so that rustc underlines the return type when it has something to say about it.
+    /// `call`, with spans that make rustc underline the return type.
     pub(crate) fn underline(&self, call: TokenStream) -> TokenStream {
         place(call, self.first, self.last)
     }
 
-    /// `tokens`, shown where the return type starts.
+    /// `tokens`, with the span of the start of the return type.
     pub(crate) fn point(&self, tokens: TokenStream) -> TokenStream {
         place(tokens, self.first, self.first)
     }
@@ -147,7 +147,7 @@ fn is_stream(ty: &Type) -> bool {
     }
 }
 
-/// Refuses a function that returns a stream: whoever reads it does so after the lock was released.
+/// Refuses a function that returns a stream: the caller would read it after the lock was released.
 pub(crate) fn refuse_stream(sig: &Signature, errors: &mut Errors) {
     if let ReturnType::Type(_, ty) = &sig.output
         && let output = future_output(ty).unwrap_or(ty)

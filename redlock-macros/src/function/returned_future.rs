@@ -1,6 +1,5 @@
-//! Functions that are not `async` but return a future, boxed or not. `#[async_trait]` has made such functions of the
-//! methods below it before we see them: a lock around the function would be released before the body runs, so it goes
-//! inside.
+//! Functions that are not `async` but return a future, boxed or not, as `#[async_trait]` writes them. A lock around
+//! such a function would be released before the future runs, so the lock goes into the future.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::Parser as _;
@@ -12,14 +11,15 @@ use super::return_type::is_future;
 use super::scope::{Scope, stands_for_a_pattern};
 use crate::errors::Errors;
 
-/// `Box::pin(…)`, or `async move { … }`, as the whole body.
+/// A body that is `Box::pin(…)` or `async move { … }` as a whole.
 pub(crate) struct ReturnedFuture {
-    /// `use` and inner functions: they run nothing.
+    /// `use` and inner functions, which run nothing.
     pub(crate) items: Vec<Stmt>,
     /// `Box::pin`, if it is there.
     pub(crate) pin: Option<(Expr, token::Paren)>,
     pub(crate) future: Future,
-    /// What is bound again outside of the body. What is not moves as it does without the attribute: once, into the block.
+    /// The arguments that are bound again outside of the body. Others move as they do without the attribute: once, into
+    /// the block.
     pub(crate) captures: Captures,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Future {
         rebound: Vec<Stmt>,
         rest: Vec<Stmt>,
     },
-    /// In `Box::pin`, a call of an `async fn` that stands above it, as older versions of `#[async_trait]` write it.
+    /// A call of an inner `async fn` in `Box::pin`, as `#[async_trait]` before 0.1.44 writes it.
     Call(Expr),
 }
 
@@ -73,7 +73,7 @@ impl ReturnedFuture {
     }
 }
 
-/// Every other function that returns a future: its body would run without the lock. True if it was refused.
+/// Refuses every other function that returns a future, whose body would run without the lock. True if it was refused.
 pub(crate) fn refuse_future(sig: &Signature, errors: &mut Errors) -> bool {
     if let ReturnType::Type(_, ty) = &sig.output
         && is_future(ty)
@@ -95,7 +95,7 @@ pub(crate) fn refuse_future(sig: &Signature, errors: &mut Errors) -> bool {
     false
 }
 
-/// A cheap look at the last tokens, so that other bodies need no parsing.
+/// Looks at the last tokens only, so that other bodies are not parsed.
 fn ends_with_future(body: &TokenStream) -> bool {
     let (mut before, mut last) = (None, None);
     for token in body.clone() {
@@ -154,15 +154,15 @@ fn split_off_body(
         let (is_name, is_receiver) = (matches!(pat, Pat::Ident(_)), argument == "self");
         match &pat {
             Pat::Ident(_) if is_receiver => {}
-            // `_` among the arguments: it binds nothing.
+            // An argument `_`, which binds nothing.
             Pat::Ident(pat) if stands_for_a_pattern(&pat.ident) => scope.forget(&pat.ident),
             pat => {
                 scope.forget(&argument);
                 scope.bind(pat);
             }
         }
-        // The attribute says `self`, and only the body `__self`. A receiver with a destructor is dropped after the
-        // arguments, so they stay with it.
+        // The attribute names `self`, only the body names `__self`. A receiver with a destructor is dropped after the
+        // arguments, so they stay in the body with it.
         if is_name && (is_receiver || arguments.hold_the_receiver()) {
             rest.extend(ahead.next());
         } else {

@@ -1,15 +1,15 @@
-//! The names that a key may use: the receiver, and whatever the patterns of the arguments bind.
+//! The names that a key may use: the receiver, and all that the patterns of the arguments bind.
 
 use proc_macro2::Span;
 use syn::ext::IdentExt as _;
 use syn::{FnArg, GenericArgument, Ident, Pat, PathArguments, Signature, Type, TypeParamBound};
 
-/// The user's own identifiers, so that their hygiene is the user's.
+/// The user's own identifiers, with their hygiene.
 #[derive(Default)]
 pub(crate) struct Scope {
     receiver: Option<Ident>,
     names: Vec<Ident>,
-    /// Generic constants: no arguments, and yet not the same for every call.
+    /// Generic constants: not arguments, but they differ between calls.
     constants: Vec<Ident>,
     /// The arguments whose types have a `Display`, by their spelling.
     printed: Vec<Ident>,
@@ -48,7 +48,7 @@ impl Scope {
             let mut found = self.names.iter().filter(|ident| ident.unraw() == name);
             let ident = found.next()?;
             if found.next().is_some() {
-                // One is a macro's, the other its caller's: rustc knows which of them the template means.
+                // A macro wrote one, its caller the other. With the span of the template, rustc finds the right one.
                 let mut ident = ident.clone();
                 ident.set_span(span);
                 return Some(ident);
@@ -60,19 +60,19 @@ impl Scope {
         Some(ident)
     }
 
-    /// True for a name that does not say the same in every call.
+    /// True for a name whose value may differ between calls.
     pub(crate) fn varies(&self, name: &str) -> bool {
         let receiver = name == "self" && self.receiver.is_some();
         receiver || self.names.iter().chain(&self.constants).any(|ident| ident.unraw() == name)
     }
 
-    /// The names as the user would write them in a key.
+    /// The names as a key spells them.
     pub(crate) fn names(&self) -> Vec<String> {
         let receiver = self.receiver.iter().map(|_| "self".to_owned());
         receiver.chain(self.names.iter().map(|ident| ident.unraw().to_string())).collect()
     }
 
-    /// The arguments that a key could be made of in every build; a name that starts with `_` says that it is not used.
+    /// The arguments that a key could name in every build. One that starts with `_` is meant to be unused.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = String> {
         let names = self.names.iter().filter(|ident| !self.conditional.contains(ident));
         names.map(|ident| ident.unraw().to_string()).filter(|name| !name.starts_with('_'))
@@ -88,17 +88,17 @@ impl Scope {
         self.names.contains(ident) || self.receiver.as_ref() == Some(ident)
     }
 
-    /// The arguments that are spelled like `ident`, which is another one all the same if a macro wrote it.
+    /// The arguments that are spelled like `ident`. They are other variables if a macro wrote only one of the two.
     pub(crate) fn spelled<'a>(&'a self, ident: &'a Ident) -> impl Iterator<Item = &'a Ident> {
         self.names.iter().filter(move |name| *name == ident)
     }
 
-    /// True if `#[async_trait]` has put a pattern elsewhere, and nobody has found it.
+    /// True if `#[async_trait]` has moved a pattern into the body, and it was not found there.
     pub(crate) fn misses_a_pattern(&self) -> bool {
         self.names.iter().any(stands_for_a_pattern)
     }
 
-    /// The name of an argument that something else stands for from here on, so that each is listed once.
+    /// Removes the name of an argument that is bound again by another, so that each is listed once.
     pub(crate) fn forget(&mut self, ident: &Ident) {
         self.names.retain(|name| name != ident);
     }
@@ -126,7 +126,7 @@ pub(crate) fn names_in(pat: &Pat) -> Vec<Ident> {
         Pat::Tuple(pat) => all(&pat.elems),
         Pat::TupleStruct(pat) => all(&pat.elems),
         Pat::Struct(pat) => all(pat.fields.iter().map(|field| &*field.pat)),
-        // Every case binds the same names.
+        // All cases bind the same names.
         Pat::Or(pat) => all(pat.cases.iter().take(1)),
         _ => Vec::new(),
     }
@@ -208,7 +208,7 @@ fn only_argument(ty: &Type) -> Option<&Type> {
     types.next().filter(|_| types.next().is_none())
 }
 
-/// `__arg1`, as `#[async_trait]` calls an argument whose pattern it has put into the body.
+/// True for `__arg1`: `#[async_trait]` names an argument so when it moves the pattern into the body.
 pub(crate) fn stands_for_a_pattern(ident: &Ident) -> bool {
     let name = ident.to_string();
     name.strip_prefix("__arg").is_some_and(|n| !n.is_empty() && n.bytes().all(|c| c.is_ascii_digit()))

@@ -1,4 +1,4 @@
-//! The key: a template and the names that the function binds, to tokens.
+//! Writes the key, from a template and the names that the function binds.
 
 pub(crate) mod template;
 
@@ -21,7 +21,7 @@ pub(crate) struct Renderer<'a> {
 }
 
 impl Renderer<'_> {
-    // Functions and not methods: a trait of the user's could have methods of the same names for every type.
+    // Functions, not methods: a trait of the user could have methods of the same names for every type.
     //
     // Output:  KeyTemplate::render(&key, format_args!("stock:{sku}", sku = …), "")
     pub(crate) fn render(self, template: &Rewritten, separators: &str) -> TokenStream {
@@ -50,8 +50,9 @@ pub(crate) struct Rewritten {
 }
 
 impl Rewritten {
-    // The literal is the user's own token as long as each placeholder is one name: rustc then points inside it, at a name
-    // that does not exist and at a value that has no `Display`. A path of fields needs another name, thus another literal:
+    // As long as each placeholder is one name, the literal is the user's own token: rustc then points into it, at a
+    // name that does not exist or a value without `Display`. A path of fields needs a name of its own, so the literal
+    // changes:
     //
     // Input:   "{self.tenant}:{req.id():04}"
     //
@@ -125,7 +126,7 @@ pub(crate) fn render(
             None if scope.misses_a_pattern() && !is_constant(value.root()) => {
                 errors.at(lit, unknown(value, scope));
             }
-            // A constant, or a name that rustc does not find either, if it comes to see the literal.
+            // A constant, or a name that does not exist: rustc reports it, if the literal reaches it unchanged.
             None if !is_path(value)
                 && (is_constant(value.root())
                     || scope.varies(value.root())
@@ -137,7 +138,7 @@ pub(crate) fn render(
     renderer.render(&template, &separators)
 }
 
-/// The characters that the values may not hold as they are, as they keep the values apart.
+/// The characters that keep the values apart, which each value escapes.
 pub(crate) fn separators(
     lit: &LitStr,
     pieces: &[Piece<'_>],
@@ -152,7 +153,7 @@ pub(crate) fn separators(
     })
 }
 
-/// The whole key, if nothing is put into it.
+/// The whole key, if it has no placeholder.
 pub(crate) fn constant(lit: &LitStr) -> Option<Literal> {
     let text = lit.value();
     let pieces = template::parse(&text).ok()?;
@@ -176,7 +177,7 @@ pub(crate) fn argument(
     let name = if is_path(value) {
         Ident::new(name, span)
     } else {
-        // The user's own token: `r#type` is the name `type`.
+        // The user's own token: `format_args!` takes `r#type` for the name `type`.
         root.clone()
     };
     let mut path = root.to_token_stream();
@@ -206,7 +207,7 @@ fn argument_name(value: &Placeholder<'_>) -> String {
     value.path.join("_").replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
-/// The variable `name` as whatever wrote the template sees it.
+/// The variable `name` with the hygiene of the template.
 pub(crate) fn variable(name: &str, lit: &LitStr) -> Result<Ident> {
     match field_token(name, lit.span()) {
         Some(TokenTree::Ident(ident)) => Ok(ident),
@@ -226,19 +227,19 @@ fn field_token(field: &str, span: Span) -> Option<TokenTree> {
     if ["self", "Self", "super", "crate", "_"].contains(&field) {
         return None;
     }
-    // A keyword, such as `type`, can be a field only as a raw identifier. syn does not count `gen` as one.
+    // A field named like a keyword, such as `type`, is a raw identifier. syn does not count `gen` as a keyword.
     Some(match syn::parse_str::<Ident>(field) {
         Ok(_) if field != "gen" => Ident::new(&word.to_string(), span).into(),
         _ => Ident::new_raw(field, span).into(),
     })
 }
 
-/// What cannot be the name of an argument of `format_args!`.
+/// True for a path, which cannot be the name of an argument of `format_args!`.
 pub(crate) fn is_path(value: &Placeholder<'_>) -> bool {
     value.path.len() > 1 || value.root() == "self"
 }
 
-/// `TENANT`, which is not an argument but the user's own constant.
+/// True for `TENANT`: a constant by its spelling, not an argument.
 pub(crate) fn is_constant(name: &str) -> bool {
     !name.contains(char::is_lowercase)
 }

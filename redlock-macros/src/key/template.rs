@@ -1,11 +1,11 @@
-//! `"stock:{sku}"` to text and placeholders: the syntax alone, without tokens.
+//! Parses `"stock:{sku}"` into text and placeholders.
 //!
-//! What rustc says better than we could is left to it: the format spec, and names that do not exist.
+//! Format specs and names are not checked here: rustc reports them better.
 
 /// A part of a template, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
-    /// As it is written: `{{` and `}}` stay doubled.
+    /// As written: `{{` and `}}` stay doubled.
     Text(&'a str),
     Value(Placeholder<'a>),
 }
@@ -22,7 +22,7 @@ impl<'a> Piece<'a> {
 /// `{self.tenant():04}`: the path is `self`, `tenant()`, the spec `:04`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Placeholder<'a> {
-    /// A name; then fields, and calls of methods that take nothing.
+    /// A name, then fields and calls of methods without arguments.
     pub(crate) path: Vec<&'a str>,
     pub(crate) spec: &'a str,
 }
@@ -44,15 +44,15 @@ impl Placeholder<'_> {
     }
 }
 
-/// Redis takes longer keys, the runtime does not.
+/// The limit of the runtime, in bytes.
 const MAX_BYTES: usize = 1024;
 
-/// The pieces of a template, or everything that is wrong with it. Each value has a name.
+/// The pieces of a template, or all its mistakes. Each placeholder must have a name.
 pub(crate) fn parse(template: &str) -> Result<Vec<Piece<'_>>, Vec<String>> {
     parse_with(placeholder, template)
 }
 
-/// The same for a template with arguments behind it: `{}` and `{0}` are values too.
+/// As `parse`, for a template that arguments follow: `{}` and `{0}` are placeholders too.
 pub(crate) fn parse_before_arguments(template: &str) -> Result<Vec<Piece<'_>>, Vec<String>> {
     let placeholder = |inside| match inside_parts(inside) {
         (name, spec) if name.bytes().all(|c| c.is_ascii_digit()) && check_format(inside, spec).is_ok() => {
@@ -120,7 +120,7 @@ fn parse_with<'a>(
     if errors.is_empty() { Ok(pieces) } else { Err(errors) }
 }
 
-/// What follows the brace that closes the placeholder. A nest is skipped as a whole: one mistake is one error.
+/// The text after the brace that closes the placeholder. Nested braces are skipped, so that one mistake is one error.
 fn after_placeholder(tail: &str) -> &str {
     let mut depth = 1_usize;
     for (at, c) in tail.char_indices() {
@@ -142,7 +142,7 @@ fn push_text<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str) {
     }
 }
 
-/// The name and the spec of what stands between the braces.
+/// The name and the spec of a placeholder.
 fn inside_parts(inside: &str) -> (&str, &str) {
     inside.split_at(inside.find(':').unwrap_or(inside.len()))
 }
@@ -191,7 +191,7 @@ fn split_fill(spec: &str) -> (&str, &str) {
     spec.split_at(if aligned { end } else { 0 })
 }
 
-/// What cannot be the spec of a key.
+/// Refuses specs that a key cannot have.
 fn check_format(inside: &str, spec: &str) -> Result<(), String> {
     let (fill, format) = split_fill(spec.strip_prefix(':').unwrap_or_default());
     if fill.is_empty() && format.starts_with(':') {
@@ -207,16 +207,16 @@ fn check_format(inside: &str, spec: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Where an expression goes that cannot stand in a template.
+/// The advice for an expression that a template cannot hold.
 fn by_hand(expr: &str, spec: &str) -> String {
     format!("write `{{{spec}}}` for it, as in `key = redlocked::key!(\"...:{{{spec}}}\", {expr})`")
 }
 
-/// The characters that keep the values of a template apart, without those that are escaped in every key; or which values
-/// nothing keeps apart. What is `fixed` is text: it is the same for every call.
+/// The characters that keep the values of a template apart, but for those that every key escapes; or an error for
+/// values that nothing keeps apart. A `fixed` value counts as text: it is the same for every call.
 ///
-/// An escaped value holds none of them, so the first one that follows a value ends it. A letter or a digit cannot be one,
-/// as escapes are made of them, and neither can `%`.
+/// An escaped value holds none of them, so the first of them after a value ends it. Letters, digits and `%` cannot be
+/// separators, because escapes are made of them.
 pub(crate) fn separators(
     pieces: &[Piece<'_>],
     fixed: impl Fn(&Placeholder<'_>) -> bool,
@@ -251,7 +251,7 @@ pub(crate) fn separators(
     if errors.is_empty() { Ok(separators) } else { Err(errors) }
 }
 
-/// What the runtime escapes in each value; control characters, which it escapes too, are in no template.
+/// The characters that the runtime escapes in every value. It also escapes control characters, which no template holds.
 const ESCAPED: [char; 4] = [':', '{', '}', '%'];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What holds of every template, duration and attribute, tried on random ones.
+//! The invariants of templates, durations, keys and attributes, on random ones.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
@@ -21,7 +21,7 @@ fn scope() -> Scope {
     Scope::of(&parse_quote!(fn f(&self, größe: A, r#type: B, a_b: C, a: D)))
 }
 
-/// A part of a template that is right: text as it is meant, or a path with a format spec.
+/// A part of a valid template: text before its braces are doubled, or a path with a format spec.
 #[derive(Clone, Debug)]
 enum Part {
     Text(String),
@@ -39,12 +39,12 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// The same with a colon between all of them, so that nothing else keeps the values apart.
+/// The parts with a colon after each, so that the values are kept apart.
 fn apart(parts: &[Part]) -> Vec<Part> {
     parts.iter().flat_map(|part| [part.clone(), Part::Text(":".to_owned())]).collect()
 }
 
-/// The template as the user would write it.
+/// The template as a user writes it.
 fn written(parts: &[Part]) -> String {
     let text = |part: &Part| match part {
         Part::Text(text) => text.replace('{', "{{").replace('}', "}}"),
@@ -53,7 +53,7 @@ fn written(parts: &[Part]) -> String {
     parts.iter().map(text).collect()
 }
 
-/// What a format string and its named arguments say together, with each name replaced by what it stands for.
+/// The format string, with each name replaced by the path that its argument stands for.
 fn said(render: TokenStream) -> String {
     let last_group = |tokens: TokenStream| {
         let groups = tokens
@@ -100,7 +100,7 @@ fn length() -> impl Strategy<Value = Vec<(u64, &'static str, &'static str)>> {
     })
 }
 
-/// What attributes are written with, and functions.
+/// Words of attributes and functions.
 const WORDS: [&str; 48] = [
     "key",
     "ttl",
@@ -187,7 +187,7 @@ impl Node {
         vec(tree, 0..20).prop_map(|nodes| nodes.concat())
     }
 
-    /// All the lists of nodes, this one first.
+    /// The number of lists of nodes, this one included.
     fn lists(nodes: &[Self]) -> usize {
         1 + nodes
             .iter()
@@ -209,7 +209,7 @@ impl Node {
     }
 }
 
-/// A slip of the pen.
+/// A typo.
 #[derive(Clone, Debug)]
 enum Change {
     Delete(Index),
@@ -252,7 +252,7 @@ impl Change {
     }
 }
 
-/// Attributes, with the functions below them, that are right.
+/// Valid attributes, each with its function.
 const RIGHT: [(&str, &str); 7] = [
     (
         "key = \"stock:{sku}\", ttl = \"10s\", wait = \"5s\"",
@@ -284,7 +284,7 @@ const RIGHT: [(&str, &str); 7] = [
     ),
 ];
 
-/// What `key!` is given, behind the path of its crate.
+/// Valid arguments of `key!`, after the path of its crate.
 const KEYS: [&str; 4] = [
     "::redlocked, \"stock:{}\", sku",
     "::redlocked, \"{TENANT}:{order.sku()}-{0:+05} {at}\", order.number, at = place",

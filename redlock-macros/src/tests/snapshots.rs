@@ -1,4 +1,4 @@
-//! What the attribute writes, compared with `tests/snapshots/*.rs`. `UPDATE_SNAPSHOTS=1 cargo test` writes them anew.
+//! Compares the output of the attribute with `tests/snapshots/*.rs`. `UPDATE_SNAPSHOTS=1 cargo test` writes them again.
 
 use std::path::Path;
 use std::{env, fs};
