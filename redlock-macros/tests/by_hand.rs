@@ -1,5 +1,6 @@
 //! A key by hand is the key of the attribute.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(named_arguments_used_positionally, reason = "one of the ways of writing a key")]
 
 use proptest::proptest;
 use redlocked::{LockError, LockManager, distributed_lock, key};
@@ -41,6 +42,9 @@ proptest! {
             assert_eq!(by_hand, expected);
         }
         // A name that is given is a value, however it is spelled.
-        assert_eq!(key!("{TENANT}:{sku}", TENANT = place), key!("{place}:{sku}"));
+        assert_eq!(key!("{TENANT}-{sku}", TENANT = place), key!("{place}-{sku}"));
+        // Also one that a path would be called by, and that a position names.
+        let by_position = key!("{order.1}-{0}", order_1 = place);
+        assert_eq!(by_position, key!("{number}-{place}"));
     }
 }
