@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::block_on::block_on;
 use crate::capabilities::Capabilities;
 use crate::clock::Moment;
-use crate::engine::command::{Command, Unfinished};
+use crate::engine::command::{Command, ShutdownIncomplete};
 use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::error::LockError;
 
@@ -90,7 +90,7 @@ impl LockManager {
         match outcome.await {
             // An engine that has ended has nothing left to release.
             Ok(Ok(())) | Err(_) => Ok(()),
-            Ok(Err(Unfinished { stopped, unreleased })) => {
+            Ok(Err(ShutdownIncomplete { stopped, unreleased })) => {
                 Err(LockError::ShutdownIncomplete { stopped, unreleased })
             }
         }

@@ -54,7 +54,7 @@ pub(crate) enum Command {
     /// Refuse new attempts, and answer when everything is released. Leases that are held at `until` end then.
     Shutdown {
         until: Moment,
-        caller: oneshot::Sender<Result<(), Unfinished>>,
+        caller: oneshot::Sender<Result<(), ShutdownIncomplete>>,
     },
 }
 
@@ -141,7 +141,7 @@ pub(crate) struct Extension {
 
 /// The locks that a shutdown did not see released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Unfinished {
+pub(crate) struct ShutdownIncomplete {
     /// The leases that were held at the time limit, and ended.
     pub(crate) stopped: usize,
     /// The locks that are not released on the server, these or others.

@@ -1,4 +1,4 @@
-//! A FIFO queue whose members may leave before their turn. Each operation takes constant time on average, in any order.
+//! A FIFO queue whose items may leave before their turn. Each operation takes constant time on average, in any order.
 
 use std::collections::VecDeque;
 
@@ -6,78 +6,78 @@ use foldhash::HashMap;
 
 use super::protocol::Id;
 
-/// A member of the queue.
-pub(super) trait Member {
+/// An item of the queue.
+pub(super) trait Item {
     /// The name by which it leaves before its turn; `None` when it may not.
     fn id(&self) -> Option<Id>;
 }
 
-impl Member for Id {
+impl Item for Id {
     fn id(&self) -> Option<Id> {
         Some(*self)
     }
 }
 
 pub(super) struct Fifo<T> {
-    /// `None` where a member has left; never in front.
-    members: VecDeque<Option<T>>,
-    /// Built when the first member leaves before its turn: in most queues none does.
+    /// `None` where an item has left; never in front.
+    items: VecDeque<Option<T>>,
+    /// Built when the first item leaves before its turn: in most queues none does.
     index: Option<Box<Index>>,
 }
 
 #[derive(Default)]
 struct Index {
-    /// The number of the front member: members are numbered as they come.
+    /// The number of the front item: items are numbered as they come.
     front: u64,
-    /// Members from this number on are not in `numbers` yet.
+    /// Items from this number on are not in `numbers` yet.
     unknown: u64,
     numbers: HashMap<Id, u64>,
-    /// The members that have left from behind the front.
+    /// The items that have left from behind the front.
     gaps: usize,
 }
 
 impl<T> Default for Fifo<T> {
     fn default() -> Self {
-        Self { members: VecDeque::new(), index: None }
+        Self { items: VecDeque::new(), index: None }
     }
 }
 
-impl<T: Member> Fifo<T> {
-    pub(super) fn push(&mut self, member: T) {
-        self.members.push_back(Some(member));
+impl<T: Item> Fifo<T> {
+    pub(super) fn push(&mut self, item: T) {
+        self.items.push_back(Some(item));
     }
 
     pub(super) fn front(&self) -> Option<&T> {
-        self.members.front()?.as_ref()
+        self.items.front()?.as_ref()
     }
 
-    /// The last member, if it has not left.
+    /// The last item, if it has not left.
     pub(super) fn last(&self) -> Option<&T> {
-        self.members.back()?.as_ref()
+        self.items.back()?.as_ref()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.members.iter().flatten()
+        self.items.iter().flatten()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.members.len() - self.index.as_ref().map_or(0, |index| index.gaps)
+        self.items.len() - self.index.as_ref().map_or(0, |index| index.gaps)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.items.is_empty()
     }
 
     pub(super) fn pop(&mut self) -> Option<T> {
-        let member = self.members.pop_front()??;
+        let item = self.items.pop_front()??;
         if let Some(index) = &mut self.index {
-            if let Some(id) = member.id() {
+            if let Some(id) = item.id() {
                 index.numbers.remove(&id);
             }
             index.front += 1;
             self.close_gaps();
         }
-        Some(member)
+        Some(item)
     }
 
     /// `id` leaves before its turn.
@@ -87,32 +87,32 @@ impl<T: Member> Fifo<T> {
         }
         let index = self.index.get_or_insert_default();
         let known = usize::try_from(index.unknown - index.front).unwrap_or(usize::MAX);
-        for member in self.members.iter().skip(known) {
-            if let Some(id) = member.as_ref().and_then(T::id) {
+        for item in self.items.iter().skip(known) {
+            if let Some(id) = item.as_ref().and_then(T::id) {
                 index.numbers.insert(id, index.unknown);
             }
             index.unknown += 1;
         }
         let number = index.numbers.remove(&id)?;
-        let member = self.members.get_mut(usize::try_from(number - index.front).ok()?)?.take();
+        let item = self.items.get_mut(usize::try_from(number - index.front).ok()?)?.take();
         index.gaps += 1;
         self.close_gaps();
-        member
+        item
     }
 
     fn close_gaps(&mut self) {
         let Some(index) = &mut self.index else { return };
-        while let Some(None) = self.members.front() {
-            self.members.pop_front();
+        while let Some(None) = self.items.front() {
+            self.items.pop_front();
             index.front += 1;
             index.gaps -= 1;
         }
-        // The front may pass members that are not indexed.
+        // The front may pass items that are not indexed.
         index.unknown = index.unknown.max(index.front);
-        if 2 * index.gaps > self.members.len() {
-            self.members.retain(Option::is_some);
+        if 2 * index.gaps > self.items.len() {
+            self.items.retain(Option::is_some);
             self.index = None;
-        } else if self.members.is_empty() {
+        } else if self.items.is_empty() {
             self.index = None;
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::fifo::{Fifo, Member};
+use super::fifo::{Fifo, Item};
 use super::protocol::{Action, Id, Request};
 
 /// The most requests in one batch; only a call for several keys may exceed it. After a reconnect, a hundred thousand held
@@ -34,7 +34,7 @@ pub(super) struct Outbox<T = (Id, Request)> {
 
 struct Entry<T>(T);
 
-impl<T: Unsent> Member for Entry<T> {
+impl<T: Unsent> Item for Entry<T> {
     fn id(&self) -> Option<Id> {
         let (id, request) = self.0.request();
         let asks =

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
-use crate::engine::command::{AcquireOutcome, Unfinished};
+use crate::engine::command::{AcquireOutcome, ShutdownIncomplete};
 use crate::error::LockError;
 
 pub(super) const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
@@ -22,14 +22,14 @@ pub(crate) struct Closing {
     stopped: Option<usize>,
     /// The time for releases after the limit.
     grace: Duration,
-    caller: oneshot::Sender<Result<(), Unfinished>>,
+    caller: oneshot::Sender<Result<(), ShutdownIncomplete>>,
 }
 
 impl Closing {
     pub(crate) fn new(
         until: Moment,
         grace: Duration,
-        caller: oneshot::Sender<Result<(), Unfinished>>,
+        caller: oneshot::Sender<Result<(), ShutdownIncomplete>>,
     ) -> Self {
         Self { until, stopped: None, grace, caller }
     }
@@ -58,7 +58,7 @@ impl Closing {
         }
         let outcome = match (stopped, table.attempts_left()) {
             (0, 0) => Ok(()),
-            (stopped, unreleased) => Err(Unfinished { stopped, unreleased }),
+            (stopped, unreleased) => Err(ShutdownIncomplete { stopped, unreleased }),
         };
         // A caller that has gone does not mind.
         let _ = self.caller.send(outcome);

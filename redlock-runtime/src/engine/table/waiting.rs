@@ -311,10 +311,10 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// How often the first waiter of a process asks again where the server tells of no release.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Before a waiter asks a server again that refused: ten thousand waiters must not keep it busy.
+/// The pause of a waiter after a refusal: ten thousand waiters must not keep it busy.
 const REFUSED: Backoff = Backoff { shortest: ASK_AGAIN_AFTER, longest: Duration::from_secs(1) };
 
-/// Before a waiter asks the nodes of a quorum again after a split vote.
+/// The pause of a waiter after a split vote of a quorum.
 const VOTE_AGAIN: Backoff = Backoff { shortest: MILLISECOND, longest: Duration::from_millis(128) };
 
 /// How often the first waiter of a process asks again when it is next in the queue: less than a claim, so a stuck

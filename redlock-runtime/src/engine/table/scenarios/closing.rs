@@ -1,11 +1,11 @@
 //! The shutdown of a manager that holds locks.
 
 use super::*;
-use crate::engine::command::Unfinished;
+use crate::engine::command::ShutdownIncomplete;
 use crate::engine::table::closing::Closing;
 use crate::lost_reason::LostReason;
 
-type End = oneshot::Receiver<Result<(), Unfinished>>;
+type End = oneshot::Receiver<Result<(), ShutdownIncomplete>>;
 
 const GRACE: Duration = SECOND;
 
@@ -53,7 +53,7 @@ fn a_lock_held_at_the_limit_ends_and_is_released_by_its_guard() {
     let Some(closing) = scenario.looks(closing) else { unreachable!("it is not answered yet") };
     scenario.answers(Action::Release, Reply::Done);
     assert!(scenario.looks(closing).is_none());
-    assert_eq!(end.try_recv(), Ok(Err(Unfinished { stopped: 1, unreleased: 0 })));
+    assert_eq!(end.try_recv(), Ok(Err(ShutdownIncomplete { stopped: 1, unreleased: 0 })));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_sync_body_that_goes_on_keeps_its_key_until_that_has_expired() {
     scenario.tick();
     assert_eq!(closing.due(), scenario.now);
     assert!(scenario.looks(closing).is_none());
-    assert_eq!(end.try_recv(), Ok(Err(Unfinished { stopped: 1, unreleased: 1 })));
+    assert_eq!(end.try_recv(), Ok(Err(ShutdownIncomplete { stopped: 1, unreleased: 1 })));
     scenario.passes(TTL);
     scenario.tick();
     scenario.is_quiet();
@@ -94,5 +94,5 @@ fn unanswered_releases_are_counted() {
     let Some(closing) = scenario.looks(closing) else { unreachable!("it is not answered yet") };
     scenario.passes(GRACE);
     assert!(scenario.looks(closing).is_none());
-    assert_eq!(end.try_recv(), Ok(Err(Unfinished { stopped: 0, unreleased: 1 })));
+    assert_eq!(end.try_recv(), Ok(Err(ShutdownIncomplete { stopped: 0, unreleased: 1 })));
 }
