@@ -1,4 +1,4 @@
-//! Keys: rendered from a template so that different arguments never give the same key, and validated.
+//! Keys: rendering of templates, where different arguments never give the same key, and validation.
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
@@ -48,8 +48,8 @@ pub fn key<K: KeyText + ?Sized>(key: &K) -> String {
 
 /// Renders a key from a format string whose interpolated values are escaped.
 ///
-/// A value tells the writer when its formatting begins and ends; what it writes in between is percent-escaped for `:` `{`
-/// `}` `%`, control characters, and the separators of this template. So the literal and the format specs stay the user's
+/// A value tells the writer when its formatting begins and ends; its text in between is percent-escaped for `:` `{` `}`
+/// `%`, control characters, and the separators of this template. So the literal and the format specs stay the user's
 /// own, and `"{a}-{b}"` never renders `("x-y", "z")` and `("x", "y-z")` to the same key.
 #[doc(hidden)]
 #[derive(Debug, Default)]

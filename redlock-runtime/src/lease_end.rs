@@ -43,7 +43,7 @@ impl Future for OneLeaseEnd {
     }
 }
 
-/// The end of the first of `leases` to end.
+/// Completes when the first of `leases` ends.
 pub(crate) fn first_end(leases: OneOrMany<Arc<Lease>>) -> LeaseEnd {
     match leases {
         OneOrMany::One(lease) => LeaseEnd::one(OneLeaseEnd::of(lease)),

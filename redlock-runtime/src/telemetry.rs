@@ -23,7 +23,7 @@ pub(crate) fn connected(abilities: Abilities) {
         }
         if !abilities.tracks_changes {
             tracing::warn!(
-                "this Redis does not tell of changes (no RESP3, or CLIENT TRACKING or CLIENT CACHING is forbidden): a \
+                "this Redis does not report changed keys (no RESP3, or CLIENT TRACKING or CLIENT CACHING is forbidden): a \
                  stolen lock shows at the next renewal"
             );
         }

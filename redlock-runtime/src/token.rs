@@ -62,7 +62,7 @@ impl Token {
         Self(format!("{}{owner}", String::from_utf8_lossy(&secret)).into())
     }
 
-    /// For requests that need none.
+    /// For requests without a token.
     pub(crate) fn empty() -> Self {
         Self("".into())
     }
