@@ -9,8 +9,8 @@
 //! ```
 //!
 //! It starts its own servers, with a redis-server from PATH, on free loopback ports, and leaves nothing behind. It ends
-//! with an error when it has found something. What happens and what is checked is in `tests/chaos`, which does the same
-//! for some seconds, and shows that each mistake that is made on purpose is found. Here: [`options`], what is said
+//! with an error when it has found something. What happens and what is checked is in `tests/kit/src/chaos`; `tests/chaos` does
+//! the same for some seconds, and shows that each mistake made on purpose is found. Here: [`options`], what is said
 //! meanwhile and at the end ([`program`]), and how it ends in any case ([`keeper`]).
 #![allow(
     clippy::unwrap_used,

@@ -1,74 +1,27 @@
 //! What is said: at the start, every ten seconds, and at the end.
 
-#[path = "../../tests/chaos/caller.rs"]
-mod caller;
-#[path = "../../tests/chaos/calls.rs"]
-mod calls;
-#[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../../tests/chaos/checker/mod.rs"]
-mod checker;
-#[path = "../../tests/chaos/company.rs"]
-mod company;
-#[path = "../../tests/chaos/crowd.rs"]
-mod crowd;
-#[path = "../../tests/chaos/deeds.rs"]
-mod deeds;
-#[path = "../../tests/chaos/dice.rs"]
-mod dice;
-#[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../../tests/chaos/driver.rs"]
-mod driver;
-#[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../../tests/chaos/ground.rs"]
-mod ground;
-#[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../../tests/chaos/history.rs"]
-mod history;
-#[path = "../../tests/chaos/liveness.rs"]
-mod liveness;
-#[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../../tests/chaos/nodes.rs"]
-mod nodes;
-#[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../../tests/chaos/one_server/mod.rs"]
-mod one_server;
-#[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../../tests/chaos/shards/mod.rs"]
-mod shards;
-#[path = "../../tests/chaos/stranger.rs"]
-mod stranger;
-#[path = "../../tests/chaos/ticker.rs"]
-mod ticker;
-#[path = "../../tests/chaos/visit.rs"]
-mod visit;
-#[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../../tests/chaos/ways.rs"]
-mod ways;
-#[path = "../../tests/chaos/worker.rs"]
-mod worker;
-
 use std::cell::Cell;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use kit::Job;
+use kit::chaos::calls::PROMPT;
+use kit::chaos::dice::Dice;
+use kit::chaos::driver::Chaos;
+use kit::chaos::ground::Ground;
+use kit::chaos::nodes::{self, Nodes};
+use kit::chaos::one_server::{OneServer, Plan};
+use kit::chaos::shards::{Shards, Unrest};
+
 use super::keeper;
 use super::options::{Options, Place, USAGE};
-use calls::PROMPT;
-use dice::Dice;
-use driver::Chaos;
-use ground::Ground;
-use kit as support;
-use kit::Job;
-use nodes::Nodes;
-use one_server::{OneServer, Plan};
-use shards::{Shards, Unrest};
 
 const NEWS: Duration = Duration::from_secs(10);
 
 pub(crate) fn main() -> ExitCode {
     if let Some(job) = Job::of_this_process() {
-        worker::work(&job);
+        kit::chaos::worker::work(&job);
         return ExitCode::SUCCESS;
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -202,7 +155,7 @@ fn news<G>(chaos: &Chaos<G>, since: Duration) -> String {
     format!(
         "{:>5} s  {} holds, {} violations, {} excused, {} stalled, {} late; {}",
         since.as_secs(),
-        chaos.history.len(),
+        chaos.history.count(),
         verdict.violations.len(),
         verdict.excused,
         chaos.history.liveness.found.len(),

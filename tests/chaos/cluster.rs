@@ -1,10 +1,10 @@
 //! The same in a Redis Cluster, while its primaries are lost and its slots move. And the mistakes of scripts, there.
 
-use super::ground::Ground;
-use super::history::History;
-use super::shards::{Shards, Unrest, Way};
-use super::support::{RedisCluster, RedisServer, Rewriter};
 use super::{COUNTS_FROM_RECEIPT, DOES_NOT_COMPARE, IS_NOT_RAISED, is_clean};
+use kit::chaos::ground::Ground;
+use kit::chaos::history::History;
+use kit::chaos::shards::{Shards, Unrest, Way};
+use kit::{RedisCluster, RedisServer, Rewriter};
 
 #[test]
 fn at_most_one_is_inside_but_for_locks_that_a_failover_has_forgotten() {

@@ -14,9 +14,9 @@
 //! | dead waiters in front hold others up | `grant.lua`: 64 at a time; `acquire.lua`, `release.lua`: and no more calls | `dead_waiters_hold_up_no_other` |
 //! | a grant before its place is ignored | `replies.rs`: `told_early` thrown away | `bursts_are_served_at_once` |
 
-use super::one_server::{OneServer, Plan};
-use super::shards::Shards;
 use super::{is_clean, is_clean_with, is_found_with};
+use kit::chaos::one_server::{OneServer, Plan};
+use kit::chaos::shards::Shards;
 
 #[test]
 fn a_lock_that_is_waited_for_is_handed_over_whatever_operators_do() {

@@ -3,52 +3,32 @@
 //!
 //! `CHAOS_SECONDS` makes it longer, `CHAOS_SEED` throws the same dice again, `CHAOS_NODES` is the size of the quorum,
 //! `CHAOS_STOP=1` ends a run as soon as something is found.
-//! For hours of it, and with all that can go wrong at once: `cargo run --release --example chaos`, of the same modules.
+//! For hours of it, and with all that can go wrong at once: `cargo run --release --example chaos`, of the same modules
+//! in `kit::chaos`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
-mod caller;
-mod calls;
-mod checker;
 mod cluster;
-mod company;
-mod crowd;
 mod crowds;
-mod deeds;
-mod dice;
-mod driver;
-mod ground;
-mod history;
-mod liveness;
-mod nodes;
-#[allow(dead_code, reason = "the example needs more of it")]
-mod one_server;
 mod quorum;
-mod shards;
-mod stranger;
-mod ticker;
-mod visit;
-mod ways;
-mod worker;
 
 use std::env;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use dice::Dice;
-use driver::Chaos;
-use ground::Ground;
-use history::History;
-use kit as support;
+use kit::chaos::dice::Dice;
+use kit::chaos::driver::Chaos;
+use kit::chaos::ground::Ground;
+use kit::chaos::history::History;
+use kit::chaos::one_server::{OneServer, Plan};
 use kit::{Job, LIMIT};
-use one_server::{OneServer, Plan};
 
 #[test]
 #[ignore = "what a worker process runs"]
 fn worker() {
     if let Some(job) = Job::of_this_process() {
-        worker::work(&job);
+        kit::chaos::worker::work(&job);
     }
 }
 
@@ -114,7 +94,7 @@ fn is_clean_with<G: Ground>(
 /// The same, with so many holds that it tests something.
 fn is_clean<G: Ground>(ground: impl FnOnce(&mut Dice) -> G, seconds: u64) -> Chaos<G> {
     const ENOUGH: usize = 60;
-    let chaos = is_clean_with(ground, seconds, |chaos| chaos.history.len() > ENOUGH);
+    let chaos = is_clean_with(ground, seconds, |chaos| chaos.history.count() > ENOUGH);
     let verdict = chaos.history.verdict();
     assert!(verdict.holds > ENOUGH / 2 && verdict.writes > ENOUGH / 2, "it tests nothing: {verdict:?}");
     chaos

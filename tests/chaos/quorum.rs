@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::checker::Verdict;
-use super::driver::Chaos;
-use super::ground::Ground;
-use super::nodes::{Nodes, Plan};
-use super::support::{RedisServer, Rewriter};
 use super::{seed, setting, summary};
+use kit::chaos::checker::Verdict;
+use kit::chaos::driver::Chaos;
+use kit::chaos::ground::Ground;
+use kit::chaos::nodes::{Nodes, Plan};
+use kit::{RedisServer, Rewriter};
 
 fn direct(_: usize, server: &RedisServer) -> u16 {
     server.port()

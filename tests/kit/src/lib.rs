@@ -14,6 +14,7 @@
 //! | a manager, a runtime of one thread, a call that is dropped after some polls | [`connect`], [`runtime`], [`polled`] |
 //! | to wait for a condition, with a limit | [`eventually`], [`within`], [`LIMIT`] |
 //! | a name that no other test uses, a free port | [`unique`], [`free_port`] |
+//! | processes under chaos, and the checker of what they did | [`chaos`] |
 //! | the contenders of a bench: by hand, over a quorum, by publish and subscribe | [`bare`], [`bare_quorum`], [`wake`] |
 //! | a library of another language, in a fixed version | [`install`] |
 //! | medians, tables, processor time | [`figures`] |
@@ -21,6 +22,7 @@
 //! Every server listens on a free loopback port and ends with its value: tests run side by side, and leave nothing.
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     clippy::cast_precision_loss,
@@ -34,6 +36,8 @@
 pub mod bare;
 pub mod bare_quorum;
 mod calls;
+#[cfg(unix)]
+pub mod chaos;
 mod cluster;
 mod delay;
 pub mod figures;

@@ -10,11 +10,12 @@ use super::caller::key;
 use super::checker::Hold;
 use super::dice::Dice;
 use super::ground::Connect;
-use super::support::now;
+use crate::now;
 
 const TTL_MS: u64 = 400;
 
-pub(crate) struct Stranger {
+/// A client of another kind, on a thread of its own.
+pub struct Stranger {
     ended: Arc<AtomicBool>,
     thread: thread::JoinHandle<()>,
 }

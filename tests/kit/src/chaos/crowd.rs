@@ -12,8 +12,8 @@ use tokio::time::sleep;
 
 use super::caller::{Caller, drop_after, key};
 use super::dice::Dice;
-use super::support::{now, say};
 use super::visit::{Call, Place, Visit};
+use crate::{now, say};
 
 /// Longer than anything that the operators do to them lasts.
 const WAIT: Duration = Duration::from_secs(10);

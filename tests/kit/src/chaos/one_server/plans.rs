@@ -18,23 +18,24 @@ const RIGHTS: &[(u64, &str)] = &[
     (1, "-client|kill -client|tracking"),
 ];
 
-pub(super) type Deed = fn(&mut OneServer, &mut Dice, &mut Deeds);
+/// Something that is done to the server.
+pub(crate) type Deed = fn(&mut OneServer, &mut Dice, &mut Deeds);
 
 /// Who is there, and what is done to them.
 #[derive(Clone, Copy)]
-pub(crate) struct Plan {
+pub struct Plan {
     pub(crate) company: Company,
     /// Each with its weight.
-    pub(super) deeds: &'static [(u64, Deed)],
+    pub(crate) deeds: &'static [(u64, Deed)],
     /// So many in a hundred workers are behind a way of ours: each kind.
-    pub(super) behind_ways: [u64; 2],
+    pub(crate) behind_ways: [u64; 2],
     /// What is missing, each with its weight, and for how many milliseconds at most.
-    pub(super) rights: &'static [(u64, &'static str)],
-    pub(super) denied: u64,
+    pub(crate) rights: &'static [(u64, &'static str)],
+    pub(crate) denied: u64,
     /// When a holder whose lock is taken away knows it: promptly, where nothing else goes wrong.
-    pub(super) told: Told,
+    pub(crate) told: Told,
     /// Whether a lock that is waited for is handed over at once: where nothing goes wrong at all.
-    pub(super) hands_over: bool,
+    pub(crate) hands_over: bool,
 }
 
 impl Plan {
@@ -50,14 +51,14 @@ impl Plan {
     };
 
     /// Nothing but a connection that is cut, scripts that are forgotten, and workers that are frozen and killed.
-    pub(crate) const WELL: Self = Self {
+    pub const WELL: Self = Self {
         company: Company::ROAMERS,
         deeds: &[(24, cut_one), (20, forget_scripts), (8, stand_still), (6, rest)],
         ..Self::CALM
     };
 
     /// Everything that a server can suffer without forgetting a lock.
-    pub(crate) const UNWELL: Self = Self {
+    pub const UNWELL: Self = Self {
         company: Company {
             roles: &[(Role::Roams, 8), (Role::Keeps, 1), (Role::Extends, 1)],
             ..Company::ROAMERS
@@ -80,7 +81,7 @@ impl Plan {
     };
 
     /// And it forgets, and operators take locks away.
-    pub(crate) const FORGETFUL: Self = Self {
+    pub const FORGETFUL: Self = Self {
         deeds: &[
             (240, cut_one),
             (200, forget_scripts),
@@ -101,7 +102,7 @@ impl Plan {
 
     /// A server that is well, behind ways over which requests arrive when their connection has long been replaced, for a
     /// user that has not the rights to do something about it.
-    pub(crate) const LATE: Self = Self {
+    pub const LATE: Self = Self {
         company: Company { roles: &[(Role::Keeps, 8)], ..Company::CALM },
         deeds: &[(20, close_way), (20, take_rights), (2, squat), (1, inspect), (20, rest)],
         behind_ways: [0, 100],
@@ -111,7 +112,7 @@ impl Plan {
     };
 
     /// The same, behind ways over which no answers come, with locks that change their ttl.
-    pub(crate) const SILENT: Self = Self {
+    pub const SILENT: Self = Self {
         company: Company { roles: &[(Role::Extends, 8)], ..Company::CALM },
         deeds: &[(12, close_way), (1, cut_one), (2, squat), (1, inspect), (20, rest)],
         behind_ways: [90, 0],
@@ -119,7 +120,7 @@ impl Plan {
     };
 
     /// Operators that take locks away, and workers that do it to themselves: who had one is told.
-    pub(crate) const OPERATED: Self = Self {
+    pub const OPERATED: Self = Self {
         company: Company {
             roles: &[(Role::Roams, 4), (Role::Keeps, 2), (Role::Extends, 2)],
             ..Company::CALM
@@ -130,24 +131,24 @@ impl Plan {
     };
 
     /// Hundreds of waiters, some of whose processes die, and operators that flush and delete.
-    pub(crate) const CROWDED: Self = Self {
+    pub const CROWDED: Self = Self {
         company: Company::CROWDS,
         deeds: &[(2, flush), (3, delete_queue), (1, force_release), (5, inspect), (150, rest)],
         ..Self::CALM
     };
 
     /// The process with the most waiters dies again and again, and its places stay in the queue: a flush would clear them.
-    pub(crate) const ABANDONED: Self = Self {
+    pub const ABANDONED: Self = Self {
         company: Company { roles: &[(Role::Queues, 3)], kills: 4, absence: 5000, ..Company::CALM },
         ..Self::CALM
     };
 
     /// Bursts of calls, while nothing goes wrong.
-    pub(crate) const BURSTS: Self =
+    pub const BURSTS: Self =
         Self { company: Company::BURSTS, told: Told::Promptly, hands_over: true, ..Self::CALM };
 
     /// Calls that are dropped by the thousand, while nothing goes wrong.
-    pub(crate) const DROPPED: Self = Self {
+    pub const DROPPED: Self = Self {
         company: Company { roles: &[(Role::Drops, 2)], ..Company::CALM },
         deeds: &[(1, rest)],
         told: Told::Promptly,
@@ -155,7 +156,7 @@ impl Plan {
     };
 
     /// Whether the server is killed: it keeps its data then.
-    pub(super) fn is_deadly(&self) -> bool {
+    pub(crate) fn is_deadly(&self) -> bool {
         self.deeds.iter().any(|(_, deed)| std::ptr::fn_addr_eq(*deed, kill as Deed))
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use super::support::now;
+use crate::now;
 
 /// Enough for several minutes.
 const MOST: usize = 4096;
 
+/// Counts by kind, and the latest deeds with their times.
 #[derive(Default)]
-pub(crate) struct Deeds {
+pub struct Deeds {
     counts: BTreeMap<&'static str, u32>,
     latest: VecDeque<(u64, String)>,
 }

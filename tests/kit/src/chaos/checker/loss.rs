@@ -1,12 +1,12 @@
 //! When locks may have been forgotten, and what that excuses.
 
-use super::super::support::now;
 use super::{Hold, Mishap, Violation};
+use crate::now;
 
 /// Locks may have been forgotten: by a failover, a flush, or the clock of one node of a quorum that jumped ahead. Two
 /// may be inside then, and nothing is promised but that the later has the larger fencing token if it asked later.
 #[derive(Clone, Debug)]
-pub(crate) struct Loss {
+pub struct Loss {
     /// Which locks; `None` for all.
     pub(crate) keys: Option<Vec<u64>>,
     pub(crate) from: u64,
@@ -16,11 +16,12 @@ pub(crate) struct Loss {
 
 /// When a holder whose lock was forgotten knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Told {
+pub enum Told {
     /// Within a round trip, once it has held the lock for a while; else at the next renewal.
     Promptly,
     /// When its lease is over: it cannot be renewed.
     AtItsEnd,
+    /// Not while the run lasts.
     Never,
 }
 
@@ -49,7 +50,7 @@ impl Loss {
     }
 
     /// `stolen`: for how long plain timers did not run meanwhile.
-    pub(super) fn excuses(&self, violation: &Violation, first: &Hold, second: &Hold, stolen: u64) -> bool {
+    pub(crate) fn excuses(&self, violation: &Violation, first: &Hold, second: &Hold, stolen: u64) -> bool {
         let here = self.keys.as_ref().is_none_or(|keys| keys.contains(&violation.key));
         // Either had a lock that was forgotten: the second may have been granted it long before it entered.
         let then = first.asked.min(second.asked) <= self.to && self.from <= second.entered;

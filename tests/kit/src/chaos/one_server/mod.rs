@@ -12,17 +12,18 @@ use super::company::Company;
 use super::deeds::Deeds;
 use super::dice::Dice;
 use super::ground::{Connect, Ground, HAND_OVER, Sample, client, look_at_keys};
-use super::support::{RedisServer, Rewriter};
 use super::visit::IO_TIMEOUT;
 use super::ways::Way;
-pub(crate) use plans::Plan;
+use crate::{RedisServer, Rewriter};
+pub use plans::Plan;
 
 const TTLS: [u64; 4] = [100, 200, 500, 2500];
 
 /// Whose rights are taken and given back.
 const USER: &str = "shop";
 
-pub(crate) struct OneServer {
+/// One server, its network and its user.
+pub struct OneServer {
     plan: Plan,
     server: RedisServer,
     rewriter: Option<Rewriter>,
@@ -45,12 +46,12 @@ enum State {
 
 impl OneServer {
     /// It keeps its data, unless it is told to forget them.
-    pub(crate) fn of(plan: Plan) -> Self {
+    pub fn of(plan: Plan) -> Self {
         Self::new(plan, None)
     }
 
     /// With this in a script replaced by that.
-    pub(crate) fn rewritten(plan: Plan, words: (&'static str, &'static str)) -> Self {
+    pub fn rewritten(plan: Plan, words: (&'static str, &'static str)) -> Self {
         Self::new(plan, Some(words))
     }
 

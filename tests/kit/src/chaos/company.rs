@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// What a process is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Role {
+pub enum Role {
     /// Short locks, a few callers of all kinds.
     Roams,
     /// Long locks, kept across whatever happens.
@@ -23,7 +23,7 @@ pub(crate) enum Role {
 
 /// What a process of a role has.
 #[derive(Clone, Copy)]
-pub(crate) struct Means {
+pub struct Means {
     pub(crate) role: Role,
     pub(crate) first_key: u64,
     pub(crate) keys: u64,
@@ -61,7 +61,7 @@ impl Role {
 
 /// The processes, and how often something happens to one of them.
 #[derive(Clone, Copy)]
-pub(crate) struct Company {
+pub struct Company {
     pub(crate) roles: &'static [(Role, usize)],
     /// So often in a hundred is one frozen, or killed; else it is the ground's turn.
     pub(crate) freezes: u64,

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use redlocked::{LockError, LockGuard};
 
-use super::support::{between, now, say};
 use super::ticker::Ticker;
+use crate::{between, now, say};
 
 /// The longest that a call waits for one answer. Shorter than some servers are stopped.
 pub(crate) const IO_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// One call, and its hold.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub struct Place {
     pub(crate) key: u64,
     /// The number of the call and of its hold in this process.
     pub(crate) hold: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Place {
 }
 
 /// Says when a call is made and when it comes back: cancelled, unless it says how; and how late that is.
-pub(crate) struct Call {
+pub struct Call {
     hold: u64,
     outcome: u64,
     ticker: Arc<Ticker>,
@@ -81,7 +81,7 @@ impl Drop for Call {
 
 /// Says when it begins, goes on and ends. Of two looks at the clock and the lease the clock always comes first: who
 /// is frozen in between thinks too early of its deadline, never too late.
-pub(crate) struct Visit<'a> {
+pub struct Visit<'a> {
     guard: &'a LockGuard,
     hold: u64,
     /// Until when it had the lock as it saw it last.

@@ -7,12 +7,12 @@ use super::super::checker::{Loss, Told};
 use super::super::deeds::Deeds;
 use super::super::dice::Dice;
 use super::super::ground::client;
-use super::super::support::{RedisServer, now};
 use super::{STEADY, Shards, soon};
+use crate::{RedisServer, now};
 
 /// One shard at a time: without a majority of the primaries there is no failover.
 #[derive(Clone, Copy)]
-pub(super) enum State {
+pub(crate) enum State {
     Well,
     Killed {
         node: usize,
@@ -32,12 +32,12 @@ pub(super) enum State {
 
 impl Shards {
     /// The other one of its shard.
-    pub(super) fn twin(&self, node: usize) -> usize {
+    pub(crate) fn twin(&self, node: usize) -> usize {
         (node + self.cluster.nodes.len() / 2) % self.cluster.nodes.len()
     }
 
     /// The one of that shard that is the primary, when the other replicates it.
-    pub(super) fn primary_of(&self, node: usize) -> Option<usize> {
+    pub(crate) fn primary_of(&self, node: usize) -> Option<usize> {
         let twin = self.twin(node);
         let [a, b] = [node, twin].map(|node| role(&self.cluster.nodes[node]));
         let leads = |role: &str| role.contains("role:master") && role.contains("connected_slaves:1");
@@ -63,19 +63,19 @@ impl Shards {
     }
 
     /// From now on, until somebody says until when.
-    pub(super) fn begins_to_lose(&mut self, node: usize) {
+    pub(crate) fn begins_to_lose(&mut self, node: usize) {
         let keys = Some(self.keys_of(node));
         self.losses.push(Loss { keys, from: now(), to: u64::MAX, told: Told::AtItsEnd });
     }
 
-    pub(super) fn has_lost(&mut self, to: u64) {
+    pub(crate) fn has_lost(&mut self, to: u64) {
         if let Some(loss) = self.losses.last_mut() {
             loss.to = to;
         }
     }
 
     /// Perhaps when its replica has not heard the latest.
-    pub(super) fn kill(&mut self, node: usize, behind: bool, dice: &mut Dice, deeds: &mut Deeds) {
+    pub(crate) fn kill(&mut self, node: usize, behind: bool, dice: &mut Dice, deeds: &mut Deeds) {
         let twin = self.twin(node);
         self.begins_to_lose(node);
         if behind {
@@ -96,7 +96,7 @@ impl Shards {
         self.state = State::Killed { node, back: soon(dice, 10, 2000) };
     }
 
-    pub(super) fn stop(&mut self, node: usize, dice: &mut Dice, deeds: &mut Deeds) {
+    pub(crate) fn stop(&mut self, node: usize, dice: &mut Dice, deeds: &mut Deeds) {
         self.begins_to_lose(node);
         self.cluster.nodes[node].pause();
         let longest = [300, 900, 5000][dice.index(3)];
@@ -106,7 +106,7 @@ impl Shards {
     }
 
     /// As operators do it; nothing is forgotten.
-    pub(super) fn hand_over(&mut self, node: usize, deeds: &mut Deeds) {
+    pub(crate) fn hand_over(&mut self, node: usize, deeds: &mut Deeds) {
         let twin = self.twin(node);
         let Some(mut client) = client(&self.cluster.nodes[twin]) else {
             return;
@@ -118,7 +118,7 @@ impl Shards {
     }
 
     /// Whether anybody has taken over unasked, as happens on a machine that is too busy for a node to answer in time.
-    pub(super) fn look(&mut self, deeds: &mut Deeds) {
+    pub(crate) fn look(&mut self, deeds: &mut Deeds) {
         self.looked = Instant::now();
         for shard in 0..self.primaries.len() {
             let (known, since) = self.primaries[shard];
@@ -135,7 +135,7 @@ impl Shards {
     }
 
     /// One step back to normal, if it is time.
-    pub(super) fn recover(&mut self, all: bool) {
+    pub(crate) fn recover(&mut self, all: bool) {
         let is_over = |until: Instant| all || until <= Instant::now();
         match self.state {
             State::Killed { node, back } if is_over(back) => {

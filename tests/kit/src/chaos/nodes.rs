@@ -10,32 +10,37 @@ use super::company::{Company, Role};
 use super::deeds::Deeds;
 use super::dice::Dice;
 use super::ground::{Ground, HAND_OVER, Sample, Watches, client, cut, flush_scripts};
-use super::support::{RedisServer, now};
 use super::ways::Way;
+use crate::{RedisServer, now};
 
 /// What may go wrong.
 #[derive(Clone, Copy)]
-pub(crate) struct Plan {
-    pub(crate) nodes: usize,
+pub struct Plan {
+    /// How many there are.
+    pub nodes: usize,
     /// So many nodes at once may be down, or have forgotten what was held before.
-    pub(crate) forget: usize,
+    pub forget: usize,
     /// The longest that one is down, in milliseconds.
-    pub(crate) away: u64,
+    pub away: u64,
     /// How long after a restart the next one may be. Until a lock from before has expired a node has no vote.
-    pub(crate) rest: Duration,
+    pub rest: Duration,
     /// Stopped nodes, and connections that are cut or silent.
-    pub(crate) network: bool,
+    pub network: bool,
     /// One node's clock.
-    pub(crate) clock: bool,
-    pub(crate) ttls: [u64; 4],
-    pub(crate) overrun: u64,
-    pub(crate) company: Company,
-    pub(crate) liveness: Liveness,
+    pub clock: bool,
+    /// Of the locks, in milliseconds, to choose from.
+    pub ttls: [u64; 4],
+    /// The longest stay of a caller that does not look at its lease, in milliseconds.
+    pub overrun: u64,
+    /// The workers.
+    pub company: Company,
+    /// What is watched of the waiters.
+    pub liveness: Liveness,
 }
 
 /// What is watched of the waiters, and what goes wrong no more for that.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Liveness {
+pub enum Liveness {
     /// Whatever happens to be seen.
     Unwatched,
     /// That no lock is free meanwhile: every worker reaches a quorum all the time.
@@ -46,7 +51,7 @@ pub(crate) enum Liveness {
 
 impl Plan {
     /// Everything, at any minority.
-    pub(crate) fn everything(nodes: usize) -> Self {
+    pub fn everything(nodes: usize) -> Self {
         let ttls = [100, 200, 500, 1000];
         // The longest ttl, and a second: what a server was up for is told in whole ones.
         let rest = Duration::from_secs(2);
@@ -65,7 +70,7 @@ impl Plan {
     }
 
     /// Crowds of waiters, while a minority of the nodes is unwell.
-    pub(crate) fn crowded(nodes: usize) -> Self {
+    pub fn crowded(nodes: usize) -> Self {
         Self {
             clock: false,
             ttls: [1000; 4],
@@ -76,7 +81,7 @@ impl Plan {
     }
 
     /// Crowds of waiters, while nothing goes wrong.
-    pub(crate) fn hand_over(nodes: usize) -> Self {
+    pub fn hand_over(nodes: usize) -> Self {
         Self {
             forget: 0,
             network: false,
@@ -87,7 +92,7 @@ impl Plan {
     }
 
     /// Nothing, to three nodes.
-    pub(crate) fn quiet() -> Self {
+    pub fn quiet() -> Self {
         Self { forget: 0, network: false, clock: false, ..Self::everything(3) }
     }
 
@@ -96,7 +101,8 @@ impl Plan {
     }
 }
 
-pub(crate) struct Nodes {
+/// The servers of a quorum.
+pub struct Nodes {
     plan: Plan,
     servers: Vec<Node>,
     /// Between some workers and a node.
@@ -126,7 +132,7 @@ enum State {
 
 impl Nodes {
     /// `port`: where workers find the server of that number.
-    pub(crate) fn new(plan: Plan, mut port: impl FnMut(usize, &RedisServer) -> u16) -> Self {
+    pub fn new(plan: Plan, mut port: impl FnMut(usize, &RedisServer) -> u16) -> Self {
         let forgets = plan.forget > 0;
         let start = |number| {
             let server = if forgets { RedisServer::start() } else { RedisServer::durable() };

@@ -6,30 +6,30 @@ use super::super::caller::key;
 use super::super::deeds::Deeds;
 use super::super::dice::Dice;
 use super::super::ground::{cut, flush_scripts, hold_clients};
-use super::super::support::now;
 use super::{OneServer, State, USER, soon};
+use crate::now;
 
-pub(super) fn rest(_: &mut OneServer, _: &mut Dice, _: &mut Deeds) {}
+pub(crate) fn rest(_: &mut OneServer, _: &mut Dice, _: &mut Deeds) {}
 
-pub(super) fn cut_one(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
+pub(crate) fn cut_one(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
     if let Some(mut client) = ground.client() {
         cut(&mut client, dice, deeds);
     }
 }
 
-pub(super) fn forget_scripts(ground: &mut OneServer, _: &mut Dice, deeds: &mut Deeds) {
+pub(crate) fn forget_scripts(ground: &mut OneServer, _: &mut Dice, deeds: &mut Deeds) {
     if let Some(mut client) = ground.client() {
         flush_scripts(&mut client, deeds);
     }
 }
 
-pub(super) fn stand_still(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
+pub(crate) fn stand_still(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
     if let Some(mut client) = ground.client() {
         hold_clients(&mut client, dice, deeds);
     }
 }
 
-pub(super) fn stop(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
+pub(crate) fn stop(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
     let longest = [300, 600, 2000][dice.index(3)];
     let lasts = dice.between(50, longest);
     ground.server.pause();
@@ -37,13 +37,13 @@ pub(super) fn stop(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
     deeds.add("servers stopped", format!("for {lasts} ms"));
 }
 
-pub(super) fn kill(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
+pub(crate) fn kill(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
     ground.server.kill();
     ground.state = State::Down(soon(dice, 10, 400));
     deeds.add("servers killed", "it keeps its data");
 }
 
-pub(super) fn close_way(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
+pub(crate) fn close_way(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
     if !ground.ways.is_empty() {
         let way = dice.index(ground.ways.len());
         ground.ways[way].close(3000, dice, deeds);
@@ -51,7 +51,7 @@ pub(super) fn close_way(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Dee
 }
 
 /// A client of another kind takes a lock, and lets it expire.
-pub(super) fn squat(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
+pub(crate) fn squat(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
     let (name, lasts) = (format!("lock:{}", key(ground.any_key(dice))), dice.between(20, 500));
     if let Some(mut client) = ground.client() {
         let mut set = redis::cmd("SET");
@@ -61,7 +61,7 @@ pub(super) fn squat(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) 
     }
 }
 
-pub(super) fn take_rights(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
+pub(crate) fn take_rights(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
     let rights = dice.pick(ground.plan.rights);
     if ground.denied_until.is_none()
         && ground.server.try_run::<String>(&format!("ACL SETUSER {USER} {rights}")).is_ok()
@@ -71,7 +71,7 @@ pub(super) fn take_rights(ground: &mut OneServer, dice: &mut Dice, deeds: &mut D
     }
 }
 
-pub(super) fn flush(ground: &mut OneServer, _: &mut Dice, deeds: &mut Deeds) {
+pub(crate) fn flush(ground: &mut OneServer, _: &mut Dice, deeds: &mut Deeds) {
     if let Some(mut client) = ground.client() {
         let from = now();
         let _: () = redis::cmd("FLUSHALL").query(&mut client).unwrap();
@@ -80,7 +80,7 @@ pub(super) fn flush(ground: &mut OneServer, _: &mut Dice, deeds: &mut Deeds) {
     }
 }
 
-pub(super) fn delete_queue(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
+pub(crate) fn delete_queue(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
     let number = ground.any_key(dice);
     let name = format!("lock:{}%queue", key(number));
     if let Some(mut client) = ground.client() {
@@ -93,7 +93,7 @@ pub(super) fn delete_queue(ground: &mut OneServer, dice: &mut Dice, deeds: &mut 
 }
 
 /// By a manager outside of the workers, or by hand.
-pub(super) fn force_release(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
+pub(crate) fn force_release(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
     let number = ground.any_key(dice);
     let from = now();
     let done = if dice.percent(50) {
@@ -108,7 +108,7 @@ pub(super) fn force_release(ground: &mut OneServer, dice: &mut Dice, deeds: &mut
     }
 }
 
-pub(super) fn inspect(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
+pub(crate) fn inspect(ground: &mut OneServer, dice: &mut Dice, deeds: &mut Deeds) {
     let number = ground.any_key(dice);
     let _ = ground.operator().inspect_blocking(&key(number));
     deeds.add("locks inspected", key(number));

@@ -1,9 +1,11 @@
 //! Random numbers that can be had again, by `SplitMix64`.
 
-pub(crate) struct Dice(u64);
+/// The same seed throws the same numbers.
+pub struct Dice(u64);
 
 impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// From this seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 

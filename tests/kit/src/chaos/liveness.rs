@@ -10,7 +10,7 @@ use super::calls::Calls;
 use super::checker::Name;
 use super::crowd::DROPPED;
 use super::ground::Sample;
-use super::support::between;
+use crate::between;
 
 /// So long may a lock be free during one call for it, all in all: the time that a waiter has to claim it, and as much
 /// again for a busy machine. From the beginning, when an operator has deleted it or its queue.
@@ -23,13 +23,15 @@ pub(crate) const LONGEST_OWNED: Duration = Duration::from_secs(3);
 /// Between two samples at most.
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
+/// What the samples of a server say about locks and their waiters.
 #[derive(Default)]
-pub(crate) struct Liveness {
+pub struct Liveness {
     sampled: u64,
     free: HashMap<u64, Free>,
     /// By name: with that value since then.
     owned: HashMap<String, (String, u64)>,
-    pub(crate) found: Vec<Stall>,
+    /// Each once.
+    pub found: Vec<Stall>,
 }
 
 /// A lock that is on no sample.
@@ -43,19 +45,31 @@ struct Free {
     waiters: HashMap<Name, Duration>,
 }
 
+/// A lock that did not get on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Stall {
+pub struct Stall {
     pub(crate) what: What,
     pub(crate) at: u64,
     pub(crate) lasted: Duration,
 }
 
+/// Why it did not.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum What {
-    /// So many waited for it all the time.
-    Free { key: u64, waiters: usize },
-    /// By a worker that has no call for it.
-    Ownerless { name: String, worker: usize },
+pub enum What {
+    /// No caller had it although some waited all the time.
+    Free {
+        /// The number of its key.
+        key: u64,
+        /// How many waited.
+        waiters: usize,
+    },
+    /// A worker had it without a call for it.
+    Ownerless {
+        /// The name on the server.
+        name: String,
+        /// The number of the worker.
+        worker: usize,
+    },
 }
 
 impl Liveness {
@@ -143,19 +157,21 @@ impl Liveness {
         }
     }
 
-    pub(crate) fn free(&self) -> usize {
+    /// How many locks were free while a call waited.
+    pub fn free(&self) -> usize {
         self.found.iter().filter(|stall| matches!(stall.what, What::Free { .. })).count()
     }
 
-    pub(crate) fn ownerless(&self) -> usize {
+    /// How many locks belonged to a process without a call for them.
+    pub fn ownerless(&self) -> usize {
         self.found.len() - self.free()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::support::Line;
     use super::*;
+    use crate::Line;
 
     const MS: u64 = 1_000_000;
 

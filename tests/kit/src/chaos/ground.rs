@@ -8,7 +8,7 @@ use super::checker::{Loss, Told};
 use super::company::Company;
 use super::deeds::Deeds;
 use super::dice::Dice;
-use super::support::{RedisServer, now};
+use crate::{RedisServer, now};
 
 /// The name of our own connections, which nobody cuts.
 const OURS: &str = "driver";
@@ -18,17 +18,18 @@ const OURS: &str = "driver";
 pub(crate) const HAND_OVER: Duration = Duration::from_millis(500);
 
 /// Connects, if there is somebody who answers.
-pub(crate) type Connect = Box<dyn FnMut() -> Option<redis::Connection> + Send>;
+pub type Connect = Box<dyn FnMut() -> Option<redis::Connection> + Send>;
 
 /// Which locks there are, and what is in them: not before `from`, not after `to`.
 #[derive(Clone, Debug)]
-pub(crate) struct Sample {
+pub struct Sample {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) locks: HashMap<String, String>,
 }
 
-pub(crate) trait Ground {
+/// The servers of a run: where workers connect, and what goes wrong there.
+pub trait Ground {
     /// Who is there.
     fn company(&self) -> Company {
         Company::ROAMERS
@@ -45,6 +46,7 @@ pub(crate) trait Ground {
         300
     }
 
+    /// Does something to the servers or to the network.
     fn misbehave(&mut self, dice: &mut Dice, deeds: &mut Deeds);
 
     /// Ends what has lasted long enough, or everything.
@@ -115,7 +117,7 @@ pub(crate) fn look_at_keys(client: &mut redis::Connection, keys: &[u64]) -> Opti
 
 /// Looks at several servers, one after the other, each over a connection of its own that is kept.
 #[derive(Default)]
-pub(crate) struct Watches(HashMap<u16, redis::Connection>);
+pub struct Watches(HashMap<u16, redis::Connection>);
 
 impl Watches {
     /// One sample of each; `None` when one does not answer.

@@ -14,11 +14,11 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-pub(crate) use loss::{Loss, Told};
+pub use loss::{Loss, Told};
 
 /// Somebody inside. Times in nanoseconds of one clock.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hold {
+pub struct Hold {
     pub(crate) key: u64,
     /// Since when it waited, if it is known.
     pub(crate) called: Option<u64>,
@@ -57,22 +57,33 @@ impl Hold {
 }
 
 /// Who: a worker, and which of its holds.
-pub(crate) type Name = (usize, u64);
+pub type Name = (usize, u64);
 
+/// What two holds of one key may not do to each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mishap {
+pub enum Mishap {
     /// Both were inside.
-    Overlap { lasted: Duration },
+    Overlap {
+        /// For so long.
+        lasted: Duration,
+    },
     /// The later grant has not the larger fencing token.
-    Fence { by: u64 },
+    Fence {
+        /// How much smaller than the token before; zero when equal.
+        by: u64,
+    },
     /// The lock had no holder although the second waited for it.
-    Idle { lasted: Duration },
+    Idle {
+        /// For so long.
+        lasted: Duration,
+    },
     /// The register took a write of the first although the second, who came later, had written.
     StaleWrite,
 }
 
+/// Two holds of one key, and what was wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Violation {
+pub struct Violation {
     pub(crate) what: Mishap,
     pub(crate) key: u64,
     pub(crate) first: Name,
@@ -80,32 +91,43 @@ pub(crate) struct Violation {
     pub(crate) at: u64,
 }
 
+/// What the checker has found, and how much it looked at.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Verdict {
-    pub(crate) violations: Vec<Violation>,
+pub struct Verdict {
+    /// Every one that nothing excuses.
+    pub violations: Vec<Violation>,
     /// What would be one, had nothing been forgotten at that time; and how long two were inside at most.
-    pub(crate) excused: usize,
-    pub(crate) longest_excused: Duration,
-    pub(crate) holds: usize,
-    pub(crate) foreign: usize,
-    pub(crate) writes: usize,
-    pub(crate) refused: usize,
+    pub excused: usize,
+    /// The longest that two were inside where that is excused.
+    pub longest_excused: Duration,
+    /// Of workers.
+    pub holds: usize,
+    /// Holds of a client of another kind.
+    pub foreign: usize,
+    /// Of all holders, to the resource.
+    pub writes: usize,
+    /// Writes whose fencing token was older than one the resource had seen.
+    pub refused: usize,
 }
 
 impl Verdict {
-    pub(crate) fn overlaps(&self) -> usize {
+    /// How often two were inside.
+    pub fn overlaps(&self) -> usize {
         self.count(|what| matches!(what, Mishap::Overlap { .. }))
     }
 
-    pub(crate) fn fences(&self) -> usize {
+    /// How often a later grant had no larger fencing token.
+    pub fn fences(&self) -> usize {
         self.count(|what| matches!(what, Mishap::Fence { .. }))
     }
 
-    pub(crate) fn stale_writes(&self) -> usize {
+    /// How often a write came behind one of a later holder.
+    pub fn stale_writes(&self) -> usize {
         self.count(|what| matches!(what, Mishap::StaleWrite))
     }
 
-    pub(crate) fn idle(&self) -> usize {
+    /// How often a lock that was waited for had no holder.
+    pub fn idle(&self) -> usize {
         self.count(|what| matches!(what, Mishap::Idle { .. }))
     }
 
@@ -123,8 +145,9 @@ const MOST_SLEPT: usize = 10_000;
 /// Somebody, without what he wrote.
 type Visitor = (Name, Hold);
 
+/// Compares each hold with those before it.
 #[derive(Clone, Default)]
-pub(crate) struct Checker {
+pub struct Checker {
     keys: BTreeMap<u64, Key>,
     pub(crate) verdict: Verdict,
     /// A lock that is waited for has a holder again after so long: where nothing goes wrong.

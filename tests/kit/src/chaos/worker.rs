@@ -11,9 +11,9 @@ use tokio::task::LocalSet;
 use super::caller::Caller;
 use super::company::{ROLES, Role};
 use super::dice::Dice;
-use super::support::{Job, LIMIT, listen};
 use super::ticker::Ticker;
 use super::visit::IO_TIMEOUT;
+use crate::{Job, LIMIT, listen};
 
 /// So often in a row does a process pass a lock on.
 const COHORT: u32 = 3;
@@ -23,7 +23,7 @@ pub(crate) const LONG_TTLS: [u64; 4] = [6000, 12_000, 12_000, 12_000];
 
 /// What the driver tells a worker.
 #[derive(Clone, Copy)]
-pub(crate) struct Orders {
+pub struct Orders {
     pub(crate) role: Role,
     pub(crate) seed: u64,
     /// In milliseconds, to choose from.
@@ -45,7 +45,8 @@ impl Orders {
     }
 }
 
-pub(crate) fn work(job: &Job) {
+/// What a worker process does: it takes locks until its standard input ends.
+pub fn work(job: &Job) {
     let orders = Orders::from_numbers(&job.numbers);
     let (end, ended) = watch::channel(false);
     listen(drop, move || {

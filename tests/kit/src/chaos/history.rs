@@ -9,7 +9,7 @@ use super::checker::{Checker, Hold, Loss, Name, Told, Verdict};
 use super::deeds::Deeds;
 use super::ground::Sample;
 use super::liveness::{Liveness, Stall};
-use super::support::{Line, between, now};
+use crate::{Line, between, now};
 
 /// A violation is told with what happened this long before and after it.
 const AROUND: u64 = 250_000_000;
@@ -23,8 +23,9 @@ const SLOW: Duration = Duration::from_millis(20);
 /// So many are told, the others counted.
 const MOST_STORIES: usize = 10;
 
+/// Every hold and call, checked as soon as its end is known.
 #[derive(Default)]
-pub(crate) struct History {
+pub struct History {
     /// Those that were not looked at for good.
     holds: HashMap<Name, Hold>,
     /// The same: of calls that came back without the lock, where one is handed over at once.
@@ -35,9 +36,12 @@ pub(crate) struct History {
     /// Those of workers that took a lock away from itself: each with the key and its worker, until it is over.
     forces: HashMap<Name, usize>,
     forced: Vec<Loss>,
-    pub(crate) calls: Calls,
-    pub(crate) liveness: Liveness,
-    pub(crate) stories: Vec<String>,
+    /// How each call ended, and how late.
+    pub calls: Calls,
+    /// Which locks were free or owned by no call.
+    pub liveness: Liveness,
+    /// What is told of each finding: the deeds and calls around it.
+    pub stories: Vec<String>,
     /// How many have entered, by the tenth of a second.
     entered: HashMap<u64, usize>,
 }
@@ -140,12 +144,12 @@ impl History {
     }
 
     /// How many have entered.
-    pub(crate) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.checker.verdict.holds + self.checker.verdict.foreign + self.holds.len()
     }
 
     /// What is found by now.
-    pub(crate) fn check(&self) -> Verdict {
+    pub fn check(&self) -> Verdict {
         let mut checker = self.checker.clone();
         let (holds, vain_waits) = (in_order(self.holds.clone()), in_order(self.vain_waits.clone()));
         checker.look(holds, vain_waits, u64::MAX, &self.losses());
@@ -153,7 +157,7 @@ impl History {
     }
 
     /// What is wrong by now, in a few words each.
-    pub(crate) fn found(&self) -> Vec<String> {
+    pub fn found(&self) -> Vec<String> {
         let violations = self.check().violations;
         let violations =
             violations.iter().map(|violation| format!("k{} {:?}", violation.key, violation.what));
@@ -163,7 +167,7 @@ impl History {
     }
 
     /// What was found in all that is settled.
-    pub(crate) fn verdict(&self) -> &Verdict {
+    pub fn verdict(&self) -> &Verdict {
         &self.checker.verdict
     }
 
@@ -247,7 +251,7 @@ impl History {
     }
 
     /// How many have entered in each of so many equal parts of the time.
-    pub(crate) fn entered_over_time(&self, parts: u64) -> Vec<usize> {
+    pub fn entered_over_time(&self, parts: u64) -> Vec<usize> {
         let times = || self.entered.keys();
         let (first, last) = (times().min().unwrap_or(&0), times().max().unwrap_or(&0));
         let part = (last - first) / parts + 1;

@@ -14,22 +14,26 @@ use super::dice::Dice;
 use super::ground::{Ground, Sample};
 use super::history::History;
 use super::stranger::Stranger;
-use super::support::{LIMIT, Worker, now};
 use super::worker::{LONG_TTLS, Orders};
+use crate::{LIMIT, Worker, now};
 
 /// The keys of short locks, which a client of another kind takes, too.
 const ROAMED: u64 = 4;
 
-pub(crate) struct Chaos<G> {
-    pub(crate) ground: G,
+/// A run: the servers, the workers, and what they have said so far.
+pub struct Chaos<G> {
+    /// The servers.
+    pub ground: G,
     dice: Dice,
     company: Company,
     workers: Vec<Running>,
     absent: Vec<(Instant, Role)>,
     started: usize,
     strangers: u64,
-    pub(crate) deeds: Deeds,
-    pub(crate) history: History,
+    /// What was done to servers and workers.
+    pub deeds: Deeds,
+    /// What the workers said, and what is wrong with it.
+    pub history: History,
 }
 
 struct Running {
@@ -41,7 +45,8 @@ struct Running {
 }
 
 impl<G: Ground> Chaos<G> {
-    pub(crate) fn new(ground: G, seed: u64) -> Self {
+    /// Starts the company of the ground.
+    pub fn new(ground: G, seed: u64) -> Self {
         let company = ground.company();
         let mut chaos = Self {
             ground,
@@ -62,7 +67,8 @@ impl<G: Ground> Chaos<G> {
     }
 
     /// No worker is frozen or killed.
-    pub(crate) fn kind(mut self) -> Self {
+    #[must_use]
+    pub fn kind(mut self) -> Self {
         (self.company.freezes, self.company.kills) = (0, 0);
         self
     }
@@ -83,7 +89,7 @@ impl<G: Ground> Chaos<G> {
     }
 
     /// Goes on until that time has passed, or `enough`, which is asked now and then; then ends in peace.
-    pub(crate) fn run(&mut self, lasts: Duration, enough: impl FnMut(&Self) -> bool) {
+    pub fn run(&mut self, lasts: Duration, enough: impl FnMut(&Self) -> bool) {
         let stranger = self.go_on(lasts, enough);
         self.thaw(true);
         self.ground.heal(true, &mut self.deeds);
@@ -97,7 +103,7 @@ impl<G: Ground> Chaos<G> {
     }
 
     /// Goes on until something is `found`; then ends at once, and all workers are killed. False when the time is over.
-    pub(crate) fn search(&mut self, limit: Duration, mut found: impl FnMut(&Self) -> bool) -> bool {
+    pub fn search(&mut self, limit: Duration, mut found: impl FnMut(&Self) -> bool) -> bool {
         let mut is_found = false;
         let stranger = self.go_on(limit, |chaos| {
             is_found = found(chaos);
@@ -272,7 +278,7 @@ impl<G: Ground> Chaos<G> {
 
     /// What is left on the servers that should not be. A lock of somebody who was killed ends with its ttl. His place
     /// in a queue stays until the next one asks; then nothing is left.
-    pub(crate) fn leaks(&mut self) -> Vec<String> {
+    pub fn leaks(&mut self) -> Vec<String> {
         let longest = Duration::from_millis(self.max_ttl());
         let mut left = self.left_after(longest, |name| !name.contains("%queue"));
         let locks =

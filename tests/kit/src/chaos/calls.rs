@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use super::caller::SEVERAL;
 use super::checker::Name;
-use super::support::{Line, between};
+use crate::{Line, between};
 
 /// How much later than it had to a call may come back.
-pub(crate) const PROMPT: Duration = Duration::from_millis(250);
+pub const PROMPT: Duration = Duration::from_millis(250);
 
 /// When it hangs: a try may last for the timeout of one answer, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -22,17 +22,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const OUTCOMES: [&str; 6] =
     ["cancelled", "granted", "busy or timed out", "lost", "unavailable", "failed otherwise"];
 
+/// Every call of every worker, and how late it came back.
 #[derive(Default)]
-pub(crate) struct Calls {
+pub struct Calls {
     open: HashMap<Name, Call>,
     /// When a worker stood still; the last time may not be over.
     frozen: HashMap<usize, Vec<(u64, u64)>>,
     /// By key.
     entered: HashMap<u64, u64>,
     pub(crate) outcomes: [u64; OUTCOMES.len()],
-    pub(crate) late: BTreeMap<Name, Late>,
+    /// The calls that came back later than they had to, and than a plain timer.
+    pub late: BTreeMap<Name, Late>,
     /// How much later than it had to that any came back.
-    pub(crate) latest: Duration,
+    pub latest: Duration,
 }
 
 struct Call {
@@ -50,7 +52,7 @@ enum Step {
 
 /// It did not come back in time, or has not yet.
 #[derive(Clone, Debug)]
-pub(crate) struct Late {
+pub struct Late {
     key: u64,
     at: u64,
     by: Duration,

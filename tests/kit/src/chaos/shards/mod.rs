@@ -18,7 +18,7 @@ use super::company::{Company, Role};
 use super::deeds::Deeds;
 use super::dice::Dice;
 use super::ground::{Ground, HAND_OVER, Sample, Watches, client, cut, flush_scripts};
-use super::support::{Proxy, RedisCluster, RedisServer, Rewriter, eventually, now, owns};
+use crate::{Proxy, RedisCluster, RedisServer, Rewriter, eventually, now, owns};
 use failover::State;
 
 const TTLS: [u64; 4] = [100, 200, 500, 2500];
@@ -26,14 +26,18 @@ const TTLS: [u64; 4] = [100, 200, 500, 2500];
 /// A shard is well when it has looked so for this long: an election may be under way.
 const STEADY: Duration = Duration::from_millis(500);
 
-pub(crate) enum Way {
+/// Between the workers and one node.
+pub enum Way {
+    /// It can be cut and silenced.
     Open(Proxy),
+    /// It breaks a script.
     Rewritten(Rewriter),
 }
 
 /// What happens to the nodes themselves.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unrest {
+pub enum Unrest {
+    /// The nodes stay well.
     Nothing,
     /// Each to a replica that has not heard the latest.
     Failovers,
@@ -43,6 +47,7 @@ pub(crate) enum Unrest {
     Crowds,
     /// Nothing at all, behind bursts of calls.
     Bursts,
+    /// All of it but bursts.
     Everything,
 }
 
@@ -71,7 +76,8 @@ impl Unrest {
     }
 }
 
-pub(crate) struct Shards {
+/// The nodes of a Cluster, and how each shard is.
+pub struct Shards {
     cluster: RedisCluster,
     ways: Vec<Way>,
     unrest: Unrest,
@@ -90,11 +96,13 @@ pub(crate) struct Shards {
 }
 
 impl Shards {
-    pub(crate) fn start(unrest: Unrest) -> Self {
+    /// In a Cluster of its own, over ways that can be cut.
+    pub fn start(unrest: Unrest) -> Self {
         Self::new(RedisCluster::start(), unrest, |server| Way::Open(Proxy::to(server.port())))
     }
 
-    pub(crate) fn new(cluster: RedisCluster, unrest: Unrest, way: impl Fn(&RedisServer) -> Way) -> Self {
+    /// In this Cluster, over a way of this kind to each node.
+    pub fn new(cluster: RedisCluster, unrest: Unrest, way: impl Fn(&RedisServer) -> Way) -> Self {
         let ways: Vec<Way> = cluster.nodes.iter().map(way).collect();
         let keys = unrest.company().keys();
         let slot = |number| (number, cluster.slot_of(&format!("lock:{}", key(number))));
@@ -135,7 +143,7 @@ impl Shards {
     }
 
     /// Nothing but rights and connections: at first they are missing.
-    pub(crate) fn denied(dice: &mut Dice) -> Self {
+    pub fn denied(dice: &mut Dice) -> Self {
         let user = ["--user", USER, "on", ">pass", "~*", "&*", "+@all"];
         let cluster = RedisCluster::of_nodes("port", || user.map(str::to_owned).to_vec());
         let mut shards = Self::new(cluster, Unrest::Rights, |server| Way::Open(Proxy::to(server.port())));
@@ -172,7 +180,7 @@ impl Shards {
     }
 
     /// For another run, with other ways.
-    pub(crate) fn into_cluster(self) -> RedisCluster {
+    pub fn into_cluster(self) -> RedisCluster {
         self.cluster
     }
 

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::deeds::Deeds;
 use super::dice::Dice;
-use super::support::{LateProxy, Proxy};
+use crate::{LateProxy, Proxy};
 
-pub(crate) struct Way {
+/// One way, and what is wrong with it now.
+pub struct Way {
     /// The number of the server.
     pub(crate) to: usize,
     kind: Kind,

@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::dice::Dice;
-use super::support::{now, say};
 use super::ticker::Ticker;
 use super::visit::{Call, Place, Visit};
+use crate::{now, say};
 
 /// The key of a call for several keys: not one of them.
 pub(crate) const SEVERAL: u64 = 999;
@@ -23,7 +23,8 @@ pub(crate) fn key(number: u64) -> String {
     format!("k{number}")
 }
 
-pub(crate) struct Caller {
+/// The tasks of a worker that take locks, one after the other.
+pub struct Caller {
     pub(crate) locks: LockManager,
     pub(crate) dice: Dice,
     /// The first of its keys, and how many.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-use super::support::{between, now, say};
+use crate::{between, now, say};
 
 const TICK_MS: u64 = 5;
 const TICK: Duration = Duration::from_millis(TICK_MS);
@@ -24,7 +24,7 @@ const MOST: usize = 2048;
 
 /// Two timers: of a thread of their own, and of the runtime of the callers.
 #[derive(Default)]
-pub(crate) struct Ticker {
+pub struct Ticker {
     started: u64,
     timers: [Mutex<Timer>; 2],
 }
