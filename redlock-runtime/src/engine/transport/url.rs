@@ -1,4 +1,4 @@
-//! Addresses: what a URL says about where the lock lives.
+//! Addresses: the URL that says where the locks live.
 
 use std::sync::Arc;
 
@@ -14,6 +14,72 @@ use crate::engine::redis::server_identity::NodeIdentity;
 use crate::engine::redis::tls::Tls;
 use crate::error::LockError;
 
+/// What an address leads to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Server,
+    Socket,
+    Sentinel,
+    Cluster,
+    Memory,
+}
+
+/// What an address may start with.
+struct Scheme {
+    name: &'static str,
+    kind: Kind,
+    is_encrypted: bool,
+    /// The error names the usual ones.
+    is_usual: bool,
+}
+
+const fn scheme(name: &'static str, kind: Kind, is_encrypted: bool, is_usual: bool) -> Scheme {
+    Scheme { name, kind, is_encrypted, is_usual }
+}
+
+const SCHEMES: [Scheme; 12] = [
+    scheme("redis", Kind::Server, false, true),
+    scheme("rediss", Kind::Server, true, true),
+    scheme("valkey", Kind::Server, false, false),
+    scheme("valkeys", Kind::Server, true, false),
+    scheme("redis+unix", Kind::Socket, false, true),
+    scheme("unix", Kind::Socket, false, false),
+    scheme("valkey+unix", Kind::Socket, false, false),
+    scheme("redis+sentinel", Kind::Sentinel, false, true),
+    scheme("rediss+sentinel", Kind::Sentinel, true, false),
+    scheme("redis+cluster", Kind::Cluster, false, true),
+    scheme("rediss+cluster", Kind::Cluster, true, false),
+    scheme("memory", Kind::Memory, false, true),
+];
+
+impl Kind {
+    /// What may stand behind the `?`.
+    fn parameters(self) -> &'static [&'static str] {
+        match self {
+            Self::Socket => &["db", "user", "pass"],
+            Self::Sentinel => &["sentinel_user", "sentinel_password"],
+            Self::Server | Self::Cluster | Self::Memory => &[],
+        }
+    }
+}
+
+/// The scheme of an address, and what follows it.
+fn read(url: &str) -> Result<(&'static Scheme, &str), String> {
+    let (name, rest) = url.split_once("://").ok_or_else(unknown_scheme)?;
+    let scheme = SCHEMES.iter().find(|scheme| scheme.name == name).ok_or_else(unknown_scheme)?;
+    match unknown_parameter(scheme.kind, rest) {
+        Some(reason) => Err(reason),
+        None => Ok((scheme, rest)),
+    }
+}
+
+fn unknown_scheme() -> String {
+    let usual = SCHEMES.iter().filter(|scheme| scheme.is_usual).map(|scheme| format!("{}://", scheme.name));
+    let mut usual: Vec<String> = usual.collect();
+    let last = usual.pop().unwrap_or_default();
+    format!("it starts with none of {} and {last}", usual.join(", "))
+}
+
 /// One address, or several with commas between them.
 pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
     if let Some(reason) = refused_prefix(&settings.prefix) {
@@ -21,9 +87,11 @@ pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, L
     }
     let urls = split(urls);
     if let [url] = urls.as_slice()
-        && matches!(scheme(url), "redis+cluster" | "rediss+cluster")
+        && let Ok((scheme, rest)) = read(url)
+        && scheme.kind == Kind::Cluster
     {
-        return cluster(url, settings);
+        let nodes = cluster(scheme, rest, settings).map_err(|reason| invalid(url, &reason))?;
+        return Ok(Deployment::Cluster(Box::new(nodes)));
     }
     if urls.len() > MOST_NODES {
         let reason = format!("{} servers are too many; a quorum of five is plenty", urls.len());
@@ -37,13 +105,14 @@ pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, L
     let identities = (urls.len() > 1).then(Arc::default);
     let identified = |(number, url): (usize, &String)| {
         let identity = identities.as_ref().map(|identities| NodeIdentity::new(identities, number));
-        node(url, &NodeSettings { identity, ..settings.clone() })
+        let settings = NodeSettings { identity, ..settings.clone() };
+        node(url, &settings).map_err(|reason| invalid(url, &reason))
     };
     let nodes = urls.iter().enumerate().map(identified).collect::<Result<_, _>>()?;
     Ok(Deployment::Nodes(nodes))
 }
 
-/// A part that has no scheme of its own belongs to the address before it, which lists hosts.
+/// A part without a scheme belongs to the address before it, which lists hosts.
 fn split(urls: &str) -> Vec<String> {
     let mut addresses: Vec<String> = Vec::new();
     for part in urls.split(',').map(str::trim) {
@@ -58,30 +127,24 @@ fn split(urls: &str) -> Vec<String> {
     addresses
 }
 
-fn node(url: &str, settings: &NodeSettings) -> Result<Node, LockError> {
-    let refused = |reason: &str| invalid(url, reason);
-    if let Some(reason) = unknown_parameter(url) {
-        return Err(refused(&reason));
+/// The error is the reason why the address cannot be used.
+fn node(url: &str, settings: &NodeSettings) -> Result<Node, String> {
+    let (scheme, rest) = read(url)?;
+    match scheme.kind {
+        Kind::Memory => return Ok(Node::Memory(MemoryNode::named(rest))),
+        Kind::Cluster => return Err("a Cluster cannot be a node of a quorum".to_owned()),
+        Kind::Server | Kind::Socket | Kind::Sentinel => {}
     }
-    if let Some(name) = url.strip_prefix("memory://") {
-        return Ok(Node::Memory(MemoryNode::named(name)));
-    }
-    if let Some(reason) = not_supported(url) {
-        return Err(refused(reason));
-    }
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return Err(refused(UNKNOWN));
-    };
-    let tls = tls(scheme, rest, settings).map_err(|reason| refused(&reason))?;
-    let (sentinels, url) = match scheme {
-        "redis+sentinel" | "rediss+sentinel" => {
-            let (sentinels, url) = Sentinels::read(rest, tls.clone()).map_err(refused)?;
+    let tls = tls(scheme, rest, settings)?;
+    let (sentinels, url) = match scheme.kind {
+        Kind::Sentinel => {
+            let (sentinels, url) = Sentinels::read(rest, tls.clone())?;
             (Some(sentinels), url)
         }
         _ if tls.is_some() => (None, format!("redis://{rest}")),
         _ => (None, url.to_owned()),
     };
-    let node = RedisNode::at(&url, settings).ok_or_else(|| refused("it is not like redis://host:6379/"))?;
+    let node = RedisNode::at(&url, settings).ok_or("it is not like redis://host:6379/")?;
     let mut node = node.encrypted(tls);
     if let Some(sentinels) = sentinels {
         node = node.behind(sentinels);
@@ -90,64 +153,50 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, LockError> {
 }
 
 /// How connections are encrypted, if they are.
-fn tls(scheme: &str, rest: &str, settings: &NodeSettings) -> Result<Option<Tls>, String> {
-    match scheme {
-        "rediss" | "valkeys" | "rediss+sentinel" | "rediss+cluster" if rest.contains('#') => {
-            Err("certificates are always checked: `tls_ca` names an authority of your own".to_owned())
-        }
-        "rediss" | "valkeys" | "rediss+sentinel" | "rediss+cluster" => Tls::new(&settings.tls).map(Some),
-        _ if settings.tls.is_set() => {
-            Err("`tls_ca` and `tls_client` are for rediss://: this address is not encrypted".to_owned())
-        }
-        _ => Ok(None),
+fn tls(scheme: &Scheme, rest: &str, settings: &NodeSettings) -> Result<Option<Tls>, String> {
+    if !scheme.is_encrypted && settings.tls.is_set() {
+        return Err("`tls_ca` and `tls_client` are for rediss://: this address is not encrypted".to_owned());
     }
+    if !scheme.is_encrypted {
+        return Ok(None);
+    }
+    if rest.contains('#') {
+        return Err("certificates are always checked: `tls_ca` names an authority of your own".to_owned());
+    }
+    Tls::new(&settings.tls).map(Some)
 }
 
-const UNKNOWN: &str = "it starts with none of redis://, rediss://, redis+unix://, redis+sentinel://, redis+cluster:// and memory://";
-
-/// `redis+cluster://user:password@host:port,host:port`, or with `rediss`: some nodes of it, from which the others are known.
-fn cluster(url: &str, settings: &NodeSettings) -> Result<Deployment, LockError> {
-    let refused = |reason: &str| Err(invalid(url, reason));
-    if let Some(reason) = unknown_parameter(url) {
-        return refused(&reason);
-    }
+/// `user:password@host:port,host:port`: some nodes of the Cluster, which name the others.
+fn cluster(scheme: &Scheme, rest: &str, settings: &NodeSettings) -> Result<ClusterNodes, String> {
+    const FORM: &str = "it is not like redis+cluster://host1:6379,host2:6379";
     if let Some(reason) = misfit(&settings.prefix) {
-        return refused(reason);
+        return Err(reason.to_owned());
     }
-    let rest = url.split_once("://").unwrap_or_default().1;
-    let tls = tls(scheme(url), rest, settings).map_err(|reason| invalid(url, &reason))?;
+    let tls = tls(scheme, rest, settings)?;
     let (credentials, rest) = match rest.rsplit_once('@') {
         Some((credentials, rest)) => (format!("{credentials}@"), rest),
         None => (String::new(), rest),
     };
     let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
     if !matches!(database, "" | "0") {
-        return refused("a Cluster has no databases");
+        return Err("a Cluster has no databases".to_owned());
     }
     if credentials.matches('@').count() > 1 {
-        return refused("user and password stand once, before the first host");
+        return Err("user and password stand once, before the first host".to_owned());
     }
     if hosts.split(',').any(str::is_empty) {
-        return refused("it is not like redis+cluster://host1:6379,host2:6379");
+        return Err(FORM.to_owned());
     }
     let seeds = hosts.split(',').map(|host| format!("redis://{credentials}{host}/"));
-    match ClusterNodes::new(seeds, settings.clone(), tls) {
-        Some(nodes) => Ok(Deployment::Cluster(Box::new(nodes))),
-        None => refused("it is not like redis+cluster://host1:6379,host2:6379"),
-    }
+    ClusterNodes::new(seeds, settings.clone(), tls).ok_or_else(|| FORM.to_owned())
 }
 
-/// What stands behind the `?` of an address, and is none of what it may have there.
-fn unknown_parameter(url: &str) -> Option<String> {
-    let known: &[&str] = match scheme(url) {
-        "redis+unix" | "unix" | "valkey+unix" => &["db", "user", "pass"],
-        "redis+sentinel" | "rediss+sentinel" => &["sentinel_user", "sentinel_password"],
-        _ => &[],
-    };
-    let (_, query) = url.split_once('?')?;
+fn unknown_parameter(kind: Kind, rest: &str) -> Option<String> {
+    let known = kind.parameters();
+    let (_, query) = rest.split_once('?')?;
     let names = || query.split('&').map(|part| part.split_once('=').map_or(part, |(name, _)| name));
     let unknown = names().find(|name| !name.is_empty() && !known.contains(name))?;
-    // What is no name may be a piece of a password with a `?` in it.
+    // Anything but a plain name may be a piece of a password with a `?` in it, and is not shown.
     let is_name = unknown.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     let which = if is_name && !query.contains('@') { format!(" `{unknown}`") } else { String::new() };
     let may_have = match known {
@@ -157,29 +206,15 @@ fn unknown_parameter(url: &str) -> Option<String> {
     Some(format!("unknown parameter{which}: {may_have}"))
 }
 
-fn scheme(url: &str) -> &str {
-    url.split_once("://").unwrap_or_default().0
-}
-
 fn invalid(url: &str, reason: &str) -> LockError {
     LockError::InvalidUrl { url: without_credentials(url).into(), reason: reason.into() }
-}
-
-/// What is wrong with an address that other tools may understand.
-fn not_supported(url: &str) -> Option<&'static str> {
-    match scheme(url) {
-        "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "unix" | "valkey+unix"
-        | "redis+sentinel" | "rediss+sentinel" => None,
-        "redis+cluster" | "rediss+cluster" => Some("a Cluster is no node of a quorum"),
-        _ => Some(UNKNOWN),
-    }
 }
 
 /// `redis://user:secret@host/?sentinel_password=secret` without the parts that must not be shown.
 pub(crate) fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
     let shown = match rest.split_once('?') {
-        // Which of the two the secret begins in, nobody can tell.
+        // The secret may begin on either side of the `?`.
         Some((_, query)) if query.contains('@') => "…",
         Some((place, _)) => place,
         None => rest,
