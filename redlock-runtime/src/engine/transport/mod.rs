@@ -1,8 +1,8 @@
-//! Where requests go: to one node, to the nodes of a quorum, or to those of a Cluster. The table does not know the
-//! difference.
+//! Where requests go: to one node, to the nodes of a quorum, or to the nodes of a Cluster. The table sees one transport.
 
 pub(super) mod cluster;
 pub(super) mod link;
+mod listing;
 pub(super) mod memory;
 mod quorum;
 pub(crate) mod url;
@@ -23,7 +23,7 @@ use quorum::Quorum;
 
 /// Where locks live.
 pub(crate) enum Deployment {
-    /// One, or those of a quorum.
+    /// One node, or the nodes of a quorum.
     Nodes(Vec<Node>),
     Cluster(Box<ClusterNodes>),
 }
@@ -37,7 +37,7 @@ impl Deployment {
         }
     }
 
-    /// The only Redis server, if that is where.
+    /// The only server, if it is a Redis server.
     pub(crate) fn one_server(&self) -> Option<&RedisNode> {
         match self {
             Self::Nodes(nodes) => match nodes.as_slice() {
@@ -70,7 +70,7 @@ impl Transport {
         }
     }
 
-    /// How many requests may be sent that are not urgent; `None` when none may be.
+    /// How many requests that are not urgent may be sent; `None` when no request may be sent.
     pub(super) fn room(&self) -> Option<usize> {
         match self {
             Self::One(link) => link.room(),
@@ -79,10 +79,10 @@ impl Transport {
         }
     }
 
-    /// True when a request for a lock has not been sent to any node; it will not be.
+    /// Removes a request for a lock. False if it may have been sent.
     pub(super) fn take_back(&mut self, id: Id, name: &str, token: &Token) -> bool {
         match self {
-            // What one server was handed was sent; a quorum does so for each node, when it hears of the release.
+            // A link sends at once, and a quorum takes votes back when the release comes.
             Self::One(_) | Self::Quorum(_) => false,
             Self::Cluster(cluster) => cluster.take_back(id, name, token),
         }
@@ -97,7 +97,7 @@ impl Transport {
         }
     }
 
-    /// False while a quorum still gives back what nobody waits for. Elsewhere the table waits for each release.
+    /// False while a quorum still sends releases that the table does not wait for.
     pub(super) fn is_idle(&self) -> bool {
         match self {
             Self::One(_) | Self::Cluster(_) => true,
@@ -105,7 +105,7 @@ impl Transport {
         }
     }
 
-    /// When to look again, whatever happens.
+    /// When to poll again at the latest.
     pub(super) fn due(&self) -> Option<Moment> {
         match self {
             Self::One(link) => link.due(),

@@ -14,30 +14,33 @@ use crate::engine::redis::node::RedisNode;
 use crate::engine::slots::Slot;
 use crate::engine::transport::link::{Link, Node, TransportEvent};
 
-/// A request for one slot, or for a page of all the locks of one node.
+/// Which queue a request came from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Route {
     Slot(InFlight),
-    Page { node: u64 },
+    /// Of the nth primary.
+    Page {
+        nth: usize,
+    },
 }
 
 pub(super) struct Member {
     /// `host:port`
     pub(super) address: Arc<str>,
-    /// The slot in which its inbox lives, and another one that it has.
+    /// The slot of its inbox, and another slot of the node.
     pub(super) slots: Option<(Slot, Slot)>,
     pub(super) up: bool,
-    /// What its last connection can do.
+    /// Of its last connection.
     pub(super) abilities: Option<Abilities>,
-    /// Why the last attempt to connect failed; `None` while nobody knows, and while it is up.
+    /// Why the last attempt to connect failed; `None` until one has, and while the node is up.
     pub(super) trouble: Option<Disconnected>,
     link: Link,
     outbox: Outbox<Routed>,
-    /// What is on its way, in the order of the link.
+    /// Of the requests that were sent, in their order.
     routes: VecDeque<Route>,
 }
 
-/// A request that is to be sent, and where it is on its way.
+/// A request to send, with its route.
 struct Routed {
     route: Route,
     id: Id,
@@ -45,7 +48,7 @@ struct Routed {
 }
 
 impl Routed {
-    /// It has to say that it was sent here.
+    /// True when `ASKING` must come first, because the node does not own the slot yet.
     fn asking(&self) -> bool {
         matches!(self.route, Route::Slot(in_flight) if in_flight.asking)
     }
@@ -84,17 +87,17 @@ impl Member {
         self.outbox.push(Routed { route, id, request });
     }
 
-    /// Ahead of what is for other slots: nothing is under way for this one.
+    /// Ahead of requests for other slots: none is in flight for this one.
     pub(super) fn push_urgent(&mut self, in_flight: InFlight, id: Id, request: Request) {
         self.outbox.push_urgent(Routed { route: Route::Slot(in_flight), id, request });
     }
 
-    /// Where the request of `id` for a lock would have gone, which has not been sent and will not be.
+    /// Removes the request of `id` for a lock, if it has not been sent.
     pub(super) fn take_back(&mut self, id: Id) -> Option<Route> {
         self.outbox.take_back(id).map(|routed| routed.route)
     }
 
-    /// Sends what there is, as far as there is room.
+    /// Sends as much as there is room for.
     pub(super) fn flush(&mut self, cx: &mut Context<'_>, now: Moment) {
         while let Some(room) = self.link.room()
             && self.outbox.has_any(room)
@@ -115,19 +118,19 @@ impl Member {
         self.link.due()
     }
 
-    /// Where the oldest request was on its way.
+    /// The route of the oldest request, which was answered.
     pub(super) fn answered(&mut self) -> Option<Route> {
         self.routes.pop_front()
     }
 
-    /// Connects anew, with an inbox in another slot. What was sent is unanswered.
+    /// Connects anew, with an inbox in another slot. Returns the unanswered requests.
     pub(super) fn replace(&mut self, slots: Option<(Slot, Slot)>, node: RedisNode) -> Vec<(Id, Request)> {
         self.slots = slots;
         self.trouble = None;
         self.link.replace(Node::Redis(Box::new(node)))
     }
 
-    /// The connection is gone: what was on its way, in its order. What has not been sent was not done.
+    /// All requests in their order, after the connection has ended. Those that were not sent were not done.
     pub(super) fn take_all(&mut self, sent: Vec<(Id, Request)>) -> Vec<(Route, Id, Request)> {
         self.up = false;
         let unanswered =

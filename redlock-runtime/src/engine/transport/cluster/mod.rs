@@ -1,9 +1,8 @@
 //! A Cluster: a link to each primary, and for each request the one that has its slot.
 //!
-//! Above here nobody knows of nodes. A request whose slot has moved is sent again where it is now; one whose connection
-//! broke is sent again when there is a way to its slot. That may be done twice, because every script is idempotent by
-//! its token. What cannot be delivered within the limit for answers is refused, and whoever asked tries again for as
-//! long as it waits.
+//! Callers see one transport. A request whose slot has moved is sent again to the new node, and one whose connection broke
+//! is sent again once there is a connection to its slot: every script is idempotent by its token. A request that reaches
+//! no node within the time limit is refused, and its caller asks again for as long as it waits.
 
 mod listing;
 mod member;
@@ -30,45 +29,45 @@ use crate::token::Token;
 use member::{Member, Route};
 use slot_queue::{Deferred, InFlight, SlotQueue};
 
-/// From node to node at most, before a request pauses: they do not agree yet.
+/// Redirects in a row, at most: then a request pauses, because the nodes do not agree yet.
 const REDIRECTS: u32 = 4;
 
-/// Which node has which slots is asked for this often at most, jittered.
+/// The slot map is learnt this often at most, jittered.
 const LEARN_AGAIN: Duration = Duration::from_millis(200);
 
-/// Requests that are refused together, at most: others want to be heard in between.
-const AT_ONCE: usize = 100;
+/// Replies in one event, at most: the engine handles other events in between.
+const REPLIES_PER_EVENT: usize = 100;
 
 type Learning = Pin<Box<dyn Future<Output = Result<Layout, Disconnected>> + Send>>;
 
 pub(crate) struct Cluster {
     nodes: ClusterNodes,
-    /// The longest that a node may take to answer, and a request to be delivered.
+    /// How long a node may take to answer, and how long a request may wait for a node.
     limit: Duration,
-    /// By number; a number is never used again while something is under way to its node.
+    /// By number. A number is not used again while requests to its node are in flight.
     members: Vec<Option<Member>>,
     slot_map: BySlot<Option<usize>>,
     replicas: Vec<Arc<str>>,
     slot_queues: HashMap<Slot, SlotQueue>,
-    /// Lanes in which something waits.
+    /// The slots whose requests wait.
     stalled: BTreeSet<Slot>,
-    /// Those of them whose first may be able to go.
-    to_look_at: BTreeSet<Slot>,
-    /// When to look at the others.
+    /// Of these, the slots whose requests may be sent now.
+    to_serve: BTreeSet<Slot>,
+    /// When to serve the others.
     timers: Timers<Slot>,
-    /// Pages of nodes to which there is no connection yet, and no reason why not.
-    listings: Vec<(Id, Request)>,
+    /// Pages of nodes that are being connected to for the first time.
+    pages: Vec<(Id, Request)>,
     sequence: u64,
-    /// The member that is listened to first, in turn.
+    /// The member that is polled first, in turn.
     first: usize,
     learning: Option<Learning>,
     learn_at: Option<Moment>,
-    /// When that was asked for last.
+    /// When the slot map was last asked for.
     asked_at: Option<Moment>,
-    /// How often.
+    /// How often it was asked for.
     turn: usize,
     connected: bool,
-    /// What all nodes can do to which there is a connection, as it was last told.
+    /// The abilities that all connected nodes have in common, as last told.
     abilities: Option<Abilities>,
     events: VecDeque<TransportEvent>,
 }
@@ -83,9 +82,9 @@ impl Cluster {
             replicas: Vec::new(),
             slot_queues: HashMap::new(),
             stalled: BTreeSet::new(),
-            to_look_at: BTreeSet::new(),
+            to_serve: BTreeSet::new(),
             timers: Timers::default(),
-            listings: Vec::new(),
+            pages: Vec::new(),
             sequence: 0,
             first: 0,
             learning: None,
@@ -103,7 +102,7 @@ impl Cluster {
         self.connected.then_some(usize::MAX)
     }
 
-    /// True when a request for a lock has not been sent to any node; it will not be.
+    /// Removes a request for a lock. False if it may have been sent.
     pub(super) fn take_back(&mut self, id: Id, name: &str, token: &Token) -> bool {
         let slot = Slot::of(name);
         let Some(queue) = self.slot_queues.get_mut(&slot) else {
@@ -116,17 +115,17 @@ impl Cluster {
                 return false;
             };
             queue.back(&mut in_flight);
-            self.to_look_at.insert(slot);
+            self.to_serve.insert(slot);
         }
-        self.close_lane(slot);
+        self.remove_if_done(slot);
         true
     }
 
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
         for (id, request) in requests {
             self.sequence += 1;
-            if let Action::List { cursor } = request.action {
-                self.send_page(now, id, &request, cursor);
+            if let Action::List { .. } = request.action {
+                self.send_page(now, id, &request);
                 continue;
             }
             let slot = Slot::of(&request.name);
@@ -140,7 +139,7 @@ impl Cluster {
             };
             self.send_one(now, Deferred { in_flight, id, request });
         }
-        self.look_at_lanes(now);
+        self.serve_queues(now);
         self.flush(cx, now);
     }
 
@@ -154,18 +153,17 @@ impl Cluster {
             if let Some(event) = self.events.pop_front() {
                 return Poll::Ready(event);
             }
-            let heard = self.learn(cx, now) | self.listen(cx, now);
-            self.look_at_lanes(now);
+            let had_event = self.learn(cx, now) | self.poll_members(cx, now);
+            self.serve_queues(now);
             self.flush(cx, now);
             self.tell_abilities();
-            if !heard && self.events.is_empty() {
+            if !had_event && self.events.is_empty() {
                 return Poll::Pending;
             }
         }
     }
 
-    /// A caller does not know which node has its lock: it counts on what all can do. What was sent to a node says by its
-    /// answer what that one did.
+    /// A caller does not know which node has its lock, so it may rely only on what all nodes can do.
     fn tell_abilities(&mut self) {
         let up = self.members.iter().flatten().filter(|member| member.up);
         let common = up.filter_map(|member| member.abilities).reduce(Abilities::and);
@@ -176,14 +174,14 @@ impl Cluster {
         }
     }
 
-    /// A new request, or one that has waited: on its way, or behind what waits.
+    /// Sends a request that is new or has waited, or puts it behind those that wait.
     fn send_one(&mut self, now: Moment, deferred: Deferred) {
         let slot = deferred.in_flight.slot;
         let queue = self.slot_queues.entry(slot).or_insert_with(SlotQueue::new);
         let owner = *self.slot_map.get(slot);
         match owner.and_then(|node| Some((node, self.members.get_mut(node)?.as_mut()?))) {
             Some((node, member)) if member.up && queue.is_free(node) => {
-                let is_first = !queue.is_under_way();
+                let is_first = !queue.has_in_flight();
                 queue.sent(node, &deferred.in_flight);
                 let Deferred { in_flight, id, request } = deferred;
                 match request.action {
@@ -194,29 +192,29 @@ impl Cluster {
             Some((_, Member { up: false, trouble: Some(trouble), .. })) => {
                 let trouble = trouble.clone();
                 self.refuse_for(now, deferred, &trouble);
-                self.close_lane(slot);
+                self.remove_if_done(slot);
             }
-            Some(_) => self.park(deferred),
+            Some(_) => self.defer(deferred),
             None => {
                 queue.reason = Some(format!("no node of the Cluster has slot {}", slot.index()).into());
-                self.park(deferred);
+                self.defer(deferred);
                 self.learn_soon(now);
             }
         }
     }
 
-    fn park(&mut self, deferred: Deferred) {
+    fn defer(&mut self, deferred: Deferred) {
         let slot = deferred.in_flight.slot;
         self.stalled.insert(slot);
-        self.to_look_at.insert(slot);
-        self.slot_queues.entry(slot).or_insert_with(SlotQueue::new).park(deferred);
+        self.to_serve.insert(slot);
+        self.slot_queues.entry(slot).or_insert_with(SlotQueue::new).defer(deferred);
     }
 
-    fn close_lane(&mut self, slot: Slot) {
+    fn remove_if_done(&mut self, slot: Slot) {
         if let Some(queue) = self.slot_queues.get(&slot) {
             if !queue.is_waiting() {
                 self.stalled.remove(&slot);
-                self.to_look_at.remove(&slot);
+                self.to_serve.remove(&slot);
                 self.timers.set(slot, None);
             }
             if queue.is_empty() {
@@ -225,17 +223,17 @@ impl Cluster {
         }
     }
 
-    /// There is another way, or none any more, to some of the nodes.
-    fn look_at_all_lanes(&mut self) {
-        self.to_look_at.clone_from(&self.stalled);
+    /// A connection was opened or has ended, or the slots have moved.
+    fn serve_all_queues(&mut self) {
+        self.to_serve.clone_from(&self.stalled);
     }
 
-    /// What can go now goes; what has waited for too long is refused.
-    fn look_at_lanes(&mut self, now: Moment) {
+    /// Sends the requests that can be sent now, and refuses those that have waited for too long.
+    fn serve_queues(&mut self, now: Moment) {
         while let Some(slot) = self.timers.pop(now) {
-            self.to_look_at.insert(slot);
+            self.to_serve.insert(slot);
         }
-        for slot in std::mem::take(&mut self.to_look_at) {
+        for slot in std::mem::take(&mut self.to_serve) {
             let Some(queue) = self.slot_queues.get_mut(&slot) else {
                 continue;
             };
@@ -256,11 +254,11 @@ impl Cluster {
             for deferred in ready {
                 self.send_one(now, deferred);
             }
-            // What has been looked at just now waits for a time, or for something to happen.
-            self.to_look_at.remove(&slot);
+            // Until its timer, or another event.
+            self.to_serve.remove(&slot);
             let due = self.slot_queues.get(&slot).and_then(|queue| queue.due(self.limit));
             self.timers.set(slot, due);
-            self.close_lane(slot);
+            self.remove_if_done(slot);
         }
     }
 
@@ -270,7 +268,7 @@ impl Cluster {
         }
     }
 
-    /// Whoever asked may try again.
+    /// The caller may ask again.
     fn refuse(&mut self, now: Moment, deferred: Deferred, reason: Arc<str>) {
         let refusal = if deferred.in_flight.unanswered {
             Refusal::OutcomeUnknown(reason)
@@ -280,7 +278,7 @@ impl Cluster {
         self.answer(now, deferred.id, deferred.request, Reply::Refused(refusal));
     }
 
-    /// There is no connection to the node.
+    /// Refuses a request because there is no connection to its node.
     fn refuse_for(&mut self, now: Moment, deferred: Deferred, trouble: &Disconnected) {
         if trouble.is_permanent && !deferred.in_flight.unanswered {
             let refusal = Refusal::Permanent(Arc::clone(&trouble.reason));
@@ -292,7 +290,9 @@ impl Cluster {
 
     fn answer(&mut self, now: Moment, id: Id, request: Request, reply: Reply) {
         match self.events.back_mut() {
-            Some(TransportEvent::Replies { sent, replies }) if *sent == now && replies.len() < AT_ONCE => {
+            Some(TransportEvent::Replies { sent, replies })
+                if *sent == now && replies.len() < REPLIES_PER_EVENT =>
+            {
                 replies.push((id, request, reply));
             }
             _ => self

@@ -1,4 +1,4 @@
-//! What the nodes of a Cluster say: answers for whoever asked, or another way for the request.
+//! The replies of the nodes of a Cluster: answers, and redirects to other nodes.
 
 use std::task::{Context, Poll};
 
@@ -12,8 +12,8 @@ use crate::engine::transport::link::TransportEvent;
 use crate::telemetry;
 
 impl Cluster {
-    /// Listens to the members, in turn. True when there was something to hear.
-    pub(super) fn listen(&mut self, cx: &mut Context<'_>, now: Moment) -> bool {
+    /// Polls the members in turn. True when one had an event.
+    pub(super) fn poll_members(&mut self, cx: &mut Context<'_>, now: Moment) -> bool {
         let count = self.members.len();
         for nth in 0..count {
             let node = (self.first + nth) % count;
@@ -21,21 +21,21 @@ impl Cluster {
                 && let Poll::Ready(event) = member.poll(cx, now)
             {
                 self.first = node + 1;
-                self.heard(now, node, event);
+                self.on_event(now, node, event);
                 return true;
             }
         }
         false
     }
 
-    fn heard(&mut self, now: Moment, node: usize, event: TransportEvent) {
+    fn on_event(&mut self, now: Moment, node: usize, event: TransportEvent) {
         let Some(Some(member)) = self.members.get_mut(node) else {
             return;
         };
         match event {
             TransportEvent::Connected { abilities, server_info } => {
                 (member.up, member.trouble, member.abilities) = (true, None, Some(abilities));
-                self.look_at_all_lanes();
+                self.serve_all_queues();
                 if self.connected {
                     self.returned(node);
                 } else {
@@ -50,7 +50,7 @@ impl Cluster {
                     telemetry::unreachable(&trouble.reason);
                 }
                 member.trouble = Some(trouble.clone());
-                self.look_at_all_lanes();
+                self.serve_all_queues();
                 let all = self.members.iter().flatten().all(|member| member.trouble.is_some());
                 if !self.connected && all {
                     self.events.push_back(TransportEvent::Unreachable(trouble));
@@ -61,7 +61,7 @@ impl Cluster {
             TransportEvent::Broke { reason, unanswered } => {
                 telemetry::broke(&reason);
                 self.unanswered(now, node, unanswered);
-                self.look_at_all_lanes();
+                self.serve_all_queues();
                 if *reason == *INBOX_MOVED {
                     self.move_inbox(now, node);
                 }
@@ -70,7 +70,7 @@ impl Cluster {
             TransportEvent::Replies { sent, replies } => {
                 let replies = replies.into_iter().filter_map(|(id, request, reply)| {
                     let route = self.members.get_mut(node)?.as_mut()?.answered()?;
-                    self.reply(now, node, route, id, request, reply)
+                    self.on_reply(now, node, route, id, request, reply)
                 });
                 let replies: Vec<_> = replies.collect();
                 if !replies.is_empty() {
@@ -86,8 +86,8 @@ impl Cluster {
         }
     }
 
-    /// What a node said, or `None` when it is not the answer yet.
-    fn reply(
+    /// The reply for the caller, or `None` when the request is sent again.
+    fn on_reply(
         &mut self,
         now: Moment,
         node: usize,
@@ -98,15 +98,15 @@ impl Cluster {
     ) -> Option<(Id, Request, Reply)> {
         let mut in_flight = match route {
             Route::Slot(in_flight) => in_flight,
-            Route::Page { node } => return Some((id, request, self.next_page(node, reply))),
+            Route::Page { nth } => return Some((id, request, self.page(nth, reply))),
         };
         let slot = in_flight.slot;
         let queue = self.slot_queues.get_mut(&slot)?;
         queue.back(&mut in_flight);
         if queue.is_waiting() {
-            self.to_look_at.insert(slot);
+            self.to_serve.insert(slot);
         }
-        // The caller of a release does not wait for this, and it is sent again whatever happens.
+        // The caller of a release need not wait until this has passed: the table sends the release again.
         let is_told = matches!(&reply, Reply::Refused(refusal) if refusal.lasts())
             && matches!(request.action, Action::Release | Action::ExpireLater);
         let reply = match reply {
@@ -118,10 +118,10 @@ impl Cluster {
                 if !is_told && now.since(in_flight.since) < self.limit =>
             {
                 queue.pause(now);
-                // A slot that is being moved is where it was.
+                // A slot that is being moved still belongs to this node.
                 let moving = reason.starts_with("TRYAGAIN");
                 queue.reason = Some(reason);
-                self.park(Deferred { in_flight, id, request });
+                self.defer(Deferred { in_flight, id, request });
                 if !moving {
                     self.learn_soon(now);
                 }
@@ -130,33 +130,33 @@ impl Cluster {
             Reply::Refused(Refusal::Transient(reason)) if in_flight.unanswered => {
                 Reply::Refused(Refusal::OutcomeUnknown(reason))
             }
-            // It may have been done before, and what it follows is not sure any more.
+            // It may have been done over the connection that broke.
             Reply::Skipped if in_flight.unanswered => Reply::Refused(Refusal::OutcomeUnknown(
                 "the connection to a node of the Cluster broke".into(),
             )),
-            // It was done before, over the connection that broke.
+            // It was done over the connection that broke.
             Reply::NotHeld if in_flight.unanswered && request.action == Action::Release => Reply::Done,
             reply => reply,
         };
         if !matches!(reply, Reply::Refused(_)) {
             queue.served(&in_flight, &request);
         }
-        self.close_lane(slot);
+        self.remove_if_done(slot);
         Some((id, request, reply))
     }
 
-    /// Another node has the slot, or is about to have it.
+    /// Another node has the slot, or will have it soon.
     fn redirect(&mut self, now: Moment, from: usize, mut deferred: Deferred, redirect: &Redirect) {
         let slot = deferred.in_flight.slot;
         deferred.in_flight.redirects += 1;
-        let lost_its_way = deferred.in_flight.redirects > REDIRECTS;
+        let goes_in_circles = deferred.in_flight.redirects > REDIRECTS;
         let slots = (!redirect.once).then_some((slot, slot));
         let to = self.address(from, &redirect.to).and_then(|address| self.member_at(&address, slots));
         let Some(queue) = self.slot_queues.get_mut(&slot) else {
             return;
         };
         queue.reason = Some(redirect.words());
-        if lost_its_way {
+        if goes_in_circles {
             deferred.in_flight.redirects = 0;
             queue.pause(now);
         }
@@ -164,7 +164,7 @@ impl Cluster {
             (Some(to), true) => {
                 if let Some(Some(member)) = self.members.get_mut(to)
                     && member.up
-                    && !lost_its_way
+                    && !goes_in_circles
                     && queue.may_redirect()
                 {
                     deferred.in_flight.asking = true;
@@ -184,10 +184,10 @@ impl Cluster {
             }
             (None, _) => self.learn_soon(now),
         }
-        self.park(deferred);
+        self.defer(deferred);
     }
 
-    /// The connection to a member is gone, and these were sent: whatever was on its way waits for the next one.
+    /// The connection to a member is gone, and these requests have no answer: all its requests wait for the next one.
     pub(super) fn unanswered(&mut self, now: Moment, node: usize, sent: Vec<(Id, Request)>) {
         let Some(Some(member)) = self.members.get_mut(node) else {
             return;
@@ -198,7 +198,7 @@ impl Cluster {
                     if let Some(queue) = self.slot_queues.get_mut(&in_flight.slot) {
                         queue.back(&mut in_flight);
                     }
-                    self.park(Deferred { in_flight, id, request });
+                    self.defer(Deferred { in_flight, id, request });
                 }
                 Route::Page { .. } => {
                     let refusal = Refusal::Transient("the connection to a node of the Cluster broke".into());
@@ -222,17 +222,16 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(1);
 
-    /// What comes of a node's answer to a release.
+    /// The reply to a release, after this answer of its node.
     fn answered(unanswered: bool, reply: Reply) -> Option<Reply> {
         let nodes = ClusterNodes::new([], NodeSettings::for_a_test(), None);
-        let mut cluster =
-            Cluster::new(nodes.unwrap_or_else(|| unreachable!("each of its seeds is one")), LIMIT);
+        let mut cluster = Cluster::new(nodes.unwrap_or_else(|| unreachable!("no seed is malformed")), LIMIT);
         let (now, slot) = (Moment::now(), Slot::of("lock:k"));
         let in_flight = InFlight { sequence: 1, slot, since: now, redirects: 0, unanswered, asking: false };
         cluster.slot_queues.entry(slot).or_insert_with(SlotQueue::new).sent(0, &in_flight);
         let (action, name, token) = (Action::Release, "lock:k".into(), Token::from_value("token"));
         let request = Request { action, name, token, ttl: LIMIT };
-        cluster.reply(now, 0, Route::Slot(in_flight), 1, request, reply).map(|(_, _, reply)| reply)
+        cluster.on_reply(now, 0, Route::Slot(in_flight), 1, request, reply).map(|(_, _, reply)| reply)
     }
 
     #[test]

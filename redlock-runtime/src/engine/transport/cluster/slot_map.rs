@@ -1,4 +1,4 @@
-//! Which node of a Cluster has which slots: asked for, followed, and told to whoever has locks there.
+//! Which node of a Cluster has which slots: learnt from the nodes, and told to the table when slots have moved.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,7 +14,7 @@ use crate::engine::slots::{BySlot, Slot, Slots};
 use crate::engine::transport::link::TransportEvent;
 
 impl Cluster {
-    /// The node that another one named; without a host, it is at the host of that one.
+    /// The address that a node named; without a host, it is at the host of that node.
     pub(super) fn address(&self, from: usize, to: &Arc<str>) -> Option<Arc<str>> {
         let (host, port) = to.rsplit_once(':')?;
         if !matches!(host, "" | "?") {
@@ -24,7 +24,7 @@ impl Cluster {
         Some(format!("{host}:{port}").into())
     }
 
-    /// The member at that address; if need be a new one, of which no more is known yet than some slots.
+    /// The member at that address. A new one has these slots until the slot map is learnt.
     pub(super) fn member_at(&mut self, address: &Arc<str>, slots: Option<(Slot, Slot)>) -> Option<usize> {
         let known = |member: &Option<Member>| member.as_ref().is_some_and(|known| known.address == *address);
         if let Some(node) = self.members.iter().position(known) {
@@ -40,7 +40,7 @@ impl Cluster {
         Some(self.members.len() - 1)
     }
 
-    /// A slot has moved to a node; if there is no way to it yet, that is told when there is.
+    /// A slot has moved to a node. If that is not connected yet, [`Self::returned`] tells later.
     pub(super) fn has_moved(&mut self, slot: Slot, to: usize) {
         if matches!(self.members.get(to), Some(Some(Member { up: true, .. }))) {
             let mut moved = Slots::none();
@@ -49,7 +49,7 @@ impl Cluster {
         }
     }
 
-    /// There is a way to a node again.
+    /// A node is connected again.
     pub(super) fn returned(&mut self, node: usize) {
         let mut slots = Slots::none();
         for (slot, _) in self.slot_map.iter().filter(|(_, owner)| **owner == Some(node)) {
@@ -64,7 +64,7 @@ impl Cluster {
         }
     }
 
-    /// Asks which node has which slots, unless that was asked a moment ago: then a moment later.
+    /// Asks for the slot map, but a moment later if it was asked for a moment ago.
     pub(super) fn learn_soon(&mut self, now: Moment) {
         if self.learning.is_none() && self.learn_at.is_none() {
             let lately = self.asked_at.is_some_and(|at| now.since(at) < LEARN_AGAIN);
@@ -72,13 +72,13 @@ impl Cluster {
         }
     }
 
-    /// True when something was learnt.
+    /// True when a node has answered, or none did.
     pub(super) fn learn(&mut self, cx: &mut Context<'_>, now: Moment) -> bool {
         if self.learn_at.is_some_and(|at| at <= now) {
             (self.learn_at, self.asked_at) = (None, Some(now));
             let members = self.members.iter().flatten().map(|member| &member.address);
             let mut known: Vec<Arc<str>> = members.chain(&self.replicas).cloned().collect();
-            // Not always the same one first, which may be behind the times.
+            // Another node first each time: one may be out of date.
             self.turn += 1;
             let turn = self.turn % known.len().max(1);
             known.rotate_left(turn);
@@ -103,7 +103,7 @@ impl Cluster {
         true
     }
 
-    /// From now on, requests go where this says.
+    /// From now on, requests go by this map.
     fn adopt(&mut self, now: Moment, layout: &Layout) {
         let before: Vec<Option<usize>> = self.slot_map.iter().map(|(_, owner)| *owner).collect();
         self.slot_map = BySlot::filled(&None);
@@ -115,12 +115,12 @@ impl Cluster {
             for slot in first.to(*last) {
                 *self.slot_map.get_mut(slot) = Some(node);
             }
-            // The inbox lives in the last one: a reshard that takes a part of the slots begins with the first.
+            // The inbox lives in the last slot: a reshard that takes some slots begins with the first.
             let slots = slots.entry(node).or_insert((*last, *first));
             *slots = (slots.0.max(*last), slots.1.min(*first));
         }
         self.replicas.clone_from(&layout.replicas);
-        self.look_at_all_lanes();
+        self.serve_all_queues();
         for node in 0..self.members.len() {
             self.settle(now, node, slots.get(&node).copied());
         }
@@ -135,7 +135,7 @@ impl Cluster {
         self.tell_of(moved);
     }
 
-    /// A member whose inbox lives elsewhere now connects anew; one that has no slots goes.
+    /// A member that has lost the slot of its inbox connects anew, and one without slots is removed.
     fn settle(&mut self, now: Moment, node: usize, slots: Option<(Slot, Slot)>) {
         let Some(Some(member)) = self.members.get_mut(node) else {
             return;
@@ -156,7 +156,7 @@ impl Cluster {
         }
     }
 
-    /// The slot of a member's inbox has moved: from now on, it lives in another one of its slots.
+    /// The slot of a member's inbox has moved: from now on, the inbox lives in another slot of the member.
     pub(super) fn move_inbox(&mut self, now: Moment, node: usize) {
         let Some(Some(member)) = self.members.get_mut(node) else {
             return;

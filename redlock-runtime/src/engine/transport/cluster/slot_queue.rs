@@ -1,8 +1,8 @@
 //! The order of the requests for a slot of a Cluster, while nodes send them elsewhere and connections break.
 //!
-//! A release must not overtake its acquire: the lock would be held by nobody until its ttl. On one connection the order
-//! of sending is enough. Here a request may be sent back, and then whatever was asked later waits behind it until
-//! nothing of the slot is under way any more. No I/O, no clock.
+//! A release must not overtake its acquire: the lock would stay taken, without a holder, until its ttl. On one connection
+//! the order of sending is enough. Here a node may send a request elsewhere, and then the later requests for its slot wait
+//! behind it until none is in flight any more. No I/O, no clock.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -21,10 +21,10 @@ use crate::token::Token;
 const ASK_AGAIN: Backoff =
     Backoff { shortest: Duration::from_millis(4), longest: Duration::from_millis(100) };
 
-/// A request on its way, without the request.
+/// How a request has fared so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
-    /// In which order the requests came.
+    /// Requests are numbered as they come.
     pub(super) sequence: u64,
     pub(super) slot: Slot,
     /// When it came.
@@ -33,31 +33,31 @@ pub(super) struct InFlight {
     pub(super) redirects: u32,
     /// It was sent over a connection that broke: it may have been done.
     pub(super) unanswered: bool,
-    /// It is under way to a node that does not own the slot yet.
+    /// It was sent to a node that does not own the slot yet.
     pub(super) asking: bool,
 }
 
-/// A request that waits for its way.
+/// A request that waits to be sent.
 pub(super) struct Deferred {
     pub(super) in_flight: InFlight,
     pub(super) id: Id,
     pub(super) request: Request,
 }
 
-/// What is under way, or waits, for one slot.
+/// The requests for one slot that are in flight or wait.
 pub(super) struct SlotQueue {
-    /// The node that the slot's requests are under way to.
+    /// The node that the requests in flight were sent to.
     node: usize,
     in_flight: usize,
-    /// Of these, to a node that does not own the slot yet.
+    /// Of these, how many went to a node that does not own the slot yet.
     asking: usize,
     waiting: BTreeMap<u64, Deferred>,
-    /// The same by their tokens: many may wait for one lock.
+    /// Their sequence numbers, by token.
     of_token: HashMap<Token, Vec<u64>>,
-    /// Nothing is sent before this.
+    /// No request is sent before this.
     not_before: Option<Moment>,
     pauses: u32,
-    /// Why there is something that waits.
+    /// Why requests wait.
     pub(super) reason: Option<Arc<str>>,
 }
 
@@ -80,16 +80,16 @@ impl SlotQueue {
         self.waiting.is_empty() && self.asking == 0 && (self.in_flight == 0 || self.node == node)
     }
 
-    /// True when a request that was sent back may go elsewhere at once: nothing waits that came before.
+    /// True when a redirected request may be sent at once: no earlier one waits.
     pub(super) fn may_redirect(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    pub(super) fn is_under_way(&self) -> bool {
+    pub(super) fn has_in_flight(&self) -> bool {
         self.in_flight > 0
     }
 
-    /// Where it goes now.
+    /// The node that the requests in flight were sent to.
     pub(super) fn node(&self) -> usize {
         self.node
     }
@@ -103,7 +103,7 @@ impl SlotQueue {
         }
     }
 
-    /// It is not under way any more, whatever became of it.
+    /// The request is no longer in flight.
     pub(super) fn back(&mut self, in_flight: &mut InFlight) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if std::mem::take(&mut in_flight.asking) {
@@ -119,8 +119,8 @@ impl SlotQueue {
         }
     }
 
-    /// Waits for its way, in the order in which it came.
-    pub(super) fn park(&mut self, deferred: Deferred) {
+    /// Waits behind the requests that came before.
+    pub(super) fn defer(&mut self, deferred: Deferred) {
         if deferred.request.action == Action::Release {
             self.withdraw(&deferred.request.token, deferred.in_flight.sequence);
         }
@@ -128,12 +128,13 @@ impl SlotQueue {
         self.waiting.insert(deferred.in_flight.sequence, deferred);
     }
 
-    /// Nobody waits for what was asked with a token before its release, and nothing may be done with it after that.
+    /// Drops the requests that came before the release of their token: no caller waits for them, and an acquire must not
+    /// come behind its release.
     fn withdraw(&mut self, token: &Token, before: u64) {
         self.remove(token, |deferred| deferred.in_flight.sequence <= before);
     }
 
-    /// True when the lock was asked for with this token and that has not been sent; it will not be.
+    /// Drops a request for the lock with this token that was never sent. True when there was one.
     pub(super) fn take_back(&mut self, token: &Token) -> bool {
         let asks = |deferred: &Deferred| {
             !deferred.in_flight.unanswered
@@ -161,7 +162,7 @@ impl SlotQueue {
         before - self.waiting.len()
     }
 
-    /// Lets the slot be for a moment.
+    /// Sends no request for the slot for a moment.
     pub(super) fn pause(&mut self, now: Moment) {
         if self.not_before.is_none_or(|at| at <= now) {
             self.not_before = Some(now.after(ASK_AGAIN.pause(self.pauses)));
@@ -169,7 +170,7 @@ impl SlotQueue {
         }
     }
 
-    /// Everything that waits, when it may be sent now.
+    /// All that wait, if they may be sent now.
     pub(super) fn take_ready(&mut self, now: Moment) -> Vec<Deferred> {
         if self.in_flight > 0 || self.not_before.is_some_and(|at| at > now) {
             return Vec::new();
@@ -183,7 +184,7 @@ impl SlotQueue {
         std::mem::take(&mut self.waiting).into_values().collect()
     }
 
-    /// What has waited for longer than `limit`: those that came first.
+    /// Those that have waited for `limit`.
     pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> Vec<Deferred> {
         let mut overdue = Vec::new();
         while let Some(first) = self.waiting.first_entry()
@@ -209,7 +210,7 @@ impl SlotQueue {
         self.in_flight == 0 && self.waiting.is_empty()
     }
 
-    /// When to look again.
+    /// When a request may be sent, or has waited for too long.
     pub(super) fn due(&self, limit: Duration) -> Option<Moment> {
         let overdue = self.waiting.values().next().map(|deferred| deferred.in_flight.since.after(limit));
         let ready = self.not_before.filter(|_| self.in_flight == 0 && self.is_waiting());
@@ -243,26 +244,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_back_goes_first_and_alone() {
+    fn a_redirected_request_goes_before_the_later_ones() {
         let (mut queue, now) = (SlotQueue::new(), Moment::now());
         let (mut first, mut second) = (acquire(1, "a", now), deferred(2, RENEW, "b", now));
         for request in [&first, &second] {
             assert!(queue.is_free(7));
             queue.sent(7, &request.in_flight);
         }
-        assert!(!queue.is_free(8), "the slot has moved, and something is under way to where it was");
+        assert!(!queue.is_free(8), "the slot has moved, and requests to its old node are in flight");
         queue.back(&mut first.in_flight);
-        queue.park(deferred(3, RENEW, "c", now));
-        queue.park(first);
+        queue.defer(deferred(3, RENEW, "c", now));
+        queue.defer(first);
         assert!(!queue.is_free(7) && !queue.is_free(8) && !queue.may_redirect());
-        assert!(queue.take_ready(now).is_empty(), "the second is still under way");
+        assert!(queue.take_ready(now).is_empty(), "the second is still in flight");
         queue.back(&mut second.in_flight);
         assert_eq!(sequences(&queue.take_ready(now)), [1, 3]);
         assert!(queue.is_empty() && queue.is_free(8));
     }
 
     #[test]
-    fn what_asks_another_node_keeps_the_others_back() {
+    fn a_request_to_the_next_owner_holds_the_others_back() {
         let (mut queue, now) = (SlotQueue::new(), Moment::now());
         let mut first = acquire(1, "a", now);
         first.in_flight.asking = true;
@@ -275,28 +276,28 @@ mod tests {
     #[test]
     fn nothing_is_asked_for_after_its_release() {
         let (mut queue, now) = (SlotQueue::new(), Moment::now());
-        queue.park(acquire(1, "a", now));
-        queue.park(acquire(2, "b", now));
-        queue.park(deferred(3, Action::Release, "a", now));
+        queue.defer(acquire(1, "a", now));
+        queue.defer(acquire(2, "b", now));
+        queue.defer(deferred(3, Action::Release, "a", now));
         assert_eq!(sequences(&queue.take_ready(now)), [2, 3]);
-        queue.park(acquire(4, "c", now));
+        queue.defer(acquire(4, "c", now));
         let release = deferred(5, Action::Release, "c", now);
         queue.served(&release.in_flight, &release.request);
-        queue.park(acquire(6, "c", now));
+        queue.defer(acquire(6, "c", now));
         assert_eq!(sequences(&queue.take_ready(now)), [6]);
     }
 
     #[test]
-    fn a_slot_that_cannot_serve_is_left_alone_for_a_while_and_nobody_waits_for_ever() {
+    fn a_slot_that_cannot_serve_is_asked_again_after_a_pause_until_the_limit() {
         let (mut queue, now) = (SlotQueue::new(), Moment::now());
-        queue.park(acquire(1, "a", now));
+        queue.defer(acquire(1, "a", now));
         queue.pause(now);
         assert!(queue.take_ready(now).is_empty());
         let later = queue.due(LIMIT).unwrap_or(now);
         assert!(later > now && later < now.after(LIMIT));
         assert_eq!(sequences(&queue.take_ready(later)), [1]);
-        queue.park(acquire(1, "a", now));
-        queue.park(acquire(2, "b", later));
+        queue.defer(acquire(1, "a", now));
+        queue.defer(acquire(2, "b", later));
         assert!(queue.take_overdue(later, LIMIT).is_empty());
         assert_eq!(sequences(&queue.take_overdue(now.after(LIMIT), LIMIT)), [1]);
     }

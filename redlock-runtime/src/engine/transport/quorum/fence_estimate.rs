@@ -1,7 +1,7 @@
-//! Which fencing token to wish for, so that most locks need one round of votes and not two.
+//! Which fencing token to ask the nodes for, so that most locks need one round of votes and not two.
 //!
-//! Only a guess: safety is in the votes. The nodes' clocks follow the time in microseconds, so the highest that was
-//! seen, plus the time since, is above what the others have been given, unless they were given it just now.
+//! The votes make it safe, not this estimate. The nodes' clocks follow the time in microseconds, so the highest that was
+//! seen, plus the time since, is above the other clocks, unless a fencing token was given just now.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl FenceEstimate {
         }
     }
 
-    /// Above all that is known, and not ahead of the time: a node that forgets begins again at its own time.
+    /// Above all known clocks, and not ahead of the time: a node that has lost its data begins again at its own time.
     pub(super) fn next(&mut self, now: Moment) -> u64 {
         let estimate = self.estimate(now).max(self.highest.saturating_add(1));
         *self = Self { highest: estimate, at: now };
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_wish_is_above_the_last_and_above_what_was_learnt() {
+    fn each_estimate_is_above_the_last_and_above_what_was_learnt() {
         let now = Moment::now();
         let mut estimate = FenceEstimate::new(now);
         estimate.learn(now, 1000);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn many_wishes_do_not_run_ahead_of_the_time() {
+    fn many_estimates_do_not_run_ahead_of_the_time() {
         let start = Moment::now();
         let mut estimate = FenceEstimate::new(start);
         estimate.learn(start, 1_000_000);

@@ -1,30 +1,31 @@
-//! One node of a quorum: its line, whether it may vote, and what it is owed.
+//! One node of a quorum: the link to it, whether it may vote, and the releases that it has not heard.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use super::NO_CALLER;
 use super::member_waker::MemberWaker;
 use crate::clock::Moment;
 use crate::engine::outbox::Outbox;
 use crate::engine::protocol::{Action, Id, Request, ServerInfo};
 use crate::engine::transport::link::{Link, TransportEvent};
 
-/// Releases that are remembered for a node that cannot be reached. Beyond that, its keys expire.
+/// Releases that are kept for a node that is down. Beyond that, its keys expire.
 const MOST_OWED: usize = 10_000;
 
 pub(super) struct Member {
     pub(super) link: Link,
-    /// What is to be sent to it, in this order.
+    /// Requests to send, in this order.
     pub(super) outbox: Outbox,
     state: State,
-    /// What the link wakes; as a waker, too.
+    /// The waker that the link is polled with.
     waker: Option<(Arc<MemberWaker>, Waker)>,
-    /// Releases that it has not heard, and when its key has expired anyway.
+    /// Releases that the node has not heard, and when each key has expired anyway.
     owed: VecDeque<(Moment, Request)>,
-    /// Those that it was sent and has not answered.
-    paying: usize,
+    /// Of these, how many were sent and not answered.
+    owed_sent: usize,
 }
 
 enum State {
@@ -38,7 +39,7 @@ enum State {
         is_permanent: bool,
         /// Connecting has failed since.
         tried: bool,
-        /// When it was last there.
+        /// When the connection ended.
         since: Option<Moment>,
     },
 }
@@ -51,11 +52,11 @@ impl Member {
             tried: false,
             since: None,
         };
-        Self { link, outbox: Outbox::default(), state, waker: None, owed: VecDeque::new(), paying: 0 }
+        Self { link, outbox: Outbox::default(), state, waker: None, owed: VecDeque::new(), owed_sent: 0 }
     }
 
     fn waker(&mut self, engine: &Waker) -> &(Arc<MemberWaker>, Waker) {
-        // Another task, or none yet: what is under way wakes the wrong one, and is looked at once more.
+        // The engine is polled by another task now: the link would wake the one before.
         if self.waker.as_ref().is_some_and(|(waker, _)| !waker.is_of(engine)) {
             self.waker = None;
         }
@@ -66,7 +67,7 @@ impl Member {
         })
     }
 
-    /// What the line has to tell, if it may have something.
+    /// Polls the link, but only if it has woken the engine or its timer is due.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TransportEvent> {
         let is_due = self.link.due().is_some_and(|due| due <= now);
         let (own, waker) = self.waker(cx.waker());
@@ -76,13 +77,13 @@ impl Member {
         let (own, waker) = (Arc::clone(own), waker.clone());
         let event = self.link.poll(&mut Context::from_waker(&waker), now);
         if event.is_ready() {
-            // There may be more.
-            own.ring();
+            // More may follow.
+            own.set();
         }
         event
     }
 
-    /// Sends what is to be sent, if there is room.
+    /// Sends as much as there is room for.
     pub(super) fn flush(&mut self, cx: &mut Context<'_>, now: Moment) {
         while let Some(room) = self.link.room()
             && self.outbox.has_any(room)
@@ -108,7 +109,7 @@ impl Member {
         matches!(self.state, State::Up { tracks_changes: true, .. })
     }
 
-    /// How long its answers take, while it is there.
+    /// How long it takes to answer, while it is up.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         match &self.state {
             State::Up { server_info, .. } => Some(server_info.round_trip),
@@ -116,7 +117,7 @@ impl Member {
         }
     }
 
-    /// Why it cannot be asked; `None` when it can.
+    /// Why the node is down; `None` while it is up.
     pub(super) fn absence(&self) -> Option<&Arc<str>> {
         match &self.state {
             State::Up { .. } => None,
@@ -128,13 +129,13 @@ impl Member {
         matches!(self.state, State::Down { is_permanent: true, .. })
     }
 
-    /// An attempt to connect has failed.
-    pub(super) fn is_in_trouble(&self) -> bool {
+    /// It is down, and connecting has failed.
+    pub(super) fn has_failed(&self) -> bool {
         matches!(self.state, State::Down { tried: true, .. })
     }
 
-    /// Why it has no vote: a node that has restarted may have forgotten a lock, until every lock from before has
-    /// expired. The Redlock algorithm calls this the delayed restart.
+    /// Why the node may not vote: after a restart it may have forgotten a lock, until all locks from before have expired.
+    /// The Redlock algorithm calls this the delayed restart.
     pub(super) fn abstention(&self, now: Moment, max_ttl: Duration) -> Option<Arc<str>> {
         match &self.state {
             State::Up { since, server_info, .. } if !server_info.durable => {
@@ -148,29 +149,30 @@ impl Member {
         }
     }
 
-    /// It is there: what it is owed goes out first.
+    /// The node is up: the releases that it has not heard are sent first.
     pub(super) fn up(&mut self, now: Moment, server_info: ServerInfo, tracks_changes: bool) {
         self.state = State::Up { since: now, server_info, tracks_changes };
         for (_, request) in self.owed.drain(..).filter(|(until, _)| *until > now) {
-            self.outbox.push((crate::engine::transport::quorum::NOBODY, request));
-            self.paying += 1;
+            self.outbox.push((NO_CALLER, request));
+            self.owed_sent += 1;
         }
     }
 
-    /// It has answered a release that it was owed.
-    pub(super) fn paid(&mut self) {
-        self.paying = self.paying.saturating_sub(1);
+    /// The node has answered a release that was sent late.
+    pub(super) fn owed_answered(&mut self) {
+        self.owed_sent = self.owed_sent.saturating_sub(1);
     }
 
-    /// Whether it is about to hear what it is owed: it may be back in a moment, but for one that cannot be reached.
+    /// True while the node is about to hear a late release: the engine does not end before. It does not wait for a node
+    /// that cannot be reached.
     pub(super) fn is_owed(&self) -> bool {
         match self.state {
-            State::Up { .. } => self.paying > 0,
+            State::Up { .. } => self.owed_sent > 0,
             State::Down { tried, .. } => !tried && !self.owed.is_empty(),
         }
     }
 
-    /// It is gone, and these requests are without an answer.
+    /// The connection is gone, and these requests have no answer.
     pub(super) fn down(&mut self, now: Moment, reason: Arc<str>, unanswered: Vec<(Id, Request)>) {
         let since = match &self.state {
             State::Up { .. } => Some(now),
@@ -178,7 +180,7 @@ impl Member {
         };
         self.state = State::Down { reason, is_permanent: false, tried: false, since };
         let unsent = self.outbox.take_all();
-        self.paying = 0;
+        self.owed_sent = 0;
         for (_, request) in unanswered.into_iter().chain(unsent) {
             if request.action == Action::Release {
                 self.owe(now, request);
@@ -194,7 +196,7 @@ impl Member {
         self.state = State::Down { reason, is_permanent, tried: true, since };
     }
 
-    /// A release that it cannot hear now. Only when it may have the key: it was there within the last ttl.
+    /// Keeps a release until the node is up again, if it may still have the key: it was up within the last ttl.
     pub(super) fn owe(&mut self, now: Moment, request: Request) {
         if let State::Down { since: Some(since), .. } = self.state
             && now.since(since) < request.ttl

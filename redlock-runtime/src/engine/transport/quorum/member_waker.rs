@@ -1,34 +1,34 @@
-//! Which member has something to tell: what wakes the engine for its line rings its bell first, so that an answer of one
-//! node is no reason to look at all of them.
+//! The waker of one node's link: it marks the node before it wakes the engine, so that an answer of one node does not
+//! make the engine poll all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
 pub(super) struct MemberWaker {
-    rung: AtomicBool,
+    is_set: AtomicBool,
     engine: Waker,
 }
 
 impl MemberWaker {
-    /// Rung: nobody has looked yet.
+    /// Set, because the link has not been polled yet.
     pub(super) fn new(engine: &Waker) -> Arc<Self> {
-        Arc::new(Self { rung: AtomicBool::new(true), engine: engine.clone() })
+        Arc::new(Self { is_set: AtomicBool::new(true), engine: engine.clone() })
     }
 
-    /// True when it wakes that one.
+    /// True when it wakes this task.
     pub(super) fn is_of(&self, engine: &Waker) -> bool {
         self.engine.will_wake(engine)
     }
 
-    /// Whether it has been rung since the last time.
+    /// True when it was set since the last call.
     pub(super) fn take(&self) -> bool {
-        self.rung.swap(false, Ordering::AcqRel)
+        self.is_set.swap(false, Ordering::AcqRel)
     }
 
-    /// Without waking anybody.
-    pub(super) fn ring(&self) {
-        self.rung.store(true, Ordering::Release);
+    /// Does not wake the engine.
+    pub(super) fn set(&self) {
+        self.is_set.store(true, Ordering::Release);
     }
 }
 
@@ -38,7 +38,7 @@ impl Wake for MemberWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.ring();
+        self.set();
         self.engine.wake_by_ref();
     }
 }

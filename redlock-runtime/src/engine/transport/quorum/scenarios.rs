@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use super::changes::MOST_CHANGES;
 use super::*;
-use crate::engine::protocol::{Mode, ServerInfo};
+use crate::capabilities::Abilities;
+use crate::engine::protocol::{Disconnected, Mode, ServerInfo};
 use crate::engine::transport::link::Node;
 use crate::engine::transport::memory::MemoryNode;
 use crate::token::Token;
@@ -20,8 +22,8 @@ struct Scenario {
 }
 
 impl Scenario {
-    /// Of nodes that are never really talked to.
-    fn apart() -> Self {
+    /// Three nodes that are not connected; the scenario answers for them.
+    fn disconnected() -> Self {
         let link = |_| Link::new(Node::Memory(MemoryNode::named("quorum-scenarios")), SECOND);
         let settings = EngineSettings {
             node_timeout: SECOND / 10,
@@ -34,7 +36,7 @@ impl Scenario {
     }
 
     fn connected() -> Self {
-        let mut scenario = Self::apart();
+        let mut scenario = Self::disconnected();
         for node in 0..3 {
             scenario.connects(node, Duration::MAX);
         }
@@ -48,11 +50,11 @@ impl Scenario {
     fn connects_from(&mut self, node: usize, up_for: Duration, round_trip: Duration) {
         let abilities = Abilities { hands_over: true, tracks_changes: true, votes: false };
         let server_info = ServerInfo { clock: 1000, up_for, durable: false, round_trip };
-        self.quorum.hear(self.now, node, TransportEvent::Connected { abilities, server_info });
+        self.quorum.on_event(self.now, node, TransportEvent::Connected { abilities, server_info });
     }
 
     fn breaks(&mut self, node: usize) {
-        self.quorum.hear(
+        self.quorum.on_event(
             self.now,
             node,
             TransportEvent::Broke { reason: "gone".into(), unanswered: Vec::new() },
@@ -64,17 +66,17 @@ impl Scenario {
         self.quorum.put(self.now, CALLER, request);
     }
 
-    /// What is put to a node.
+    /// The requests that a node is sent.
     fn hears(&mut self, node: usize) -> Vec<(Id, Request)> {
         self.quorum.members[node].outbox.take_all().collect()
     }
 
     fn answers(&mut self, node: usize, asked: &[(Id, Request)], reply: &Reply) {
         let replies = asked.iter().map(|(id, request)| (*id, request.clone(), reply.clone())).collect();
-        self.quorum.hear(self.now, node, TransportEvent::Replies { sent: self.now, replies });
+        self.quorum.on_event(self.now, node, TransportEvent::Replies { sent: self.now, replies });
     }
 
-    fn unloads(&mut self, node: usize, asked: &[(Id, Request)]) {
+    fn has_no_script(&mut self, node: usize, asked: &[(Id, Request)]) {
         self.answers(node, asked, &Reply::Refused(Refusal::NoScript));
     }
 }
@@ -91,18 +93,18 @@ fn actions(asked: &[(Id, Request)]) -> Vec<Action> {
 }
 
 #[test]
-fn a_vote_that_met_no_script_is_asked_for_again() {
+fn a_vote_without_its_script_is_asked_for_again() {
     let mut scenario = Scenario::connected();
     scenario.puts(ACQUIRE, SECOND);
     let asked = scenario.hears(1);
-    scenario.unloads(1, &asked);
+    scenario.has_no_script(1, &asked);
     assert_eq!(actions(&scenario.hears(1)), actions(&asked));
 }
 
-/// It would take the lock for nobody, for a whole ttl.
+/// It would take a lock that no caller releases, for a whole ttl.
 #[test]
 fn nothing_is_asked_for_again_behind_its_release() {
-    // The others have decided, and the lock was given back.
+    // The other nodes have decided, and the lock was released.
     let mut scenario = Scenario::connected();
     scenario.puts(ACQUIRE, SECOND);
     let slow = scenario.hears(2);
@@ -111,27 +113,27 @@ fn nothing_is_asked_for_again_behind_its_release() {
         scenario.answers(node, &asked, &voted(&asked));
     }
     scenario.puts(Action::Release, SECOND);
-    scenario.unloads(2, &slow);
+    scenario.has_no_script(2, &slow);
     assert_eq!(actions(&scenario.hears(2)), [Action::Release]);
-    // The caller has gone before anything was decided.
+    // The caller has gone before the nodes have decided.
     let mut scenario = Scenario::connected();
     scenario.puts(ACQUIRE, SECOND);
     let slow = scenario.hears(2);
     scenario.puts(Action::Release, SECOND);
-    scenario.unloads(2, &slow);
+    scenario.has_no_script(2, &slow);
     assert_eq!(actions(&scenario.hears(2)), [Action::Release]);
-    assert!(scenario.quorum.asking.is_empty());
-    // A renewal, too.
+    assert!(scenario.quorum.voting.is_empty());
+    // A renewal is not sent again either.
     let mut scenario = Scenario::connected();
     scenario.puts(RENEW, SECOND);
     let slow = scenario.hears(2);
     scenario.puts(Action::Release, SECOND);
-    scenario.unloads(2, &slow);
+    scenario.has_no_script(2, &slow);
     assert_eq!(actions(&scenario.hears(2)), [Action::Release]);
 }
 
 #[test]
-fn a_release_that_met_no_script_is_always_sent_again() {
+fn a_release_without_its_script_is_always_sent_again() {
     let mut scenario = Scenario::connected();
     scenario.puts(Action::Release, SECOND);
     let slow = scenario.hears(2);
@@ -139,11 +141,11 @@ fn a_release_that_met_no_script_is_always_sent_again() {
         let asked = scenario.hears(node);
         scenario.answers(node, &asked, &Reply::Done);
     }
-    scenario.unloads(2, &slow);
+    scenario.has_no_script(2, &slow);
     assert_eq!(actions(&scenario.hears(2)), [Action::Release]);
 }
 
-/// Its lock would stay there for its ttl, although the node is back in a moment.
+/// The lock would stay on the node for its ttl, although the node is back in a moment.
 #[test]
 fn the_engine_does_not_end_before_a_node_that_was_cut_off_has_heard_of_a_release() {
     let mut scenario = Scenario::connected();
@@ -153,19 +155,19 @@ fn the_engine_does_not_end_before_a_node_that_was_cut_off_has_heard_of_a_release
         scenario.answers(node, &asked, &Reply::Done);
     }
     let unanswered = scenario.hears(2);
-    scenario.quorum.hear(scenario.now, 2, TransportEvent::Broke { reason: "cut".into(), unanswered });
+    scenario.quorum.on_event(scenario.now, 2, TransportEvent::Broke { reason: "cut".into(), unanswered });
     assert!(!scenario.quorum.is_idle());
     scenario.connects(2, Duration::MAX);
     let owed = scenario.hears(2);
     assert_eq!(actions(&owed), [Action::Release]);
     assert!(!scenario.quorum.is_idle());
     scenario.quorum.events.clear();
-    scenario.unloads(2, &owed);
+    scenario.has_no_script(2, &owed);
     let owed = scenario.hears(2);
     assert!(!scenario.quorum.is_idle());
     scenario.answers(2, &owed, &Reply::Done);
     assert!(scenario.quorum.is_idle());
-    // The engine looks once more.
+    // The engine is woken, to end.
     assert!(!scenario.quorum.events.is_empty());
 }
 
@@ -180,7 +182,7 @@ fn the_engine_does_not_wait_for_a_node_that_cannot_be_reached() {
     }
     assert!(!scenario.quorum.is_idle());
     let trouble = Disconnected { reason: "refused".into(), is_permanent: false };
-    scenario.quorum.hear(scenario.now, 2, TransportEvent::Unreachable(trouble));
+    scenario.quorum.on_event(scenario.now, 2, TransportEvent::Unreachable(trouble));
     assert!(scenario.quorum.is_idle());
 }
 
@@ -196,10 +198,10 @@ fn a_restarted_node_waits_for_the_longest_ttl_of_renewals_too() {
     assert_eq!(scenario.hears(1).len(), 2);
 }
 
-/// An alarm of the past would keep the engine busy with nothing.
+/// A timer that is overdue would keep the engine busy.
 #[test]
-fn a_quorum_that_was_about_to_begin_and_is_gone_sets_no_alarm() {
-    let mut scenario = Scenario::apart();
+fn a_quorum_that_is_gone_before_it_begins_leaves_no_timer() {
+    let mut scenario = Scenario::disconnected();
     scenario.connects(0, Duration::MAX);
     scenario.connects(1, Duration::MAX);
     scenario.quorum.begin(scenario.now);
@@ -212,7 +214,7 @@ fn a_quorum_that_was_about_to_begin_and_is_gone_sets_no_alarm() {
 }
 
 #[test]
-fn changes_that_too_few_have_told_of_are_not_kept_for_ever() {
+fn changes_that_too_few_nodes_tell_of_are_not_kept_for_ever() {
     let mut scenario = Scenario::connected();
     for number in 0..3 * MOST_CHANGES {
         scenario.quorum.changed(0, Some(vec![format!("lock:{number}").into()]));
@@ -222,18 +224,18 @@ fn changes_that_too_few_have_told_of_are_not_kept_for_ever() {
 }
 
 #[test]
-fn a_quorum_is_waited_for_as_long_as_it_is_far_away() {
-    let patience = |round_trips: [Duration; 3], ttl| {
-        let mut scenario = Scenario::apart();
+fn a_call_waits_for_a_quorum_that_is_far_away() {
+    let time_limit = |round_trips: [Duration; 3], ttl| {
+        let mut scenario = Scenario::disconnected();
         for (node, round_trip) in round_trips.into_iter().enumerate() {
             scenario.connects_from(node, Duration::MAX, round_trip);
         }
-        scenario.quorum.patience(ttl)
+        scenario.quorum.time_limit(ttl)
     };
     let (near, far) = (Duration::ZERO, SECOND / 4);
-    assert_eq!(patience([near, near, far], 10 * SECOND), SECOND / 10, "as the settings say");
-    assert_eq!(patience([far, near, far], 10 * SECOND), SECOND / 2);
-    assert_eq!(patience([far, far, SECOND], 10 * SECOND), SECOND / 2, "not for the farthest");
-    assert_eq!(patience([far, far, far], SECOND), SECOND / 4, "never a large part of the lease");
-    assert_eq!(patience([SECOND; 3], 10 * SECOND), SECOND, "the limit for any answer");
+    assert_eq!(time_limit([near, near, far], 10 * SECOND), SECOND / 10, "as the settings say");
+    assert_eq!(time_limit([far, near, far], 10 * SECOND), SECOND / 2);
+    assert_eq!(time_limit([far, far, SECOND], 10 * SECOND), SECOND / 2, "not for the farthest");
+    assert_eq!(time_limit([far, far, far], SECOND), SECOND / 4, "never a large part of the lease");
+    assert_eq!(time_limit([SECOND; 3], 10 * SECOND), SECOND, "the limit for any answer");
 }

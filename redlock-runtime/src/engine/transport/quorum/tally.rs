@@ -1,0 +1,191 @@
+//! What the answers of the nodes decide: the outcome is known as soon as no further answer can change it.
+
+use std::sync::Arc;
+
+use crate::engine::protocol::{Inspection, Refusal, Reply};
+use crate::error::Holder;
+
+/// What is known of one node's answer.
+#[derive(Clone, Debug)]
+pub(super) enum NodeReply {
+    /// It may still come.
+    Awaited,
+    /// The node was not asked, or will not answer.
+    Absent(Refusal),
+    Said(Reply),
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    Reply(Reply),
+    /// A quorum has voted for the caller, but some of its clocks were above the fencing token it asked for. This one is
+    /// above all of them: a second round raises the clocks of a quorum to it while the lock is still the caller's.
+    RaiseFence {
+        fence: u64,
+    },
+}
+
+pub(super) struct Tally<'a> {
+    pub(super) answers: &'a [NodeReply],
+    /// How many nodes are a quorum.
+    pub(super) needed: usize,
+    /// How many answers may still come.
+    pub(super) awaited: usize,
+}
+
+impl Tally<'_> {
+    fn said(&self) -> impl Iterator<Item = &Reply> {
+        self.answers.iter().filter_map(|answer| match answer {
+            NodeReply::Said(reply) => Some(reply),
+            _ => None,
+        })
+    }
+
+    fn count(&self, is: impl Fn(&Reply) -> bool) -> usize {
+        self.said().filter(|reply| is(reply)).count()
+    }
+
+    /// True when so many nodes contradict that no quorum can agree.
+    fn is_refuted_by(&self, against: usize) -> bool {
+        against > self.answers.len() - self.needed
+    }
+
+    pub(super) fn vote(&self, fence: u64, highest: u64) -> Option<Outcome> {
+        let votes = self.count(|reply| matches!(reply, Reply::Voted { .. }));
+        // Where the clock was below the fencing token asked for, the vote has raised it.
+        if self.count(|reply| *reply == Reply::Voted { clock: fence }) >= self.needed {
+            return Some(Outcome::Reply(Reply::Granted { fence }));
+        }
+        if votes >= self.needed {
+            return Some(Outcome::RaiseFence { fence: highest.max(fence).saturating_add(1) });
+        }
+        if votes + self.awaited >= self.needed {
+            return None;
+        }
+        let busy = self.said().filter_map(|reply| match reply {
+            Reply::Busy { holder, .. } => Some(holder),
+            _ => None,
+        });
+        let holders: Vec<&Holder> = busy.collect();
+        // Few nodes are busy and many silent: Redis is down, and no other caller may hold the lock.
+        if holders.is_empty() || votes + holders.len() + self.awaited < self.needed {
+            return Some(self.refused());
+        }
+        let holder = most_frequent(&holders).cloned().unwrap_or_default();
+        Some(Outcome::Reply(Reply::Busy { holder, place: None }))
+    }
+
+    pub(super) fn raise_fence(&self, fence: u64) -> Option<Outcome> {
+        let raised = self.count(|reply| *reply == Reply::Done);
+        if raised >= self.needed {
+            return Some(Outcome::Reply(Reply::Granted { fence }));
+        }
+        (raised + self.awaited < self.needed).then(|| self.refused())
+    }
+
+    pub(super) fn renew(&self) -> Option<Outcome> {
+        let renewed = self.count(|reply| *reply == Reply::Done);
+        if renewed >= self.needed {
+            return Some(Outcome::Reply(Reply::Done));
+        }
+        if self.is_refuted_by(self.count(|reply| matches!(reply, Reply::NotHeld | Reply::Free))) {
+            return Some(Outcome::Reply(Reply::NotHeld));
+        }
+        (renewed + self.awaited < self.needed).then(|| self.refused())
+    }
+
+    pub(super) fn release(&self) -> Option<Outcome> {
+        let released = self.count(|reply| *reply == Reply::Done);
+        if released >= self.needed {
+            return Some(Outcome::Reply(Reply::Done));
+        }
+        if self.is_refuted_by(self.count(|reply| *reply == Reply::NotHeld)) {
+            return Some(Outcome::Reply(Reply::NotHeld));
+        }
+        // A silent node is sent the release when it is back; no answer says that the lock was lost.
+        (self.awaited == 0).then(|| if released > 0 { Outcome::Reply(Reply::Done) } else { self.refused() })
+    }
+
+    pub(super) fn watch(&self) -> Option<Outcome> {
+        let mine = self.count(|reply| *reply == Reply::Done);
+        if mine >= self.needed {
+            return Some(Outcome::Reply(Reply::Done));
+        }
+        if self.awaited > 0 {
+            return None;
+        }
+        let others = self.count(|reply| *reply == Reply::NotHeld);
+        let empty = self.count(|reply| *reply == Reply::Free);
+        Some(if others >= self.needed {
+            Outcome::Reply(Reply::NotHeld)
+        } else if self.is_refuted_by(others + empty) {
+            Outcome::Reply(Reply::Free)
+        } else {
+            self.refused()
+        })
+    }
+
+    pub(super) fn found(&self) -> Option<Outcome> {
+        if self.awaited > 0 {
+            return None;
+        }
+        let found: Vec<&Option<Inspection>> = self
+            .said()
+            .filter_map(|reply| match reply {
+                Reply::Found(found) => Some(found),
+                _ => None,
+            })
+            .collect();
+        if found.len() < self.needed {
+            return Some(self.refused());
+        }
+        let name = |found: &Option<Inspection>| found.as_ref().map(|(holder, _)| holder.name.clone());
+        let is_majority = |it: &&&Option<Inspection>| {
+            found.iter().filter(|other| name(other) == name(it)).count() >= self.needed
+        };
+        let agreed = found.iter().filter(|found| found.is_some()).find(is_majority);
+        Some(Outcome::Reply(Reply::Found(agreed.and_then(|found| (*found).clone()))))
+    }
+
+    pub(super) fn first(&self) -> Option<Outcome> {
+        match self.said().next() {
+            Some(reply) => Some(Outcome::Reply(reply.clone())),
+            None => (self.awaited == 0).then(|| self.refused()),
+        }
+    }
+
+    /// Too few nodes answered: why.
+    fn refused(&self) -> Outcome {
+        let mut reasons: Vec<Arc<str>> = Vec::new();
+        let mut permanent = 0;
+        for answer in self.answers {
+            let reason: Arc<str> = match answer {
+                NodeReply::Said(_) => continue,
+                NodeReply::Awaited => "a node did not answer in time".into(),
+                NodeReply::Absent(refusal) => {
+                    permanent += usize::from(matches!(refusal, Refusal::Permanent(_) | Refusal::Moved(_)));
+                    refusal.clone().words()
+                }
+            };
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        let (answered, nodes) = (self.said().count(), self.answers.len());
+        let reason = format!(
+            "{answered} of {nodes} nodes answered, and {} are needed: {}",
+            self.needed,
+            reasons.join("; ")
+        );
+        Outcome::Reply(Reply::Refused(if self.is_refuted_by(permanent) {
+            Refusal::Permanent(reason.into())
+        } else {
+            Refusal::Transient(reason.into())
+        }))
+    }
+}
+
+fn most_frequent<'a>(holders: &[&'a Holder]) -> Option<&'a Holder> {
+    let frequency = |holder: &&Holder| holders.iter().filter(|other| other.name == holder.name).count();
+    holders.iter().copied().max_by_key(|holder| frequency(holder))
+}
