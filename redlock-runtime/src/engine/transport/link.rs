@@ -1,8 +1,7 @@
-//! The line to a node: connecting, up or down, and the batches that are under way on it.
+//! The link to a node: connecting, up or down, and its batches of requests in flight.
 //!
-//! Replies come in the order of the requests, so only the oldest batch is listened to; a batch is sent by the
-//! first poll of its future, so the order on the wire is the order of the batches. That is what makes a
-//! release follow its acquire.
+//! A batch is sent by the first poll of its future, so batches go out in their order, and a release follows its acquire.
+//! Replies come in the order of the requests, so only the oldest batch is polled.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -25,6 +24,7 @@ use crate::engine::redis::node::RedisNode;
 use crate::engine::redis::server_identity::ServerIdentities;
 use crate::engine::slots::Slots;
 
+/// Pushes taken at once.
 const PUSHES: usize = 256;
 
 /// Between attempts to connect.
@@ -39,7 +39,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// The nodes of the quorum that it is one of.
+    /// In a quorum, the servers of all its nodes.
     pub(super) fn identities(&self) -> Option<&Arc<ServerIdentities>> {
         match self {
             Self::Redis(node) => node.identities(),
@@ -53,10 +53,10 @@ struct Connection {
     pushes: Pushes,
 }
 
-/// What the server tells without being asked.
+/// What the server sends without a request.
 struct Pushes {
     inbox: UnboundedReceiver<ConnectionEvent>,
-    /// Taken from the inbox, as many at once as a flood asks for: tokio lets a task take few one by one.
+    /// Taken from the inbox, many at once: tokio lets a task take only some 128 one by one.
     taken: Vec<ConnectionEvent>,
 }
 
@@ -85,13 +85,13 @@ enum State {
 
 struct Up {
     connection: Connection,
-    under_way: VecDeque<Batch>,
+    in_flight: VecDeque<Batch>,
     window: Window,
-    /// When it last answered.
+    /// When the server last answered or pushed.
     heard: Moment,
-    /// It had been idle when the oldest batch was sent: firewalls forget such connections and tell neither end.
+    /// It was idle when the oldest batch was sent: a firewall may have forgotten it, and tells neither end.
     was_idle: bool,
-    /// Opened beside an idle connection whose answer is late.
+    /// Opened when the answer over a connection that was idle is late.
     standby: Option<Connecting>,
 }
 
@@ -102,16 +102,16 @@ struct Batch {
     early: Option<Result<Vec<Reply>, Disconnected>>,
 }
 
-/// What the line has to tell.
+/// What a transport tells the table.
 pub(crate) enum TransportEvent {
     Connected {
         abilities: Abilities,
         server_info: ServerInfo,
     },
-    /// From now on, the nodes of a Cluster can do this.
+    /// The abilities of a Cluster have changed.
     Abilities(Abilities),
     Unreachable(Disconnected),
-    /// The connection ended, and these were without an answer.
+    /// The connection ended; these requests have no answer.
     Broke {
         reason: Arc<str>,
         unanswered: Vec<(Id, Request)>,
@@ -123,7 +123,7 @@ pub(crate) enum TransportEvent {
     Push(Push),
     /// These locks have changed, or, with `None`, any may have.
     Changed(Option<Vec<Arc<str>>>),
-    /// The locks in these slots have a way to their node again, or another node.
+    /// The locks in these slots have a connected node again, or another node.
     Returned(Slots),
 }
 
@@ -140,14 +140,14 @@ impl Link {
         Self { node, io_timeout, failures: 0, state }
     }
 
-    /// Gives the connection up for one to another place, or in another manner. What was under way is unanswered.
+    /// Connects to `node` instead. Returns the unanswered requests.
     pub(super) fn replace(&mut self, node: Node) -> Vec<(Id, Request)> {
         self.node = match (node, &self.node) {
             (Node::Redis(node), Node::Redis(before)) => Node::Redis(Box::new(node.after(before))),
             (node, _) => node,
         };
         self.failures = 0;
-        self.go_on_with(connect(&self.node, self.io_timeout))
+        self.switch_to(connect(&self.node, self.io_timeout))
     }
 
     fn reconnect(&mut self) -> Vec<(Id, Request)> {
@@ -155,18 +155,18 @@ impl Link {
             State::Up(up) => up.standby.take(),
             _ => None,
         };
-        self.go_on_with(standby.unwrap_or_else(|| connect(&self.node, self.io_timeout)))
+        self.switch_to(standby.unwrap_or_else(|| connect(&self.node, self.io_timeout)))
     }
 
-    /// What was under way, in the order in which it was sent: whether it was done is unknown.
-    fn go_on_with(&mut self, connecting: Connecting) -> Vec<(Id, Request)> {
+    /// Returns the unanswered requests in the order in which they were sent. The server may have executed them.
+    fn switch_to(&mut self, connecting: Connecting) -> Vec<(Id, Request)> {
         match std::mem::replace(&mut self.state, State::Connecting(connecting)) {
-            State::Up(up) => up.under_way.into_iter().flat_map(|batch| batch.requests).collect(),
+            State::Up(up) => up.in_flight.into_iter().flat_map(|batch| batch.requests).collect(),
             _ => Vec::new(),
         }
     }
 
-    /// Where pushes to a node in memory come in.
+    /// The inbox of a node in memory.
     #[cfg(test)]
     pub(crate) fn inbox(&self) -> Option<UnboundedSender<ConnectionEvent>> {
         match &self.state {
@@ -178,20 +178,20 @@ impl Link {
         }
     }
 
-    /// How many requests the next batch may have that are not urgent; `None` when there may be no batch.
+    /// How many requests that are not urgent the next batch may hold; `None` when no batch may be sent.
     pub(super) fn room(&self) -> Option<usize> {
         match &self.state {
-            State::Up(up) if up.under_way.len() < WINDOW => Some(up.window.room()),
+            State::Up(up) if up.in_flight.len() < WINDOW => Some(up.window.room()),
             _ => None,
         }
     }
 
-    /// Sends `requests` in one write, for which there is room. `now` was read before.
+    /// Sends `requests` in one write. The caller has checked the room, and has read `now` before.
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
         self.send_as(cx, now, requests, false);
     }
 
-    /// `asking`: the node does not own the slots yet.
+    /// `asking`: the node does not own the slots of the requests yet.
     pub(super) fn send_as(
         &mut self,
         cx: &mut Context<'_>,
@@ -205,7 +205,7 @@ impl Link {
         up.submit(cx, now, self.io_timeout, requests, asking);
     }
 
-    /// When to look again, whatever happens: to reconnect, or because an answer is overdue.
+    /// When to poll again at the latest: to reconnect, or because an answer is overdue.
     pub(super) fn due(&self) -> Option<Moment> {
         match &self.state {
             State::Connecting(_) => None,
@@ -230,7 +230,7 @@ impl Link {
                         };
                         self.state = State::Up(Box::new(Up {
                             connection,
-                            under_way: VecDeque::new(),
+                            in_flight: VecDeque::new(),
                             window: Window::new(server_info.round_trip, now),
                             heard: now,
                             was_idle: false,
@@ -276,42 +276,42 @@ impl Up {
         };
         let early = match replies.as_mut().poll(cx) {
             Poll::Ready(early) => {
-                // Nothing else will wake the engine for this one.
+                // No event will wake the engine for this batch.
                 cx.waker().wake_by_ref();
                 Some(early)
             }
             Poll::Pending => None,
         };
         self.window.sent(requests.len());
-        if self.under_way.is_empty() {
+        if self.in_flight.is_empty() {
             self.was_idle = now.since(self.heard) >= io_timeout;
         }
-        self.under_way.push_back(Batch { sent: now, requests, replies, early });
+        self.in_flight.push_back(Batch { sent: now, requests, replies, early });
     }
 
-    /// Since when an answer has been awaited: the batches before it took their time, too.
+    /// Since when the server has been silent: it works on one batch after the other.
     fn silent_since(&self) -> Option<Moment> {
-        self.under_way.front().map(|batch| batch.sent.max(self.heard))
+        self.in_flight.front().map(|batch| batch.sent.max(self.heard))
     }
 
     fn due(&self, io_timeout: Duration) -> Option<Moment> {
-        let patience = if self.was_idle { self.late(io_timeout).min(io_timeout) } else { io_timeout };
-        self.silent_since().map(|since| since.after(patience))
+        let limit = if self.was_idle { self.late(io_timeout).min(io_timeout) } else { io_timeout };
+        self.silent_since().map(|since| since.after(limit))
     }
 
-    /// How long the first answer after an idle time may take before another connection is opened.
+    /// After so long without an answer, a connection that was idle gets a standby.
     fn late(&self, io_timeout: Duration) -> Duration {
         (io_timeout / 4).max(2 * self.window.quickest())
     }
 
-    fn hear(&mut self, now: Moment) {
+    fn has_answered(&mut self, now: Moment) {
         self.heard = now;
         self.was_idle = false;
         self.standby = None;
     }
 
-    /// Ready, with the reason, when this connection is to be given up for the standby. A server that is merely busy answers
-    /// here first: what was sent here reached it before.
+    /// Ready, with the reason, when the standby must replace this connection. A server that is only busy answers here first,
+    /// because these requests reached it first.
     fn poll_standby(
         &mut self,
         cx: &mut Context<'_>,
@@ -342,21 +342,21 @@ impl Up {
         io_timeout: Duration,
     ) -> Poll<Result<TransportEvent, Arc<str>>> {
         let silent_since = self.silent_since();
-        if let Some(batch) = self.under_way.front_mut() {
+        if let Some(batch) = self.in_flight.front_mut() {
             let answered = match batch.early.take() {
                 Some(early) => Poll::Ready(early),
                 None => batch.replies.as_mut().poll(cx),
             };
             match answered {
                 Poll::Ready(Ok(replies)) => {
-                    self.hear(now);
-                    let Some(batch) = self.under_way.pop_front() else {
+                    self.has_answered(now);
+                    let Some(batch) = self.in_flight.pop_front() else {
                         return Poll::Pending;
                     };
                     self.window.answered(batch.requests.len(), batch.sent, now);
-                    // As if unanswered: what the batch asks for is asked again where the primary is now.
+                    // The batch counts as unanswered: its requests are sent again to the new primary.
                     if replies.iter().any(is_of_a_replica) {
-                        self.under_way.push_front(batch);
+                        self.in_flight.push_front(batch);
                         return Poll::Ready(Err("Redis has become a replica (READONLY)".into()));
                     }
                     if let Kind::Redis(connection) = &mut self.connection.kind {
@@ -374,21 +374,19 @@ impl Up {
                 Poll::Pending => {}
             }
         }
-        // After the replies: a push that follows a reply on the wire is read after it.
+        // After the replies: a push that follows a reply on the wire is told after it.
         let Some(pushed) = ready!(self.connection.pushes.poll(cx)) else {
-            // A server without RESP3 pushes nothing, not even its end.
+            // Without RESP3 there are no pushes, and none of the end of the connection.
             return Poll::Pending;
         };
-        // It is alive, and the answers are behind this.
-        self.hear(now);
+        // The server is alive.
+        self.has_answered(now);
         match pushed {
             ConnectionEvent::Changed(names) => Poll::Ready(Ok(TransportEvent::Changed(names))),
             ConnectionEvent::Push(push) => Poll::Ready(Ok(TransportEvent::Push(push))),
             ConnectionEvent::InboxMoved => Poll::Ready(Err(INBOX_MOVED.into())),
             ConnectionEvent::Closed => Poll::Ready(Err("Redis closed the connection".into())),
-            ConnectionEvent::Superseded => {
-                Poll::Ready(Err("another server is the primary now, says Sentinel".into()))
-            }
+            ConnectionEvent::Superseded => Poll::Ready(Err("Sentinel reports another primary now".into())),
         }
     }
 }

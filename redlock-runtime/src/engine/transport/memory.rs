@@ -1,7 +1,7 @@
-//! `memory://`: the same protocol inside one process, for unit tests of annotated functions and for the first
+//! `memory://`: the protocol of a server inside one process, for unit tests of annotated functions and for the first
 //! run. Everything above the node (engine, leases, renewals, queues) is the code that runs against Redis.
 //!
-//! Managers that are connected to the same name share their locks; `memory://` without a name is a name too.
+//! Managers that are connected to the same name share their locks. `memory://` names the empty name.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -21,30 +21,30 @@ use crate::token::{self, Token};
 
 type Inbox = UnboundedSender<ConnectionEvent>;
 
-/// The locks of one name, and what the scripts do on them: a map instead of a keyspace.
+/// The locks of one name, with the effects of the scripts.
 #[derive(Clone)]
 pub(crate) struct MemoryNode(Arc<Mutex<Store>>);
 
 #[derive(Default)]
 struct Store {
     locks: HashMap<Arc<str>, Lock>,
-    /// From so many locks on, those that have expired are looked for: a `min_hold` ends without a request.
-    many: usize,
+    /// With more locks than this, the expired ones are removed: a `min_hold` ends without a request.
+    purge_above: usize,
     /// The last fencing token.
     clock: u64,
 }
 
 impl Store {
-    /// At twice as many locks as were left the last time, so that it costs each new lock next to nothing.
+    /// Each time the number of locks has doubled, so that it costs each new lock next to nothing.
     fn forget_expired(&mut self, now: Moment) {
-        if self.locks.len() > self.many {
+        if self.locks.len() > self.purge_above {
             self.locks.retain(|_, lock| lock.is_held(now) || !lock.queue.is_empty());
-            self.many = 2 * self.locks.len().max(32);
+            self.purge_above = 2 * self.locks.len().max(32);
         }
     }
 }
 
-/// Exists while somebody holds it or waits for it.
+/// Exists while it has a holder or waiters.
 #[derive(Default)]
 struct Lock {
     holder: Option<Holding>,
@@ -64,7 +64,7 @@ struct Waiter {
 }
 
 impl Waiter {
-    /// False when nobody listens any more.
+    /// False when the waiter's engine has ended.
     fn tell(&self, name: &Arc<str>, kind: PushKind) -> bool {
         let push = Push { token: self.token.clone(), name: Arc::clone(name), kind };
         self.inbox.send(ConnectionEvent::Push(push)).is_ok()
@@ -74,9 +74,9 @@ impl Waiter {
 static BY_NAME: LazyLock<Mutex<HashMap<String, Weak<Mutex<Store>>>>> = LazyLock::new(Mutex::default);
 
 impl MemoryNode {
-    /// The node of that name; it exists as long as a manager is connected to it.
+    /// The node of that name. It exists as long as a manager is connected to it.
     pub(crate) fn named(name: &str) -> Self {
-        // Nothing panics while one of these is locked, and a test that does elsewhere shall not stop the others.
+        // No code panics while it holds this mutex, so a poisoned one is intact.
         let mut by_name = BY_NAME.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = by_name.get(name).and_then(Weak::upgrade) {
             return Self(store);
@@ -87,7 +87,7 @@ impl MemoryNode {
         Self(store)
     }
 
-    /// What such a node can do: nobody changes a lock behind our back, and it forgets nothing.
+    /// A change that is not made by an engine cannot happen here, and the node loses no locks.
     pub(crate) fn server_info(now: Moment) -> (Abilities, ServerInfo) {
         let abilities = Abilities { hands_over: true, tracks_changes: false, votes: false };
         let server_info = ServerInfo {
@@ -168,7 +168,7 @@ fn server_time(now: Moment) -> ServerTime {
 impl Holding {
     fn tell_taken_away(self, name: &Arc<str>) {
         let push = Push { token: self.token, name: Arc::clone(name), kind: PushKind::TakenAway };
-        // A manager that has gone need not hear of it.
+        // Its manager may have gone.
         let _ = self.inbox.send(ConnectionEvent::Push(push));
     }
 
@@ -229,7 +229,7 @@ impl Lock {
         }
     }
 
-    /// It is this token's. If it was before, it does not expire sooner than it would have.
+    /// The token holds the lock. If it did before, the lock expires no sooner.
     fn hold(&mut self, token: &Token, expires: Moment, inbox: &Inbox) {
         let expires = self.holder.as_ref().map_or(expires, |before| expires.max(before.expires));
         self.holder = Some(Holding { token: token.clone(), expires, inbox: inbox.clone() });
@@ -269,7 +269,7 @@ impl Lock {
         self.holder.as_ref().is_some_and(|holder| holder.token == *token)
     }
 
-    /// Passes the free lock to the longest waiter that is still there; `caller` is not told what it will read.
+    /// Hands the free lock to the longest waiter that is still there. `caller` learns it from its reply.
     fn grant(&mut self, name: &Arc<str>, caller: Option<&Token>, now: Moment, clock: &mut u64) {
         while let Some(next) = self.queue.pop_front() {
             let expires = now.after(next.ttl.min(CLAIM));
@@ -293,7 +293,7 @@ impl Lock {
     }
 }
 
-/// `*` for any characters, `?` for one, `\\` before one that stands for itself: as the server matches.
+/// As a server matches: `*` any characters, `?` one character, `\\` escapes.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut pattern = pattern.chars();
     match pattern.next() {
@@ -321,7 +321,7 @@ fn next_fence(now: Moment, clock: &mut u64) -> u64 {
     *clock
 }
 
-/// The answers of a node that does one request after the other.
+/// The replies of a node that executes one request after the other.
 pub(crate) fn one_by_one(
     requests: &[(Id, Request)],
     mut execute: impl FnMut(&Request) -> Reply,
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_each_other_is_one_call() {
+    fn requests_that_follow_each_other_are_one_call() {
         const TTL: Duration = Duration::from_secs(30);
         const JOIN: Mode = Mode::Join { at_most: 10 };
         const FIRST: Action = Action::Acquire(JOIN);
@@ -381,7 +381,7 @@ mod tests {
             (2, request(next(1))),
             (3, request(next(2))),
             (4, request(FIRST)),
-            // What it follows is somewhere else, or is something else.
+            // It does not follow the request before it.
             (5, request(next(3))),
             (6, request(next(5))),
             (7, request(RENEW)),

@@ -1,32 +1,32 @@
-//! How many requests may be under way over one connection.
+//! How many requests may be in flight over one connection.
 //!
-//! What is under way cannot be taken back, and what comes later waits behind it. So where a server is slower than its
-//! callers, the backlog stays here, where a call that ends before its turn is struck off; and where the server is only
-//! far away, the window grows to what fills the way. As TCP Vegas does: the sign of a backlog is that answers take longer
-//! than the quickest one did.
+//! A request in flight cannot be taken back, and later ones wait behind it. So where a server is slower than its callers,
+//! the backlog stays here, where a call that ends early is removed from it; and where the server is only far away, the
+//! window grows to what fills the round trip. As in TCP Vegas, the sign of a backlog is that answers take longer than the
+//! quickest one did.
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// What is under way at least: a server that answers nothing has so much to do when it comes back.
+/// A server that does not answer gets so many requests at most when it comes back.
 const SMALLEST: usize = 256;
 
 const LARGEST: usize = 32_000;
 
-/// What an answer may take beyond twice the quickest: the time of a server that is near for a few thousand requests. So it
-/// always has work while the callers of its last answers ask again, and a wait for that long hurts none of them.
+/// How much longer than twice the quickest an answer may take: a server that is near does a few thousand requests in that
+/// time. So it always has work while the callers of its last answers ask again, and the wait hurts no caller.
 const SLACK: Duration = Duration::from_millis(20);
 
-/// How long no answer may be in time before the window becomes smaller: less than that is a moment in which the server, the
-/// client or the network was busy otherwise.
-const BUSY_OTHERWISE: Duration = Duration::from_millis(100);
+/// The window becomes smaller only when all answers were late for so long: a shorter delay is a hiccup of the server, the
+/// client or the network.
+const HICCUP: Duration = Duration::from_millis(100);
 
 pub(super) struct Window {
     size: usize,
     used: usize,
     quickest: Duration,
-    /// When an answer was in time, or it became smaller.
+    /// When an answer was last in time, or the window became smaller.
     fitted: Moment,
 }
 
@@ -52,13 +52,13 @@ impl Window {
             if was_full {
                 self.size = (self.size + requests).min(LARGEST);
             }
-        } else if now.since(self.fitted) >= BUSY_OTHERWISE {
+        } else if now.since(self.fitted) >= HICCUP {
             self.fitted = now;
             self.size = (self.size - self.size / 4).max(SMALLEST);
         }
     }
 
-    /// What the quickest answer has taken.
+    /// How long the quickest answer took.
     pub(super) fn quickest(&self) -> Duration {
         self.quickest
     }
@@ -70,7 +70,7 @@ mod tests {
 
     const ROUND_TRIP: Duration = Duration::from_millis(50);
 
-    /// The room after the window has been filled so often, and all was answered after such a time for so many.
+    /// The room after the window was filled so often, and each time all was answered after `took` for so many requests.
     fn filled(window: &mut Window, times: usize, took: impl Fn(u32) -> Duration) -> usize {
         let mut now = window.fitted;
         for _ in 0..times {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fills_a_long_way_and_leaves_a_backlog_to_the_outbox() {
+    fn it_fills_a_long_round_trip_and_leaves_a_backlog_to_the_outbox() {
         let mut window = Window::new(ROUND_TRIP, Moment::now());
         assert_eq!(filled(&mut window, 1, |_| ROUND_TRIP), 2 * SMALLEST);
         assert_eq!(filled(&mut window, 20, |_| ROUND_TRIP), LARGEST);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_near_has_work_for_milliseconds_and_a_slow_one_no_more_than_the_least() {
+    fn a_server_that_is_near_has_work_for_milliseconds_and_a_slow_one_the_smallest_window() {
         for (micros, expected) in [(4, 5_000..10_100), (8, 2_500..5_100), (100, SMALLEST..SMALLEST + 1)] {
             let mut window = Window::new(Duration::from_micros(100), Moment::now());
             for _ in 0..50 {
@@ -106,20 +106,20 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_in_which_nothing_moves_does_not_make_it_smaller() {
+    fn a_hiccup_does_not_make_it_smaller() {
         let now = Moment::now();
         let mut window = Window::new(Duration::ZERO, now);
         filled(&mut window, 1, |_| Duration::ZERO);
-        let late = now.after(BUSY_OTHERWISE / 2);
+        let late = now.after(HICCUP / 2);
         window.sent(2 * SMALLEST);
         window.answered(SMALLEST, now, late);
         assert_eq!(window.room(), SMALLEST);
-        window.answered(SMALLEST, now, late.after(BUSY_OTHERWISE));
+        window.answered(SMALLEST, now, late.after(HICCUP));
         assert_eq!(window.room(), 2 * SMALLEST - SMALLEST / 2);
     }
 
     #[test]
-    fn what_is_not_used_does_not_grow() {
+    fn a_window_that_is_never_full_does_not_grow() {
         let now = Moment::now();
         let mut window = Window::new(ROUND_TRIP, now);
         for _ in 0..100 {

@@ -16,19 +16,19 @@ fn renewal() -> Request {
     }
 }
 
-/// Connected since `start`, with a request that was sent after `idle` and has no answer.
+/// Connected at `start`, with a request that was sent after `idle` and has no answer.
 fn silent(cx: &mut Context<'_>, start: Moment, idle: Duration) -> Link {
     let mut link = Link::new(Node::Memory(MemoryNode::named("link-silent")), LIMIT);
     assert!(matches!(link.poll(cx, start), Poll::Ready(TransportEvent::Connected { .. })));
     link.send(cx, start.after(idle), vec![(7, renewal())]);
-    let batch = under_way(&mut link);
+    let batch = in_flight(&mut link);
     (batch.early, batch.replies) = (None, Box::pin(std::future::pending()));
     link
 }
 
-fn under_way(link: &mut Link) -> &mut Batch {
+fn in_flight(link: &mut Link) -> &mut Batch {
     let State::Up(up) = &mut link.state else { unreachable!() };
-    let Some(batch) = up.under_way.front_mut() else { unreachable!() };
+    let Some(batch) = up.in_flight.front_mut() else { unreachable!() };
     batch
 }
 
@@ -65,21 +65,21 @@ fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
         |early| Batch { sent: start, requests: Vec::new(), replies: Box::pin(std::future::pending()), early };
     let mut up = Up {
         connection: Connection { kind, pushes },
-        under_way: [batch(Some(Ok(Vec::new()))), batch(None)].into(),
+        in_flight: [batch(Some(Ok(Vec::new()))), batch(None)].into(),
         window: Window::new(Duration::ZERO, start),
         heard: start,
         was_idle: false,
         standby: None,
     };
     assert!(matches!(up.poll(&mut cx, at(900), LIMIT), Poll::Ready(Ok(TransportEvent::Replies { .. }))));
-    // It took its time for the first one; the second one's begins now.
+    // The time for the second batch begins with the answer to the first.
     assert!(up.poll(&mut cx, at(1800), LIMIT).is_pending());
     assert_eq!(up.silent_since(), Some(at(900)));
     assert!(matches!(up.poll(&mut cx, at(1900), LIMIT), Poll::Ready(Err(_))));
 }
 
 #[test]
-fn the_next_connection_knows_the_one_before_wherever_it_leads() {
+fn the_next_connection_knows_the_one_before_at_any_address() {
     let client = Client::read("id=7 addr=10.0.0.1:5000 laddr=10.0.0.2:6379");
     let node = || RedisNode::for_a_test("redis://127.0.0.1:1/");
     let before = node();
@@ -92,7 +92,7 @@ fn the_next_connection_knows_the_one_before_wherever_it_leads() {
 }
 
 #[test]
-fn an_idle_connection_whose_answer_is_late_is_left_for_one_that_answers() {
+fn an_idle_connection_whose_answer_is_late_is_replaced_by_one_that_answers() {
     let mut cx = Context::from_waker(Waker::noop());
     let (start, idle) = (Moment::now(), LIMIT);
     let mut link = silent(&mut cx, start, idle);
@@ -107,7 +107,7 @@ fn an_idle_connection_whose_answer_is_late_is_left_for_one_that_answers() {
 }
 
 #[test]
-fn a_connection_that_was_in_use_may_take_its_time() {
+fn a_connection_that_was_in_use_has_the_whole_time_limit() {
     let mut cx = Context::from_waker(Waker::noop());
     let (start, idle) = (Moment::now(), LIMIT * 99 / 100);
     let mut link = silent(&mut cx, start, idle);
@@ -125,7 +125,7 @@ fn an_idle_connection_that_answers_in_time_is_kept() {
     let State::Up(up) = &mut link.state else { unreachable!() };
     // Another connection is being opened when the answer comes.
     up.standby = Some(Box::pin(std::future::pending()));
-    under_way(&mut link).early = Some(Ok(vec![Reply::Done]));
+    in_flight(&mut link).early = Some(Ok(vec![Reply::Done]));
     let late = start.after(idle).after(LIMIT / 2);
     assert!(matches!(link.poll(&mut cx, late), Poll::Ready(TransportEvent::Replies { .. })));
     let State::Up(up) = &link.state else { unreachable!() };
@@ -134,12 +134,12 @@ fn an_idle_connection_that_answers_in_time_is_kept() {
 }
 
 #[test]
-fn a_server_that_pushes_nothing_is_silent_however_often_it_is_looked_at() {
+fn a_server_without_pushes_is_silent_however_often_it_is_polled() {
     let mut cx = Context::from_waker(Waker::noop());
     let start = Moment::now();
     let mut link = silent(&mut cx, start, Duration::ZERO);
     let State::Up(up) = &mut link.state else { unreachable!() };
-    // As of a connection without RESP3.
+    // As on a connection without RESP3.
     up.connection.pushes.inbox = unbounded_channel().1;
     for part in 0..10 {
         assert!(link.poll(&mut cx, start.after(part * LIMIT / 10)).is_pending());
