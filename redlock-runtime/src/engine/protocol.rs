@@ -10,6 +10,9 @@ use crate::token::Token;
 /// A waiter that is granted a lock must renew it within this time: a stuck one delays the others by no more.
 pub(crate) const CLAIM: Duration = Duration::from_secs(1);
 
+/// A queue on a server expires this long after a waiter has last asked.
+pub(crate) const QUEUE_TTL: Duration = Duration::from_mins(1);
+
 /// One script call. Each is idempotent by token, so a request whose reply was lost is repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
@@ -85,9 +88,12 @@ impl Mode {
 pub(crate) struct Claimant(pub(crate) u32);
 
 impl Claimant {
+    pub(crate) const FACTOR: u32 = 31;
+
     /// `acquire.lua` computes the same.
     pub(crate) fn of(inbox: &str) -> Self {
-        Self(inbox.bytes().fold(0, |sum: u32, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))))
+        let add = |sum: u32, byte| sum.wrapping_mul(Self::FACTOR).wrapping_add(u32::from(byte));
+        Self(inbox.bytes().fold(0, add))
     }
 }
 

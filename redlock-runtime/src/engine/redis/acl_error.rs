@@ -1,8 +1,6 @@
-//! Which command an access rule forbids, when that shows in the middle of a script.
-//!
-//! The server says only that there was one, and in which line of the script.
+//! Finds the command that an access rule forbids in the middle of a script: the server names only the line of the script.
 
-/// `words` is what the server said of a script with this source. The commands of the line that it names are added.
+/// Adds the commands of the line that the server's `words` name, for a script with this `source`.
 pub(super) fn named(words: &str, source: &str) -> Option<String> {
     if !words.contains("The user executing the script can't") {
         return None;
@@ -27,7 +25,7 @@ mod tests {
         "local now = redis.call('TIME')\nreturn {redis.call('GET', a), redis.call('PTTL', a)}\n";
 
     #[test]
-    fn the_line_tells_the_command() {
+    fn the_line_leads_to_the_command() {
         let said = |line| {
             format!("ERR The user executing the script can't do it script: 12ab, on @user_script:{line}.")
         };

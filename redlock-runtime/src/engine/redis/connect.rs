@@ -12,18 +12,18 @@ use super::connect_error::ConnectError;
 use super::tls::Tls;
 use crate::engine::protocol::ConnectionEvent;
 
-/// Batches under way at most; while so many are, the next batch grows. Redis' client queues as many, so each is sent
-/// at once, and none waits for room while a later one is sent.
+/// Batches in flight at most; then the next batch grows. The `redis` crate queues as many, so that none waits for room
+/// while a later one is sent.
 pub(crate) const WINDOW: usize = 32;
 
-/// Timeouts are the engine's: redis' own would need its timer for each request.
+/// The engine has its own timeouts: the `redis` crate would set a timer for each request.
 pub(super) fn without_timeouts() -> AsyncConnectionConfig {
     let config = AsyncConnectionConfig::new().set_pipeline_buffer_size(WINDOW);
     config.set_connection_timeout(None).set_response_timeout(None)
 }
 
-/// An idle connection sends a probe after this long: less than the minute after which the most impatient firewalls forget
-/// one. Without an answer it ends after three more.
+/// After so long, an idle connection sends a keep-alive probe: some firewalls forget a connection after a minute. It ends
+/// after three more without an answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const PROBE_AGAIN: Duration = Duration::from_secs(10);
 

@@ -1,12 +1,11 @@
-//! Why a connection could not be opened.
+//! The error of opening a connection.
 
 use redis::RedisError;
 
-/// Why no connection was opened.
 pub(crate) enum ConnectError {
     TimedOut,
     Failed(RedisError),
-    /// In words; waiting does not help.
+    /// Permanent, with the reason.
     #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "for what is wrong with a certificate"))]
     Refused(String),
 }

@@ -1,82 +1,60 @@
-//! One open connection: requests to commands, and replies to the answers of each.
+//! One open connection: a batch of requests goes out in one write, and each request gets its reply.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::{slice, vec};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, RedisError, Value};
+use redis::{Pipeline, RedisError, Value};
 use tokio::task::unconstrained;
 
-use super::batch::{self, in_ms};
-use super::decode::{is_of_another_type, nonsense, read, read_all, refusal};
+use super::batch::{self, SharedCall};
+use super::decode::{is_of_another_type, nonsense, read, refusal};
+use super::encode::Encoder;
 use super::fence_floor::FenceFloor;
-use super::handshake::LateRequests;
 use super::keyspace::Keyspace;
-use super::scripts::Script;
-use super::server_identity::ClaimedIdentity;
+use super::session::Session;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::engine::multi_key::calls;
-use crate::engine::protocol::{Action, Disconnected, Id, Mode, Refusal, Reply, Request, ServerInfo};
+use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request, ServerInfo};
 use crate::token::Token;
 
-/// What comes out of a batch: one reply per request, or a connection that broke.
+/// One reply to each request of a batch, unless the connection breaks.
 pub(crate) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconnected>> + Send>>;
 
-/// An open connection, of its own: never one that the application uses too.
+/// The engine's own connection: the application never uses it.
 pub(crate) struct RedisConnection {
     connection: MultiplexedConnection,
-    session: Box<Session>,
-    /// Which scripts this connection has not sent yet, in the order of [`Script::index`].
-    unloaded: [bool; Script::COUNT],
-    /// So many renewals are asked for one by one from now on.
+    encoder: Encoder,
+    /// How many of the next renewals are sent one by one.
     renewals_alone: usize,
     fences: FenceFloor,
-    /// Of the requests that are written now.
-    floor: Option<u64>,
-}
-
-/// What was settled when the connection was opened.
-pub(super) struct Session {
-    pub(super) keyspace: Keyspace,
-    pub(super) inbox: Arc<str>,
-    /// It is a sharded channel, too.
-    pub(super) sharded: bool,
-    pub(super) server_info: ServerInfo,
-    pub(super) foreign_clients: bool,
-    /// Locks have queues of waiters there.
-    pub(super) queues: bool,
-    pub(super) abilities: Abilities,
-    pub(super) late_requests: LateRequests,
-    /// In a quorum: kept while the connection is.
-    pub(super) _identity: Option<ClaimedIdentity>,
 }
 
 impl RedisConnection {
     pub(super) fn new(connection: MultiplexedConnection, session: Session) -> Self {
         let fences = FenceFloor::new(session.server_info.clock, Moment::now());
-        let (session, unloaded) = (Box::new(session), [true; Script::COUNT]);
-        Self { connection, session, unloaded, renewals_alone: 0, fences, floor: None }
+        Self { connection, encoder: Encoder::new(session), renewals_alone: 0, fences }
     }
 
     pub(crate) fn server_info(&self) -> ServerInfo {
-        self.session.server_info
+        self.encoder.session.server_info
     }
 
-    /// All requests in one write. The first poll sends; dropping does not take anything back. `asking`: this node does
-    /// not own their slots yet, but another one has sent us here.
+    /// All requests in one write. The first poll sends; dropping the future takes no request back. `asking`: another node
+    /// has redirected the requests here, and this one does not own their slots yet.
     pub(crate) fn submit(&mut self, requests: &[(Id, Request)], asking: bool) -> Replies {
         let mut connection = self.connection.clone();
-        self.floor = self.fences.at(Moment::now());
+        self.encoder.set_floor(self.fences.at(Moment::now()));
+        let sharded = self.encoder.session.sharded;
         if let [(_, request)] = requests
             && !matches!(request.action, Action::Watch | Action::WatchHolder | Action::AcquireNext { .. })
             && !asking
         {
-            // The common case, without what a pipeline costs.
-            let action = self.as_written(request.action);
-            let (command, sharded) = (self.command(request), self.session.sharded);
+            // The common case, without the cost of a pipeline.
+            let action = self.encoder.action(request.action);
+            let command = self.encoder.command(request);
             return in_order(async move {
                 match connection.send_packed_command(&command).await {
                     Ok(value) => {
@@ -87,7 +65,7 @@ impl RedisConnection {
             });
         }
         let mut pipeline = Pipeline::with_capacity(requests.len());
-        let mut asked = Vec::with_capacity(requests.len());
+        let mut expected = Vec::with_capacity(requests.len());
         let mut rest = requests;
         while let Some(call) = self.next_call(rest, asking) {
             rest = rest.get(call.len()..).unwrap_or_default();
@@ -95,45 +73,35 @@ impl RedisConnection {
                 break;
             };
             match request.action {
-                Action::Renew { .. } if !next.is_empty() => {
-                    let tracks_changes = self.session.abilities.tracks_changes;
-                    if tracks_changes {
-                        pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
-                    }
-                    let actions = call.iter().map(|(_, request)| request.action).collect();
-                    asked.push(Expected::Renewals { actions, tracks_changes });
-                    asked.extend(next.iter().map(|_| Expected::Next));
-                    pipeline.add_command(self.renew_all(call));
-                    continue;
-                }
+                // The lock before it is asked for elsewhere.
                 Action::AcquireNext { .. } => {
-                    asked.extend(call.iter().map(|_| Expected::Next));
+                    expected.extend(call.iter().map(|_| Expected::Next));
                     continue;
                 }
-                Action::Acquire(_) if !next.is_empty() => {
-                    let modes = call.iter().map(|(_, request)| self.mode_of(request.action)).collect();
-                    asked.push(Expected::All { modes });
-                    asked.extend(next.iter().map(|_| Expected::Next));
-                    pipeline.add_command(self.acquire_all(call));
+                _ if !next.is_empty() => {
+                    let together = SharedCall::new(&self.encoder, call);
+                    together.write(&mut self.encoder, call, &mut pipeline);
+                    expected.push(Expected::Shared(together));
+                    expected.extend(next.iter().map(|_| Expected::Next));
                     continue;
                 }
-                // Each is about the next command alone, so a lock that is on its way to this node is not watched.
+                // `ASKING` and `CLIENT CACHING` each apply to the next command only: a lock whose slot is on its way to this
+                // node is not watched.
                 action if asking => {
                     pipeline.cmd("ASKING");
-                    asked.push(match action {
+                    expected.push(match action {
                         Action::Watch | Action::WatchHolder => Expected::Watch(request.token.clone()),
-                        action => Expected::Second(self.as_written(action)),
+                        action => Expected::Second(self.encoder.action(action)),
                     });
                 }
                 Action::Watch | Action::WatchHolder => {
                     pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
-                    asked.push(Expected::Watch(request.token.clone()));
+                    expected.push(Expected::Watch(request.token.clone()));
                 }
-                action => asked.push(Expected::One(self.as_written(action))),
+                action => expected.push(Expected::One(self.encoder.action(action))),
             }
-            pipeline.add_command(self.command(request));
+            pipeline.add_command(self.encoder.command(request));
         }
-        let sharded = self.session.sharded;
         if pipeline.is_empty() {
             return Box::pin(std::future::ready(Ok(vec![Reply::Skipped; requests.len()])));
         }
@@ -143,22 +111,22 @@ impl RedisConnection {
                     in_step(&values)?;
                     let mut values = values.into_iter();
                     let mut next = Vec::new().into_iter();
-                    Ok(asked.iter().map(|asked| asked.read(&mut values, &mut next, sharded)).collect())
+                    Ok(expected.iter().map(|each| each.read(&mut values, &mut next, sharded)).collect())
                 }
                 Err(error) => Err(broke(&error)),
             }
         })
     }
 
-    /// The requests at the start of these that are one call.
+    /// The requests at the start of `requests` that share a script call.
     fn next_call<'a>(&mut self, requests: &'a [(Id, Request)], asking: bool) -> Option<&'a [(Id, Request)]> {
         if asking {
-            // What asks at a node that does not own the slot yet, asks for one lock.
+            // `ASKING` applies to one command.
             return requests.chunks(1).next();
         }
-        let of_a_server = matches!(self.session.keyspace, Keyspace::Server { .. });
+        let of_a_server = matches!(self.encoder.session.keyspace, Keyspace::Server { .. });
         if self.renewals_alone == 0 && of_a_server {
-            let renewals = batch::at_the_start(requests);
+            let renewals = batch::renewals(requests);
             if !renewals.is_empty() {
                 return Some(renewals);
             }
@@ -170,31 +138,11 @@ impl RedisConnection {
         Some(call)
     }
 
-    /// What is asked for over this connection: without hand-off, a place in a queue is of no use.
-    fn as_written(&self, action: Action) -> Action {
-        match action {
-            Action::Acquire(mode) => Action::Acquire(self.mode_there(mode)),
-            action => action,
-        }
-    }
-
-    fn mode_there(&self, mode: Mode) -> Mode {
-        if self.session.abilities.hands_over { mode } else { Mode::OneTry }
-    }
-
-    /// How a call for several asks for one of them.
-    fn mode_of(&self, action: Action) -> Mode {
-        match action {
-            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => self.mode_there(mode),
-            _ => Mode::OneTry,
-        }
-    }
-
     pub(crate) fn abilities(&self) -> Abilities {
-        self.session.abilities
+        self.encoder.session.abilities
     }
 
-    /// What the server has answered to requests of a batch.
+    /// Learns from the replies to a batch.
     pub(crate) fn answered(
         &mut self,
         sent: Moment,
@@ -211,171 +159,23 @@ impl RedisConnection {
         }
     }
 
-    /// The server has forgotten a script (SCRIPT FLUSH, failover): the next request carries its source.
     fn forget(&mut self, action: Action) {
-        if let Some(script) = self.script(action) {
-            self.unloaded[script.index()] = true;
-        }
+        self.encoder.forget(action);
         if let Action::Renew { .. } = action {
-            // It may have been one call of many; whatever was wrong with that, each is asked for again alone.
-            self.unloaded[Script::RenewAll.index()] = true;
+            // It may have shared a call that failed because of another renewal.
             self.renewals_alone += 1;
         }
     }
-
-    fn script(&self, action: Action) -> Option<Script> {
-        match action {
-            Action::Release if !self.session.queues => Some(Script::GiveUp),
-            action => Script::of(action),
-        }
-    }
-
-    fn command(&mut self, request: &Request) -> Cmd {
-        let Some(script) = self.script(request.action) else {
-            let mut command = Cmd::new();
-            match request.action {
-                Action::List { cursor } => {
-                    command.arg("SCAN").arg(cursor).arg("MATCH").arg(&*request.name);
-                    command.arg("COUNT").arg(1000).arg("TYPE").arg("string")
-                }
-                _ => command.arg("GET").arg(&*request.name),
-            };
-            return command;
-        };
-        // As much as a request takes, so that nothing grows.
-        let long = 2 * request.name.len() + 2 * self.session.inbox.len() + request.token.value().len();
-        let mut command = self.call(script, 12, 160 + long);
-        let Session { keyspace, inbox, .. } = &*self.session;
-        let ttl = in_ms(request.ttl);
-        match request.action {
-            Action::Inspect => {
-                command.arg(2).arg(&*request.name);
-                keyspace.write_queue(&mut command, &request.name);
-            }
-            Action::Renew { shortens, .. } | Action::Repair { shortens } => {
-                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
-                // Where requests may arrive late, none may shorten the lock: the server keeps it for longer than the
-                // holder counts on.
-                let exactly = shortens && self.session.late_requests == LateRequests::Impossible;
-                command.arg(exactly.then_some(EXACTLY));
-            }
-            Action::ExpireLater => {
-                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl).arg(EXACTLY);
-            }
-            Action::Watch | Action::WatchHolder | Action::List { .. } => {
-                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
-            }
-            Action::Vote { fence } => {
-                command.arg(2).arg(&*request.name);
-                keyspace.write_clock(&mut command, &request.name);
-                command.arg(request.token.value()).arg(ttl).arg(fence);
-            }
-            Action::Release if !self.session.queues => {
-                command.arg(1).arg(&*request.name).arg(request.token.value());
-            }
-            Action::RaiseFence { fence } => {
-                command.arg(2).arg(&*request.name);
-                keyspace.write_clock(&mut command, &request.name);
-                command.arg(request.token.value()).arg(fence);
-            }
-            Action::Reserve { count } => {
-                command.arg(2).arg(&*request.name);
-                keyspace.write_clock(&mut command, &request.name);
-                command.arg(request.token.value()).arg(count);
-            }
-            Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release | Action::ForceRelease => {
-                command.arg(3).arg(&*request.name);
-                keyspace.write_queue(&mut command, &request.name);
-                keyspace.write_clock(&mut command, &request.name);
-                command.arg(request.token.value()).arg(ttl);
-                let (how, inbox, at_most) = match self.as_written(request.action) {
-                    Action::Acquire(Mode::Join { at_most }) => ("join", Some(&**inbox), Some(at_most)),
-                    Action::Acquire(Mode::Again) => ("again", Some(&**inbox), None),
-                    Action::Acquire(Mode::Rejoin) => ("rejoin", Some(&**inbox), None),
-                    Action::Acquire(Mode::Overdue { claimant }) => {
-                        ("overdue", Some(&**inbox), Some(claimant.0))
-                    }
-                    Action::Release if self.session.foreign_clients => ("1", Some(&**inbox), None),
-                    Action::Release => ("0", Some(&**inbox), None),
-                    _ => ("0", None, None),
-                };
-                match self.floor.filter(|_| request.action != Action::Release) {
-                    None => command.arg(how).arg(inbox).arg(at_most),
-                    Some(floor) => {
-                        let (inbox, at_most) = (inbox.unwrap_or_default(), at_most.unwrap_or_default());
-                        command.arg(how).arg(inbox).arg(at_most).arg(floor)
-                    }
-                };
-            }
-        }
-        command
-    }
 }
 
-impl RedisConnection {
-    /// Several locks, one after the other.
-    fn acquire_all(&mut self, requests: &[(Id, Request)]) -> Cmd {
-        let long = |(_, request): &(Id, Request)| 2 * request.name.len() + request.token.value().len() + 80;
-        let long = requests.iter().map(long).sum::<usize>() + self.session.inbox.len() + 160;
-        let mut command = self.call(Script::AcquireAll, 6 + 6 * requests.len(), long);
-        let Session { keyspace, inbox, .. } = &*self.session;
-        command.arg(2 * requests.len() + 1);
-        for (_, request) in requests {
-            command.arg(&*request.name);
-            keyspace.write_queue(&mut command, &request.name);
-        }
-        for (_, request) in requests.iter().take(1) {
-            keyspace.write_clock(&mut command, &request.name);
-        }
-        command.arg(&**inbox);
-        match self.floor {
-            Some(floor) => command.arg(floor),
-            None => command.arg(""),
-        };
-        for (_, request) in requests {
-            let (how, at_most) = match self.mode_of(request.action) {
-                Mode::Join { at_most } => ("join", at_most),
-                Mode::Again | Mode::Overdue { .. } => ("again", 0),
-                Mode::Rejoin => ("rejoin", 0),
-                Mode::OneTry => ("0", 0),
-            };
-            command.arg(request.token.value()).arg(in_ms(request.ttl)).arg(how).arg(at_most);
-        }
-        command
-    }
-
-    fn renew_all(&mut self, requests: &[(Id, Request)]) -> Cmd {
-        let (words, bytes) = batch::size(requests);
-        let mut command = self.call(Script::RenewAll, words, bytes);
-        batch::write(&mut command, requests);
-        command
-    }
-
-    /// The start of a call.
-    fn call(&mut self, script: Script, words: usize, bytes: usize) -> Cmd {
-        let mut command = Cmd::with_capacity(words, bytes);
-        // An operator's call must not be refused for want of its script: it would be sent again behind what came after it.
-        let carries_source = matches!(script, Script::ForceRelease);
-        if std::mem::take(&mut self.unloaded[script.index()]) || carries_source {
-            command.arg("EVAL").arg(script.source(self.session.sharded));
-        } else {
-            command.arg("EVALSHA").arg(script.hash(self.session.sharded));
-        }
-        command
-    }
-}
-
-/// A batch that its first poll sends, whatever else the task has done before: without that, tokio answers "pending" to
-/// everything once a task has used its budget, and a later batch overtakes this one.
+/// A batch that its first poll sends in any case. Once a task has used its budget, tokio would answer "pending" to
+/// everything, and a later batch would overtake this one.
 fn in_order(batch: impl Future<Output = Result<Vec<Reply>, Disconnected>> + Send + 'static) -> Replies {
     Box::pin(unconstrained(batch))
 }
 
-/// What makes renew.lua and mend.lua shorten a lock.
-const EXACTLY: &str = "exactly";
-
-/// A sharded channel that has moved is unsubscribed by the server. The client takes that push for a reply, and every
-/// later reply for the one before: from then on, the connection is of no use.
+/// The server unsubscribes a sharded channel that has moved. The `redis` crate takes that push for a reply, and each later
+/// reply for the one before: the connection must be closed.
 fn in_step(values: &[Value]) -> Result<(), Disconnected> {
     if values.iter().any(|value| matches!(value, Value::Push { .. })) {
         return Err(Disconnected { reason: INBOX_MOVED.into(), is_permanent: false });
@@ -389,28 +189,21 @@ fn broke(error: &RedisError) -> Disconnected {
     Disconnected { reason: format!("the connection to Redis broke: {error}").into(), is_permanent: false }
 }
 
-/// What a request expects to read.
+/// The reply that a request expects.
 enum Expected {
     One(Action),
-    /// Two replies, the first of which is to what prepares the second.
+    /// Two replies, the first of them to `ASKING`.
     Second(Action),
-    /// The same, and the second is the lock's value.
+    /// Two replies, the second of them the lock's value.
     Watch(Token),
-    /// One reply for this request and those that are next.
-    All {
-        modes: Vec<Mode>,
-    },
-    /// The same, behind what prepares it if they are to be watched.
-    Renewals {
-        actions: Vec<Action>,
-        tracks_changes: bool,
-    },
-    /// No reply of its own.
+    /// One reply for this request and those that follow.
+    Shared(SharedCall),
+    /// Part of the shared reply before it.
     Next,
 }
 
 impl Expected {
-    /// An answer that the server cannot give is refused, never guessed at.
+    /// A reply that no script gives is refused, never guessed.
     fn read(
         &self,
         values: &mut impl Iterator<Item = Value>,
@@ -420,17 +213,8 @@ impl Expected {
         let value = if let Self::Next = self { None } else { values.next() };
         match (self, value) {
             (Self::Next, _) => next.next().unwrap_or(Reply::Skipped),
-            (Self::All { modes }, Some(value)) => {
-                *next = read_all(value, modes, sharded).into_iter();
-                next.next().unwrap_or(Reply::Skipped)
-            }
-            (Self::Renewals { actions, tracks_changes }, Some(value)) => {
-                let (watching, answer) = if *tracks_changes {
-                    (Some(value), values.next().unwrap_or(Value::Nil))
-                } else {
-                    (None, value)
-                };
-                *next = batch::answers(actions, watching, answer).into_iter();
+            (Self::Shared(call), Some(value)) => {
+                *next = call.replies(value, values, sharded).into_iter();
                 next.next().unwrap_or_else(|| nonsense(&Value::Nil))
             }
             (Self::Watch(_) | Self::Second(_), Some(Value::ServerError(error))) => {

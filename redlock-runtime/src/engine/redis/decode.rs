@@ -1,6 +1,5 @@
-//! What a server says, in our words: replies to requests, and what it pushes.
+//! The replies and pushes of a server, as the protocol's types.
 
-use std::iter::repeat;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,18 +8,17 @@ use redis::{PushInfo, ServerError, Value};
 use super::acl_error;
 use super::keyspace::{Keyspace, is_side_name};
 use super::scripts::Script;
-use crate::engine::multi_key::refuse_all;
 use crate::engine::protocol::{
-    Action, Claimant, ConnectionEvent, Mode, Place, Push, PushKind, Redirect, Refusal, Reply, ServerTime,
+    Action, Claimant, ConnectionEvent, Place, Push, PushKind, Redirect, Refusal, Reply, ServerTime,
 };
 use crate::engine::slots::Slot;
 use crate::error::Holder;
 use crate::token::{self, Token};
 
-/// `sharded`: which of the two scripts was run.
+/// `sharded`: whether the script was the one for sharded channels.
 pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
     match (action, value) {
-        // These read nothing but the lock.
+        // These scripts read only the lock.
         (Action::Renew { .. } | Action::ExpireLater | Action::Repair { .. }, Value::ServerError(error))
             if is_of_another_type(&error) =>
         {
@@ -68,19 +66,6 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
     }
 }
 
-/// One answer for each lock that the script came to; the others were not asked for. `modes`: how each was asked for.
-pub(super) fn read_all(value: Value, modes: &[Mode], sharded: bool) -> Vec<Reply> {
-    let locks = modes.len();
-    let answer = |(value, mode): (Value, &Mode)| read(Action::Acquire(*mode), value, sharded);
-    match value {
-        Value::Array(values) => {
-            values.into_iter().zip(modes).map(answer).chain(repeat(Reply::Skipped)).take(locks).collect()
-        }
-        Value::ServerError(error) => refuse_all(&Reply::Refused(refusal(&error)), locks),
-        other => refuse_all(&nonsense(&other), locks),
-    }
-}
-
 fn read_found(parts: &[Value]) -> Reply {
     match parts {
         [Value::Int(3)] => Reply::Refused(Refusal::Unfinished),
@@ -105,7 +90,7 @@ fn read_page(parts: &[Value]) -> Reply {
     }
 }
 
-/// Of whom the server tells only a value and how long it lives.
+/// From the value of the lock and its PTTL.
 fn holder(value: &[u8], pttl: i64) -> Holder {
     Holder {
         name: std::str::from_utf8(value).ok().and_then(token::owner_of),
@@ -131,7 +116,7 @@ fn read_busy(parts: &[Value]) -> Reply {
     }
 }
 
-/// Numbers above 2^53 would lose digits in Lua; ours travel as text.
+/// Lua would round numbers above 2^53, so scripts return large ones as text.
 fn number(value: &Value) -> Option<u64> {
     text(value)?.parse().ok()
 }
@@ -177,13 +162,13 @@ fn redirect(once: bool, details: &str) -> Option<Redirect> {
     Some(Redirect { slot: Slot::new(slot.parse().ok()?)?, to: to.into(), once })
 }
 
-/// What is about a lock that has no name of ours is dropped: anybody may have published it.
+/// A push about a lock outside our keyspace is dropped: any client may have published it.
 pub(super) fn read_push(push: &PushInfo, keyspace: &Keyspace) -> Option<ConnectionEvent> {
     match (&push.kind, push.data.as_slice()) {
         (redis::PushKind::Disconnection, _) => Some(ConnectionEvent::Closed),
         (redis::PushKind::SUnsubscribe, _) => Some(ConnectionEvent::InboxMoved),
         (redis::PushKind::Message | redis::PushKind::SMessage, [_, payload]) => {
-            decode_push(text(payload)?).filter(|push| keyspace.are_of(&push.name)).map(ConnectionEvent::Push)
+            decode_push(text(payload)?).filter(|push| keyspace.holds(&push.name)).map(ConnectionEvent::Push)
         }
         (redis::PushKind::Invalidate, [Value::Array(keys)]) => {
             Some(ConnectionEvent::Changed(Some(keys.iter().filter_map(text).map(Arc::from).collect())))
@@ -193,7 +178,7 @@ pub(super) fn read_push(push: &PushInfo, keyspace: &Keyspace) -> Option<Connecti
     }
 }
 
-fn text(value: &Value) -> Option<&str> {
+pub(super) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::BulkString(text) => std::str::from_utf8(text).ok(),
         _ => None,
@@ -215,7 +200,7 @@ fn decode_push(text: &str) -> Option<Push> {
     Some(Push { token, name: parts.next()?.into(), kind })
 }
 
-/// Errors of a server that is starting, failing over, busy or cannot save: the same request may succeed soon.
+/// True for errors of a server that is starting, failing over, busy or cannot save: the request may succeed later.
 pub(super) fn is_passing(code: &str) -> bool {
     matches!(
         code,
@@ -230,7 +215,7 @@ pub(super) fn is_passing(code: &str) -> bool {
     )
 }
 
-/// The key has been overwritten with a value that is no string. Up to Redis 6, a script has a code of its own for it.
+/// The key holds a value that is not a string. Up to Redis 6, scripts report this with another code.
 pub(super) fn is_of_another_type(error: &ServerError) -> bool {
     error.code() == "WRONGTYPE" || error.details().is_some_and(|words| words.contains("WRONGTYPE"))
 }

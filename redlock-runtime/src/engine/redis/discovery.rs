@@ -1,17 +1,18 @@
-//! Which node of a Cluster has which slots: where to ask, and what the answer says.
+//! Learns from the nodes of a Cluster which of them has which slots.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Value};
 
+use super::decode::text;
 use super::hedged;
 use super::node::{NodeSettings, RedisNode};
 use super::tls::Tls;
 use crate::engine::protocol::Disconnected;
 use crate::engine::slots::Slot;
 
-/// How to reach a Cluster: some of its nodes, and what holds for all.
+/// Some nodes of a Cluster, and the settings for all nodes.
 #[derive(Clone)]
 pub(crate) struct ClusterNodes {
     seeds: Vec<ConnectionInfo>,
@@ -23,7 +24,7 @@ pub(crate) struct ClusterNodes {
 pub(crate) struct Layout {
     /// From, to, and the primary.
     pub(crate) ranges: Vec<(Slot, Slot, Arc<str>)>,
-    /// Replicas, which know the same.
+    /// Replicas: they answer, too.
     pub(crate) replicas: Vec<Arc<str>>,
 }
 
@@ -46,13 +47,13 @@ impl ClusterNodes {
         Some(self.node(info.set_addr(ConnectionAddr::Tcp(host, port)), slots))
     }
 
-    /// Whoever named it, it is reached and checked as the seeds are.
+    /// With the settings of the seeds.
     fn node(&self, info: ConnectionInfo, slots: Option<(Slot, Slot)>) -> RedisNode {
         let node = RedisNode::in_a_cluster(info, &self.settings, slots);
         node.encrypted(self.tls.clone())
     }
 
-    /// Asks one node after the other: those at `known` addresses, then the seeds.
+    /// Asks one node after the other: first those at the `known` addresses, then the seeds.
     pub(crate) fn learn(
         &self,
         known: &[Arc<str>],
@@ -62,11 +63,11 @@ impl ClusterNodes {
         let seeds = self.seeds.iter().map(|info| self.node(info.clone(), None));
         let nodes: Vec<RedisNode> = known.chain(seeds).collect();
         async move {
-            let questions = nodes.into_iter().map(|node| async move { ask(&node, timeout).await });
-            hedged::first(questions).await.map_err(|troubles| {
-                // One that turned us away says more than one that is away.
-                let said = troubles.iter().position(|trouble| trouble.is_permanent);
-                troubles.into_iter().nth(said.unwrap_or(0)).unwrap_or_else(|| Disconnected {
+            let calls = nodes.into_iter().map(|node| async move { ask(&node, timeout).await });
+            hedged::first(calls).await.map_err(|troubles| {
+                // A permanent error says more than a node that is down.
+                let telling = troubles.iter().position(|trouble| trouble.is_permanent);
+                troubles.into_iter().nth(telling.unwrap_or(0)).unwrap_or_else(|| Disconnected {
                     reason: "no node of the Cluster is known".into(),
                     is_permanent: false,
                 })
@@ -80,13 +81,13 @@ async fn ask(node: &RedisNode, timeout: Duration) -> Result<Layout, Disconnected
     let answer = node.ask(slots.arg("SLOTS"), timeout).await?;
     let layout = read(&answer, node.host());
     if layout.ranges.is_empty() {
-        let reason = format!("no slot of the Cluster is at any node, says Redis at {}", node.address());
+        let reason = format!("Redis at {} reports that no node of the Cluster has a slot", node.address());
         return Err(Disconnected { reason: reason.into(), is_permanent: false });
     }
     Ok(layout)
 }
 
-/// What `CLUSTER SLOTS` answers. What cannot be read is left out: a slot without a node is asked for again.
+/// Reads the answer to `CLUSTER SLOTS`. Ranges that cannot be read are skipped: a slot without a node is asked for again.
 fn read(answer: &Value, host_asked: &str) -> Layout {
     let mut layout = Layout { ranges: Vec::new(), replicas: Vec::new() };
     let Value::Array(ranges) = answer else {
@@ -110,7 +111,7 @@ fn slot(number: i64) -> Option<Slot> {
     Slot::new(u16::try_from(number).ok()?)
 }
 
-/// A node without a name of its own is at the host that was asked; one whose name is not known yet has an address.
+/// A node without a host is at the host that was asked. A host name that is not known yet comes with an IP address.
 fn address(node: &Value, host_asked: &str) -> Option<Arc<str>> {
     let Value::Array(node) = node else {
         return None;
@@ -132,36 +133,29 @@ fn address(node: &Value, host_asked: &str) -> Option<Arc<str>> {
     Some(format!("{host}:{port}").into())
 }
 
-fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(text) => std::str::from_utf8(text).ok(),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Value {
+    fn bulk(text: &str) -> Value {
         Value::BulkString(text.as_bytes().to_vec())
     }
 
     #[test]
     fn a_node_is_found_however_the_cluster_names_it() {
         let range = |host: Value, more: Value| {
-            let node = Value::Array(vec![host, Value::Int(7001), text("id"), more]);
+            let node = Value::Array(vec![host, Value::Int(7001), bulk("id"), more]);
             Value::Array(vec![Value::Int(0), Value::Int(16_383), node])
         };
         let nothing = || Value::Array(Vec::new());
-        let ip = || Value::Array(vec![text("ip"), text("10.0.0.2")]);
+        let ip = || Value::Array(vec![bulk("ip"), bulk("10.0.0.2")]);
         for (answer, expected) in [
-            (range(text("10.0.0.1"), nothing()), Some("10.0.0.1:7001")),
-            (range(text("a.example"), ip()), Some("a.example:7001")),
-            (range(text(""), nothing()), Some("seed:7001")),
+            (range(bulk("10.0.0.1"), nothing()), Some("10.0.0.1:7001")),
+            (range(bulk("a.example"), ip()), Some("a.example:7001")),
+            (range(bulk(""), nothing()), Some("seed:7001")),
             (range(Value::Nil, nothing()), Some("seed:7001")),
-            (range(text("?"), ip()), Some("10.0.0.2:7001")),
-            (range(text("?"), nothing()), None),
+            (range(bulk("?"), ip()), Some("10.0.0.2:7001")),
+            (range(bulk("?"), nothing()), None),
         ] {
             let layout = read(&Value::Array(vec![answer]), "seed");
             assert_eq!(layout.ranges.first().map(|(_, _, address)| &**address), expected);

@@ -1,46 +1,48 @@
-//! Below which number a server's clock of fencing tokens is out of date: its data have been replaced under the connection.
+//! The floor of fencing tokens: a server whose clock is below it has lost data under the connection, and raises its clock.
 //!
-//! Fencing tokens follow the server's time in microseconds. So a token that was given tells what the time was, and a clock
-//! on this side tells how long ago. The floor stays a little below that, or each grant would have to ask for the time; and
-//! it goes along with an acquire every few milliseconds. So data that are replaced by some of the last 40 ms are not
-//! noticed; a replica takes longer to become a primary. A grant from holder to waiter needs no floor: in other data, the
-//! lock is not the holder's.
+//! Fencing tokens follow the server's time in microseconds. So the last token tells what the time was, and our clock tells
+//! how long ago. The floor stays a little below that, or the script would have to ask for the time with each grant; and an
+//! acquire carries it only every few milliseconds. So data of the last 40 ms that replace the newest go unnoticed, but a
+//! replica takes longer to become a primary. A hand-off needs no floor: in replaced data, the holder does not hold the lock.
 //!
-//! Only a hint: the server never raises its clock above its own time.
+//! The server never raises its clock above its own time, so a wrong floor does no harm.
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// The server raises its clock to 10 ms below its time, so this often at most: every 10 ms.
-const BELOW: Duration = Duration::from_millis(20);
+/// A server raises its clock to its time less this, so that reserved fencing tokens stay below its time.
+pub(super) const BEHIND: Duration = Duration::from_millis(10);
 
-/// A grant that was compared with the floor stands for so much time.
+/// The floor is below the estimated clock by this: a server raises its clock every 10 ms at most.
+const BELOW: Duration = BEHIND.saturating_mul(2);
+
+/// How long after a comparison with the floor no acquire carries it.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// Above every fencing token: raises each.
+/// Above all fencing tokens: raises every clock.
 pub(super) const ABOVE_ALL: u64 = 1 << 53;
 
-/// The least that a clock of this age is: one that is not there counts from zero.
-const LEAST: u64 = 1_000_000_000_000_000;
+/// Below all times of this age: a clock that is missing counts from zero.
+pub(super) const LEAST: u64 = 1_000_000_000_000_000;
 
 pub(super) struct FenceFloor {
     /// A fencing token, and when it was known.
     known: Option<(u64, Moment)>,
-    /// In a Cluster there is a clock for each slot, and each grant is compared.
+    /// A Cluster has a clock for each slot, and each acquire carries the floor.
     has_one_clock: bool,
-    /// When a request was sent that carried the floor and was granted.
+    /// When the last granted request that carried the floor was sent.
     compared: Option<Moment>,
 }
 
 impl FenceFloor {
-    /// `clock`: what the server said when the connection began; zero when it has many.
+    /// `clock`: the server's clock when the connection began; zero in a Cluster.
     pub(super) fn new(clock: u64, now: Moment) -> Self {
         let has_one_clock = clock > 0;
         Self { known: has_one_clock.then_some((clock, now)), has_one_clock, compared: None }
     }
 
-    /// What an acquire that is sent now carries, if it is time for that.
+    /// The floor for an acquire that is sent now, if it must carry one.
     pub(super) fn at(&self, now: Moment) -> Option<u64> {
         let is_due = self.compared.is_none_or(|at| now.since(at) >= AGAIN);
         is_due.then(|| self.estimate(now))
@@ -53,14 +55,14 @@ impl FenceFloor {
         fence.saturating_add(micros(now.since(at))).saturating_sub(micros(BELOW)).clamp(LEAST, ABOVE_ALL)
     }
 
-    /// A request that was sent then has been given this fencing token.
+    /// Learns from the fencing token of a granted request.
     pub(super) fn learn(&mut self, sent: Moment, now: Moment, fence: u64) {
         let was_compared = self.at(sent).is_some();
         if was_compared && self.has_one_clock {
             self.compared = Some(sent);
         }
         let is_late = fence > self.estimate(now).saturating_add(micros(BELOW));
-        // The server did not go as far as it was asked to: its time is behind.
+        // The server's time is behind the estimate, or it would have raised its clock.
         let is_early = was_compared && fence < self.estimate(sent);
         if is_late || is_early {
             self.known = Some((fence, now));
@@ -78,10 +80,10 @@ mod tests {
 
     const START: u64 = 1_795_000_000_000_000;
 
-    /// A server, as fence.lua is.
+    /// A server with fence.lua.
     struct Server {
         started: Moment,
-        /// How fast its time goes, in thousandths of ours.
+        /// The speed of its clock, in thousandths of ours.
         pace: u64,
         clock: u64,
         raised: u32,
@@ -100,7 +102,7 @@ mod tests {
             self.clock += 1;
             if floor.is_some_and(|floor| self.clock < floor) {
                 self.raised += 1;
-                self.clock = self.clock.max(self.time(now) - 10_000);
+                self.clock = self.clock.max(self.time(now) - micros(BEHIND));
             }
             self.clock
         }
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_before_are_noticed() {
+    fn lost_data_are_noticed() {
         let mut server = Server::new(1000);
         let mut floor = FenceFloor::new(START, server.started);
         let now = server.started.after(Duration::from_mins(1));
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_goes_along_now_and_then_where_there_is_one_clock() {
+    fn an_acquire_carries_the_floor_now_and_then_where_there_is_one_clock() {
         let now = Moment::now();
         let mut floor = FenceFloor::new(START, now);
         assert_eq!(floor.at(now), Some(START - 20_000));
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_cluster_each_grant_is_compared_and_the_first_one_raises() {
+    fn in_a_cluster_each_acquire_carries_the_floor_and_the_first_one_raises() {
         let now = Moment::now();
         let mut floor = FenceFloor::new(0, now);
         assert_eq!(floor.at(now), Some(ABOVE_ALL));

@@ -1,9 +1,9 @@
-//! What a server can do, and what its access rules let us do there: asked at each connect, because in the middle of a
-//! script it would show too late. What they do not is done without, but for what every lock needs; and neither a replica
-//! nor a server that may throw locks away is a place for one.
+//! The handshake finds out what a server can do, and what its access rules allow: in the middle of a script it would be too
+//! late. Optional features degrade; a missing required one fails the connection, and so does a replica or a server that may
+//! evict locks.
 //!
-//! All at once, in one write: where the server is far away, one round trip after the other would be too many. What
-//! depends on an earlier question comes behind it on the same connection.
+//! All commands go out in one write, because a server that is far away would take a round trip for each. A command that
+//! depends on an earlier one comes behind it.
 
 use std::time::Duration;
 
@@ -18,45 +18,44 @@ use crate::capabilities::Abilities;
 use crate::engine::protocol::ServerInfo;
 
 /// Tries each command of the scripts.
-const COMMANDS: &str = include_str!("scripts/probe.lua");
+const COMMANDS: &str = include_str!("scripts/permissions.lua");
 
-/// Without these there are no locks.
+/// Required: every lock needs these.
 const NEEDED: [&str; 8] = ["GET", "SET", "DEL", "EXISTS", "PEXPIRE", "PTTL", "INCR", "TIME"];
 
 /// An id that no client has.
 const NO_CLIENT: &str = "9223372036854775807";
 
-/// What a server says to anything but a few commands: while it reads its data, or while a script is running.
+/// The errors of a server that loads its data or runs a script.
 const NOT_YET: [&str; 2] = ["LOADING", "BUSY"];
 
-/// From inside a script, what a grant needs: that the inbox is seen to be listened to, and that something can be
-/// published to it.
+/// A grant in a script needs both: to publish to the inbox, and to see that it has a subscriber.
 const PLAIN: &str = "redis.call('PUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]";
 
-/// The same for a sharded channel.
+/// For a sharded channel.
 const SHARDED: &str =
     "redis.call('SPUBLISH', ARGV[1], '') return redis.call('PUBSUB', 'SHARDNUMSUB', ARGV[1])[2]";
 
-/// What the questions are about.
+/// What the commands depend on.
 pub(super) struct HandshakeParams<'a> {
     pub(super) keyspace: &'a Keyspace,
     pub(super) inbox: &'a str,
-    /// In a Cluster: a key in a slot of this node, other than the inbox's.
+    /// In a Cluster: a key in another slot of this node than the inbox.
     pub(super) elsewhere: Option<&'a str>,
     pub(super) allow_eviction: bool,
     pub(super) one_of_several: bool,
-    /// Over this connection, the server can tell something without being asked.
+    /// The connection speaks RESP3, so the server can push.
     pub(super) pushes: bool,
     pub(super) stale: Option<Client>,
 }
 
-/// What came out.
+/// The result.
 pub(super) struct Handshake {
     pub(super) abilities: Abilities,
     /// Hand-off goes through a sharded channel.
     pub(super) sharded: bool,
     pub(super) server_info: ServerInfo,
-    /// Of a node with a vote: what tells its server from any other.
+    /// Of a node of a quorum: identifies its server.
     pub(super) run_id: Option<String>,
     pub(super) late_requests: LateRequests,
 }
@@ -69,15 +68,15 @@ pub(super) enum LateRequests {
     Impossible,
 }
 
-/// Why a server is of no use; the words follow its name.
+/// Why a server cannot be used. The words follow its name in the message.
 pub(super) struct Unsuitable {
     pub(super) words: String,
     /// Waiting does not help.
     pub(super) is_permanent: bool,
 }
 
-/// The questions, and at which place each answer will be.
-pub(super) struct Questions {
+/// The commands, and the place of each answer.
+pub(super) struct HandshakeCommands {
     pipeline: Pipeline,
     kill: usize,
     client: usize,
@@ -87,80 +86,81 @@ pub(super) struct Questions {
     server: Option<[usize; 2]>,
     sharded: Option<usize>,
     plain: Option<usize>,
-    /// On a key of this name.
+    /// The key that they are tried on, and two ways to run the script.
     commands: Option<(String, [usize; 2])>,
     clock: Option<usize>,
 }
 
-impl Questions {
+impl HandshakeCommands {
     pub(super) fn new(params: &HandshakeParams<'_>) -> Self {
         let HandshakeParams { keyspace, inbox, elsewhere, .. } = *params;
         let mut pipeline = Pipeline::new();
-        let mut ask = |words: &[&str]| {
-            let mut question = Cmd::new();
+        let mut add = |words: &[&str]| {
+            let mut command = Cmd::new();
             for word in words {
-                question.arg(word);
+                command.arg(word);
             }
-            pipeline.add_command(question);
+            pipeline.add_command(command);
             pipeline.len() - 1
         };
-        // Before anything else. Without an earlier connection it closes none, and shows whether the next one may.
+        // First of all: a late request over the earlier connection could take a lock that no caller waits for. Without an
+        // earlier one it closes none, and shows whether the next one may.
         let (id, address) = match &params.stale {
             Some(Client { id, address }) => (&**id, &**address),
             None => (NO_CLIENT, "0.0.0.0:0"),
         };
-        let kill = ask(&["CLIENT", "KILL", "ID", id, "ADDR", address]);
-        let client = ask(&["CLIENT", "INFO"]);
-        // To be told of what others do to the keys that we name, and of nothing else. The second one names those of
-        // whatever comes next: that is `ROLE`, which has none.
+        let kill = add(&["CLIENT", "KILL", "ID", id, "ADDR", address]);
+        let client = add(&["CLIENT", "INFO"]);
+        // To watch only the keys that a request names. The second command would watch the keys of the next one: `ROLE` has
+        // none.
         let watching = params.pushes.then(|| {
-            [ask(&["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]), ask(&["CLIENT", "CACHING", "YES"])]
+            [add(&["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]), add(&["CLIENT", "CACHING", "YES"])]
         });
-        let role = ask(&["ROLE"]);
-        let memory = (!params.allow_eviction).then(|| ask(&["INFO", "memory"]));
-        // It matters only where a restart is not the end of the lock anyway.
+        let role = add(&["ROLE"]);
+        let memory = (!params.allow_eviction).then(|| add(&["INFO", "memory"]));
+        // Only in a quorum does a lock survive the restart of a server.
         let server =
-            params.one_of_several.then(|| [ask(&["INFO", "server"]), ask(&["CONFIG", "GET", "append*"])]);
+            params.one_of_several.then(|| [add(&["INFO", "server"]), add(&["CONFIG", "GET", "append*"])]);
         let sharded = elsewhere.filter(|_| params.pushes).map(|key| {
-            ask(&["SSUBSCRIBE", inbox]);
-            ask(&["EVAL", SHARDED, "1", key, inbox])
+            add(&["SSUBSCRIBE", inbox]);
+            add(&["EVAL", SHARDED, "1", key, inbox])
         });
-        // In a quorum nobody waits in a node's queue. In a Cluster, what is published without shards goes to every node:
-        // a way out for servers before 7.0.
+        // Nodes of a quorum have no queues. In a Cluster, a plain channel sends each message to all nodes: only servers
+        // before 7.0 need it.
         let plain = (params.pushes && !params.one_of_several).then(|| {
-            ask(&["SUBSCRIBE", inbox]);
-            ask(&["EVAL", PLAIN, "0", inbox])
+            add(&["SUBSCRIBE", inbox]);
+            add(&["EVAL", PLAIN, "0", inbox])
         });
         let (try_on, clock) = match keyspace {
             Keyspace::Server { clock } => (Some(&**clock), Some(clock)),
-            // There are many clocks, and each grant raises its own.
+            // Each slot has a clock, and each acquire raises its own.
             Keyspace::Cluster { .. } => (elsewhere, None),
         };
         let commands = try_on.map(|name| {
             let (script, unused) = (Script::new(COMMANDS), format!("{name}{QUEUE}"));
             let both = [
-                ask(&["EVAL", COMMANDS, "1", &unused, inbox]),
-                ask(&["EVALSHA", script.get_hash(), "1", &unused, inbox]),
+                add(&["EVAL", COMMANDS, "1", &unused, inbox]),
+                add(&["EVALSHA", script.get_hash(), "1", &unused, inbox]),
             ];
             (unused, both)
         });
-        // Raises the clock of fencing tokens to the server's time. Where that fails, each grant will.
+        // Raises the clock of fencing tokens to the server's time. If this fails, the acquires raise it.
         let above_all = ABOVE_ALL.to_string();
         let clock = clock
-            .map(|clock| ask(&["EVAL", RAISE, "3", clock, clock, clock, "", "", "", "", "", &above_all]));
+            .map(|clock| add(&["EVAL", RAISE, "3", clock, clock, clock, "", "", "", "", "", &above_all]));
         Self { pipeline, kill, client, watching, role, memory, server, sharded, plain, commands, clock }
     }
 
-    pub(super) async fn ask(&self, connection: &mut MultiplexedConnection) -> Result<Answers, RedisError> {
+    pub(super) async fn send(&self, connection: &mut MultiplexedConnection) -> Result<Answers, RedisError> {
         connection.send_packed_commands(&self.pipeline, 0, self.pipeline.len()).await.map(Answers)
     }
 
-    /// What the server calls this connection.
+    /// How the server identifies this connection.
     pub(super) fn client(&self, answers: &Answers) -> Option<Client> {
         Client::read(&answers.read::<String>(self.client)?)
     }
 
-    /// `round_trip`: how long the answers took.
+    /// `round_trip`: how long the server took to answer.
     pub(super) fn read(&self, answers: &Answers, round_trip: Duration) -> Result<Handshake, Unsuitable> {
         answers.are_complete()?;
         answers.are_of_a_primary(self.role)?;
@@ -171,16 +171,15 @@ impl Questions {
             Some((unused, commands)) => answers.missing(*commands, unused)?,
             None => Vec::new(),
         };
-        let listens = |question: Option<usize>| {
-            question.and_then(|question| answers.read::<i64>(question)).is_some_and(|number| number > 0)
-        };
+        let listens =
+            |at: Option<usize>| at.and_then(|at| answers.read::<i64>(at)).is_some_and(|number| number > 0);
         let sharded = listens(self.sharded);
-        // Where notices go through shards, this is for waiters whose lock has moved; they ask again anyway.
-        let spared = |command: &str| sharded && command == "PUBLISH";
-        let hands_over = (sharded || listens(self.plain)) && missing.iter().all(|command| spared(command));
-        let clock = self.clock.and_then(|question| answers.read(question)).unwrap_or(0);
-        let tracks_changes =
-            self.watching.is_some_and(|both| both.iter().all(|&question| answers.granted(question)));
+        // With sharded channels, PUBLISH only tells waiters whose lock has moved, and these ask again anyway.
+        let is_optional = |command: &str| sharded && command == "PUBLISH";
+        let hands_over =
+            (sharded || listens(self.plain)) && missing.iter().all(|command| is_optional(command));
+        let clock = self.clock.and_then(|at| answers.read(at)).unwrap_or(0);
+        let tracks_changes = self.watching.is_some_and(|both| both.iter().all(|&at| answers.is_ok(at)));
         let (up_for, durable) = self.server.map_or((Duration::ZERO, false), |[info, config]| {
             (answers.up_for(info), answers.is_durable(config))
         });
@@ -200,25 +199,25 @@ impl Questions {
 pub(super) struct Answers(Vec<Value>);
 
 impl Answers {
-    fn to(&self, question: usize) -> &Value {
-        self.0.get(question).unwrap_or(&Value::Nil)
+    fn at(&self, at: usize) -> &Value {
+        self.0.get(at).unwrap_or(&Value::Nil)
     }
 
-    fn read<T: FromRedisValue>(&self, question: usize) -> Option<T> {
-        redis::from_redis_value_ref(self.to(question)).ok()
+    fn read<T: FromRedisValue>(&self, at: usize) -> Option<T> {
+        redis::from_redis_value_ref(self.at(at)).ok()
     }
 
-    fn granted(&self, question: usize) -> bool {
-        matches!(self.to(question), Value::Okay)
+    fn is_ok(&self, at: usize) -> bool {
+        matches!(self.at(at), Value::Okay)
     }
 
-    /// A server that cannot answer yet would be taken for one that can do little, for as long as the connection lasts.
+    /// A server that is not ready would be taken for one with few features, as long as the connection lasts.
     fn are_complete(&self) -> Result<(), Unsuitable> {
-        let later = self.0.iter().find_map(|answer| match answer {
+        let not_ready = self.0.iter().find_map(|answer| match answer {
             Value::ServerError(error) if NOT_YET.contains(&error.code()) => Some(error),
             _ => None,
         });
-        match later {
+        match not_ready {
             Some(error) => {
                 let words = format!("is not ready: {} {}", error.code(), error.details().unwrap_or_default());
                 Err(Unsuitable { words, is_permanent: false })
@@ -227,9 +226,9 @@ impl Answers {
         }
     }
 
-    /// The server's words, when an access rule forbids it. One that does not know a command is another matter.
-    fn forbidden(&self, question: usize) -> Option<&str> {
-        match self.to(question) {
+    /// The server's words if an access rule forbids the command. A command that the server does not know is not forbidden.
+    fn forbidden(&self, at: usize) -> Option<&str> {
+        match self.at(at) {
             Value::ServerError(error) if error.code() == "NOPERM" => {
                 Some(error.details().unwrap_or("NOPERM"))
             }
@@ -241,7 +240,7 @@ impl Answers {
         if self.forbidden(role).is_some() {
             return Err(must_allow("ROLE", "it is no replica", ""));
         }
-        match self.to(role) {
+        match self.at(role) {
             Value::Array(role) if !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master") =>
             {
                 let words = "is a replica; locks are taken on its primary".to_owned();
@@ -268,14 +267,14 @@ impl Answers {
         }
     }
 
-    /// The commands of hand-off that access rules forbid; the error names what every lock needs and is forbidden. What
-    /// could not be tried, for one because a slot of the Cluster is on its way elsewhere, shows when it is needed.
+    /// The optional commands that access rules forbid. The error names the required ones that they forbid. A command that
+    /// could not be tried, for example because a slot of the Cluster is moving, fails when it is needed.
     fn missing(&self, commands: [usize; 2], key: &str) -> Result<Vec<String>, Unsuitable> {
         let too_little = |what: &str| Unsuitable {
             words: format!("forbids what every lock needs: {what}"),
             is_permanent: true,
         };
-        if let Some(words) = commands.iter().find_map(|&question| self.forbidden(question)) {
+        if let Some(words) = commands.iter().find_map(|&at| self.forbidden(at)) {
             return Err(too_little(&format!("{words} (a key like `{key}`)")));
         }
         let [tried, _] = commands;
@@ -285,7 +284,7 @@ impl Answers {
         if needed.is_empty() { Ok(missing) } else { Err(too_little(&needed.join(", "))) }
     }
 
-    /// How long the server has been running. Who does not say has just started.
+    /// A server that does not tell counts as just started.
     fn up_for(&self, info: usize) -> Duration {
         up_for(&self.read::<String>(info).unwrap_or_default())
     }
@@ -295,7 +294,7 @@ impl Answers {
         info.lines().find_map(|line| line.strip_prefix("run_id:")).map(|id| id.trim().to_owned())
     }
 
-    /// Whether a restart forgets nothing that it has answered. Who does not say forgets.
+    /// True when the server loses no answered write in a restart. A server that does not tell may lose some.
     fn is_durable(&self, config: usize) -> bool {
         let settings: Vec<(String, String)> = self.read(config).unwrap_or_default();
         let is =
@@ -304,22 +303,22 @@ impl Answers {
     }
 }
 
-/// What is checked at each connect must be allowed.
+/// The error when an access rule forbids a command of the handshake.
 fn must_allow(command: &str, checked: &str, or: &str) -> Unsuitable {
     let words =
         format!("forbids {command}, which tells whether {checked}: allow +{}{or}", command.to_lowercase());
     Unsuitable { words, is_permanent: true }
 }
 
-/// At least this long. The server subtracts two times of which each was cut to whole seconds: what it says may be almost
-/// a second too much.
+/// At least how long the server has been running. It subtracts two times in whole seconds, so its figure may be almost a
+/// second too much.
 fn up_for(info: &str) -> Duration {
-    let says =
+    let reported =
         info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:")?.trim().parse::<u64>().ok());
-    Duration::from_secs(says.unwrap_or(0).saturating_sub(1))
+    Duration::from_secs(reported.unwrap_or(0).saturating_sub(1))
 }
 
-/// The policy by which a full server throws keys with an expiry away, if it does.
+/// The policy by which a full server evicts keys with an expiry, if it does.
 fn evicts(memory: &str) -> Option<&str> {
     let value = |name: &str| memory.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let policy = value("maxmemory_policy:")?;
@@ -331,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_says_one_second_may_have_been_up_for_a_moment() {
+    fn a_server_that_reports_one_second_may_have_been_up_for_a_moment() {
         let info = |seconds| format!("# Server\r\nuptime_in_seconds:{seconds}\r\nuptime_in_days:0\r\n");
         let up_for = |seconds| up_for(&info(seconds)).as_secs();
         assert_eq!([up_for(0), up_for(1), up_for(2), up_for(3600)], [0, 0, 1, 3599]);

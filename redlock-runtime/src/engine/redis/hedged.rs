@@ -1,30 +1,30 @@
-//! Asking several servers that know the same: one after the other, and the next one, too, while one does not answer.
+//! Hedged calls to servers that know the same: the next one is asked while the one before does not answer.
 
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-/// How long one is asked alone.
+/// How long a server may take before the next one is asked, too.
 const STAGGER: Duration = Duration::from_millis(100);
 
-/// The first answer, or why there is none from each, in the order of the questions.
+/// The first answer, or the error of each call, in their order.
 pub(crate) async fn first<T, E>(
-    questions: impl IntoIterator<Item = impl Future<Output = Result<T, E>> + Send + 'static>,
+    calls: impl IntoIterator<Item = impl Future<Output = Result<T, E>> + Send + 'static>,
 ) -> Result<T, Vec<E>>
 where
     T: Send + 'static,
     E: Send + 'static,
 {
-    let mut questions = questions.into_iter().enumerate().peekable();
-    let mut asked = JoinSet::new();
+    let mut calls = calls.into_iter().enumerate().peekable();
+    let mut running = JoinSet::new();
     let mut failed = Vec::new();
     loop {
-        if let Some((nth, question)) = questions.next() {
-            asked.spawn(async move { (nth, question.await) });
+        if let Some((nth, call)) = calls.next() {
+            running.spawn(async move { (nth, call.await) });
         }
-        let outcome = match questions.peek() {
-            None => asked.join_next().await,
-            Some(_) => match tokio::time::timeout(STAGGER, asked.join_next()).await {
+        let outcome = match calls.peek() {
+            None => running.join_next().await,
+            Some(_) => match tokio::time::timeout(STAGGER, running.join_next()).await {
                 Ok(outcome) => outcome,
                 Err(_) => continue,
             },

@@ -1,8 +1,8 @@
-//! What the keys beside a lock are called: its queue, and the clock of fencing tokens.
+//! The names of the keys beside a lock: its queue, and the clock of fencing tokens.
 //!
-//! On a server of its own there is one clock. In a Cluster everything that a script touches lives in the slot of the
-//! lock, so there is a clock for each slot. A name with a hash tag of its own has a queue with the same one. To any
-//! other, a tag is put in front that lives in the same slot. All names start with the prefix, as access rules want.
+//! A single server has one clock. In a Cluster, all keys of a script live in one slot, so each slot has a clock. The queue
+//! of a lock with a hash tag has that tag; any other queue gets a tag of the lock's slot in front. All names start with the
+//! prefix, so that access rules can name them.
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
@@ -17,11 +17,11 @@ const CLOCK: &str = "%clock";
 /// Behind a lock's key: its queue.
 pub(super) const QUEUE: &str = "%queue";
 
-/// Behind the prefix: what a manager listens to.
+/// Behind the prefix: a manager's channel.
 pub(super) const INBOX: &str = "%inbox";
 
-/// True for a name that may be that of something beside a lock: no lock is called like this. A template never is, as it
-/// escapes each `%` of a value.
+/// True for a name that may belong to a side key: no lock may have it. A key template never makes one, because it escapes
+/// each `%` of a value.
 pub(crate) fn is_side_name(name: &str) -> bool {
     name.contains('%') && [CLOCK, QUEUE, INBOX].iter().any(|side| name.contains(side))
 }
@@ -46,7 +46,7 @@ impl Keyspace {
         match self {
             Self::Cluster { prefix } if hash_tag(lock).is_none() => {
                 let (tag, key) = (Slot::of(lock).tag(), lock.get(prefix.len()..).unwrap_or_default());
-                // Told from the queue of a lock that is called `{tag}key`.
+                // Unlike the queue of a lock named `{tag}key`.
                 command.write_arg_fmt(format_args!("{prefix}{{{tag}}}{QUEUE}:{key}"));
             }
             _ => command.write_arg_fmt(format_args!("{lock}{QUEUE}")),
@@ -63,8 +63,8 @@ impl Keyspace {
         }
     }
 
-    /// True for the name of a lock that starts with the prefix, as ours do.
-    pub(super) fn are_of(&self, lock: &str) -> bool {
+    /// True for the name of a lock with our prefix.
+    pub(super) fn holds(&self, lock: &str) -> bool {
         let prefix = match self {
             Self::Server { clock } => clock.strip_suffix(CLOCK).unwrap_or(clock),
             Self::Cluster { prefix } => prefix,
@@ -89,7 +89,7 @@ pub(crate) fn refused_prefix(prefix: &str) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with a prefix in a Cluster: behind a brace that is left open, no tag can be put.
+/// Why a prefix cannot be used in a Cluster: behind an open brace there is no place for a tag.
 pub(crate) fn misfit(prefix: &str) -> Option<&'static str> {
     (prefix.contains('{') && hash_tag(prefix).is_none())
         .then_some("in a Cluster, a prefix with a brace holds a whole hash tag, as {shop}: does")
@@ -100,10 +100,10 @@ mod tests {
     use super::*;
 
     fn side_names(prefix: &str, key: &str) -> [String; 2] {
-        let (names, lock) = (Keyspace::in_a_cluster(prefix), format!("{prefix}{key}"));
+        let (keyspace, lock) = (Keyspace::in_a_cluster(prefix), format!("{prefix}{key}"));
         let mut command = Cmd::new();
-        names.write_queue(&mut command, &lock);
-        names.write_clock(&mut command, &lock);
+        keyspace.write_queue(&mut command, &lock);
+        keyspace.write_clock(&mut command, &lock);
         let words = command.args_iter().map(|word| match word {
             redis::Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
             _ => String::new(),

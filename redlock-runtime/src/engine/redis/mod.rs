@@ -1,4 +1,4 @@
-//! Everything that names the `redis` crate: connecting, the scripts, and what a server says.
+//! The only place that names the `redis` crate: connecting, the scripts, and the replies of a server.
 
 mod acl_error;
 pub(super) mod batch;
@@ -7,6 +7,7 @@ pub(super) mod connect_error;
 pub(super) mod connection;
 pub(super) mod decode;
 pub(super) mod discovery;
+mod encode;
 mod fence_floor;
 mod handshake;
 pub(super) mod hedged;
@@ -15,6 +16,7 @@ pub(crate) mod node;
 mod scripts;
 pub(super) mod sentinel;
 pub(super) mod server_identity;
+mod session;
 pub(super) mod stale_connection;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 pub(crate) mod tls;

@@ -1,4 +1,4 @@
-//! In place of `tls.rs` in a build without the feature `tls`: there are no encrypted connections.
+//! Replaces `tls.rs` in a build without the feature `tls`: there are no encrypted connections.
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ConnectionInfo};

@@ -1,4 +1,4 @@
-//! One Redis node: where it is, and how to get there; and why not, in words.
+//! One Redis node: how to connect to it, and the messages when that fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,30 +13,31 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::connect::{open, speaks_no_resp3, without_timeouts};
 use super::connect_error::ConnectError;
-use super::connection::{INBOX_MOVED, RedisConnection, Session};
+use super::connection::{INBOX_MOVED, RedisConnection};
 use super::decode::{is_passing, read_push};
-use super::handshake::{Handshake, HandshakeParams, Questions, Unsuitable};
+use super::handshake::{Handshake, HandshakeCommands, HandshakeParams, Unsuitable};
 use super::keyspace::{INBOX, Keyspace, clock_in};
 use super::sentinel::Sentinels;
 use super::server_identity::{NodeIdentity, ServerIdentities};
+use super::session::Session;
 use super::stale_connection::StaleConnection;
 use super::tls::{Tls, TlsSettings};
 use crate::clock::Moment;
 use crate::engine::protocol::{ConnectionEvent, Disconnected};
 use crate::engine::slots::Slot;
 
-/// What a manager's settings say about a node.
+/// The manager's settings for a node.
 #[derive(Clone)]
 pub(crate) struct NodeSettings {
-    /// What all names on the server start with.
+    /// Of all keys and channels on the server.
     pub(crate) prefix: String,
-    /// What makes the names that are ours alone unique.
+    /// Makes the inbox of this manager unique.
     pub(crate) instance: String,
-    /// Clients of another kind use the keys too.
+    /// Other lock clients use the keys, too.
     pub(crate) foreign_clients: bool,
-    /// A server that may evict locks is accepted.
+    /// Accept a server that may evict locks.
     pub(crate) allow_eviction: bool,
-    /// The node has a vote among others.
+    /// In a quorum.
     pub(crate) identity: Option<NodeIdentity>,
     pub(crate) tls: TlsSettings,
 }
@@ -55,26 +56,26 @@ impl NodeSettings {
     }
 }
 
-/// Where a node is, how to get there, and what our side keys and channels are called there.
+/// The address of a node, how to connect to it, and the names of its side keys and of the inbox.
 #[derive(Clone)]
 pub(crate) struct RedisNode {
     info: ConnectionInfo,
     keyspace: Keyspace,
     inbox: Arc<str>,
-    /// In a Cluster: a key in a slot of this node, other than the inbox's if there is one.
+    /// In a Cluster: a key in another slot of this node than the inbox, if it has two.
     elsewhere: Option<Arc<str>>,
     foreign_clients: bool,
     allow_eviction: bool,
-    /// It has a vote among others.
+    /// In a quorum.
     identity: Option<NodeIdentity>,
     tls: Option<Tls>,
-    /// They say what the address is; without them, it is in `info`.
+    /// They report the address of the primary; without them, it is in `info`.
     sentinels: Option<Sentinels>,
     stale: StaleConnection,
 }
 
 impl RedisNode {
-    /// A server of its own. `None` when the address is not like `redis://host:6379/`.
+    /// A server that is part of no Cluster. `None` when the address is not like `redis://host:6379/`.
     pub(crate) fn at(url: &str, settings: &NodeSettings) -> Option<Self> {
         Some(Self::new(url.into_connection_info().ok()?, settings))
     }
@@ -85,11 +86,10 @@ impl RedisNode {
         Self::named(info, settings, Keyspace::on_a_server(prefix), inbox)
     }
 
-    /// A node of a Cluster. Of its slots, if it has any, the inbox lives in the first named; the other one is for a look
-    /// at whether that does.
+    /// A node of a Cluster. The inbox lives in the first of its `slots`; the handshake tries from the second whether
+    /// scripts can publish to it.
     ///
-    /// There is one inbox for all its slots: a sharded channel lives in a slot, but a script may publish to any that
-    /// lives on its node. So there is nothing to subscribe to before each wait, and nothing to count.
+    /// One inbox serves all slots of the node: a script may publish to any sharded channel that lives on its node.
     pub(crate) fn in_a_cluster(
         info: ConnectionInfo,
         settings: &NodeSettings,
@@ -106,7 +106,7 @@ impl RedisNode {
 
     fn named(info: ConnectionInfo, settings: &NodeSettings, keyspace: Keyspace, inbox: String) -> Self {
         Self {
-            info: ours(info),
+            info: with_library_name(info),
             keyspace,
             inbox: inbox.into(),
             elsewhere: None,
@@ -119,17 +119,17 @@ impl RedisNode {
         }
     }
 
-    /// The same, through connections that are encrypted, if they are to be.
+    /// Encrypts the connections if there is a `tls`.
     pub(crate) fn encrypted(self, tls: Option<Tls>) -> Self {
         Self { tls, ..self }
     }
 
-    /// The same, wherever these say that it is.
+    /// At the address that the sentinels report.
     pub(crate) fn behind(self, sentinels: Sentinels) -> Self {
         Self { sentinels: Some(sentinels), ..self }
     }
 
-    /// The same, and its first connection follows the last one to that.
+    /// Its first connection closes the last one of `before`.
     pub(crate) fn after(self, before: &Self) -> Self {
         Self { stale: before.stale.clone(), ..self }
     }
@@ -145,7 +145,7 @@ impl RedisNode {
         &self.stale
     }
 
-    /// Connects to the primary, wherever it is.
+    /// Connects to the primary.
     pub(crate) async fn connect(
         mut self,
         timeout: Duration,
@@ -161,11 +161,11 @@ impl RedisNode {
                 tokio::spawn(sentinels.watch(found, pushes, timeout));
                 Ok(connection)
             }
-            Err(trouble) => Err(sentinels.no_use(&found, trouble)),
+            Err(trouble) => Err(sentinels.no_connection(&found, trouble)),
         }
     }
 
-    /// Another connection to the primary, for what must not hold up the locks.
+    /// Another connection to the primary, for commands that must not delay the locks.
     pub(super) async fn beside(
         mut self,
         timeout: Duration,
@@ -178,11 +178,11 @@ impl RedisNode {
         let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
         let info = self.info.clone().set_redis_settings(settings);
         let opening = open(info, without_timeouts(), self.tls.as_ref(), pushes, timeout).await;
-        opening.map_err(|attempt| self.not_opened(attempt, timeout))
+        opening.map_err(|error| self.not_opened(error, timeout))
     }
 
-    /// Connects, and subscribes to the inbox, if there are queues, on the same connection, so that both live and die
-    /// together. What is pushed goes to `pushes`, the end of the connection too, even when nothing is in flight.
+    /// Connects, and subscribes to the inbox over the same connection, so that both end together. Its pushes and its end go
+    /// to `pushes`.
     async fn connect_there(
         self,
         timeout: Duration,
@@ -208,8 +208,8 @@ impl RedisNode {
             let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
             open(self.info.clone().set_redis_settings(settings), config, tls, pushes, timeout).await
         };
-        let mut connection = connection.map_err(|attempt| self.not_opened(attempt, timeout))?;
-        let questions = Questions::new(&HandshakeParams {
+        let mut connection = connection.map_err(|error| self.not_opened(error, timeout))?;
+        let handshake = HandshakeCommands::new(&HandshakeParams {
             keyspace: &self.keyspace,
             inbox: &self.inbox,
             elsewhere: self.elsewhere.as_deref(),
@@ -219,17 +219,18 @@ impl RedisNode {
             stale: self.stale.get(),
         });
         let asked_at = Moment::now();
-        let answers = match tokio::time::timeout(timeout, questions.ask(&mut connection)).await {
+        let answers = match tokio::time::timeout(timeout, handshake.send(&mut connection)).await {
             Ok(answers) => answers.map_err(|error| self.failed(&error))?,
             Err(_) => return Err(self.no_answer(timeout)),
         };
-        self.stale.set(questions.client(&answers));
-        // The client has taken that push for a reply: the next one would be the one before.
+        self.stale.set(handshake.client(&answers));
+        // The `redis` crate has taken that push for a reply, so later replies would be out of step.
         if inbox_moved.load(Ordering::SeqCst) {
             return Err(Disconnected { reason: INBOX_MOVED.into(), is_permanent: false });
         }
-        let Handshake { abilities, sharded, server_info, run_id, late_requests } =
-            questions.read(&answers, Moment::now().since(asked_at)).map_err(|unfit| self.unfit(&unfit))?;
+        let Handshake { abilities, sharded, server_info, run_id, late_requests } = handshake
+            .read(&answers, Moment::now().since(asked_at))
+            .map_err(|unsuitable| self.unsuitable(&unsuitable))?;
         let claimed = match (&self.identity, run_id) {
             (Some(identity), Some(run_id)) => {
                 let refused = |reason| Disconnected { reason, is_permanent: true };
@@ -253,23 +254,23 @@ impl RedisNode {
         Ok(RedisConnection::new(connection, session))
     }
 
-    fn not_opened(&self, attempt: ConnectError, timeout: Duration) -> Disconnected {
-        match attempt {
+    fn not_opened(&self, error: ConnectError, timeout: Duration) -> Disconnected {
+        match error {
             ConnectError::TimedOut => self.no_answer(timeout),
             ConnectError::Failed(error) => self.failed(&error),
             ConnectError::Refused(words) => self.cannot_connect(&words, true),
         }
     }
 
-    /// Asks one question, on a connection for it alone: each of the two within the limit.
-    pub(crate) async fn ask(&self, question: &redis::Cmd, timeout: Duration) -> Result<Value, Disconnected> {
+    /// Sends one command over its own connection: connecting and the answer each have the time limit.
+    pub(crate) async fn ask(&self, command: &redis::Cmd, timeout: Duration) -> Result<Value, Disconnected> {
         let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
         // An encrypted connection lasts as long as this.
         let (pushes, _open) = unbounded_channel();
         let info = self.info.clone().set_redis_settings(settings);
         let opening = open(info, without_timeouts(), self.tls.as_ref(), &pushes, timeout);
-        let mut connection = opening.await.map_err(|attempt| self.not_opened(attempt, timeout))?;
-        match tokio::time::timeout(timeout, connection.send_packed_command(question)).await {
+        let mut connection = opening.await.map_err(|error| self.not_opened(error, timeout))?;
+        match tokio::time::timeout(timeout, connection.send_packed_command(command)).await {
             Ok(Ok(Value::ServerError(error))) => Err(self.failed(&error.into())),
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(self.failed(&error)),
@@ -277,7 +278,7 @@ impl RedisNode {
         }
     }
 
-    /// The nodes of the quorum that it is one of.
+    /// In a quorum, the servers of all its nodes.
     pub(crate) fn identities(&self) -> Option<&Arc<ServerIdentities>> {
         self.identity.as_ref().map(NodeIdentity::identities)
     }
@@ -293,9 +294,9 @@ impl RedisNode {
         }
     }
 
-    fn unfit(&self, unfit: &Unsuitable) -> Disconnected {
-        let reason = format!("Redis at {} {}", self.info.addr(), unfit.words);
-        Disconnected { reason: reason.into(), is_permanent: unfit.is_permanent }
+    fn unsuitable(&self, unsuitable: &Unsuitable) -> Disconnected {
+        let reason = format!("Redis at {} {}", self.info.addr(), unsuitable.words);
+        Disconnected { reason: reason.into(), is_permanent: unsuitable.is_permanent }
     }
 
     fn no_answer(&self, timeout: Duration) -> Disconnected {
@@ -327,7 +328,7 @@ impl RedisNode {
         self.cannot_connect(&words, is_permanent)
     }
 
-    /// What an address like this one starts with.
+    /// The scheme of this kind of address.
     fn scheme(&self, encrypted: bool) -> String {
         let how = if encrypted { "rediss" } else { "redis" };
         let what = match (&self.keyspace, &self.sentinels) {
@@ -344,8 +345,8 @@ impl RedisNode {
     }
 }
 
-/// As we connect to it.
-fn ours(info: ConnectionInfo) -> ConnectionInfo {
+/// With our protocol and library name.
+fn with_library_name(info: ConnectionInfo) -> ConnectionInfo {
     let redis = info
         .redis_settings()
         .clone()

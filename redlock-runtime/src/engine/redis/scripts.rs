@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use crate::engine::protocol::Action;
 
-/// Raises the clock of fencing tokens of a server of its own.
+/// Raises the clock of fencing tokens, when a connection begins.
 pub(super) const RAISE: &str = concat!(include_str!("scripts/fence.lua"), include_str!("scripts/raise.lua"));
 
 #[derive(Clone, Copy)]
@@ -24,9 +24,9 @@ pub(super) enum Script {
 }
 
 impl Script {
-    pub(super) const COUNT: usize = 12;
+    const COUNT: usize = 12;
 
-    /// In the order of [`Script::index`].
+    /// In the order of their declaration.
     const ALL: [Self; Self::COUNT] = [
         Self::Acquire,
         Self::Renew,
@@ -58,24 +58,11 @@ impl Script {
         }
     }
 
-    pub(super) fn index(self) -> usize {
-        match self {
-            Self::Acquire => 0,
-            Self::Renew => 1,
-            Self::Release => 2,
-            Self::Inspect => 3,
-            Self::ForceRelease => 4,
-            Self::Vote => 5,
-            Self::RaiseFence => 6,
-            Self::Repair => 7,
-            Self::GiveUp => 8,
-            Self::Reserve => 9,
-            Self::AcquireAll => 10,
-            Self::RenewAll => 11,
-        }
+    fn index(self) -> usize {
+        self as usize
     }
 
-    /// `sharded`: for a Cluster, where inboxes are sharded channels.
+    /// `sharded`: in a Cluster, inboxes are sharded channels.
     pub(super) fn source(self, sharded: bool) -> &'static str {
         static SHARDED: LazyLock<[String; Script::COUNT]> =
             LazyLock::new(|| Script::ALL.map(|script| on_sharded_channels(script.plain())));
@@ -117,7 +104,22 @@ impl Script {
     }
 }
 
-/// The same script, for inboxes that are sharded channels.
+/// The scripts that a connection has sent with their source.
+#[derive(Default)]
+pub(super) struct SentScripts([bool; Script::COUNT]);
+
+impl SentScripts {
+    /// False when the script was not sent before.
+    pub(super) fn set(&mut self, script: Script) -> bool {
+        std::mem::replace(&mut self.0[script.index()], true)
+    }
+
+    pub(super) fn forget(&mut self, script: Script) {
+        self.0[script.index()] = false;
+    }
+}
+
+/// Publishes through the functions of sharded.lua.
 fn on_sharded_channels(script: &str) -> String {
     if !script.contains("'PUBLISH'") {
         return script.to_owned();
@@ -131,9 +133,31 @@ fn on_sharded_channels(script: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::protocol::{CLAIM, Claimant, QUEUE_TTL};
+    use crate::engine::redis::fence_floor::{BEHIND, LEAST};
 
     #[test]
-    fn in_a_cluster_nothing_but_a_hint_is_published_everywhere() {
+    fn scripts_are_in_the_order_of_their_declaration() {
+        assert!(Script::ALL.iter().enumerate().all(|(index, script)| script.index() == index));
+    }
+
+    #[test]
+    fn scripts_and_engine_use_the_same_numbers() {
+        let source = Script::Acquire.source(false);
+        for (name, number) in [
+            ("CLAIM", CLAIM.as_millis()),
+            ("QUEUE_TTL", QUEUE_TTL.as_millis()),
+            ("BEHIND", BEHIND.as_micros()),
+            ("LEAST", LEAST.into()),
+        ] {
+            assert!(source.lines().any(|line| line == format!("local {name} = {number}")), "{name}");
+        }
+        let sum = format!("sum = (sum * {} + string.byte(inbox, i)) % {}", Claimant::FACTOR, 1_u64 << 32);
+        assert!(source.contains(&sum), "{sum}");
+    }
+
+    #[test]
+    fn in_a_cluster_only_a_hint_is_published_to_all_nodes() {
         for script in Script::ALL {
             let source = script.source(true);
             let script = source.strip_prefix(include_str!("scripts/sharded.lua")).unwrap_or(source);

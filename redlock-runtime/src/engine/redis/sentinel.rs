@@ -1,4 +1,4 @@
-//! Sentinel: which server is the primary, and whether it still is.
+//! Sentinel: which server is the primary, and whether it has changed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,9 +16,9 @@ use super::until_closed::until_closed;
 use crate::engine::backoff::jittered;
 use crate::engine::protocol::{ConnectionEvent, Disconnected};
 
-/// How often a sentinel is asked whether the primary still is the one that we are connected to. One that has vanished
-/// without a word is noticed by this, also while there is nothing to ask it.
-const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often a sentinel is asked whether the primary has changed. A primary that has vanished is noticed by this, even
+/// while there are no requests for it.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 const DEFAULT_PORT: u16 = 26379;
 
@@ -27,14 +27,14 @@ const DEFAULT_PORT: u16 = 26379;
 pub(crate) struct Sentinels {
     /// How to reach each.
     all: Arc<[ConnectionInfo]>,
-    /// What they call the primary.
+    /// Of the primary.
     name: Arc<str>,
     tls: Option<Tls>,
-    /// The one to ask first: the last that answered, unless that was of no use.
+    /// The sentinel to ask first: the last that answered, unless its answer led to no connection.
     first: Arc<AtomicUsize>,
 }
 
-/// What a sentinel said, and the line to it.
+/// The primary that a sentinel reports, and the connection to that sentinel.
 pub(super) struct PrimaryAddress {
     pub(super) host: String,
     pub(super) port: u16,
@@ -50,7 +50,7 @@ struct Sentinel {
 
 impl Sentinels {
     /// Reads what is behind the scheme: `[user:password@]host[:port],…/name[/db][?sentinel_user=…&sentinel_password=…]`.
-    /// Answers the URL of the primary, too, with any host.
+    /// Also returns the URL of the primary, with a placeholder for the host.
     pub(crate) fn read(rest: &str, tls: Option<Tls>) -> Result<(Self, String), &'static str> {
         const FORM: &str = "it is not like redis+sentinel://host:26379,host:26379/name";
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -76,30 +76,30 @@ impl Sentinels {
     /// Asks where the primary is.
     pub(super) async fn find(&self, timeout: Duration) -> Result<PrimaryAddress, Disconnected> {
         let (first, all) = (self.first.load(Ordering::Relaxed), self.all.len());
-        let questions = (first..first + all).map(|index| index % all).map(|index| {
+        let calls = (first..first + all).map(|index| index % all).map(|index| {
             let (sentinels, address) = (self.clone(), self.all[index].addr().to_string());
             async move {
                 let found = sentinels.ask(&sentinels.all[index], timeout).await;
                 found.map(|found| (index, found)).map_err(|silence| (address, silence))
             }
         });
-        match hedged::first(questions).await {
+        match hedged::first(calls).await {
             Ok((index, found)) => {
                 self.first.store(index, Ordering::Relaxed);
                 Ok(found)
             }
-            Err(said) => Err(self.nobody_knows(&said)),
+            Err(silences) => Err(self.not_found(&silences)),
         }
     }
 
-    /// What was found is of no use: another one may know better.
+    /// The reported primary cannot be reached: another sentinel may know better.
     fn ask_another_first(&self) {
         let next = (self.first.load(Ordering::Relaxed) + 1) % self.all.len();
         self.first.store(next, Ordering::Relaxed);
     }
 
-    /// Why there is no connection to what was found.
-    pub(super) fn no_use(&self, found: &PrimaryAddress, trouble: Disconnected) -> Disconnected {
+    /// The error when the reported primary cannot be reached.
+    pub(super) fn no_connection(&self, found: &PrimaryAddress, trouble: Disconnected) -> Disconnected {
         self.ask_another_first();
         let Disconnected { reason, is_permanent } = trouble;
         let reason =
@@ -107,7 +107,7 @@ impl Sentinels {
         Disconnected { reason: reason.into(), is_permanent }
     }
 
-    /// Tells when the primary is another one than was found. Ends with the receiver of `pushes`.
+    /// Tells when the sentinels report another primary. Ends with the receiver of `pushes`.
     pub(super) async fn watch(
         self,
         found: PrimaryAddress,
@@ -117,10 +117,10 @@ impl Sentinels {
         until_closed(&pushes, async {
             let PrimaryAddress { host, port, mut by } = found;
             loop {
-                tokio::time::sleep(jittered(ASK_AGAIN_AFTER)).await;
+                tokio::time::sleep(jittered(CHECK_INTERVAL)).await;
                 let now = match tokio::time::timeout(timeout, by.primary(&self.name)).await {
                     Ok(Ok(Some(now))) => now,
-                    // It is gone, or out of its mind: the next one.
+                    // The sentinel is down or no longer knows the primary: the next one is asked.
                     _ => match self.find(timeout).await {
                         Ok(found) => {
                             by = found.by;
@@ -138,7 +138,7 @@ impl Sentinels {
         .await;
     }
 
-    /// Each of the two, connecting and the answer, within the limit.
+    /// Connecting and the answer each have the time limit.
     async fn ask(&self, info: &ConnectionInfo, timeout: Duration) -> Result<PrimaryAddress, Silence> {
         let (pushes, open_while) = unbounded_channel();
         let connection = open(info.clone(), without_timeouts(), self.tls.as_ref(), &pushes, timeout).await?;
@@ -151,21 +151,21 @@ impl Sentinels {
         }
     }
 
-    fn nobody_knows(&self, said: &[(String, Silence)]) -> Disconnected {
-        let addresses: Vec<_> = said.iter().map(|(address, _)| address.as_str()).collect();
-        let is_permanent = said.iter().all(|(_, silence)| silence.is_permanent());
-        let reason = if said.iter().all(|(_, silence)| matches!(silence, Silence::Unknown)) {
+    fn not_found(&self, silences: &[(String, Silence)]) -> Disconnected {
+        let addresses: Vec<_> = silences.iter().map(|(address, _)| address.as_str()).collect();
+        let is_permanent = silences.iter().all(|(_, silence)| silence.is_permanent());
+        let reason = if silences.iter().all(|(_, silence)| matches!(silence, Silence::Unknown)) {
             format!("no sentinel of {} knows a master called `{}`", addresses.join(", "), self.name)
         } else {
             let each: Vec<_> =
-                said.iter().map(|(address, silence)| format!("{address}: {}", silence.words())).collect();
+                silences.iter().map(|(address, silence)| format!("{address}: {}", silence.words())).collect();
             format!("no sentinel says where `{}` is ({})", self.name, each.join("; "))
         };
         Disconnected { reason: reason.into(), is_permanent }
     }
 }
 
-/// Why a sentinel says nothing of use.
+/// Why a sentinel reports no primary.
 enum Silence {
     Unknown,
     Failed(ConnectError),
@@ -193,7 +193,7 @@ impl Silence {
         }
     }
 
-    /// It answered, and waiting does not help.
+    /// Waiting does not help.
     fn is_permanent(&self) -> bool {
         match self {
             Self::Unknown | Self::Failed(ConnectError::Refused(_)) => true,
@@ -213,7 +213,7 @@ impl Sentinel {
     }
 }
 
-/// Those of the sentinels themselves, as they stand in a URL.
+/// User and password of the sentinels, as part of a URL.
 fn credentials(query: &str) -> Result<String, &'static str> {
     let (mut user, mut password) = ("", None);
     for part in query.split('&').filter(|part| !part.is_empty()) {
@@ -229,7 +229,7 @@ fn credentials(query: &str) -> Result<String, &'static str> {
     })
 }
 
-/// What may stand behind a `?` as it is, and not before an `@`.
+/// Escapes the characters that are allowed behind a `?` but not before an `@`.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -244,7 +244,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// An address in brackets has colons of its own.
+/// An IPv6 address in brackets has colons, too.
 fn has_port(host: &str) -> bool {
     host.rsplit_once(']').map_or(host, |(_, rest)| rest).contains(':')
 }

@@ -1,18 +1,18 @@
-//! One server, one vote: under two names, in a list of nodes or in the DNS, it would count twice in a quorum.
+//! One server has one vote: with two names, in the list of nodes or in the DNS, it would count twice in a quorum.
 //!
-//! A server tells itself from all others by the id of its process (`run_id`). One that does not say is believed.
+//! The `run_id` identifies a server. A server that does not tell it counts as another one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The nodes of one quorum, while there is a connection to them.
+/// The servers of one quorum that are connected.
 #[derive(Default)]
 pub(crate) struct ServerIdentities(Mutex<Claims>);
 
 #[derive(Default)]
 struct Claims {
     taken: BTreeMap<usize, Arc<Claim>>,
-    /// Why a seat is empty: its server has another one.
+    /// Nodes without a vote, because their server has the vote of another node.
     refused: BTreeMap<usize, Arc<str>>,
 }
 
@@ -21,7 +21,7 @@ struct Claim {
     address: String,
 }
 
-/// The place of one address among those of the quorum.
+/// The number of one address among those of the quorum.
 #[derive(Clone)]
 pub(crate) struct NodeIdentity {
     identities: Arc<ServerIdentities>,
@@ -39,12 +39,12 @@ impl ServerIdentities {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why there is no connection now. If that is something else, nobody knows which server it would be.
+    /// There is no connection to a node, for this reason. Its refusal is void if the reason is another one.
     pub(crate) fn absent(&self, number: usize, reason: &str) {
         self.claims().refused.retain(|identity, refused| *identity != number || reason.contains(&**refused));
     }
 
-    /// Why one of the addresses is no node of its own, if that is so.
+    /// Why one of the addresses has no vote, if one has none.
     pub(crate) fn refused(&self) -> Option<Arc<str>> {
         self.claims().refused.values().next().cloned()
     }
@@ -84,7 +84,7 @@ impl NodeIdentity {
 impl Drop for ClaimedIdentity {
     fn drop(&mut self) {
         let mut claims = self.identity.identities.claims();
-        // Not when the next connection has taken the seat over.
+        // Not if the next connection has claimed it already.
         if claims.taken.get(&self.identity.number).is_some_and(|claim| Arc::ptr_eq(claim, &self.claim)) {
             claims.taken.remove(&self.identity.number);
         }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_that_the_next_connection_took_over_is_kept_when_the_one_before_ends() {
+    fn a_vote_that_the_next_connection_claimed_stays_when_the_one_before_ends() {
         let identities = Arc::default();
         let [first, second] = [0, 1].map(|number| NodeIdentity::new(&identities, number));
         let take =

@@ -1,19 +1,19 @@
-//! The connection before this one. What was sent over it may still be on its way when it has long been given up here; and
-//! a request for a lock that arrives behind its release would take it for nobody. So the next connection begins by having
-//! the server close it, where access rules allow that. Not through a unix socket: all clients there have one address, and
-//! the number alone may be another client's after a restart of the server.
+//! The connection before this one. Requests that were sent over it may arrive long after the engine has given it up, and an
+//! acquire that arrives after its release would take a lock that no caller releases. So the next connection first has the
+//! server close it, where access rules allow that. Not through a unix socket: its clients share one address, and after a
+//! restart of the server another client may have the same number.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Shared by all connections to a node, which follow one another.
+/// Shared by the connections to a node, which follow one another.
 #[derive(Clone, Default)]
 pub(crate) struct StaleConnection(Arc<Mutex<Option<Client>>>);
 
-/// How a server tells a connection from any other. Its number alone would not do: the server may be another one by now.
+/// How a server identifies a connection. The number alone is not enough: the server may have restarted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Client {
     pub(super) id: String,
-    /// Ours, as the server sees it.
+    /// Of our end, as the server sees it.
     pub(super) address: String,
 }
 
@@ -22,14 +22,13 @@ impl StaleConnection {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// There is another one now.
     pub(crate) fn set(&self, client: Option<Client>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = client;
     }
 }
 
 impl Client {
-    /// What `CLIENT INFO` answers. Through a unix socket all have the same address.
+    /// Reads the answer to `CLIENT INFO`. `None` for a unix socket.
     pub(crate) fn read(info: &str) -> Option<Self> {
         let value = |name: &str| info.split(' ').find_map(|word| word.strip_prefix(name)).map(str::to_owned);
         let (id, address) = (value("id=")?, value("addr=")?);
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_is_told_from_others_by_number_and_address() {
+    fn a_connection_is_identified_by_number_and_address() {
         let client = Client::read("id=7 addr=10.0.0.1:5000 laddr=10.0.0.2:6379 fd=8 name=\n");
         assert_eq!(client, Some(Client { id: "7".into(), address: "10.0.0.1:5000".into() }));
         assert_eq!(Client::read("id=7 addr=/run/redis.sock:0 laddr=/run/redis.sock:0 fd=8"), None);

@@ -1,7 +1,6 @@
-//! TLS: whom we trust, who we are, and an encrypted connection.
+//! TLS: trusted authorities, the client certificate, and encrypted connections.
 //!
-//! With the crypto provider that this crate was built with, whatever else the process uses, and with the authorities
-//! as they were at the start.
+//! The crypto provider is ring, even where the process has installed another. The authorities are read once, at the start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,12 +24,12 @@ use super::connect_error::ConnectError;
 use super::until_closed::until_closed;
 use crate::engine::protocol::ConnectionEvent;
 
-/// What a manager's settings say about TLS, in PEM form. Never shown: one of them is a private key.
+/// A manager's settings for TLS, in PEM form. Not `Debug`: one holds a private key.
 #[derive(Clone, Default)]
 pub(crate) struct TlsSettings {
-    /// Who is trusted, instead of the authorities of the system.
+    /// The authorities to trust, instead of those of the system.
     pub(crate) ca: Option<Vec<u8>>,
-    /// Our certificate, those between it and its authority, and our private key.
+    /// The client's certificate with its intermediate ones, and its private key.
     pub(crate) client: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -48,7 +47,7 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// The error says which setting is of no use, and why.
+    /// The error names the setting that cannot be used, and why.
     pub(crate) fn new(settings: &TlsSettings) -> Result<Self, String> {
         let roots = match &settings.ca {
             Some(pem) => own_authorities(pem)?,
@@ -78,16 +77,16 @@ impl Tls {
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
             return Err(ConnectError::Refused("TLS is for TCP".to_owned()));
         };
-        let asked_in_vain = Arc::new(AtomicBool::new(false));
-        let stream = self.handshake(host, *port, info.tcp_settings(), &asked_in_vain).await?;
+        let asked_for_certificate = Arc::new(AtomicBool::new(false));
+        let stream = self.handshake(host, *port, info.tcp_settings(), &asked_for_certificate).await?;
         match MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await {
             Ok((connection, driver)) => {
-                // As one that redis opens by itself: an answer that is still owed does not keep it open, and the
-                // inbox listened to.
+                // It closes at once, as a connection does that the `redis` crate opens: pending answers must not keep the
+                // subscription to the inbox alive.
                 tokio::spawn(async move { until_closed(&pushes, driver).await });
                 Ok(connection)
             }
-            Err(error) if error.is_io_error() && asked_in_vain.load(Ordering::Relaxed) => {
+            Err(error) if error.is_io_error() && asked_for_certificate.load(Ordering::Relaxed) => {
                 Err(ConnectError::Refused("it wants a certificate of ours: see `tls_client`".to_owned()))
             }
             Err(error) => Err(ConnectError::Failed(error)),
@@ -99,7 +98,7 @@ impl Tls {
         host: &str,
         port: u16,
         settings: &TcpSettings,
-        asked_in_vain: &Arc<AtomicBool>,
+        asked_for_certificate: &Arc<AtomicBool>,
     ) -> Result<TlsStream<TcpStream>, ConnectError> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             ConnectError::Refused(format!("`{host}` is not a name that a certificate can have"))
@@ -112,14 +111,14 @@ impl Tls {
         }
         let mut config = Arc::clone(&self.config);
         if !self.shows_certificate {
-            let resolver = Arc::new(NoCertificate { asked: Arc::clone(asked_in_vain) });
+            let resolver = Arc::new(NoCertificate { asked: Arc::clone(asked_for_certificate) });
             Arc::make_mut(&mut config).client_auth_cert_resolver = resolver;
         }
         TlsConnector::from(config).connect(name, tcp).await.map_err(explained)
     }
 }
 
-/// A server that wants a certificate says so by hanging up, later: this notices that it asked for one.
+/// A server that requires a client certificate hangs up later, without an error: this notes that it asked for one.
 #[derive(Debug)]
 struct NoCertificate {
     asked: Arc<AtomicBool>,
@@ -151,7 +150,7 @@ fn own_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
 fn authorities_of_the_system() -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
-    // One that cannot be read is not trusted; the others are.
+    // A certificate that cannot be read is not trusted.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
@@ -173,7 +172,7 @@ fn identity(
     if chain.is_empty() {
         return Err("`tls_client` holds no certificate in PEM form".to_owned());
     }
-    // What is wrong is not told in the words of the parser, which may quote the key.
+    // Without the parser's error, which may quote the key.
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|_| "the key of `tls_client` is not a private key in PEM form".to_owned())?;
     Ok((chain, key))
@@ -184,7 +183,7 @@ fn explained(error: std::io::Error) -> ConnectError {
         return ConnectError::Failed(error.into());
     };
     ConnectError::Refused(match tls {
-        // The latter when an authority that is trusted has the same name.
+        // `BadSignature` when a trusted authority has the same name.
         rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         ) => "its certificate is from an authority that is not trusted here (`tls_ca` names your own)"

@@ -1,8 +1,8 @@
-//! A lock is the caller's only when so many replicas have it, too: a write of our own behind the grant, and `WAIT`.
+//! With `replicas`, a caller gets its lock only after so many replicas have it: a write behind the grant, then `WAIT`.
 //!
-//! On a connection of its own, because `WAIT` holds up whatever is behind it. What a grant has written is in front of
-//! our write in the replication stream, whoever wrote it; without a write, `WAIT` answers for nothing. While one batch
-//! waits the next one grows.
+//! It has its own connection, because `WAIT` blocks the commands behind it. `WAIT` covers only the writes of its own
+//! connection and those before them in the replication stream, so a renewal is written behind the grant. While one batch
+//! waits, the next one grows.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use redis::{Pipeline, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, WeakUnboundedSender, unbounded_channel};
 
 use super::decode::is_passing;
+use super::encode::in_ms;
 use super::node::RedisNode;
 use crate::clock::Moment;
 use crate::engine::command::Command;
@@ -25,32 +26,31 @@ pub(crate) struct Confirmer {
     pub(crate) commands: WeakUnboundedSender<Command>,
 }
 
-/// Where to.
-struct Kept {
+struct OpenConnection {
     connection: MultiplexedConnection,
-    /// When it last answered.
+    /// When the server last answered.
     heard: Moment,
     /// An encrypted connection lasts as long as this.
-    _open: UnboundedReceiver<ConnectionEvent>,
+    _events: UnboundedReceiver<ConnectionEvent>,
 }
 
 impl Confirmer {
     pub(crate) async fn run(self, mut unconfirmed: UnboundedReceiver<Unconfirmed>) {
-        let (mut kept, mut batch) = (None, Vec::new());
+        let (mut open, mut batch) = (None, Vec::new());
         loop {
-            // Before it is needed: with a server far away, a batch may not have the time for that. Why it cannot be had,
-            // the batch that needs it will hear.
-            if kept.is_none() && unconfirmed.is_empty() {
-                kept = self.connect().await.ok();
+            // Before a batch needs it: with a server that is far away, connecting may take too long. If it fails, the next
+            // batch connects again and gets the error.
+            if open.is_none() && unconfirmed.is_empty() {
+                open = self.connect().await.ok();
             }
             if unconfirmed.recv_many(&mut batch, 256).await == 0 {
                 return;
             }
-            let confirming = self.confirm(&mut kept, &batch);
+            let confirming = self.confirm(&mut open, &batch);
             let answers = match tokio::time::timeout(self.limit, confirming).await {
                 Ok(Ok(answers)) => answers,
                 outcome => {
-                    kept = None;
+                    open = None;
                     let trouble = match outcome {
                         Ok(Err(trouble)) => trouble,
                         _ => Disconnected::passing(format!("no answer to WAIT within {:?}", self.limit)),
@@ -69,47 +69,50 @@ impl Confirmer {
 
     async fn confirm(
         &self,
-        kept: &mut Option<Kept>,
+        open: &mut Option<OpenConnection>,
         batch: &[Unconfirmed],
     ) -> Result<Vec<Confirmation>, Disconnected> {
-        if let Some(kept) = kept {
-            // A firewall may have forgotten an idle connection: the rest of the time is for a new one.
-            let was_idle = Moment::now().since(kept.heard) >= 2 * self.limit;
-            let patience = if was_idle { self.limit / 4 } else { self.limit };
-            if let Ok(Ok(values)) = tokio::time::timeout(patience, self.send(kept, batch)).await {
+        if let Some(open) = open {
+            // A firewall may have forgotten an idle connection: this leaves time for a new one.
+            let was_idle = Moment::now().since(open.heard) >= 2 * self.limit;
+            let limit = if was_idle { self.limit / 4 } else { self.limit };
+            if let Ok(Ok(values)) = tokio::time::timeout(limit, self.send(open, batch)).await {
                 return read(values);
             }
         }
-        // None yet, or it has ended since, or is silent.
-        let kept = kept.insert(self.connect().await?);
-        let values = self.send(kept, batch).await;
+        // There is none yet, or it has ended or is silent.
+        let open = open.insert(self.connect().await?);
+        let values = self.send(open, batch).await;
         let broke = |error| Disconnected::passing(format!("the connection to Redis broke: {error}"));
         read(values.map_err(broke)?)
     }
 
-    async fn connect(&self) -> Result<Kept, Disconnected> {
-        let (pushes, open) = unbounded_channel();
+    async fn connect(&self) -> Result<OpenConnection, Disconnected> {
+        let (pushes, events) = unbounded_channel();
         let connecting = self.node.clone().beside(self.limit, &pushes);
-        Ok(Kept { connection: connecting.await?, heard: Moment::now(), _open: open })
+        Ok(OpenConnection { connection: connecting.await?, heard: Moment::now(), _events: events })
     }
 
-    async fn send(&self, kept: &mut Kept, batch: &[Unconfirmed]) -> Result<Vec<Value>, redis::RedisError> {
+    async fn send(
+        &self,
+        open: &mut OpenConnection,
+        batch: &[Unconfirmed],
+    ) -> Result<Vec<Value>, redis::RedisError> {
         let mut pipeline = Pipeline::with_capacity(batch.len() + 1);
         for Unconfirmed { request, .. } in batch {
-            let ttl = u64::try_from(request.ttl.as_millis()).unwrap_or(u64::MAX);
             pipeline.cmd("EVAL").arg(include_str!("scripts/renew.lua")).arg(1);
-            pipeline.arg(&*request.name).arg(request.token.value()).arg(ttl);
+            pipeline.arg(&*request.name).arg(request.token.value()).arg(in_ms(request.ttl));
         }
-        // Zero would be for ever.
-        let patience = u64::try_from((self.limit / 2).as_millis()).unwrap_or(u64::MAX).max(1);
-        pipeline.cmd("WAIT").arg(self.wanted).arg(patience);
-        let values = kept.connection.send_packed_commands(&pipeline, 0, pipeline.len()).await?;
-        kept.heard = Moment::now();
+        // Zero would wait for ever.
+        let millis = in_ms(self.limit / 2).max(1);
+        pipeline.cmd("WAIT").arg(self.wanted).arg(millis);
+        let values = open.connection.send_packed_commands(&pipeline, 0, pipeline.len()).await?;
+        open.heard = Moment::now();
         Ok(values)
     }
 }
 
-/// One answer to each write, and one to all of them.
+/// One answer to each write, and the answer to `WAIT`.
 fn read(mut values: Vec<Value>) -> Result<Vec<Confirmation>, Disconnected> {
     let reached = match values.pop() {
         Some(Value::Int(reached)) => u32::try_from(reached).unwrap_or(0),

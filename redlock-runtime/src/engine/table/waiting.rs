@@ -7,7 +7,7 @@ use super::releasing::Releasing;
 use crate::clock::Moment;
 use crate::engine::backoff::{Backoff, full_jitter, jittered};
 use crate::engine::command::Ask;
-use crate::engine::protocol::{Action, Claimant, Mode, Place, PushKind, Request, ServerTime};
+use crate::engine::protocol::{Action, Claimant, Mode, Place, PushKind, QUEUE_TTL, Request, ServerTime};
 use crate::error::Holder;
 use crate::token::Token;
 
@@ -323,3 +323,4 @@ const ASK_AGAIN_QUEUED: Duration = Duration::from_millis(600);
 
 /// The same far behind in the queue: less than the queue's own time to live.
 const ASK_AGAIN_AT_LAST: Duration = Duration::from_secs(10);
+const _: () = assert!(2 * ASK_AGAIN_AT_LAST.as_secs() <= QUEUE_TTL.as_secs());

@@ -27,23 +27,7 @@ async fn connection() -> (RedisConnection, TcpStream) {
     let opening = MultiplexedConnection::new_with_config(&silent, stream, without_timeouts());
     let (connection, driver) = opening.await.unwrap();
     tokio::spawn(driver);
-    let session = Session {
-        keyspace: Keyspace::on_a_server("lock:"),
-        inbox: "lock:%inbox:1".into(),
-        sharded: false,
-        server_info: ServerInfo {
-            clock: 1,
-            up_for: Duration::ZERO,
-            durable: false,
-            round_trip: Duration::ZERO,
-        },
-        foreign_clients: false,
-        queues: true,
-        abilities: Abilities { hands_over: true, tracks_changes: false, votes: false },
-        late_requests: LateRequests::Impossible,
-        _identity: None,
-    };
-    (RedisConnection::new(connection, session), server)
+    (RedisConnection::new(connection, Session::for_a_test()), server)
 }
 
 fn request(action: Action, name: &str) -> Vec<(Id, Request)> {
@@ -51,12 +35,12 @@ fn request(action: Action, name: &str) -> Vec<(Id, Request)> {
     vec![(1, Request { action, name: name.into(), token, ttl: Duration::from_secs(30) })]
 }
 
-/// Polls a batch once, as the engine does when it sends it.
+/// Polls a batch once, as the engine does to send it.
 async fn send(batch: &mut Replies) {
     assert!(poll_fn(|cx| Poll::Ready(batch.as_mut().poll(cx).is_pending())).await);
 }
 
-/// What the server has read, once that holds `last`.
+/// What the server has read, up to `last`.
 async fn read_to(server: &TcpStream, last: &str) -> String {
     let mut read = Vec::new();
     while !String::from_utf8_lossy(&read).contains(last) {
@@ -72,7 +56,7 @@ async fn read_to(server: &TcpStream, last: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_batch_is_sent_by_its_first_poll_whatever_its_task_has_done_before() {
+async fn a_batch_is_sent_by_its_first_poll_even_when_its_task_has_used_its_budget() {
     let (mut connection, server) = connection().await;
     let (mut acquire, mut release) = (
         connection.submit(&request(Action::Acquire(Mode::OneTry), "lock:acquired"), false),
@@ -95,11 +79,11 @@ async fn a_batch_is_sent_by_its_first_poll_whatever_its_task_has_done_before() {
 }
 
 #[tokio::test]
-async fn all_batches_that_may_be_under_way_are_sent_at_once() {
+async fn all_batches_that_may_be_in_flight_are_sent_at_once() {
     let (mut connection, server) = connection().await;
     let mut batches: Vec<Replies> =
         (0..WINDOW).map(|nth| connection.submit(&request(RENEW, &format!("lock:<{nth}>")), false)).collect();
-    // None waits for room that another one leaves: that one would be polled first later.
+    // None may wait for room: a later batch would be polled before it.
     for batch in &mut batches {
         send(batch).await;
     }

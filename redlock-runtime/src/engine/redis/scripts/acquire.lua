@@ -1,15 +1,14 @@
--- Takes a lock that is free, or is this token's already; else joins its queue. Behind take.lua and grant.lua.
--- ARGV[3] '0': one try; 'join': may wait in the queue, unless ARGV[5] do already; 'again': has waited in it;
---         'rejoin': the same, and all others of its inbox do so, too; 'overdue': has waited, and the inbox of which
---         ARGV[5] is the sum had a claim that is over by now
+-- Takes a lock that is free or that this token holds already; else joins its queue. Behind take.lua and grant.lua.
+-- ARGV[3] '0': one try; 'join': may wait in the queue, unless ARGV[5] waiters do already; 'again': has waited in it;
+--         'rejoin': has waited, and all others of its inbox ask again, too; 'overdue': has waited, and the claim is over of
+--         the inbox with the hash ARGV[5]
 -- Returns a fencing token, or {2, waiters} for a full queue, or {3} when the same call again has to go on, or
 --         {0, the holder's value, its PTTL in ms (-1: none), server time in us, waiters in front (-1: not queued)}.
--- Idempotent by token: the second call of a granted token renews, so that a lost reply is answered by asking
--- again, and the lease may be counted from the latest request; a waiter keeps its place. A waiter that asks again
--- gets the lock for a claim: it may be one that is heard and does not hear. A request that arrives late never shortens
--- what its token holds by then.
+-- Idempotent by token: for the holder, a second call renews, so that a caller asks again after a lost reply and counts
+-- its lease from the latest request; a waiter keeps its place. A waiter that asks again gets the lock for a claim only: its
+-- process may be stuck although its connection is open. A request that arrives late never shortens a lease.
 
--- Outlives a crashed process's waiters, and no more: those that are alive ask again much sooner.
+-- In ms. The queue of crashed waiters expires; live waiters ask again much sooner.
 local QUEUE_TTL = 60000
 
 local waits = ARGV[3] ~= '0'
@@ -23,8 +22,8 @@ local function take(at_least)
   return fence
 end
 
--- The queue has vanished (FLUSHALL, DEL, eviction), or this waiter alone has left it, granted: the others of its inbox
--- may stand in no queue any more, and only one of them asks.
+-- The queue is gone (FLUSHALL, DEL, eviction), or only this waiter has left it, granted. The other waiters of its inbox may
+-- have lost their places, too, and only one of them asks.
 local function tell_place_lost()
   if not has_waited or ARGV[3] == 'rejoin' then return end
   redis.pcall('PUBLISH', ARGV[4], 'gone|' .. token .. '|0|0|' .. lock)
@@ -39,7 +38,7 @@ local function join()
   redis.call('PEXPIRE', queue, QUEUE_TTL)
 end
 
--- As the client counts it, too.
+-- The hash of a `Claimant` of the client.
 local function sum_of(inbox)
   local sum = 0
   for i = 1, #inbox do
@@ -48,8 +47,8 @@ local function sum_of(inbox)
   return sum
 end
 
--- A process that let its claim run out is stuck, and each of its waiters would be given a claim: they count as dead. The
--- first of them that asks again tells the others that their places are gone.
+-- A process that lets a claim run out is stuck. Each of its waiters would get a claim, so all leave the queue. If the
+-- process recovers, the first of them that asks again tells the others.
 local function drop_waiters_of(stuck)
   if sum_of(ARGV[4]) == stuck then return end
   local is_stuck, gone = {}, {}
@@ -74,7 +73,7 @@ end
 if holder then
   if waits then join() end
 else
-  -- Nobody barges: a free lock with a queue goes to its head, who may be me.
+  -- No waiter is overtaken: a free lock with a queue goes to its head, which may be this token.
   if redis.call('EXISTS', queue) == 0 then
     tell_place_lost()
     return take(0)

@@ -1,10 +1,10 @@
 
--- Takes several locks, one after the other, until one cannot be had. Behind acquire.lua and what stands before that, as
--- a function with its own KEYS and ARGV.
--- KEYS: of each lock itself and its queue, in the order in which everybody takes them; then the clock of fencing tokens
--- ARGV[1] inbox   ARGV[2] the floor of fence.lua, or ''; then of each lock the arguments 1, 2, 3 and 5 of acquire.lua
--- Returns what acquire.lua returns for each lock that it came to: all are taken but for the last one, perhaps.
--- Idempotent by token, as that is.
+-- Takes several locks, one after the other, until one is refused. Behind a function `acquire`, which is acquire.lua and the
+-- parts before it with their own KEYS and ARGV.
+-- KEYS: each lock and its queue, in the order in which all callers take them; then the clock of fencing tokens
+-- ARGV[1] inbox   ARGV[2] the floor of fence.lua, or ''; then for each lock the arguments 1, 2, 3 and 5 of acquire.lua
+-- Returns for each lock what acquire.lua returns, up to the first that is refused.
+-- Idempotent by token, as acquire.lua.
 local clock, inbox, floor = KEYS[#KEYS], ARGV[1], ARGV[2]
 local answers = {}
 for i = 1, (#KEYS - 1) / 2 do

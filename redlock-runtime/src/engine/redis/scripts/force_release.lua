@@ -1,5 +1,5 @@
--- Takes a lock away from whoever holds it: to the longest waiter, or to nobody. Behind grant.lua.
--- Returns what inspect.lua would have returned before, or {3} when the same call again has to go on.
+-- Takes a lock away from its holder: the longest waiter gets it, or it is free. Behind grant.lua.
+-- Returns what inspect.lua would have returned before, or {3} when the caller has to call again.
 local before = {redis.call('GET', lock), redis.call('PTTL', lock), redis.call('ZCARD', queue)}
 if before[1] then
   local next_holder = grant()

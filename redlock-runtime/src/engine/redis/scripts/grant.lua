@@ -1,31 +1,29 @@
--- Shared by acquire and release: how a free lock goes to the longest waiter that is still there.
+-- For acquire and release: hands a free lock to the longest waiter that is still there. Behind fence.lua.
 --
 -- KEYS[1] the lock, a string: the holder's token
--- KEYS[2] its queue, a sorted set that exists only while somebody waits. Member: token|ttl in ms|inbox;
+-- KEYS[2] its queue, a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox;
 --         score: order of arrival
 -- KEYS[3] the clock of fencing tokens, one per server
--- ARGV[1] token   ARGV[2] ttl in ms   ARGV[4] inbox: the channel that the caller listens to; not for one try
--- Behind fence.lua.
+-- ARGV[1] token   ARGV[2] ttl in ms   ARGV[4] inbox: the channel that the caller subscribes to; empty for one try
 --
--- A waiter is there while somebody listens to its inbox. That is asked with NUMSUB: what PUBLISH answers also
--- counts clients that listen to every channel by pattern.
+-- A waiter is there while its inbox has a subscriber. NUMSUB tells that: the reply of PUBLISH also counts clients that
+-- subscribe to all channels by pattern.
 local lock, queue, clock = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl = ARGV[1], ARGV[2]
 local me = token .. '|' .. ttl .. '|' .. (ARGV[4] or '')
 
--- A granted waiter has this long, in ms, to claim its lock by a renewal: a stuck one costs the others no more.
+-- A granted waiter has to claim its lock by a renewal within this time, in ms: a stuck waiter costs the others no more.
 local CLAIM = 1000
 
--- Members that one call looks at, at most, which is a few ms: its caller asks for the next call at once. And how many
--- are read together.
+-- Members that one call reads at most, in a few ms: its caller calls again at once. And members that are read together.
 local MOST, TOGETHER = 2000, 250
 
--- Of a waiter: its token, ttl and inbox. Nothing of a member that is malformed.
+-- Returns token, ttl and inbox of a waiter; nil for a malformed member.
 local function read(member)
   return string.match(member or '', '^([^|]+)|([1-9]%d*)|(.*)$')
 end
 
--- A process has one inbox for all its waiters: each is asked for once.
+-- A process has one inbox for all its waiters, so each inbox is checked once.
 local heard = {}
 local function is_heard(next_token, next_inbox)
   if heard[next_inbox] == nil then
@@ -34,16 +32,15 @@ local function is_heard(next_token, next_inbox)
   return heard[next_inbox]
 end
 
--- This waiter looks when the claim in front may be over, what it knew of the holder is out of date, and says then whose
--- claim it was.
+-- Tells a waiter that the lock was granted in front of it. It asks again when that claim may be over, and names the claimant.
 local function tell_next(member, lasts, claimant)
   local next_token, _, next_inbox = read(member)
   if not next_token then return end
   redis.pcall('PUBLISH', next_inbox, 'next|' .. next_token .. '|' .. lasts .. '|' .. claimant .. '|' .. lock)
 end
 
--- The head is told, and, if it is of the same process, the first of another one: a stuck process does not look. A process
--- that passes a lock on to itself is not stuck.
+-- Tells the head of the queue, and, if that is of the claimant's process, the first waiter of another process, because a
+-- stuck process does not ask. A process that hands a lock to itself is not stuck.
 local function tell_those_behind(head, lasts, claimant)
   tell_next(head, lasts, claimant)
   local _, _, head_inbox = read(head)
@@ -56,11 +53,11 @@ local function tell_those_behind(head, lasts, claimant)
   end
 end
 
--- The first waiter that listens gets the lock; the dead and malformed ones in front of it leave the queue.
--- Returns its token; nil when nobody waits any more; false when there may be more waiters than one call looks at.
+-- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
+-- Returns its token; nil when the queue is empty; false when the queue may be longer than one call reads.
 --
--- The order of effects makes every prefix safe, should the server stop in the middle (out of memory, no
--- permission): the waiter leaves the queue, then the lock has an expiry, then it is told.
+-- The order of effects is safe if the server stops in the middle (out of memory, no permission): the waiter leaves the
+-- queue, then the lock is set with its expiry, then the waiter is told.
 local function grant()
   local looked, size = 0, 2
   while looked < MOST do

@@ -1,2 +1,2 @@
--- What a connection begins with. Behind fence.lua.
+-- Raises the clock of fencing tokens, when a connection begins. Behind fence.lua.
 return next_fence()

@@ -1,10 +1,10 @@
--- Gives up a lock that is this token's: to the longest waiter, or to nobody; never touches anybody else's.
--- Also gives up this token's place in the queue. Behind free.lua and grant.lua.
--- ARGV[3] '1': clients of another kind use the lock too. They know nothing of its queue, and would never find it
--- free as long as somebody waits: so about one release in 128, by the microseconds of the server's time, leaves it free
--- for a moment and has the head of the queue ask again. A count would have to be kept for each lock: by one for all, a
--- lock that takes turns with another one might never be left free.
--- Returns 1, or 0 when the lock is not this token's, or 2 when it still is and the same call again has to go on.
+-- Releases a lock that this token holds: the longest waiter gets it, or it is free. If this token does not hold it, the
+-- token leaves the queue. Behind free.lua and grant.lua.
+-- ARGV[3] '1': other lock clients use the lock, too. They do not know its queue, and would never find it free while it has
+-- waiters. So about one release in 128, by the microseconds of the server's time, leaves it free for a moment and has the
+-- head of the queue ask again. Not by a count: with one for all locks, a lock that alternates with another might never be
+-- left free, and one for each lock would have to be stored.
+-- Returns 1, or 0 when this token does not hold the lock, or 2 when it still does and the caller has to call again.
 local function leave_free()
   if ARGV[3] ~= '1' or tonumber(time()) % 128 ~= 0 then return false end
   local next_token, _, next_inbox = read(redis.call('ZRANGE', queue, 0, 0)[1])

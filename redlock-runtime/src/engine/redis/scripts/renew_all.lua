@@ -1,7 +1,7 @@
--- Moves the expiry of several locks, of each if it is its token's, and makes none expire sooner. A client that asked for
--- it watches them from then on: all are read once more in the end, because our own change ends a watch.
+-- Moves the expiry of several locks, each if its token holds it, and never to an earlier time. All are read once more in
+-- the end: a client that asked for it watches these reads, and our own writes would have ended the watch.
 -- KEYS the locks   ARGV for each its token and its ttl in ms (above zero: PEXPIRE 0 would delete)
--- Returns for each 1, or 0 when the lock is somebody else's, or -1 when it is nobody's.
+-- Returns for each 1, or 0 when another token holds the lock, or -1 when it is free.
 local answers = {}
 for i, key in ipairs(KEYS) do
   local value = redis.call('GET', key)

@@ -1,6 +1,6 @@
--- Redlock: renews a lock on one node of several, or takes it there if it is nobody's.
+-- Redlock: renews a lock on one node of several, or takes it there if it is free.
 -- KEYS[1] the lock   ARGV[1] token   ARGV[2] ttl in ms (above zero: PEXPIRE 0 would delete)   ARGV[3] as in renew.lua
--- Returns 1; 2 when it was nobody's, which does not count as a renewal; 0 when it is somebody else's.
+-- Returns 1; 2 when the lock was free, which does not count as a renewal; 0 when another token holds it.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
   local lasts, left = ARGV[2], redis.call('PTTL', KEYS[1])

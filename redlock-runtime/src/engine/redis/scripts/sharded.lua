@@ -1,8 +1,7 @@
--- Before a script, in a Cluster. There an inbox is a sharded channel in some slot of the server that its listener is
--- connected to, so that a notice does not go to every server; and a channel of the plain kind, for whoever may not
--- use the other.
+-- In front of a script, in a Cluster. There, an inbox is a sharded channel in a slot of the server that its client is
+-- connected to, so that a push does not go to all servers; and a plain channel, for clients that may not use sharded ones.
 
--- Whoever listens somewhere else, because the lock has moved here since, is told to ask again, and waits here then.
+-- A waiter that is connected to another server, because the lock has moved here, is told to ask again: then it waits here.
 local function listeners(inbox, its_token, its_lock)
   local sharded, plain = redis.call('PUBSUB', 'SHARDNUMSUB', inbox)[2], redis.call('PUBSUB', 'NUMSUB', inbox)[2]
   if sharded + plain == 0 then

@@ -1,10 +1,10 @@
--- Tries each command that the other scripts use, on a key that nobody uses and that is not there afterwards either.
--- KEYS[1] that key   ARGV[1] the inbox of who asks
--- Returns the commands that the caller may not run.
+-- Tries each command that the other scripts use.
+-- KEYS[1] a key that no lock uses; it is deleted again   ARGV[1] the caller's inbox
+-- Returns the commands that access rules forbid.
 local key, inbox = KEYS[1], ARGV[1]
 local missing = {}
 
--- Whatever else is wrong, a full server for one, is not for ever.
+-- Other errors, such as a full server, may pass.
 local function try(command, ...)
   local reply = redis.pcall(command, ...)
   if type(reply) == 'table' and reply.err then

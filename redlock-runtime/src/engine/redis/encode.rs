@@ -1,0 +1,237 @@
+//! Requests as commands: which script, with which keys and arguments.
+
+use std::time::Duration;
+
+use redis::Cmd;
+
+use super::handshake::LateRequests;
+use super::scripts::{Script, SentScripts};
+use super::session::Session;
+use crate::engine::protocol::{Action, Id, Mode, Request};
+
+/// The third argument with which renew.lua and repair.lua may shorten a lease.
+const EXACTLY: &str = "exactly";
+
+/// Encodes the requests of one connection.
+pub(super) struct Encoder {
+    pub(super) session: Box<Session>,
+    sent: SentScripts,
+    /// The floor of fencing tokens for the requests that are being encoded.
+    floor: Option<u64>,
+}
+
+impl Encoder {
+    pub(super) fn new(session: Session) -> Self {
+        Self { session: Box::new(session), sent: SentScripts::default(), floor: None }
+    }
+
+    pub(super) fn set_floor(&mut self, floor: Option<u64>) {
+        self.floor = floor;
+    }
+
+    /// The server has lost the script (SCRIPT FLUSH, failover): the next request carries its source.
+    pub(super) fn forget(&mut self, action: Action) {
+        if let Some(script) = self.script(action) {
+            self.sent.forget(script);
+        }
+        if let Action::Renew { .. } = action {
+            self.sent.forget(Script::RenewAll);
+        }
+    }
+
+    /// The action that the server is asked for. Without hand-off, a place in a queue is of no use.
+    pub(super) fn action(&self, action: Action) -> Action {
+        match action {
+            Action::Acquire(mode) => Action::Acquire(self.allowed(mode)),
+            action => action,
+        }
+    }
+
+    /// How a call for several locks asks for one of them.
+    pub(super) fn mode(&self, action: Action) -> Mode {
+        match action {
+            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => self.allowed(mode),
+            _ => Mode::OneTry,
+        }
+    }
+
+    fn allowed(&self, mode: Mode) -> Mode {
+        if self.session.abilities.hands_over { mode } else { Mode::OneTry }
+    }
+
+    fn script(&self, action: Action) -> Option<Script> {
+        match action {
+            Action::Release if !self.session.queues => Some(Script::GiveUp),
+            action => Script::of(action),
+        }
+    }
+
+    pub(super) fn command(&mut self, request: &Request) -> Cmd {
+        let Some(script) = self.script(request.action) else {
+            let mut command = Cmd::new();
+            match request.action {
+                Action::List { cursor } => {
+                    command.arg("SCAN").arg(cursor).arg("MATCH").arg(&*request.name);
+                    command.arg("COUNT").arg(1000).arg("TYPE").arg("string")
+                }
+                _ => command.arg("GET").arg(&*request.name),
+            };
+            return command;
+        };
+        // Enough for any request, so that the buffer need not grow.
+        let bytes = 2 * request.name.len() + 2 * self.session.inbox.len() + request.token.value().len();
+        let mut command = self.call(script, 12, 160 + bytes);
+        let Session { keyspace, inbox, .. } = &*self.session;
+        let ttl = in_ms(request.ttl);
+        match request.action {
+            Action::Inspect => {
+                command.arg(2).arg(&*request.name);
+                keyspace.write_queue(&mut command, &request.name);
+            }
+            Action::Renew { shortens, .. } | Action::Repair { shortens } => {
+                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
+                // A late request must not shorten the lock: then the server keeps it for longer than the holder counts on.
+                let exactly = shortens && self.session.late_requests == LateRequests::Impossible;
+                command.arg(exactly.then_some(EXACTLY));
+            }
+            Action::ExpireLater => {
+                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl).arg(EXACTLY);
+            }
+            Action::Watch | Action::WatchHolder | Action::List { .. } => {
+                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
+            }
+            Action::Vote { fence } => {
+                command.arg(2).arg(&*request.name);
+                keyspace.write_clock(&mut command, &request.name);
+                command.arg(request.token.value()).arg(ttl).arg(fence);
+            }
+            Action::Release if !self.session.queues => {
+                command.arg(1).arg(&*request.name).arg(request.token.value());
+            }
+            Action::RaiseFence { fence } => {
+                command.arg(2).arg(&*request.name);
+                keyspace.write_clock(&mut command, &request.name);
+                command.arg(request.token.value()).arg(fence);
+            }
+            Action::Reserve { count } => {
+                command.arg(2).arg(&*request.name);
+                keyspace.write_clock(&mut command, &request.name);
+                command.arg(request.token.value()).arg(count);
+            }
+            Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release | Action::ForceRelease => {
+                command.arg(3).arg(&*request.name);
+                keyspace.write_queue(&mut command, &request.name);
+                keyspace.write_clock(&mut command, &request.name);
+                command.arg(request.token.value()).arg(ttl);
+                let (how, inbox, at_most) = match self.action(request.action) {
+                    Action::Acquire(Mode::Join { at_most }) => ("join", Some(&**inbox), Some(at_most)),
+                    Action::Acquire(Mode::Again) => ("again", Some(&**inbox), None),
+                    Action::Acquire(Mode::Rejoin) => ("rejoin", Some(&**inbox), None),
+                    Action::Acquire(Mode::Overdue { claimant }) => {
+                        ("overdue", Some(&**inbox), Some(claimant.0))
+                    }
+                    Action::Release if self.session.foreign_clients => ("1", Some(&**inbox), None),
+                    Action::Release => ("0", Some(&**inbox), None),
+                    _ => ("0", None, None),
+                };
+                match self.floor.filter(|_| request.action != Action::Release) {
+                    None => command.arg(how).arg(inbox).arg(at_most),
+                    Some(floor) => {
+                        let (inbox, at_most) = (inbox.unwrap_or_default(), at_most.unwrap_or_default());
+                        command.arg(how).arg(inbox).arg(at_most).arg(floor)
+                    }
+                };
+            }
+        }
+        command
+    }
+
+    /// One call for several locks.
+    pub(super) fn acquire_all(&mut self, requests: &[(Id, Request)]) -> Cmd {
+        let bytes = |(_, request): &(Id, Request)| 2 * request.name.len() + request.token.value().len() + 80;
+        let bytes = requests.iter().map(bytes).sum::<usize>() + self.session.inbox.len() + 160;
+        let mut command = self.call(Script::AcquireAll, 6 + 6 * requests.len(), bytes);
+        let Session { keyspace, inbox, .. } = &*self.session;
+        command.arg(2 * requests.len() + 1);
+        for (_, request) in requests {
+            command.arg(&*request.name);
+            keyspace.write_queue(&mut command, &request.name);
+        }
+        for (_, request) in requests.iter().take(1) {
+            keyspace.write_clock(&mut command, &request.name);
+        }
+        command.arg(&**inbox);
+        match self.floor {
+            Some(floor) => command.arg(floor),
+            None => command.arg(""),
+        };
+        for (_, request) in requests {
+            let (how, at_most) = match self.mode(request.action) {
+                Mode::Join { at_most } => ("join", at_most),
+                Mode::Again | Mode::Overdue { .. } => ("again", 0),
+                Mode::Rejoin => ("rejoin", 0),
+                Mode::OneTry => ("0", 0),
+            };
+            command.arg(request.token.value()).arg(in_ms(request.ttl)).arg(how).arg(at_most);
+        }
+        command
+    }
+
+    /// One call for the renewals among `requests`.
+    pub(super) fn renew_all(&mut self, requests: &[(Id, Request)]) -> Cmd {
+        let renewals =
+            || requests.iter().map(|(_, request)| request).filter(|request| is_renewal(request.action));
+        let bytes = renewals().map(|request| request.name.len() + request.token.value().len() + 20);
+        let mut command = self.call(Script::RenewAll, 3 + 3 * requests.len(), 60 + bytes.sum::<usize>());
+        command.arg(renewals().count());
+        for request in renewals() {
+            command.arg(&*request.name);
+        }
+        for request in renewals() {
+            command.arg(request.token.value()).arg(in_ms(request.ttl));
+        }
+        command
+    }
+
+    /// The start of a call.
+    fn call(&mut self, script: Script, words: usize, bytes: usize) -> Cmd {
+        let mut command = Cmd::with_capacity(words, bytes);
+        // A force-release always carries its source: sent again for want of it, it would come behind later requests.
+        if !self.sent.set(script) || matches!(script, Script::ForceRelease) {
+            command.arg("EVAL").arg(script.source(self.session.sharded));
+        } else {
+            command.arg("EVALSHA").arg(script.hash(self.session.sharded));
+        }
+        command
+    }
+}
+
+pub(super) fn is_renewal(action: Action) -> bool {
+    matches!(action, Action::Renew { .. })
+}
+
+pub(super) fn in_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::Token;
+
+    #[test]
+    fn a_shared_renewal_names_each_lock_with_its_token_and_its_ttl() {
+        let request = |(id, action): (Id, Action)| {
+            let (name, token) = (format!("lock:{id}").into(), Token::from_value(&format!("token {id}")));
+            (id, Request { action, name, token, ttl: Duration::from_secs(id) })
+        };
+        let renew = Action::Renew { nth: 0, shortens: false };
+        let requests = [(1, renew), (1, Action::Watch), (2, renew), (2, Action::Watch)].map(request);
+        let mut encoder = Encoder::new(Session::for_a_test());
+        let command = encoder.renew_all(&requests);
+        let words: Vec<_> = command.args_iter().collect();
+        let expected = ["2", "lock:1", "lock:2", "token 1", "1000", "token 2", "2000"];
+        let expected = expected.map(|word| redis::Arg::Simple(word.as_bytes()));
+        assert!(words.ends_with(&expected), "{} words", words.len());
+    }
+}
