@@ -1,4 +1,5 @@
-//! The process-wide manager, found through the environment by annotated functions in many runtimes.
+//! The process-wide manager, found through the environment by annotated functions in many runtimes. In a binary of its own,
+//! because it sets the manager of its process.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::process::Command;
