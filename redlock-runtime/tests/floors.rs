@@ -121,7 +121,7 @@ fn walk(
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder that can be read") {
         let path = entry.expect("an entry that can be read").path();
-        if path.is_dir() {
+        if path.is_dir() && !path.ends_with("target") {
             collect(&path, paths);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             paths.push(path);
@@ -259,6 +259,21 @@ fn the_transport_and_the_client_know_nothing_of_the_table() {
                 && (other == "engine::transport" || is_below(&other, "engine::transport"));
             assert!(!forbidden && !upwards, "{module} names {other}");
         }
+    }
+}
+
+#[test]
+fn no_package_compiles_the_files_of_another() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut paths = Vec::new();
+    for folder in ["src", "tests", "benches", "examples", "fuzz", "redlock-macros", "redlock-runtime"] {
+        collect(&root.join(folder), &mut paths);
+    }
+    assert!(paths.len() > 100, "{} is the root", root.display());
+    let included = "#[path = \"..";
+    for path in paths.iter().filter(|path| !path.ends_with(file!())) {
+        let text = fs::read_to_string(path).expect("a source that can be read");
+        assert!(!text.contains(included), "{} includes a file of another folder", path.display());
     }
 }
 

@@ -21,7 +21,7 @@ use many::AcquireAll;
 use one::{AcquireOne, OneOutcome};
 
 /// A blocked caller gives up by itself when the engine is later than the limit by this much.
-const ENGINE_IS_LATE: Duration = Duration::from_millis(100);
+const ENGINE_IS_LATE: Duration = Duration::from_millis(200);
 
 /// For a key that was asked for alone, which the engine does not skip.
 const SKIPPED: &str = "the lock was not asked for";
@@ -113,7 +113,7 @@ impl LockRequest {
     /// first. On a current-thread runtime the other tasks do not run meanwhile: do not wait there for a lock that one of
     /// them holds.
     ///
-    /// The thread returns 100 ms after the limit of [`wait`](Self::wait) at the latest, even when the manager's thread is
+    /// The thread returns 200 ms after the limit of [`wait`](Self::wait) at the latest, even when the manager's thread is
     /// far behind with its work. With one try for several keys, each key has the limit.
     ///
     /// # Errors
