@@ -96,8 +96,8 @@ async fn sweep(child: &mut Child, id: u32) {
     }
     let _ = child.wait().await;
     let ours = format!("redlocked-test-{id}-");
-    for place in [std::env::temp_dir().as_path(), Path::new("/dev/shm")] {
-        for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+    for topology in [std::env::temp_dir().as_path(), Path::new("/dev/shm")] {
+        for entry in std::fs::read_dir(topology).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(&ours) {
                 let _ = std::fs::remove_dir_all(entry.path());
             }

@@ -5,7 +5,7 @@
 //! ```text
 //! cargo run --release --example chaos                                 # one server, for a minute
 //! cargo run --release --example chaos -- --minutes 30 --nodes 5       # a quorum of five
-//! cargo run --release --example chaos -- --nodes cluster --seed 42    # a Cluster; the same dice each time
+//! cargo run --release --example chaos -- --nodes cluster --seed 42    # a Cluster; the same random choices each time
 //! ```
 //!
 //! It starts its own servers, with a redis-server from PATH, on free loopback ports, and leaves nothing behind. It ends

@@ -9,11 +9,11 @@ pub(crate) const USAGE: &str = "usage: chaos [--minutes M] [--nodes 1|3|5|cluste
                   1        one server
                   3, 5     a quorum of so many servers
                   cluster  a Redis Cluster of 3 primaries, each with a replica
-  --seed N      throws the same dice again
+  --seed N      repeats the random choices of that seed
 It starts its own servers with the redis-server on PATH. It ends with 1 when it has found something.";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Topology {
     OneServer,
     Quorum(usize),
     Cluster,
@@ -22,7 +22,7 @@ pub(crate) enum Place {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Options {
     pub(crate) lasts: Duration,
-    pub(crate) place: Place,
+    pub(crate) topology: Topology,
     pub(crate) seed: u64,
 }
 
@@ -31,7 +31,7 @@ impl Options {
     pub(crate) fn read(words: &[String]) -> Result<Option<Self>, String> {
         let mut options = Self {
             lasts: Duration::from_mins(1),
-            place: Place::OneServer,
+            topology: Topology::OneServer,
             seed: RandomState::new().hash_one(0),
         };
         let mut words = words.iter();
@@ -50,7 +50,7 @@ impl Options {
             let value = value.ok_or_else(|| format!("`{name}` needs a value"))?;
             match name {
                 "--minutes" => options.lasts = minutes(value)?,
-                "--nodes" => options.place = place(value)?,
+                "--nodes" => options.topology = topology(value)?,
                 _ => {
                     let seed = value.parse();
                     options.seed =
@@ -61,14 +61,14 @@ impl Options {
         Ok(Some(options))
     }
 
-    /// The words that say the same.
+    /// The command line of these options.
     pub(crate) fn words(&self) -> String {
-        let place = match self.place {
-            Place::OneServer => "1".to_owned(),
-            Place::Quorum(nodes) => nodes.to_string(),
-            Place::Cluster => "cluster".to_owned(),
+        let topology = match self.topology {
+            Topology::OneServer => "1".to_owned(),
+            Topology::Quorum(nodes) => nodes.to_string(),
+            Topology::Cluster => "cluster".to_owned(),
         };
-        format!("--minutes {} --nodes {place} --seed {}", self.lasts.as_secs_f64() / 60.0, self.seed)
+        format!("--minutes {} --nodes {topology} --seed {}", self.lasts.as_secs_f64() / 60.0, self.seed)
     }
 }
 
@@ -80,12 +80,12 @@ fn minutes(value: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`--minutes {value}` is not a time from a second to a week"))
 }
 
-fn place(value: &str) -> Result<Place, String> {
+fn topology(value: &str) -> Result<Topology, String> {
     match value {
-        "1" => Ok(Place::OneServer),
-        "3" => Ok(Place::Quorum(3)),
-        "5" => Ok(Place::Quorum(5)),
-        "cluster" => Ok(Place::Cluster),
+        "1" => Ok(Topology::OneServer),
+        "3" => Ok(Topology::Quorum(3)),
+        "5" => Ok(Topology::Quorum(5)),
+        "cluster" => Ok(Topology::Cluster),
         _ => Err(format!("`--nodes {value}` is not 1, 3, 5 or cluster")),
     }
 }

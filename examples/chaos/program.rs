@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kit::Job;
-use kit::chaos::calls::PROMPT;
-use kit::chaos::dice::Dice;
-use kit::chaos::driver::Chaos;
-use kit::chaos::ground::Ground;
-use kit::chaos::nodes::{self, Nodes};
-use kit::chaos::one_server::{OneServer, Plan};
-use kit::chaos::shards::{Shards, Unrest};
+use kit::chaos::checker::calls::PROMPT;
+use kit::chaos::environment::Environment;
+use kit::chaos::environment::cluster::{ClusterFaults, ClusterNodes};
+use kit::chaos::environment::one_server::{OneServer, Plan};
+use kit::chaos::environment::quorum::{self, QuorumNodes};
+use kit::chaos::random::Random;
+use kit::chaos::run::Chaos;
 
 use super::keeper;
-use super::options::{Options, Place, USAGE};
+use super::options::{Options, Topology, USAGE};
 
 const NEWS: Duration = Duration::from_secs(10);
 
 pub(crate) fn main() -> ExitCode {
     if let Some(job) = Job::of_this_process() {
-        kit::chaos::worker::work(&job);
+        kit::chaos::workload::worker::work(&job);
         return ExitCode::SUCCESS;
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -49,37 +49,39 @@ pub(crate) fn main() -> ExitCode {
 type Round = (&'static str, fn(u64, Duration, &AtomicBool) -> bool);
 
 const ONE_SERVER: &[Round] = &[
-    ("everything", |seed, lasts, end| wreak(OneServer::of(Plan::FORGETFUL), seed, lasts, end)),
-    ("late requests", |seed, lasts, end| wreak(OneServer::of(Plan::LATE), seed, lasts, end)),
-    ("no answers", |seed, lasts, end| wreak(OneServer::of(Plan::SILENT), seed, lasts, end)),
-    ("operators", |seed, lasts, end| wreak(OneServer::of(Plan::OPERATED), seed, lasts, end)),
-    ("crowds", |seed, lasts, end| wreak(OneServer::of(Plan::CROWDED), seed, lasts, end)),
-    ("dead waiters", |seed, lasts, end| wreak(OneServer::of(Plan::ABANDONED), seed, lasts, end)),
+    ("everything", |seed, lasts, end| wreak(OneServer::of(Plan::DATA_LOSS), seed, lasts, end)),
+    ("late requests", |seed, lasts, end| wreak(OneServer::of(Plan::LATE_REQUESTS), seed, lasts, end)),
+    ("no answers", |seed, lasts, end| wreak(OneServer::of(Plan::NO_REPLIES), seed, lasts, end)),
+    ("operators", |seed, lasts, end| wreak(OneServer::of(Plan::OPERATORS), seed, lasts, end)),
+    ("crowds", |seed, lasts, end| wreak(OneServer::of(Plan::CROWDS), seed, lasts, end)),
+    ("dead waiters", |seed, lasts, end| wreak(OneServer::of(Plan::DEAD_WAITERS), seed, lasts, end)),
     ("bursts", |seed, lasts, end| wreak(OneServer::of(Plan::BURSTS), seed, lasts, end)),
-    ("dropped calls", |seed, lasts, end| wreak(OneServer::of(Plan::DROPPED), seed, lasts, end)),
+    ("dropped calls", |seed, lasts, end| wreak(OneServer::of(Plan::DROPPED_CALLS), seed, lasts, end)),
 ];
 
 const THREE_NODES: &[Round] = &[
-    ("everything", |seed, lasts, end| wreak(quorum(nodes::Plan::everything(3)), seed, lasts, end)),
-    ("crowds", |seed, lasts, end| wreak(quorum(nodes::Plan::crowded(3)), seed, lasts, end)),
-    ("hand-over", |seed, lasts, end| wreak(quorum(nodes::Plan::hand_over(3)), seed, lasts, end)),
+    ("everything", |seed, lasts, end| wreak(on_quorum(quorum::Plan::everything(3)), seed, lasts, end)),
+    ("crowds", |seed, lasts, end| wreak(on_quorum(quorum::Plan::crowded(3)), seed, lasts, end)),
+    ("hand-over", |seed, lasts, end| wreak(on_quorum(quorum::Plan::hand_over(3)), seed, lasts, end)),
 ];
 
 const FIVE_NODES: &[Round] = &[
-    ("everything", |seed, lasts, end| wreak(quorum(nodes::Plan::everything(5)), seed, lasts, end)),
-    ("crowds", |seed, lasts, end| wreak(quorum(nodes::Plan::crowded(5)), seed, lasts, end)),
-    ("hand-over", |seed, lasts, end| wreak(quorum(nodes::Plan::hand_over(5)), seed, lasts, end)),
+    ("everything", |seed, lasts, end| wreak(on_quorum(quorum::Plan::everything(5)), seed, lasts, end)),
+    ("crowds", |seed, lasts, end| wreak(on_quorum(quorum::Plan::crowded(5)), seed, lasts, end)),
+    ("hand-over", |seed, lasts, end| wreak(on_quorum(quorum::Plan::hand_over(5)), seed, lasts, end)),
 ];
 
 const CLUSTER: &[Round] = &[
-    ("everything", |seed, lasts, end| wreak(Shards::start(Unrest::Everything), seed, lasts, end)),
-    ("rights", |seed, lasts, end| wreak(Shards::denied(&mut Dice::new(seed)), seed, lasts, end)),
-    ("crowds", |seed, lasts, end| wreak(Shards::start(Unrest::Crowds), seed, lasts, end)),
-    ("bursts", |seed, lasts, end| wreak(Shards::start(Unrest::Bursts), seed, lasts, end)),
+    ("everything", |seed, lasts, end| {
+        wreak(ClusterNodes::start(ClusterFaults::Everything), seed, lasts, end)
+    }),
+    ("rights", |seed, lasts, end| wreak(ClusterNodes::denied(&mut Random::new(seed)), seed, lasts, end)),
+    ("crowds", |seed, lasts, end| wreak(ClusterNodes::start(ClusterFaults::Crowds), seed, lasts, end)),
+    ("bursts", |seed, lasts, end| wreak(ClusterNodes::start(ClusterFaults::Bursts), seed, lasts, end)),
 ];
 
-fn quorum(plan: nodes::Plan) -> Nodes {
-    Nodes::new(plan, |_, server| server.port())
+fn on_quorum(plan: quorum::Plan) -> QuorumNodes {
+    QuorumNodes::new(plan, |_, server| server.port())
 }
 
 /// One after the other, and again until the time is over.
@@ -87,11 +89,11 @@ fn all_rounds(options: &Options, end: &AtomicBool) -> ExitCode {
     /// Of one round.
     const MOST: Duration = Duration::from_mins(2);
     println!("chaos {}", options.words());
-    let rounds = match options.place {
-        Place::OneServer => ONE_SERVER,
-        Place::Quorum(3) => THREE_NODES,
-        Place::Quorum(_) => FIVE_NODES,
-        Place::Cluster => CLUSTER,
+    let rounds = match options.topology {
+        Topology::OneServer => ONE_SERVER,
+        Topology::Quorum(3) => THREE_NODES,
+        Topology::Quorum(_) => FIVE_NODES,
+        Topology::Cluster => CLUSTER,
     };
     let one = MOST.min(options.lasts / u32::try_from(rounds.len()).unwrap());
     let (start, mut found) = (Instant::now(), false);
@@ -131,9 +133,9 @@ fn is_there() -> Result<(), String> {
 }
 
 /// One round, with what is said about it. True when anything is wrong.
-fn wreak<G: Ground>(ground: G, seed: u64, lasts: Duration, end: &AtomicBool) -> bool {
+fn wreak<G: Environment>(environment: G, seed: u64, lasts: Duration, end: &AtomicBool) -> bool {
     let start = Instant::now();
-    let mut chaos = Chaos::new(ground, seed);
+    let mut chaos = Chaos::new(environment, seed);
     let (told, stories) = (Cell::new(start), Cell::new(0));
     chaos.run(lasts, |chaos| {
         if told.get().elapsed() >= NEWS {
@@ -151,38 +153,38 @@ fn wreak<G: Ground>(ground: G, seed: u64, lasts: Duration, end: &AtomicBool) -> 
 }
 
 fn news<G>(chaos: &Chaos<G>, since: Duration) -> String {
-    let verdict = chaos.history.check();
+    let result = chaos.history.check();
     format!(
         "{:>5} s  {} holds, {} violations, {} excused, {} stalled, {} late; {}",
         since.as_secs(),
         chaos.history.count(),
-        verdict.violations.len(),
-        verdict.excused,
+        result.violations.len(),
+        result.excused,
         chaos.history.liveness.found.len(),
         chaos.history.calls.late.len(),
-        chaos.deeds
+        chaos.log
     )
 }
 
 /// True when anything is wrong.
 fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) -> bool {
-    let (verdict, calls) = (chaos.history.verdict(), &chaos.history.calls);
+    let (result, calls) = (chaos.history.result(), &chaos.history.calls);
     println!("\nafter {:.0} s", lasted.as_secs_f64());
-    println!("done to them   {}", chaos.deeds);
+    println!("done to them   {}", chaos.log);
     println!("calls          {calls}");
     println!(
         "holds          {} by workers, {} by a client of another kind; {} writes, {} of them refused for their fencing \
          token",
-        verdict.holds, verdict.foreign, verdict.writes, verdict.refused
+        result.holds, result.foreign, result.writes, result.refused
     );
     println!(
         "violations     {}: {} overlaps, {} fencing tokens out of order, {} stale writes, {} times a lock that was \
          waited for had no holder",
-        verdict.violations.len(),
-        verdict.overlaps(),
-        verdict.fences(),
-        verdict.stale_writes(),
-        verdict.idle()
+        result.violations.len(),
+        result.overlaps(),
+        result.fences(),
+        result.stale_writes(),
+        result.idle()
     );
     let liveness = &chaos.history.liveness;
     println!(
@@ -190,11 +192,11 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
         liveness.free(),
         liveness.ownerless()
     );
-    let longest = verdict.longest_excused;
+    let longest = result.longest_excused;
     println!(
         "excused        {} at times when locks were forgotten (a flush, a failover, a clock that jumped){}",
-        verdict.excused,
-        if verdict.excused > 0 {
+        result.excused,
+        if result.excused > 0 {
             format!("; two were inside for {longest:.1?} at most")
         } else {
             String::new()
@@ -215,5 +217,5 @@ fn tell<G>(chaos: &Chaos<G>, lasted: Duration, leaks: &[String], told: usize) ->
     for leak in leaks {
         println!("left: {leak}");
     }
-    !(verdict.violations.is_empty() && liveness.found.is_empty() && calls.late.is_empty() && leaks.is_empty())
+    !(result.violations.is_empty() && liveness.found.is_empty() && calls.late.is_empty() && leaks.is_empty())
 }

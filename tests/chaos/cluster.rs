@@ -1,37 +1,38 @@
-//! The same in a Redis Cluster, while its primaries are lost and its slots move. And the mistakes of scripts, there.
+//! A Redis Cluster whose primaries fail and whose slots move, and the mistakes that the checker finds there.
 
 use super::{COUNTS_FROM_RECEIPT, DOES_NOT_COMPARE, IS_NOT_RAISED, is_clean};
-use kit::chaos::ground::Ground;
-use kit::chaos::history::History;
-use kit::chaos::shards::{Shards, Unrest, Way};
+use kit::chaos::checker::history::History;
+use kit::chaos::environment::Environment;
+use kit::chaos::environment::cluster::{ClusterFaults, ClusterNodes, NodeProxy};
 use kit::{RedisCluster, RedisServer, Rewriter};
 
 #[test]
 fn at_most_one_is_inside_but_for_locks_that_a_failover_has_forgotten() {
-    is_clean(|_| Shards::start(Unrest::Everything), 6);
+    is_clean(|_| ClusterNodes::start(ClusterFaults::Everything), 6);
 }
 
 #[test]
 fn a_lock_that_is_waited_for_is_handed_over_while_its_slot_moves() {
-    is_clean(|_| Shards::start(Unrest::Crowds), 5);
+    is_clean(|_| ClusterNodes::start(ClusterFaults::Crowds), 5);
 }
 
 #[test]
 fn bursts_are_served_at_once_in_a_cluster() {
-    is_clean(|_| Shards::start(Unrest::Bursts), 4);
+    is_clean(|_| ClusterNodes::start(ClusterFaults::Bursts), 4);
 }
 
 /// With this in a script replaced by that on all nodes, the checker finds `what` it looks for.
 fn is_found(
     cluster: RedisCluster,
-    unrest: Unrest,
+    faults: ClusterFaults,
     (pattern, replacement): (&'static str, &'static str),
     what: impl Fn(&History) -> bool,
 ) -> RedisCluster {
-    let way = |server: &RedisServer| Way::Rewritten(Rewriter::to(server.port(), pattern, replacement));
-    let chaos = super::is_found(Shards::new(cluster, unrest, way), what);
-    assert!(chaos.ground.rewrites() > 0, "no script contains {pattern:?} any more");
-    chaos.ground.into_cluster()
+    let proxy =
+        |server: &RedisServer| NodeProxy::Rewriting(Rewriter::to(server.port(), pattern, replacement));
+    let chaos = super::is_found(ClusterNodes::new(cluster, faults, proxy), what);
+    assert!(chaos.environment.rewrites() > 0, "no script contains {pattern:?} any more");
+    chaos.environment.into_cluster()
 }
 
 /// One after the other, because a Cluster takes its time to start.
@@ -41,9 +42,9 @@ fn mistakes_in_the_scripts_are_found_in_a_cluster_too() {
         |history: &History| history.check().overlaps() > 0,
         |history: &History| history.check().fences() > 0,
     );
-    let cluster = is_found(RedisCluster::start(), Unrest::Nothing, DOES_NOT_COMPARE, overlaps);
-    let cluster = is_found(cluster, Unrest::Nothing, IS_NOT_RAISED, fences);
-    is_found(cluster, Unrest::Nothing, COUNTS_FROM_RECEIPT, overlaps);
+    let cluster = is_found(RedisCluster::start(), ClusterFaults::Nothing, DOES_NOT_COMPARE, overlaps);
+    let cluster = is_found(cluster, ClusterFaults::Nothing, IS_NOT_RAISED, fences);
+    is_found(cluster, ClusterFaults::Nothing, COUNTS_FROM_RECEIPT, overlaps);
 }
 
 /// What a failover has forgotten is below the time, and has to be for that: a counter alone gives a token twice.
@@ -51,15 +52,16 @@ fn mistakes_in_the_scripts_are_found_in_a_cluster_too() {
 fn fencing_tokens_that_a_failover_gives_twice_are_found() {
     let counts =
         ("if fence < (tonumber(ARGV[6]) or 1e15) then", "if fence < 1e15                        then");
-    is_found(RedisCluster::start(), Unrest::Failovers, counts, |history| history.check().fences() > 0);
+    is_found(RedisCluster::start(), ClusterFaults::Failovers, counts, |history| history.check().fences() > 0);
 }
 
 #[test]
 fn waiters_that_are_not_told_are_found_in_a_cluster() {
     // The lock is deleted instead of granted to the next waiter; then it is granted, and the waiter is not told.
     let deleted = ("local next_holder = grant()", "local next_holder = nil    ");
-    let cluster =
-        is_found(RedisCluster::start(), Unrest::Crowds, deleted, |history| history.liveness.free() > 0);
+    let cluster = is_found(RedisCluster::start(), ClusterFaults::Crowds, deleted, |history| {
+        history.liveness.free() > 0
+    });
     let untold = ("'granted|' .. next_token", "'grunted|' .. next_token");
-    is_found(cluster, Unrest::Bursts, untold, |history| history.check().idle() > 0);
+    is_found(cluster, ClusterFaults::Bursts, untold, |history| history.check().idle() > 0);
 }

@@ -1,15 +1,15 @@
 //! Chaos: processes that take locks while they are frozen, killed, cut off and deceived; and a checker of what they
 //! did. It finds nothing with the scripts as they are, and what is wrong with each script that is broken on purpose.
 //!
-//! `CHAOS_SECONDS` makes it longer, `CHAOS_SEED` throws the same dice again, `CHAOS_NODES` is the size of the quorum,
+//! `CHAOS_SECONDS` makes it longer, `CHAOS_SEED` repeats the random choices, `CHAOS_NODES` is the size of the quorum,
 //! `CHAOS_STOP=1` ends a run as soon as something is found.
 //! For hours of it, and with all that can go wrong at once: `cargo run --release --example chaos`, of the same modules
 //! in `kit::chaos`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
+mod clients;
 mod cluster;
-mod crowds;
 mod quorum;
 
 use std::env;
@@ -17,22 +17,22 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use kit::chaos::dice::Dice;
-use kit::chaos::driver::Chaos;
-use kit::chaos::ground::Ground;
-use kit::chaos::history::History;
-use kit::chaos::one_server::{OneServer, Plan};
+use kit::chaos::checker::history::History;
+use kit::chaos::environment::Environment;
+use kit::chaos::environment::one_server::{OneServer, Plan};
+use kit::chaos::random::Random;
+use kit::chaos::run::Chaos;
 use kit::{Job, LIMIT};
 
 #[test]
 #[ignore = "what a worker process runs"]
 fn worker() {
     if let Some(job) = Job::of_this_process() {
-        kit::chaos::worker::work(&job);
+        kit::chaos::workload::worker::work(&job);
     }
 }
 
-/// For whoever reads along.
+/// Visible with `--nocapture`, and when a test fails.
 fn report(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
@@ -46,35 +46,35 @@ fn seed() -> u64 {
 }
 
 fn summary<G>(chaos: &Chaos<G>) {
-    let verdict = chaos.history.verdict();
+    let result = chaos.history.result();
     report(&format!(
         "{} violations, {} excused, {} free, {} ownerless; {} holds, {:?} over the time, {} foreign ones; {} writes, {} of them refused; {}; \
          the latest {:.1?} late; {}",
-        verdict.violations.len(),
-        verdict.excused,
+        result.violations.len(),
+        result.excused,
         chaos.history.liveness.free(),
         chaos.history.liveness.ownerless(),
-        verdict.holds,
+        result.holds,
         chaos.history.entered_over_time(4),
-        verdict.foreign,
-        verdict.writes,
-        verdict.refused,
+        result.foreign,
+        result.writes,
+        result.refused,
         chaos.history.calls,
         chaos.history.calls.latest,
-        chaos.deeds
+        chaos.log
     ));
 }
 
 /// A run in which nothing is wrong: no violation, no stall, no late call, no key left. On a busy machine it goes on until
 /// there is `enough` to look at; with `CHAOS_STOP=1` it ends as soon as something is found.
-fn is_clean_with<G: Ground>(
-    ground: impl FnOnce(&mut Dice) -> G,
+fn is_clean_with<G: Environment>(
+    environment: impl FnOnce(&mut Random) -> G,
     seconds: u64,
     enough: impl Fn(&Chaos<G>) -> bool,
 ) -> Chaos<G> {
     let (lasts, seed) = (Duration::from_secs(setting("CHAOS_SECONDS", || seconds)), seed());
     report(&format!("chaos for {lasts:?}; again with CHAOS_SEED={seed}"));
-    let mut chaos = Chaos::new(ground(&mut Dice::new(seed)), seed);
+    let mut chaos = Chaos::new(environment(&mut Random::new(seed)), seed);
     let (start, stops) = (Instant::now(), setting("CHAOS_STOP", || 0) == 1);
     chaos.run(lasts + 2 * LIMIT, |chaos| {
         let found = if stops { chaos.history.found() } else { Vec::new() };
@@ -91,30 +91,30 @@ fn is_clean_with<G: Ground>(
     chaos
 }
 
-/// The same, with so many holds that it tests something.
-fn is_clean<G: Ground>(ground: impl FnOnce(&mut Dice) -> G, seconds: u64) -> Chaos<G> {
+/// A clean run with enough holds to test something.
+fn is_clean<G: Environment>(environment: impl FnOnce(&mut Random) -> G, seconds: u64) -> Chaos<G> {
     const ENOUGH: usize = 60;
-    let chaos = is_clean_with(ground, seconds, |chaos| chaos.history.count() > ENOUGH);
-    let verdict = chaos.history.verdict();
-    assert!(verdict.holds > ENOUGH / 2 && verdict.writes > ENOUGH / 2, "it tests nothing: {verdict:?}");
+    let chaos = is_clean_with(environment, seconds, |chaos| chaos.history.count() > ENOUGH);
+    let result = chaos.history.result();
+    assert!(result.holds > ENOUGH / 2 && result.writes > ENOUGH / 2, "it tests nothing: {result:?}");
     chaos
 }
 
 /// A run that ends when `what` it looks for is found, within a minute.
-fn is_found<G: Ground>(ground: G, what: impl Fn(&History) -> bool) -> Chaos<G> {
+fn is_found<G: Environment>(environment: G, what: impl Fn(&History) -> bool) -> Chaos<G> {
     const LIMIT: Duration = Duration::from_mins(1);
     let (seed, start) = (seed(), Instant::now());
-    let mut chaos = Chaos::new(ground, seed);
+    let mut chaos = Chaos::new(environment, seed);
     let is_found = chaos.search(LIMIT, |chaos| what(&chaos.history));
     report(&format!("after {:.1?}:", start.elapsed()));
     summary(&chaos);
-    assert!(is_found, "CHAOS_SEED={seed}: not found within {LIMIT:?}: {:?}", chaos.history.verdict());
+    assert!(is_found, "CHAOS_SEED={seed}: not found within {LIMIT:?}: {:?}", chaos.history.result());
     chaos
 }
 
 #[test]
 fn at_most_one_is_inside_whatever_happens() {
-    is_clean(|_| OneServer::of(Plan::UNWELL), 6);
+    is_clean(|_| OneServer::of(Plan::NO_DATA_LOSS), 6);
 }
 
 /// Mistakes: what of a script becomes what.
@@ -128,21 +128,21 @@ const COUNTS_FROM_RECEIPT: (&str, &str) = (".. '|' .. now ..", "..'|9' .. now ..
 /// With this in a script replaced by that.
 fn is_found_with(plan: Plan, words: (&'static str, &'static str), what: impl Fn(&History) -> bool) {
     let chaos = is_found(OneServer::rewritten(plan, words), what);
-    assert!(chaos.ground.rewrites() > 0, "no script contains {:?} any more", words.0);
+    assert!(chaos.environment.rewrites() > 0, "no script contains {:?} any more", words.0);
 }
 
 #[test]
 fn a_release_that_does_not_compare_is_found() {
-    is_found_with(Plan::WELL, DOES_NOT_COMPARE, |history| history.check().overlaps() > 0);
+    is_found_with(Plan::MINOR_FAULTS, DOES_NOT_COMPARE, |history| history.check().overlaps() > 0);
 }
 
 #[test]
 fn a_fencing_token_that_is_not_raised_is_found() {
     // Seldom a stale write: what a cohort has reserved is raised, and the resource has seen it soon.
-    is_found_with(Plan::WELL, IS_NOT_RAISED, |history| history.check().fences() > 0);
+    is_found_with(Plan::MINOR_FAULTS, IS_NOT_RAISED, |history| history.check().fences() > 0);
 }
 
 #[test]
 fn a_grant_that_is_counted_from_its_receipt_is_found() {
-    is_found_with(Plan::WELL, COUNTS_FROM_RECEIPT, |history| history.check().overlaps() > 0);
+    is_found_with(Plan::MINOR_FAULTS, COUNTS_FROM_RECEIPT, |history| history.check().overlaps() > 0);
 }

@@ -1,13 +1,13 @@
-//! The same over a quorum: what Redlock promises as long as a minority of the nodes is unwell. And each mistake that a
-//! client of a quorum can make, made on the wire.
+//! A quorum keeps Redlock's promises while a minority of its nodes fails, and the checker finds each mistake that a client
+//! of a quorum can make, made on the wire.
 
 use std::time::{Duration, Instant};
 
 use super::{seed, setting, summary};
-use kit::chaos::checker::Verdict;
-use kit::chaos::driver::Chaos;
-use kit::chaos::ground::Ground;
-use kit::chaos::nodes::{Nodes, Plan};
+use kit::chaos::checker::CheckResult;
+use kit::chaos::environment::Environment;
+use kit::chaos::environment::quorum::{Plan, QuorumNodes};
+use kit::chaos::run::Chaos;
 use kit::{RedisServer, Rewriter};
 
 fn direct(_: usize, server: &RedisServer) -> u16 {
@@ -16,7 +16,7 @@ fn direct(_: usize, server: &RedisServer) -> u16 {
 
 /// Nothing is found in a run of that plan, and callers enter all the time.
 fn is_clean(plan: Plan, seconds: u64, port: impl FnMut(usize, &RedisServer) -> u16) {
-    let chaos = super::is_clean(|_| Nodes::new(plan, port), seconds);
+    let chaos = super::is_clean(|_| QuorumNodes::new(plan, port), seconds);
     // Longer than all nodes at once can be unwell.
     let parts = (setting("CHAOS_SECONDS", || seconds) / 5).max(2);
     let over_time = chaos.history.entered_over_time(parts);
@@ -53,9 +53,9 @@ fn crowds_are_served_at_once_on_a_quorum() {
     is_clean(Plan::hand_over(nodes()), 4, direct);
 }
 
-/// The checker finds `what` it looks for, with this way to each node.
-fn is_found(plan: Plan, port: impl FnMut(usize, &RedisServer) -> u16, what: impl Fn(&Verdict) -> bool) {
-    super::is_found(Nodes::new(plan, port), |history| what(&history.check()));
+/// The checker finds `what` it looks for, with this port for each node.
+fn is_found(plan: Plan, port: impl FnMut(usize, &RedisServer) -> u16, what: impl Fn(&CheckResult) -> bool) {
+    super::is_found(QuorumNodes::new(plan, port), |history| what(&history.check()));
 }
 
 #[test]
@@ -64,14 +64,14 @@ fn a_lock_that_is_free_while_its_waiters_are_refused_is_found_on_a_quorum() {
         "'NX', 'PX', ARGV[2]) == false and redis.call('GET', KEYS[1])\nif holder then",
         "'XX', 'PX', ARGV[2]) == false and redis.call('GET', KEYS[1])\nif true   then",
     );
-    let nodes = Nodes::new(Plan::crowded(3), rewritten(refused, 3));
+    let nodes = QuorumNodes::new(Plan::crowded(3), rewritten(refused, 3));
     super::is_found(nodes, |history| history.liveness.free() > 0);
 }
 
 #[test]
 fn a_lock_that_has_no_holder_although_it_is_waited_for_is_found_on_a_quorum() {
     let kept = ("then return redis.call('DEL', KEYS[1])", "then return redis.call('TTL', KEYS[1])");
-    is_found(Plan::hand_over(3), rewritten(kept, 3), |verdict| verdict.idle() > 0);
+    is_found(Plan::hand_over(3), rewritten(kept, 3), |result| result.idle() > 0);
 }
 
 /// This in a script becomes that, on the nodes before the `end`th.
@@ -84,25 +84,25 @@ fn rewritten(
     }
 }
 
-/// What is somebody else's is a vote all the same.
+/// A node votes for a caller although another one has the lock.
 const GENEROUS: (&str, &str) = ("if holder ~= ARGV[1] then return", "if holder == nil     then return");
 
 #[test]
 fn a_vote_for_who_has_not_got_the_lock_is_found() {
-    is_found(Plan::quiet(), rewritten(GENEROUS, 3), |verdict| verdict.overlaps() > 0);
+    is_found(Plan::quiet(), rewritten(GENEROUS, 3), |result| result.overlaps() > 0);
 }
 
-/// With one node of three that votes for everybody, the vote of one other is enough: not half of those that mean it.
+/// When one node of three votes for every caller, a single honest vote makes a majority.
 #[test]
 fn a_minority_that_is_accepted_is_found() {
-    is_found(Plan::quiet(), rewritten(GENEROUS, 1), |verdict| verdict.overlaps() > 0);
+    is_found(Plan::quiet(), rewritten(GENEROUS, 1), |result| result.overlaps() > 0);
 }
 
 /// Twice as fast is more than is allowed for, a hundredth is not.
 #[test]
 fn servers_whose_clocks_run_faster_than_is_allowed_for_are_found() {
     let faster = ("ARGV[1], 'NX', 'PX', ARGV[2]) == false", "ARGV[1],'NX','PX',ARGV[2]*.5) == false");
-    is_found(Plan::quiet(), rewritten(faster, 3), |verdict| verdict.overlaps() > 0);
+    is_found(Plan::quiet(), rewritten(faster, 3), |result| result.overlaps() > 0);
     let allowed = ("ARGV[1], 'NX', 'PX', ARGV[2]) == false", "ARGV[1],'NX','PX',ARGV[2]*.99)== false");
     // Without the allowance: ten milliseconds of each, in which a waiter comes when its time is told.
     let plan = Plan { ttls: [1000; 4], overrun: 1500, ..Plan::quiet() };
@@ -112,10 +112,10 @@ fn servers_whose_clocks_run_faster_than_is_allowed_for_are_found() {
 #[test]
 fn a_wish_for_a_fencing_token_that_is_always_granted_is_found() {
     let granted = ("if seen < wish then return wish end", "if seen        then return wish end");
-    is_found(Plan::quiet(), rewritten(granted, 3), |verdict| verdict.fences() > 0);
+    is_found(Plan::quiet(), rewritten(granted, 3), |result| result.fences() > 0);
 }
 
-/// Two of three nodes forget at the same time: too many for a vote at once, and not for those that wait first.
+/// Two of three nodes forget at once: safe only when a restarted node waits before it votes.
 #[test]
 fn restarted_nodes_that_vote_at_once_are_found() {
     let plan = Plan { forget: 2, ..Plan::quiet() };
@@ -123,36 +123,36 @@ fn restarted_nodes_that_vote_at_once_are_found() {
         Rewriter::of_answers(server.port(), "uptime_in_seconds:0", "uptime_in_seconds:9").port()
     };
     let often = Plan { away: 30, rest: Duration::from_millis(100), ..plan };
-    is_found(often, old, |verdict| verdict.overlaps() > 0);
-    // So often that hardly anybody gets a lock.
-    let mut chaos = Chaos::new(Nodes::new(often, direct), seed());
+    is_found(often, old, |result| result.overlaps() > 0);
+    // So often that hardly a caller gets a lock.
+    let mut chaos = Chaos::new(QuorumNodes::new(often, direct), seed());
     chaos.run(Duration::from_secs(4), |_| false);
-    let verdict = chaos.history.check();
+    let result = chaos.history.check();
     summary(&chaos);
-    assert_eq!(verdict.violations, []);
+    assert_eq!(result.violations, []);
     is_clean(plan, 5, direct);
 }
 
-/// Locks of ten minutes, of which none may be left when everybody has gone.
+/// Locks of ten minutes, of which none may be left when all callers have gone.
 #[test]
 fn what_a_failed_attempt_does_not_give_back_is_found() {
     const A_WHILE: Duration = Duration::from_secs(5);
     let plan = Plan { ttls: [600_000; 4], ..Plan::quiet() };
     let left = |port: &mut dyn FnMut(usize, &RedisServer) -> u16| {
-        let mut chaos = Chaos::new(Nodes::new(plan, port), seed()).kind();
+        let mut chaos = Chaos::new(QuorumNodes::new(plan, port), seed()).kind();
         chaos.run(Duration::from_secs(3), |_| false);
         summary(&chaos);
         let end = Instant::now();
-        while !chaos.ground.keys().is_empty() && end.elapsed() < A_WHILE {
+        while !chaos.environment.keys().is_empty() && end.elapsed() < A_WHILE {
             std::thread::sleep(Duration::from_millis(10));
         }
-        chaos.ground.keys()
+        chaos.environment.keys()
     };
     assert_eq!(left(&mut direct), [""; 0]);
     assert!(!left(&mut keeps_what_is_young()).is_empty());
 }
 
-/// Who fails gives back at once, who holds does so later: nothing is given back in its first nine milliseconds.
+/// A failed attempt releases at once, a holder later: this refuses each release in the lock's first nine milliseconds.
 fn keeps_what_is_young() -> impl FnMut(usize, &RedisServer) -> u16 {
     let all = concat!(
         "if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true)",

@@ -1,6 +1,6 @@
 //! When locks may have been forgotten, and what that excuses.
 
-use super::{Hold, Mishap, Violation};
+use super::{Hold, Violation, ViolationKind};
 use crate::now;
 
 /// Locks may have been forgotten: by a failover, a flush, or the clock of one node of a quorum that jumped ahead. Two
@@ -11,21 +11,21 @@ pub struct Loss {
     pub(crate) keys: Option<Vec<u64>>,
     pub(crate) from: u64,
     pub(crate) to: u64,
-    pub(crate) told: Told,
+    pub(crate) detection: LossDetection,
 }
 
 /// When a holder whose lock was forgotten knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum LossDetection {
     /// Within a round trip, once it has held the lock for a while; else at the next renewal.
     Promptly,
     /// When its lease is over: it cannot be renewed.
-    AtItsEnd,
+    AtLeaseEnd,
     /// Not while the run lasts.
     Never,
 }
 
-impl Told {
+impl LossDetection {
     /// A lock that was held for so long, and a bit, is watched.
     const WATCHED: u64 = 250_000_000;
 
@@ -36,7 +36,7 @@ impl Told {
         let known = match self {
             Self::Promptly if hold.entered + Self::WATCHED < forgotten => 0,
             Self::Promptly => hold.lasts / 3,
-            Self::AtItsEnd => hold.lasts,
+            Self::AtLeaseEnd => hold.lasts,
             Self::Never => u64::MAX,
         };
         forgotten.saturating_add(known).saturating_add(Self::SOON)
@@ -45,8 +45,8 @@ impl Told {
 
 impl Loss {
     /// Of what was done between then and now.
-    pub(crate) fn now(keys: Option<Vec<u64>>, from: u64, told: Told) -> Self {
-        Self { keys, from, to: now(), told }
+    pub(crate) fn now(keys: Option<Vec<u64>>, from: u64, detection: LossDetection) -> Self {
+        Self { keys, from, to: now(), detection }
     }
 
     /// `stolen`: for how long plain timers did not run meanwhile.
@@ -55,13 +55,13 @@ impl Loss {
         // Either had a lock that was forgotten: the second may have been granted it long before it entered.
         let then = first.asked.min(second.asked) <= self.to && self.from <= second.entered;
         let promised = match violation.what {
-            Mishap::Overlap { .. } => {
+            ViolationKind::Overlap { .. } => {
                 let had_it = [first, second].into_iter().filter(|hold| hold.asked <= self.to);
-                let known = had_it.map(|hold| self.told.until(self.to, hold)).max();
+                let known = had_it.map(|hold| self.detection.until(self.to, hold)).max();
                 first.end().min(second.end()) > known.unwrap_or(self.to).saturating_add(stolen)
             }
-            Mishap::Idle { .. } => true,
-            Mishap::Fence { .. } | Mishap::StaleWrite => second.asked >= first.entered,
+            ViolationKind::Idle { .. } => true,
+            ViolationKind::Fence { .. } | ViolationKind::StaleWrite => second.asked >= first.entered,
         };
         here && then && !promised
     }

@@ -1,4 +1,4 @@
-//! What must not have happened under the locks: two inside, fencing tokens out of order, a write behind a later one.
+//! Safety: no two holders at once, fencing tokens in order, no write after a later one.
 //!
 //! A holder is inside from when it had the lock and knew it until it left, until its own deadline as it last saw
 //! it, or until it was last heard of, whichever comes first: what it does after its deadline is not the lock's
@@ -7,6 +7,9 @@
 //!
 //! Holds are looked at in the order in which they entered and then forgotten, so that a run may last for hours.
 
+pub mod calls;
+pub mod history;
+pub mod liveness;
 mod loss;
 #[cfg(test)]
 mod tests;
@@ -14,9 +17,9 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-pub use loss::{Loss, Told};
+pub use loss::{Loss, LossDetection};
 
-/// Somebody inside. Times in nanoseconds of one clock.
+/// A holder's time inside. Times in nanoseconds of one clock.
 #[derive(Clone, Debug, Default)]
 pub struct Hold {
     pub(crate) key: u64,
@@ -56,12 +59,12 @@ impl Hold {
     }
 }
 
-/// Who: a worker, and which of its holds.
-pub type Name = (usize, u64);
+/// The worker's number, and the number of the hold in it.
+pub type HoldId = (usize, u64);
 
 /// What two holds of one key may not do to each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mishap {
+pub enum ViolationKind {
     /// Both were inside.
     Overlap {
         /// For so long.
@@ -84,19 +87,19 @@ pub enum Mishap {
 /// Two holds of one key, and what was wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    pub(crate) what: Mishap,
+    pub(crate) what: ViolationKind,
     pub(crate) key: u64,
-    pub(crate) first: Name,
-    pub(crate) second: Name,
+    pub(crate) first: HoldId,
+    pub(crate) second: HoldId,
     pub(crate) at: u64,
 }
 
 /// What the checker has found, and how much it looked at.
 #[derive(Clone, Default, Debug)]
-pub struct Verdict {
+pub struct CheckResult {
     /// Every one that nothing excuses.
     pub violations: Vec<Violation>,
-    /// What would be one, had nothing been forgotten at that time; and how long two were inside at most.
+    /// Violations that a loss excuses, and the longest time that two were inside then.
     pub excused: usize,
     /// The longest that two were inside where that is excused.
     pub longest_excused: Duration,
@@ -110,28 +113,28 @@ pub struct Verdict {
     pub refused: usize,
 }
 
-impl Verdict {
+impl CheckResult {
     /// How often two were inside.
     pub fn overlaps(&self) -> usize {
-        self.count(|what| matches!(what, Mishap::Overlap { .. }))
+        self.count(|what| matches!(what, ViolationKind::Overlap { .. }))
     }
 
     /// How often a later grant had no larger fencing token.
     pub fn fences(&self) -> usize {
-        self.count(|what| matches!(what, Mishap::Fence { .. }))
+        self.count(|what| matches!(what, ViolationKind::Fence { .. }))
     }
 
     /// How often a write came behind one of a later holder.
     pub fn stale_writes(&self) -> usize {
-        self.count(|what| matches!(what, Mishap::StaleWrite))
+        self.count(|what| matches!(what, ViolationKind::StaleWrite))
     }
 
     /// How often a lock that was waited for had no holder.
     pub fn idle(&self) -> usize {
-        self.count(|what| matches!(what, Mishap::Idle { .. }))
+        self.count(|what| matches!(what, ViolationKind::Idle { .. }))
     }
 
-    fn count(&self, kind: impl Fn(Mishap) -> bool) -> usize {
+    fn count(&self, kind: impl Fn(ViolationKind) -> bool) -> usize {
         self.violations.iter().filter(|violation| kind(violation.what)).count()
     }
 }
@@ -142,14 +145,14 @@ const JUST_BEFORE: u64 = 1_000_000_000;
 /// Enough for some minutes.
 const MOST_SLEPT: usize = 10_000;
 
-/// Somebody, without what he wrote.
-type Visitor = (Name, Hold);
+/// A hold and its id, without its writes.
+type NamedHold = (HoldId, Hold);
 
 /// Compares each hold with those before it.
 #[derive(Clone, Default)]
 pub struct Checker {
     keys: BTreeMap<u64, Key>,
-    pub(crate) verdict: Verdict,
+    pub(crate) result: CheckResult,
     /// A lock that is waited for has a holder again after so long: where nothing goes wrong.
     pub(crate) hand_over: Option<Duration>,
     /// When a plain timer of some process was late.
@@ -159,20 +162,20 @@ pub struct Checker {
 #[derive(Clone, Default)]
 struct Key {
     /// Who stays longest of all that have entered.
-    last: Option<Visitor>,
+    last: Option<NamedHold>,
     /// The last with a fencing token.
-    fenced: Option<Visitor>,
+    fenced: Option<NamedHold>,
     entered: u64,
     /// Not yet in order with those of holds that are still to come: when, whose number, who.
-    writes: BTreeMap<(u64, u64), Visitor>,
+    writes: BTreeMap<(u64, u64), NamedHold>,
     register: Register,
-    recent: VecDeque<Visitor>,
+    recent: VecDeque<NamedHold>,
 }
 
 #[derive(Clone, Default)]
 struct Register {
     largest: u64,
-    latest: Option<(u64, Visitor)>,
+    latest: Option<(u64, NamedHold)>,
 }
 
 impl Checker {
@@ -180,8 +183,8 @@ impl Checker {
     /// with a later call.
     pub(crate) fn look(
         &mut self,
-        holds: Vec<Visitor>,
-        vain_waits: Vec<Visitor>,
+        holds: Vec<NamedHold>,
+        vain_waits: Vec<NamedHold>,
         until: u64,
         losses: &[Loss],
     ) {
@@ -193,8 +196,8 @@ impl Checker {
             }
             self.idles(name, &hold, &mut found);
             match hold.fence {
-                Some(_) => self.verdict.holds += 1,
-                None => self.verdict.foreign += 1,
+                Some(_) => self.result.holds += 1,
+                None => self.result.foreign += 1,
             }
             let key = self.keys.entry(hold.key).or_default();
             key.entered += 1;
@@ -210,8 +213,8 @@ impl Checker {
         for key in self.keys.values_mut() {
             let later = key.writes.split_off(&(until, 0));
             for ((at, number), writer) in std::mem::replace(&mut key.writes, later) {
-                self.verdict.writes += 1;
-                self.verdict.refused += usize::from(!key.register.takes(at, number, writer, &mut found));
+                self.result.writes += 1;
+                self.result.refused += usize::from(!key.register.takes(at, number, writer, &mut found));
             }
         }
         for (violation, first, second) in found {
@@ -220,18 +223,18 @@ impl Checker {
                 loss.excuses(&violation, &first, &second, stolen)
             };
             if losses.iter().any(excuses) {
-                self.verdict.excused += 1;
-                if let Mishap::Overlap { lasted } = violation.what {
-                    self.verdict.longest_excused = self.verdict.longest_excused.max(lasted);
+                self.result.excused += 1;
+                if let ViolationKind::Overlap { lasted } = violation.what {
+                    self.result.longest_excused = self.result.longest_excused.max(lasted);
                 }
             } else {
-                self.verdict.violations.push(violation);
+                self.result.violations.push(violation);
             }
         }
     }
 
     /// Before the second is the last of its key. It may have waited in vain.
-    fn idles(&self, second: Name, hold: &Hold, found: &mut Vec<Found>) {
+    fn idles(&self, second: HoldId, hold: &Hold, found: &mut Vec<Found>) {
         let (Some(limit), Some(called)) = (self.hand_over, hold.called) else {
             return;
         };
@@ -241,7 +244,7 @@ impl Checker {
         let stolen = self.stolen(from.saturating_sub(JUST_BEFORE), to);
         let lasted = Duration::from_nanos(to.saturating_sub(from).saturating_sub(stolen));
         if lasted > limit {
-            let what = Mishap::Idle { lasted };
+            let what = ViolationKind::Idle { lasted };
             let violation = Violation { what, key: hold.key, first, second, at: from };
             found.push((violation, other.clone(), hold.clone()));
         }
@@ -252,13 +255,13 @@ impl Checker {
         self.slept.iter().map(|(due, at)| to.min(*at).saturating_sub(from.max(*due))).sum()
     }
 
-    /// Who was there at that time, as far as it was looked at and not forgotten.
-    pub(crate) fn around(&self, key: u64, from: u64, to: u64) -> impl Iterator<Item = &Visitor> {
+    /// The recent holds of `key` between those times.
+    pub(crate) fn around(&self, key: u64, from: u64, to: u64) -> impl Iterator<Item = &NamedHold> {
         let recent = self.keys.get(&key).into_iter().flat_map(|key| &key.recent);
         recent.filter(move |(_, hold)| hold.entered <= to && from <= hold.end())
     }
 
-    /// Forgets who has long been gone.
+    /// Drops old holds, so that memory stays bounded.
     pub(crate) fn forget(&mut self) {
         const KEPT: usize = 256;
         self.slept.drain(..self.slept.len().saturating_sub(MOST_SLEPT));
@@ -271,12 +274,12 @@ impl Checker {
 type Found = (Violation, Hold, Hold);
 
 impl Key {
-    fn overlaps(&mut self, second: Name, hold: &Hold, found: &mut Vec<Found>) {
+    fn overlaps(&mut self, second: HoldId, hold: &Hold, found: &mut Vec<Found>) {
         if let Some((first, other)) = &self.last
             && hold.entered < other.end()
         {
             let lasted = Duration::from_nanos(other.end().min(hold.end()).saturating_sub(hold.entered));
-            let what = Mishap::Overlap { lasted };
+            let what = ViolationKind::Overlap { lasted };
             let violation = Violation { what, key: hold.key, first: *first, second, at: hold.entered };
             found.push((violation, other.clone(), hold.clone()));
         }
@@ -285,14 +288,14 @@ impl Key {
         }
     }
 
-    fn fences(&mut self, second: Name, hold: &Hold, found: &mut Vec<Found>) {
+    fn fences(&mut self, second: HoldId, hold: &Hold, found: &mut Vec<Found>) {
         let Some(fence) = hold.fence else {
             return;
         };
         if let Some((first, other)) = &self.fenced
             && let Some(by) = other.fence.and_then(|before| before.checked_sub(fence))
         {
-            let what = Mishap::Fence { by };
+            let what = ViolationKind::Fence { by };
             let violation = Violation { what, key: hold.key, first: *first, second, at: hold.entered };
             found.push((violation, other.clone(), hold.clone()));
         }
@@ -301,14 +304,14 @@ impl Key {
 }
 
 impl Register {
-    fn takes(&mut self, at: u64, number: u64, (writer, hold): Visitor, found: &mut Vec<Found>) -> bool {
+    fn takes(&mut self, at: u64, number: u64, (writer, hold): NamedHold, found: &mut Vec<Found>) -> bool {
         let fence = hold.fence.unwrap_or(0);
         let taken = fence >= self.largest;
         if taken
             && let Some((latest, (behind, other))) = &self.latest
             && number < *latest
         {
-            let what = Mishap::StaleWrite;
+            let what = ViolationKind::StaleWrite;
             let violation = Violation { what, key: hold.key, first: writer, second: *behind, at };
             found.push((violation, hold.clone(), other.clone()));
         }

@@ -16,12 +16,12 @@ fn hold(fence: u64, entered: u64, deadline: u64, left: Option<u64>, writes: &[u6
     }
 }
 
-fn check(holds: &[Hold]) -> Verdict {
+fn check(holds: &[Hold]) -> CheckResult {
     check_with(holds, &[])
 }
 
 /// At once, and one by one.
-fn check_with(holds: &[Hold], losses: &[Loss]) -> Verdict {
+fn check_with(holds: &[Hold], losses: &[Loss]) -> CheckResult {
     let named = |number: usize| ((number, 0), holds[number].clone());
     let (mut at_once, mut stepwise) = (Checker::default(), Checker::default());
     at_once.look((0..holds.len()).map(named).collect(), vec![], u64::MAX, losses);
@@ -30,27 +30,27 @@ fn check_with(holds: &[Hold], losses: &[Loss]) -> Verdict {
         stepwise.look(vec![named(number)], vec![], until, losses);
         stepwise.forget();
     }
-    assert_eq!(at_once.verdict.writes, stepwise.verdict.writes);
-    assert_eq!(at_once.verdict.refused, stepwise.verdict.refused);
-    assert_eq!(at_once.verdict.violations.len(), stepwise.verdict.violations.len());
-    at_once.verdict
+    assert_eq!(at_once.result.writes, stepwise.result.writes);
+    assert_eq!(at_once.result.refused, stepwise.result.refused);
+    assert_eq!(at_once.result.violations.len(), stepwise.result.violations.len());
+    at_once.result
 }
 
 #[test]
 fn one_after_the_other_is_well() {
-    let verdict = check(&[hold(1, 10, 90, Some(20), &[15]), hold(2, 20, 90, Some(30), &[21, 25])]);
-    assert_eq!(verdict.violations, []);
-    assert_eq!((verdict.holds, verdict.writes, verdict.refused), (2, 3, 0));
+    let result = check(&[hold(1, 10, 90, Some(20), &[15]), hold(2, 20, 90, Some(30), &[21, 25])]);
+    assert_eq!(result.violations, []);
+    assert_eq!((result.holds, result.writes, result.refused), (2, 3, 0));
 }
 
 #[test]
 fn two_inside_are_seen_also_behind_a_short_one() {
-    let verdict = check(&[
+    let result = check(&[
         hold(1, 10, 90, Some(80), &[]),
         hold(2, 20, 90, Some(30), &[]),
         hold(3, 40, 90, Some(85), &[]),
     ]);
-    assert_eq!((verdict.overlaps(), verdict.violations.len()), (2, 2));
+    assert_eq!((result.overlaps(), result.violations.len()), (2, 2));
 }
 
 #[test]
@@ -63,53 +63,55 @@ fn nobody_is_inside_behind_a_deadline_or_after_the_last_sign_of_life() {
 #[test]
 fn a_fence_that_does_not_grow_is_seen() {
     for second in [7, 6] {
-        let verdict = check(&[hold(7, 10, 90, Some(20), &[]), hold(second, 30, 90, Some(40), &[])]);
-        assert_eq!((verdict.fences(), verdict.violations.len()), (1, 1));
+        let result = check(&[hold(7, 10, 90, Some(20), &[]), hold(second, 30, 90, Some(40), &[])]);
+        assert_eq!((result.fences(), result.violations.len()), (1, 1));
     }
 }
 
 #[test]
 fn a_late_write_is_refused_when_fences_grow_and_taken_when_they_do_not() {
     let next = |fence| hold(fence, 40, 90, Some(60), &[50]);
-    let verdict = check(&[hold(7, 10, 30, Some(70), &[70]), next(8)]);
-    assert_eq!((verdict.violations.len(), verdict.refused), (0, 1));
-    let verdict = check(&[hold(7, 10, 30, Some(70), &[70]), next(7)]);
-    assert_eq!((verdict.stale_writes(), verdict.fences(), verdict.refused), (1, 1, 0));
+    let result = check(&[hold(7, 10, 30, Some(70), &[70]), next(8)]);
+    assert_eq!((result.violations.len(), result.refused), (0, 1));
+    let result = check(&[hold(7, 10, 30, Some(70), &[70]), next(7)]);
+    assert_eq!((result.stale_writes(), result.fences(), result.refused), (1, 1, 0));
 }
 
 #[test]
 fn what_was_forgotten_excuses_two_inside_but_not_the_order_of_fencing_tokens() {
     let check = |fence, from, to| {
         let holds = [hold(7, 10, 90, Some(40), &[]), hold(fence, 30, 90, Some(60), &[])];
-        check_with(&holds, &[Loss { keys: Some(vec![1]), from, to, told: Told::AtItsEnd }])
+        check_with(&holds, &[Loss { keys: Some(vec![1]), from, to, detection: LossDetection::AtLeaseEnd }])
     };
     assert_eq!(check(8, 20, 21).excused, 1);
     assert_eq!(check(8, 20, 21).violations, []);
     assert_eq!(check(8, 1, 2).overlaps(), 1);
     assert_eq!(check(8, 70, 71).overlaps(), 1);
-    let verdict = check(6, 20, 21);
-    assert_eq!((verdict.excused, verdict.fences(), verdict.violations.len()), (1, 1, 1));
+    let result = check(6, 20, 21);
+    assert_eq!((result.excused, result.fences(), result.violations.len()), (1, 1, 1));
 }
 
 #[test]
 fn who_has_a_lock_that_was_forgotten_is_to_know_it_in_time() {
     const MS: u64 = 1_000_000;
-    let overlaps = |told, entered: u64, until: u64| {
+    let overlaps = |detection, entered: u64, until: u64| {
         // A ttl of three seconds, forgotten after one.
         let first = hold(7, entered * MS, until * MS, Some(9000 * MS), &[]);
         let first = Hold { lasts: 3000 * MS, ..first };
         let second = hold(8, 1001 * MS, 9900 * MS, Some(9900 * MS), &[]);
-        let loss = Loss { keys: None, from: 1000 * MS, to: 1000 * MS, told };
+        let loss = Loss { keys: None, from: 1000 * MS, to: 1000 * MS, detection };
         check_with(&[first, second], &[loss]).overlaps()
     };
     // The second: not watched yet, so at the next renewal.
-    for (told, entered, known) in
-        [(Told::Promptly, 700, 1250), (Told::Promptly, 900, 2250), (Told::AtItsEnd, 700, 4250)]
-    {
-        assert_eq!(overlaps(told, entered, known), 0, "{told:?}");
-        assert_eq!(overlaps(told, entered, known + 1), 1, "{told:?}");
+    for (detection, entered, known) in [
+        (LossDetection::Promptly, 700, 1250),
+        (LossDetection::Promptly, 900, 2250),
+        (LossDetection::AtLeaseEnd, 700, 4250),
+    ] {
+        assert_eq!(overlaps(detection, entered, known), 0, "{detection:?}");
+        assert_eq!(overlaps(detection, entered, known + 1), 1, "{detection:?}");
     }
-    assert_eq!(overlaps(Told::Never, 0, 8999), 0);
+    assert_eq!(overlaps(LossDetection::Never, 0, 8999), 0);
 }
 
 #[test]
@@ -122,8 +124,8 @@ fn a_lock_that_nobody_has_although_it_is_waited_for_is_seen() {
         let second = hold(8, 2600 * MS, 9000 * MS, Some(3000 * MS), &[]);
         let second = Hold { called: Some(called * MS), ..second };
         checker.look(vec![((1, 1), first), ((2, 1), second)], vec![], u64::MAX, &[]);
-        assert_eq!(checker.verdict.idle(), checker.verdict.violations.len());
-        checker.verdict.idle()
+        assert_eq!(checker.result.idle(), checker.result.violations.len());
+        checker.result.idle()
     };
     assert_eq!(idle(1500, &[]), 1);
     // It came later; a plain timer was late, too, or just before.
@@ -141,8 +143,8 @@ fn a_lock_that_no_caller_enters_again_although_it_is_waited_for_is_seen() {
         let holds = (0..).zip(holds).map(|(number, hold)| ((1, number), hold.clone())).collect();
         let wait = Hold::of_a_vain_wait(1, called * MS, back * MS);
         checker.look(holds, vec![((2, 1), wait)], u64::MAX, &[]);
-        assert_eq!(checker.verdict.idle(), checker.verdict.violations.len());
-        checker.verdict.idle()
+        assert_eq!(checker.result.idle(), checker.result.violations.len());
+        checker.result.idle()
     };
     let first = hold(7, 1000 * MS, 9000 * MS, Some(2000 * MS), &[]);
     let later = hold(8, 2600 * MS, 9000 * MS, Some(2700 * MS), &[]);
@@ -155,14 +157,14 @@ fn a_lock_that_no_caller_enters_again_although_it_is_waited_for_is_seen() {
     assert_eq!(idle(&[], 1500, 2001), 1);
 }
 
-/// Granted, frozen, forgotten; then somebody else comes and goes, and it enters.
+/// A caller is granted the lock and frozen, the server forgets the lock, another caller holds it, then the first enters.
 #[test]
 fn who_had_a_lock_that_was_forgotten_may_enter_late() {
     let holds = |second_asked| {
         let first = Hold { asked: 40, ..hold(9, 41, 90, Some(50), &[]) };
         [first, Hold { asked: second_asked, ..hold(7, 60, 90, Some(70), &[]) }]
     };
-    let loss = [Loss { keys: None, from: 20, to: 21, told: Told::AtItsEnd }];
+    let loss = [Loss { keys: None, from: 20, to: 21, detection: LossDetection::AtLeaseEnd }];
     assert_eq!(check_with(&holds(10), &loss).fences(), 0);
     assert_eq!(check_with(&holds(10), &loss).excused, 1);
     assert_eq!(check_with(&holds(30), &loss).fences(), 1);
@@ -172,7 +174,7 @@ fn who_had_a_lock_that_was_forgotten_may_enter_late() {
 #[test]
 fn what_another_lock_has_lost_excuses_nothing() {
     let holds = [hold(7, 10, 90, Some(40), &[]), hold(8, 30, 90, Some(60), &[])];
-    let loss = |keys| [Loss { keys, from: 20, to: 21, told: Told::AtItsEnd }];
+    let loss = |keys| [Loss { keys, from: 20, to: 21, detection: LossDetection::AtLeaseEnd }];
     assert_eq!(check_with(&holds, &loss(Some(vec![2, 3]))).overlaps(), 1);
     assert_eq!(check_with(&holds, &loss(None)).overlaps(), 0);
 }

@@ -1,29 +1,29 @@
-//! Who is there: worker processes, what each is for, and what happens to them.
+//! The worker processes: the role of each, and how often one is frozen or killed.
 
 use std::collections::BTreeSet;
 
-/// What a process is for.
+/// What a worker process does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Short locks, a few callers of all kinds.
-    Roams,
+    Mixed,
     /// Long locks, kept across whatever happens.
-    Keeps,
-    /// The same, each with another ttl again and again.
-    Extends,
+    LongHolds,
+    /// Long locks, whose holders change the ttl again and again.
+    TtlChanges,
     /// A hundred waiters for one key.
     Crowds,
     /// Hundreds of waiters, all for the same key.
-    Queues,
+    LongQueue,
     /// A thousand calls for one key at once.
     Bursts,
     /// Thousands of calls that are dropped at once.
     Drops,
 }
 
-/// What a process of a role has.
+/// The keys and callers of a role.
 #[derive(Clone, Copy)]
-pub struct Means {
+pub struct RoleSpec {
     pub(crate) role: Role,
     pub(crate) first_key: u64,
     pub(crate) keys: u64,
@@ -32,52 +32,52 @@ pub struct Means {
     pub(crate) may_die: bool,
 }
 
-/// By number, as processes are told.
-pub(crate) const ROLES: [Means; 7] = [
-    Means { role: Role::Roams, first_key: 0, keys: 4, callers: 3, may_die: true },
-    Means { role: Role::Keeps, first_key: 4, keys: 8, callers: 4, may_die: false },
-    Means { role: Role::Extends, first_key: 4, keys: 8, callers: 4, may_die: false },
-    Means { role: Role::Crowds, first_key: 12, keys: 2, callers: 1, may_die: true },
-    Means { role: Role::Queues, first_key: 12, keys: 1, callers: 1, may_die: true },
-    Means { role: Role::Bursts, first_key: 14, keys: 1, callers: 1, may_die: false },
-    Means { role: Role::Drops, first_key: 15, keys: 0, callers: 1, may_die: false },
+/// The number of a role is its place here.
+pub(crate) const ROLES: [RoleSpec; 7] = [
+    RoleSpec { role: Role::Mixed, first_key: 0, keys: 4, callers: 3, may_die: true },
+    RoleSpec { role: Role::LongHolds, first_key: 4, keys: 8, callers: 4, may_die: false },
+    RoleSpec { role: Role::TtlChanges, first_key: 4, keys: 8, callers: 4, may_die: false },
+    RoleSpec { role: Role::Crowds, first_key: 12, keys: 2, callers: 1, may_die: true },
+    RoleSpec { role: Role::LongQueue, first_key: 12, keys: 1, callers: 1, may_die: true },
+    RoleSpec { role: Role::Bursts, first_key: 14, keys: 1, callers: 1, may_die: false },
+    RoleSpec { role: Role::Drops, first_key: 15, keys: 0, callers: 1, may_die: false },
 ];
 
 impl Role {
     /// Whether its locks outlive a claim.
     pub(crate) fn is_long(self) -> bool {
-        matches!(self, Self::Keeps | Self::Extends)
+        matches!(self, Self::LongHolds | Self::TtlChanges)
     }
 
     pub(crate) fn number(self) -> u64 {
-        let found = ROLES.iter().zip(0..).find(|(means, _)| means.role == self);
+        let found = ROLES.iter().zip(0..).find(|(spec, _)| spec.role == self);
         found.map(|(_, number)| number).unwrap()
     }
 
-    pub(crate) fn means(self) -> Means {
-        ROLES.into_iter().find(|means| means.role == self).unwrap()
+    pub(crate) fn spec(self) -> RoleSpec {
+        ROLES.into_iter().find(|spec| spec.role == self).unwrap()
     }
 }
 
 /// The processes, and how often something happens to one of them.
 #[derive(Clone, Copy)]
-pub struct Company {
+pub struct Fleet {
     pub(crate) roles: &'static [(Role, usize)],
-    /// So often in a hundred is one frozen, or killed; else it is the ground's turn.
+    /// So often in a hundred is one frozen, or killed; otherwise the environment injects a fault.
     pub(crate) freezes: u64,
     pub(crate) kills: u64,
-    /// Whether a client of another kind takes the same locks.
-    pub(crate) stranger: bool,
-    /// How long to the next deed, in milliseconds.
+    /// Whether a foreign client takes the same locks.
+    pub(crate) foreign_client: bool,
+    /// The pause between two events, from and to, in milliseconds.
     pub(crate) pace: (u64, u64),
     /// How long until there is another one for one that was killed, in milliseconds.
     pub(crate) absence: u64,
 }
 
-impl Company {
+impl Fleet {
     /// No process yet, and nothing happens to them.
     pub(crate) const CALM: Self =
-        Self { roles: &[], freezes: 0, kills: 0, stranger: false, pace: (20, 60), absence: 0 };
+        Self { roles: &[], freezes: 0, kills: 0, foreign_client: false, pace: (20, 60), absence: 0 };
 
     /// Hundreds of waiters, some of whose processes die.
     pub(crate) const CROWDS: Self =
@@ -86,19 +86,19 @@ impl Company {
     /// Bursts of calls.
     pub(crate) const BURSTS: Self = Self { roles: &[(Role::Bursts, 2)], ..Self::CALM };
 
-    pub(crate) const ROAMERS: Self = Self {
-        roles: &[(Role::Roams, 8)],
+    pub(crate) const MIXED: Self = Self {
+        roles: &[(Role::Mixed, 8)],
         freezes: 40,
         kills: 8,
-        stranger: true,
+        foreign_client: true,
         pace: (10, 60),
         absence: 0,
     };
 
     /// The keys that may be taken.
     pub(crate) fn keys(&self) -> Vec<u64> {
-        let means = self.roles.iter().map(|(role, _)| role.means());
-        let keys = means.flat_map(|means| means.first_key..means.first_key + means.keys);
+        let spec = self.roles.iter().map(|(role, _)| role.spec());
+        let keys = spec.flat_map(|spec| spec.first_key..spec.first_key + spec.keys);
         keys.collect::<BTreeSet<u64>>().into_iter().collect()
     }
 

@@ -1,23 +1,28 @@
-//! Where it happens: what the workers connect to, and what goes wrong there.
+//! What the workers connect to, and the faults injected there.
+
+pub mod cluster;
+pub mod one_server;
+pub mod proxies;
+pub mod quorum;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::caller::key;
-use super::checker::{Loss, Told};
-use super::company::Company;
-use super::deeds::Deeds;
-use super::dice::Dice;
+use crate::chaos::checker::{Loss, LossDetection};
+use crate::chaos::event_log::EventLog;
+use crate::chaos::random::Random;
+use crate::chaos::workload::caller::key;
+use crate::chaos::workload::fleet::Fleet;
 use crate::{RedisServer, now};
 
-/// The name of our own connections, which nobody cuts.
+/// The name of the run's own connections, which are never cut.
 const OURS: &str = "driver";
 
 /// A lock that is handed over has its next holder inside after this, behind a thousand other requests on a busy machine;
 /// a waiter that was not told finds out by itself, mostly later.
 pub(crate) const HAND_OVER: Duration = Duration::from_millis(500);
 
-/// Connects, if there is somebody who answers.
+/// Connects; `None` when no server answers.
 pub type Connect = Box<dyn FnMut() -> Option<redis::Connection> + Send>;
 
 /// Which locks there are, and what is in them: not before `from`, not after `to`.
@@ -29,35 +34,35 @@ pub struct Sample {
 }
 
 /// The servers of a run: where workers connect, and what goes wrong there.
-pub trait Ground {
-    /// Who is there.
-    fn company(&self) -> Company {
-        Company::ROAMERS
+pub trait Environment {
+    /// The worker processes.
+    fn fleet(&self) -> Fleet {
+        Fleet::MIXED
     }
 
     /// Where the next worker connects to.
-    fn address(&mut self, dice: &mut Dice) -> String;
+    fn address(&mut self, random: &mut Random) -> String;
 
     /// What its locks are held for, in milliseconds.
     fn ttls(&self) -> [u64; 4];
 
-    /// How long they are used at most by who does not care, in milliseconds.
+    /// The longest that a caller that ignores its lease stays, in milliseconds.
     fn overrun(&self) -> u64 {
         300
     }
 
     /// Does something to the servers or to the network.
-    fn misbehave(&mut self, dice: &mut Dice, deeds: &mut Deeds);
+    fn inject_fault(&mut self, random: &mut Random, log: &mut EventLog);
 
     /// Ends what has lasted long enough, or everything.
-    fn heal(&mut self, all: bool, deeds: &mut Deeds);
+    fn heal(&mut self, all: bool, log: &mut EventLog);
 
-    /// For somebody who takes the same locks by hand, where one can.
-    fn client_of_another_kind(&self) -> Option<Connect> {
+    /// Connects the foreign client, where the plan has one.
+    fn foreign_client(&self) -> Option<Connect> {
         None
     }
 
-    /// What is on the server, if every worker can reach it.
+    /// The locks on the server; `None` while a worker may not reach it.
     fn sample(&mut self) -> Option<Sample> {
         None
     }
@@ -67,12 +72,12 @@ pub trait Ground {
         Vec::new()
     }
 
-    /// When a holder whose lock is taken away knows it.
-    fn told(&self) -> Told {
-        Told::AtItsEnd
+    /// When a holder notices that its lock was taken away.
+    fn loss_detection(&self) -> LossDetection {
+        LossDetection::AtLeaseEnd
     }
 
-    /// How soon a lock that is waited for has somebody inside again, where nothing goes wrong.
+    /// How soon a lock with waiters has its next holder, where no fault is injected.
     fn hands_over_within(&self) -> Option<Duration> {
         None
     }
@@ -80,7 +85,7 @@ pub trait Ground {
     /// When locks may have been forgotten.
     fn losses(&self) -> &[Loss];
 
-    /// How often each script that is to be changed on its way was.
+    /// How many requests the rewriting proxies have changed.
     fn rewrites(&self) -> u64 {
         0
     }
@@ -136,8 +141,8 @@ impl Watches {
     }
 }
 
-/// Cuts one connection of a worker, whichever it is.
-pub(crate) fn cut(client: &mut redis::Connection, dice: &mut Dice, deeds: &mut Deeds) {
+/// Cuts a random connection of the workers.
+pub(crate) fn cut(client: &mut redis::Connection, random: &mut Random, log: &mut EventLog) {
     let list: String = redis::cmd("CLIENT").arg("LIST").query(client).unwrap();
     let ours = format!(" name={OURS} ");
     let ids: Vec<&str> = list
@@ -148,21 +153,21 @@ pub(crate) fn cut(client: &mut redis::Connection, dice: &mut Dice, deeds: &mut D
     if ids.is_empty() {
         return;
     }
-    let id = ids[dice.index(ids.len())];
+    let id = ids[random.index(ids.len())];
     let cut: u32 = redis::cmd("CLIENT").arg("KILL").arg("ID").arg(id).query(client).unwrap();
     if cut > 0 {
-        deeds.add("connections cut", id);
+        log.add("connections cut", id);
     }
 }
 
-pub(crate) fn flush_scripts(client: &mut redis::Connection, deeds: &mut Deeds) {
+pub(crate) fn flush_scripts(client: &mut redis::Connection, log: &mut EventLog) {
     let _: () = redis::cmd("SCRIPT").arg("FLUSH").query(client).unwrap();
-    deeds.add("scripts flushed", "");
+    log.add("scripts flushed", "");
 }
 
-/// The server answers nobody for a while.
-pub(crate) fn hold_clients(client: &mut redis::Connection, dice: &mut Dice, deeds: &mut Deeds) {
-    let lasts = dice.between(10, 200);
+/// Pauses all clients of the server for a while.
+pub(crate) fn hold_clients(client: &mut redis::Connection, random: &mut Random, log: &mut EventLog) {
+    let lasts = random.between(10, 200);
     let _: () = redis::cmd("CLIENT").arg("PAUSE").arg(lasts).query(client).unwrap();
-    deeds.add("clients paused", format!("for {lasts} ms"));
+    log.add("clients paused", format!("for {lasts} ms"));
 }

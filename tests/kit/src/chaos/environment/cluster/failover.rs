@@ -1,13 +1,13 @@
-//! Primaries that are killed, stopped, or told to hand over to their replicas; and when it is over.
+//! Failovers: primaries are killed, stopped, or ordered to hand over to their replicas, until the shard is stable again.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::checker::{Loss, Told};
-use super::super::deeds::Deeds;
-use super::super::dice::Dice;
-use super::super::ground::client;
-use super::{STEADY, Shards, soon};
+use super::{ClusterNodes, STEADY, soon};
+use crate::chaos::checker::{Loss, LossDetection};
+use crate::chaos::environment::client;
+use crate::chaos::event_log::EventLog;
+use crate::chaos::random::Random;
 use crate::{RedisServer, now};
 
 /// One shard at a time: without a majority of the primaries there is no failover.
@@ -22,7 +22,7 @@ pub(crate) enum State {
         node: usize,
         back: Instant,
     },
-    /// Until one of the two is the primary of the other, and everybody knows it.
+    /// Until one of the two replicates the other, and all nodes agree.
     Settling {
         node: usize,
         loses: bool,
@@ -30,7 +30,7 @@ pub(crate) enum State {
     },
 }
 
-impl Shards {
+impl ClusterNodes {
     /// The other one of its shard.
     pub(crate) fn twin(&self, node: usize) -> usize {
         (node + self.cluster.nodes.len() / 2) % self.cluster.nodes.len()
@@ -62,10 +62,10 @@ impl Shards {
         self.primary_of(node).is_some() && self.cluster.nodes.iter().all(agrees)
     }
 
-    /// From now on, until somebody says until when.
+    /// A loss begins now and lasts until `has_lost`.
     pub(crate) fn begins_to_lose(&mut self, node: usize) {
         let keys = Some(self.keys_of(node));
-        self.losses.push(Loss { keys, from: now(), to: u64::MAX, told: Told::AtItsEnd });
+        self.losses.push(Loss { keys, from: now(), to: u64::MAX, detection: LossDetection::AtLeaseEnd });
     }
 
     pub(crate) fn has_lost(&mut self, to: u64) {
@@ -75,7 +75,7 @@ impl Shards {
     }
 
     /// Perhaps when its replica has not heard the latest.
-    pub(crate) fn kill(&mut self, node: usize, behind: bool, dice: &mut Dice, deeds: &mut Deeds) {
+    pub(crate) fn kill(&mut self, node: usize, behind: bool, random: &mut Random, log: &mut EventLog) {
         let twin = self.twin(node);
         self.begins_to_lose(node);
         if behind {
@@ -83,42 +83,39 @@ impl Shards {
             if let Some(mut client) = client(&self.cluster.nodes[node]) {
                 let _ = redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica").query::<u32>(&mut client);
             }
-            thread::sleep(Duration::from_millis(dice.between(20, 200)));
+            thread::sleep(Duration::from_millis(random.between(20, 200)));
         }
         self.cluster.nodes[node].kill();
         if behind {
             self.cluster.nodes[twin].resume();
         }
-        deeds.add(
-            "primaries killed",
-            format!("{node}{}", if behind { ", its replica is behind" } else { "" }),
-        );
-        self.state = State::Killed { node, back: soon(dice, 10, 2000) };
+        log.add("primaries killed", format!("{node}{}", if behind { ", its replica is behind" } else { "" }));
+        self.state = State::Killed { node, back: soon(random, 10, 2000) };
     }
 
-    pub(crate) fn stop(&mut self, node: usize, dice: &mut Dice, deeds: &mut Deeds) {
+    pub(crate) fn stop(&mut self, node: usize, random: &mut Random, log: &mut EventLog) {
         self.begins_to_lose(node);
         self.cluster.nodes[node].pause();
-        let longest = [300, 900, 5000][dice.index(3)];
-        let back = soon(dice, longest / 2, longest);
-        deeds.add("primaries stopped", format!("{node}, up to {longest} ms"));
+        let longest = [300, 900, 5000][random.index(3)];
+        let back = soon(random, longest / 2, longest);
+        log.add("primaries stopped", format!("{node}, up to {longest} ms"));
         self.state = State::Stopped { node, back };
     }
 
     /// As operators do it; nothing is forgotten.
-    pub(crate) fn hand_over(&mut self, node: usize, deeds: &mut Deeds) {
+    pub(crate) fn hand_over(&mut self, node: usize, log: &mut EventLog) {
         let twin = self.twin(node);
         let Some(mut client) = client(&self.cluster.nodes[twin]) else {
             return;
         };
         if redis::cmd("CLUSTER").arg("FAILOVER").query::<String>(&mut client).is_ok() {
-            deeds.add("primaries told to hand over", node);
+            log.add("primaries told to hand over", node);
             self.state = State::Settling { node, loses: false, steady: None };
         }
     }
 
-    /// Whether anybody has taken over unasked, as happens on a machine that is too busy for a node to answer in time.
-    pub(crate) fn look(&mut self, deeds: &mut Deeds) {
+    /// Records failovers that no fault caused: on a busy machine a node may answer too late.
+    pub(crate) fn look(&mut self, log: &mut EventLog) {
         self.looked = Instant::now();
         for shard in 0..self.primaries.len() {
             let (known, since) = self.primaries[shard];
@@ -127,8 +124,13 @@ impl Shards {
             };
             self.primaries[shard] = (primary, now());
             if primary != known {
-                deeds.add("failovers of themselves", known);
-                self.losses.push(Loss { keys: None, from: since, to: u64::MAX, told: Told::AtItsEnd });
+                log.add("failovers of themselves", known);
+                self.losses.push(Loss {
+                    keys: None,
+                    from: since,
+                    to: u64::MAX,
+                    detection: LossDetection::AtLeaseEnd,
+                });
                 self.has_lost(now());
             }
         }
@@ -156,7 +158,7 @@ impl Shards {
                 if since.elapsed() > STEADY {
                     let primary = self.primary_of(node).unwrap_or(node);
                     if loses && primary == node {
-                        // It was back before anybody took over.
+                        // The node was back before its replica took over.
                         self.losses.pop();
                     } else if loses {
                         self.has_lost(at);

@@ -1,4 +1,4 @@
-//! A client of another kind: `SET NX PX` by hand, and a delete of what is its own.
+//! A foreign client: it takes locks with `SET NX PX`, and deletes only its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,34 +6,34 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use super::caller::key;
-use super::checker::Hold;
-use super::dice::Dice;
-use super::ground::Connect;
+use crate::chaos::checker::Hold;
+use crate::chaos::environment::Connect;
+use crate::chaos::random::Random;
+use crate::chaos::workload::caller::key;
 use crate::now;
 
 const TTL_MS: u64 = 400;
 
 /// A client of another kind, on a thread of its own.
-pub struct Stranger {
+pub struct ForeignClient {
     ended: Arc<AtomicBool>,
     thread: thread::JoinHandle<()>,
 }
 
-impl Stranger {
+impl ForeignClient {
     /// Comes and goes until its end, and tells what it held.
     pub(crate) fn start(mut connect: Connect, keys: u64, seed: u64) -> (Self, Receiver<Hold>) {
         let (tell, holds) = channel();
         let ended = Arc::new(AtomicBool::new(false));
         let end = Arc::clone(&ended);
         let thread = thread::spawn(move || {
-            let mut dice = Dice::new(seed);
+            let mut random = Random::new(seed);
             let mut visit = 0_u64;
             let mut client = None;
             while !end.load(Ordering::Relaxed) {
                 visit += 1;
-                let (number, value) = (dice.between(0, keys), format!("stranger-{visit}"));
-                let pause = Duration::from_micros(dice.between(0, 10_000));
+                let (number, value) = (random.between(0, keys), format!("foreign_client-{visit}"));
+                let pause = Duration::from_micros(random.between(0, 10_000));
                 if client.is_none() {
                     client = connect();
                 }
@@ -45,7 +45,7 @@ impl Stranger {
                         Err(_) => client = None,
                     }
                 }
-                thread::sleep(Duration::from_micros(dice.between(100, 3000)));
+                thread::sleep(Duration::from_micros(random.between(100, 3000)));
             }
         });
         (Self { ended, thread }, holds)
@@ -57,7 +57,7 @@ impl Stranger {
     }
 }
 
-/// One visit; `None` when the lock was somebody else's, or the answer came too late.
+/// One hold; `None` when another client had the lock, or the reply came too late.
 fn stay(
     client: &mut redis::Connection,
     number: u64,

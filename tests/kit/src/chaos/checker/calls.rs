@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
-use super::caller::SEVERAL;
-use super::checker::Name;
+use crate::chaos::checker::HoldId;
+use crate::chaos::workload::caller::SEVERAL;
 use crate::{Line, between};
 
 /// How much later than it had to a call may come back.
@@ -25,14 +25,14 @@ pub(crate) const OUTCOMES: [&str; 6] =
 /// Every call of every worker, and how late it came back.
 #[derive(Default)]
 pub struct Calls {
-    open: HashMap<Name, Call>,
+    open: HashMap<HoldId, Call>,
     /// When a worker stood still; the last time may not be over.
     frozen: HashMap<usize, Vec<(u64, u64)>>,
     /// By key.
     entered: HashMap<u64, u64>,
     pub(crate) outcomes: [u64; OUTCOMES.len()],
     /// The calls that came back later than they had to, and than a plain timer.
-    pub late: BTreeMap<Name, Late>,
+    pub late: BTreeMap<HoldId, Late>,
     /// How much later than it had to that any came back.
     pub latest: Duration,
 }
@@ -122,7 +122,7 @@ impl Calls {
 
     /// Whether any that has not come back is late by now.
     pub(crate) fn look_at_all(&mut self, now: u64) {
-        /// Nobody calls for that long.
+        /// No call lasts longer.
         const LONG: u64 = 60_000_000_000;
         for name in self.open.keys().copied().collect::<Vec<_>>() {
             self.look(name, now);
@@ -138,13 +138,13 @@ impl Calls {
         calls.filter_map(|name| self.lateness(*name, now)).any(|(by, _)| by > PATIENCE / 5)
     }
 
-    fn look(&mut self, name: Name, at: u64) {
+    fn look(&mut self, name: HoldId, at: u64) {
         if let Some((by, doing)) = self.lateness(name, at).filter(|(by, _)| *by > PATIENCE) {
             self.was_late(name, self.open[&name].key, at, by, doing.to_owned());
         }
     }
 
-    fn was_late(&mut self, name: Name, key: u64, at: u64, by: Duration, doing: String) {
+    fn was_late(&mut self, name: HoldId, key: u64, at: u64, by: Duration, doing: String) {
         self.latest = self.latest.max(by);
         if by > PROMPT {
             self.late.insert(name, Late { key, at, by, doing });
@@ -152,7 +152,7 @@ impl Calls {
     }
 
     /// Who waits for that lock, has time left, and runs.
-    pub(crate) fn waiting(&self, key: u64, now: u64) -> impl Iterator<Item = Name> {
+    pub(crate) fn waiting(&self, key: u64, now: u64) -> impl Iterator<Item = HoldId> {
         let open = self.open.iter().filter(move |(_, call)| call.key == key);
         let waits = open.filter(
             move |(_, call)| matches!(call.step, Step::Waits(wait) if between(call.since, now) < wait),
@@ -162,7 +162,7 @@ impl Calls {
 
     /// How many calls of that worker wait.
     pub(crate) fn waiting_of(&self, worker: usize) -> usize {
-        let waits = |(name, call): &(&Name, &Call)| name.0 == worker && matches!(call.step, Step::Waits(_));
+        let waits = |(name, call): &(&HoldId, &Call)| name.0 == worker && matches!(call.step, Step::Waits(_));
         self.open.iter().filter(waits).count()
     }
 
@@ -179,23 +179,23 @@ impl Calls {
     }
 
     /// Since when a call waits, or did until it entered.
-    pub(crate) fn since(&self, name: Name) -> Option<u64> {
+    pub(crate) fn since(&self, name: HoldId) -> Option<u64> {
         self.open.get(&name).map(|call| call.since)
     }
 
     /// The key of a call that has not entered, and since when it waits.
-    pub(crate) fn waits(&self, name: Name) -> Option<(u64, u64)> {
+    pub(crate) fn waits(&self, name: HoldId) -> Option<(u64, u64)> {
         let waiting = self.open.get(&name).filter(|call| matches!(call.step, Step::Waits(_)));
         waiting.map(|call| (call.key, call.since))
     }
 
-    /// When anybody last entered.
+    /// When a caller last entered.
     pub(crate) fn entered(&self, key: u64) -> u64 {
         self.entered.get(&key).copied().unwrap_or(0)
     }
 
     /// How much later than it had to it comes back, if that is now.
-    fn lateness(&self, name: Name, at: u64) -> Option<(Duration, &'static str)> {
+    fn lateness(&self, name: HoldId, at: u64) -> Option<(Duration, &'static str)> {
         let Call { since, step, .. } = self.open.get(&name)?;
         let (allowed, doing) = match step {
             Step::Waits(wait) => (*wait, "it waits"),

@@ -1,4 +1,4 @@
-//! What waits in vain: a lock that is free although it is waited for, and a lock that its owner does not have.
+//! Liveness: no lock stays free while a caller waits for it, and no lock stays held by a process that has no call for it.
 //!
 //! Seen in samples of what is on the server, taken while every worker can reach it. Where a sample is missing, or comes
 //! late, it begins anew.
@@ -6,11 +6,11 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use super::calls::Calls;
-use super::checker::Name;
-use super::crowd::DROPPED;
-use super::ground::Sample;
 use crate::between;
+use crate::chaos::checker::HoldId;
+use crate::chaos::checker::calls::Calls;
+use crate::chaos::environment::Sample;
+use crate::chaos::workload::many_callers::DROPPED;
 
 /// So long may a lock be free during one call for it, all in all: the time that a waiter has to claim it, and as much
 /// again for a busy machine. From the beginning, when an operator has deleted it or its queue.
@@ -42,20 +42,20 @@ struct Free {
     /// All in all.
     sum: Duration,
     /// What that was when a call began to wait.
-    waiters: HashMap<Name, Duration>,
+    waiters: HashMap<HoldId, Duration>,
 }
 
 /// A lock that did not get on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stall {
-    pub(crate) what: What,
+    pub(crate) what: StallKind,
     pub(crate) at: u64,
     pub(crate) lasted: Duration,
 }
 
 /// Why it did not.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum StallKind {
     /// No caller had it although some waited all the time.
     Free {
         /// The number of its key.
@@ -108,14 +108,14 @@ impl Liveness {
                 free.sum += between(since, sample.from);
             }
         }
-        let waiting: HashSet<Name> = calls.waiting(key, sample.from).collect();
+        let waiting: HashSet<HoldId> = calls.waiting(key, sample.from).collect();
         free.waiters.retain(|name, _| waiting.contains(name));
         let sum = free.sum;
         let waited = waiting.iter().map(|name| sum.saturating_sub(*free.waiters.entry(*name).or_insert(sum)));
         let waited: Vec<Duration> = waited.filter(|time| *time > LONGEST_FREE).collect();
         if let Some(lasted) = waited.iter().max().copied() {
             // It begins anew, so that it is found once.
-            let what = What::Free { key, waiters: waited.len() };
+            let what = StallKind::Free { key, waiters: waited.len() };
             free.waiters.clear();
             self.found.push(Stall { what, at: sample.from, lasted });
         }
@@ -150,7 +150,7 @@ impl Liveness {
         }
         let lasted = between(*since, sample.from);
         if lasted > LONGEST_OWNED {
-            let what = What::Ownerless { name: name.to_owned(), worker };
+            let what = StallKind::Ownerless { name: name.to_owned(), worker };
             // Once.
             *since = u64::MAX;
             self.found.push(Stall { what, at: sample.from, lasted });
@@ -159,7 +159,7 @@ impl Liveness {
 
     /// How many locks were free while a call waited.
     pub fn free(&self) -> usize {
-        self.found.iter().filter(|stall| matches!(stall.what, What::Free { .. })).count()
+        self.found.iter().filter(|stall| matches!(stall.what, StallKind::Free { .. })).count()
     }
 
     /// How many locks belonged to a process without a call for them.

@@ -1,4 +1,4 @@
-//! What a worker process says of its calls and of the locks that it holds.
+//! The lines in which a worker process reports its calls and holds.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use redlocked::{LockError, LockGuard};
 
-use super::ticker::Ticker;
+use crate::chaos::workload::ticker::Ticker;
 use crate::{between, now, say};
 
 /// The longest that a call waits for one answer. Shorter than some servers are stopped.
 pub(crate) const IO_TIMEOUT: Duration = Duration::from_millis(600);
 
-/// One call, and its hold.
+/// The parameters of a call, and the number of its hold.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct CallParams {
     pub(crate) key: u64,
     /// The number of the call and of its hold in this process.
     pub(crate) hold: u64,
@@ -22,8 +22,8 @@ pub struct Place {
     pub(crate) wait: Duration,
 }
 
-/// Says when a call is made and when it comes back: cancelled, unless it says how; and how late that is.
-pub struct Call {
+/// Reports when a call begins and returns, its outcome, and how late it is. Dropped without an outcome, it was cancelled.
+pub struct CallReport {
     hold: u64,
     outcome: u64,
     ticker: Arc<Ticker>,
@@ -32,14 +32,14 @@ pub struct Call {
     late: Cell<Duration>,
 }
 
-impl Call {
-    pub(crate) fn begin(place: Place, ticker: &Arc<Ticker>) -> Self {
-        let (wait, at) = (u64::try_from(place.wait.as_millis()).unwrap(), now());
-        say("call", &[place.hold, place.key, wait, at]);
+impl CallReport {
+    pub(crate) fn begin(call_params: CallParams, ticker: &Arc<Ticker>) -> Self {
+        let (wait, at) = (u64::try_from(call_params.wait.as_millis()).unwrap(), now());
+        say("call", &[call_params.hold, call_params.key, wait, at]);
         // One try may last as long as the answer to it.
-        let limit = after(at, if place.wait.is_zero() { IO_TIMEOUT } else { place.wait });
+        let limit = after(at, if call_params.wait.is_zero() { IO_TIMEOUT } else { call_params.wait });
         let (limit, late) = (Cell::new(limit), Cell::default());
-        Self { hold: place.hold, outcome: 0, ticker: Arc::clone(ticker), limit, late }
+        Self { hold: call_params.hold, outcome: 0, ticker: Arc::clone(ticker), limit, late }
     }
 
     /// It has the lock.
@@ -59,7 +59,7 @@ impl Call {
         self.late.set(self.late.get().max(late));
     }
 
-    /// The numbers are those of `calls::OUTCOMES`.
+    /// The numbers are those of `checker::calls::OUTCOMES`.
     pub(crate) fn comes_back<T>(mut self, outcome: &Result<T, LockError>) {
         self.is_back(now());
         self.outcome = match outcome {
@@ -72,7 +72,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for CallReport {
     fn drop(&mut self) {
         let late = u64::try_from(self.late.get().as_micros()).unwrap();
         say("back", &[self.hold, self.outcome, now(), late]);
@@ -81,27 +81,27 @@ impl Drop for Call {
 
 /// Says when it begins, goes on and ends. Of two looks at the clock and the lease the clock always comes first: who
 /// is frozen in between thinks too early of its deadline, never too late.
-pub struct Visit<'a> {
+pub struct HoldReport<'a> {
     guard: &'a LockGuard,
     hold: u64,
     /// Until when it had the lock as it saw it last.
     deadline: Cell<u64>,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> HoldReport<'a> {
     /// `None` when the lease is over already: it is not inside.
-    pub(crate) fn begin(guard: &'a LockGuard, place: Place) -> Option<Self> {
-        Self::of_one(guard, place, guard.fencing_token())
+    pub(crate) fn begin(guard: &'a LockGuard, call_params: CallParams) -> Option<Self> {
+        Self::of_one(guard, call_params, guard.fencing_token())
     }
 
     /// In one of the locks of the guard.
-    pub(crate) fn of_one(guard: &'a LockGuard, place: Place, fence: u64) -> Option<Self> {
+    pub(crate) fn of_one(guard: &'a LockGuard, call_params: CallParams, fence: u64) -> Option<Self> {
         let entered = now();
         let deadline = deadline(guard, entered)?;
         // A lease is shorter than the ttl, and counts from when it was asked for.
-        let asked = deadline.saturating_sub(u64::try_from(place.ttl.as_nanos()).unwrap());
-        say("entered", &[place.hold, place.key, fence, asked, entered, deadline]);
-        Some(Self { guard, hold: place.hold, deadline: Cell::new(deadline) })
+        let asked = deadline.saturating_sub(u64::try_from(call_params.ttl.as_nanos()).unwrap());
+        say("entered", &[call_params.hold, call_params.key, fence, asked, entered, deadline]);
+        Some(Self { guard, hold: call_params.hold, deadline: Cell::new(deadline) })
     }
 
     /// False when the lock is not held any more.
@@ -119,7 +119,7 @@ impl<'a> Visit<'a> {
     }
 }
 
-impl Drop for Visit<'_> {
+impl Drop for HoldReport<'_> {
     fn drop(&mut self) {
         self.look();
         say("left", &[self.hold, now()]);

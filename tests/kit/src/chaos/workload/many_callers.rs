@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
-use super::caller::{Caller, drop_after, key};
-use super::dice::Dice;
-use super::visit::{Call, Place, Visit};
+use crate::chaos::random::Random;
+use crate::chaos::workload::caller::{Caller, drop_after, key};
+use crate::chaos::workload::report::{CallParams, CallReport, HoldReport};
 use crate::{now, say};
 
 /// Longer than anything that the operators do to them lasts.
@@ -31,11 +31,11 @@ impl Caller {
     /// So many calls for one key, of which the first keeps the lock until the others wait behind it.
     pub(crate) async fn crowds(mut self, ended: watch::Receiver<bool>, sizes: [u64; 4]) {
         while !*ended.borrow() {
-            let number = self.keys.0 + self.dice.between(0, self.keys.1);
-            let size = sizes[self.dice.index(4)];
-            let stays = Duration::from_millis(self.dice.between(200, 800));
+            let number = self.keys.0 + self.random.between(0, self.keys.1);
+            let size = sizes[self.random.index(4)];
+            let stays = Duration::from_millis(self.random.between(200, 800));
             self.all_at_once(number, size, stays).await;
-            sleep(Duration::from_millis(self.dice.between(0, 100))).await;
+            sleep(Duration::from_millis(self.random.between(0, 100))).await;
         }
     }
 
@@ -44,7 +44,7 @@ impl Caller {
         // A process takes its time to start.
         sleep(Duration::from_secs(1)).await;
         while !*ended.borrow() {
-            let size = if self.dice.percent(4) { BURST } else { 1 };
+            let size = if self.random.percent(4) { BURST } else { 1 };
             self.all_at_once(self.keys.0, size, Duration::ZERO).await;
         }
     }
@@ -52,18 +52,18 @@ impl Caller {
     async fn all_at_once(&mut self, number: u64, size: u64, first_stays: Duration) {
         let (calls, ttl) = (LocalSet::new(), Duration::from_millis(self.ttls[3]));
         for nth in 0..size {
-            let place = Place { key: number, hold: self.number(), ttl, wait: WAIT };
+            let call_params = CallParams { key: number, hold: self.number(), ttl, wait: WAIT };
             let request = self.locks.lock(key(number)).ttl(ttl).wait(WAIT);
             let ticker = Arc::clone(&self.ticker);
             let stays = if nth == 0 { first_stays } else { Duration::ZERO };
             calls.spawn_local(async move {
-                let call = Call::begin(place, &ticker);
+                let call = CallReport::begin(call_params, &ticker);
                 let outcome = request.run(async |guard| {
                     call.enters();
-                    if let Some(visit) = Visit::begin(guard, place) {
+                    if let Some(report) = HoldReport::begin(guard, call_params) {
                         sleep_if_any(stays).await;
-                        say("write", &[place.hold, now()]);
-                        drop(visit);
+                        say("write", &[call_params.hold, now()]);
+                        drop(report);
                     }
                     call.leaves();
                 });
@@ -80,16 +80,16 @@ impl Caller {
         const TASKS: u64 = 400;
         let over = Arc::new(AtomicBool::new(false));
         let dropper = {
-            let (locks, over, mut dice) =
-                (self.locks.clone(), Arc::clone(&over), Dice::new(self.dice.next()));
+            let (locks, over, mut random) =
+                (self.locks.clone(), Arc::clone(&over), Random::new(self.random.next()));
             thread::spawn(move || {
-                let stem = dice.next();
+                let stem = random.next();
                 for number in 0_u64.. {
                     if over.load(Ordering::Relaxed) {
                         break;
                     }
                     let request = locks.lock(format!("{DROPPED}{stem:x}:{number}")).ttl(LONG_TTL).wait(WAIT);
-                    drop_after(request, Duration::from_micros(dice.between(0, 200)));
+                    drop_after(request, Duration::from_micros(random.between(0, 200)));
                 }
             })
         };

@@ -1,4 +1,4 @@
-//! One server, and what goes wrong with it: a [`Plan`] says what, how often, and who is there.
+//! One server: its [`Plan`] says which faults are injected how often, and which workers run.
 
 mod faults;
 mod plans;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use redlocked::LockManager;
 
-use super::checker::{Loss, Told};
-use super::company::Company;
-use super::deeds::Deeds;
-use super::dice::Dice;
-use super::ground::{Connect, Ground, HAND_OVER, Sample, client, look_at_keys};
-use super::visit::IO_TIMEOUT;
-use super::ways::Way;
+use crate::chaos::checker::{Loss, LossDetection};
+use crate::chaos::environment::proxies::FaultyProxy;
+use crate::chaos::environment::{Connect, Environment, HAND_OVER, Sample, client, look_at_keys};
+use crate::chaos::event_log::EventLog;
+use crate::chaos::random::Random;
+use crate::chaos::workload::fleet::Fleet;
+use crate::chaos::workload::report::IO_TIMEOUT;
 use crate::{RedisServer, Rewriter};
 pub use plans::Plan;
 
@@ -28,9 +28,9 @@ pub struct OneServer {
     server: RedisServer,
     rewriter: Option<Rewriter>,
     state: State,
-    ways: Vec<Way>,
+    proxies: Vec<FaultyProxy>,
     denied_until: Option<Instant>,
-    /// A client of our own kind, that holds nothing.
+    /// A manager that force-releases and inspects, and holds nothing.
     operator: Option<LockManager>,
     watch: Option<redis::Connection>,
     losses: Vec<Loss>,
@@ -45,7 +45,7 @@ enum State {
 }
 
 impl OneServer {
-    /// It keeps its data, unless it is told to forget them.
+    /// The server keeps its data, unless the plan flushes them.
     pub fn of(plan: Plan) -> Self {
         Self::new(plan, None)
     }
@@ -65,7 +65,7 @@ impl OneServer {
             server,
             rewriter,
             state: State::Well,
-            ways: Vec::new(),
+            proxies: Vec::new(),
             denied_until: None,
             operator: None,
             watch: None,
@@ -74,7 +74,7 @@ impl OneServer {
         }
     }
 
-    /// Where workers, and the ways of some, connect to.
+    /// Where workers, and the proxies of some, connect to.
     fn port(&self) -> u16 {
         self.rewriter.as_ref().map_or(self.server.port(), Rewriter::port)
     }
@@ -88,15 +88,15 @@ impl OneServer {
         self.operator.get_or_insert_with(start).clone()
     }
 
-    /// Whoever had one of these may not have it any more.
+    /// The holders of these keys may have lost them.
     fn lost(&mut self, keys: Option<Vec<u64>>, from: u64) {
         self.disturbances.push(keys.clone());
-        self.losses.push(Loss::now(keys, from, self.plan.told));
+        self.losses.push(Loss::now(keys, from, self.plan.detection));
     }
 
-    fn any_key(&self, dice: &mut Dice) -> u64 {
-        let keys = self.plan.company.keys();
-        keys[dice.index(keys.len())]
+    fn any_key(&self, random: &mut Random) -> u64 {
+        let keys = self.plan.fleet.keys();
+        keys[random.index(keys.len())]
     }
 }
 
@@ -104,26 +104,26 @@ fn url(port: u16) -> String {
     format!("redis://{USER}:pass@127.0.0.1:{port}/")
 }
 
-fn soon(dice: &mut Dice, from: u64, to: u64) -> Instant {
-    Instant::now() + Duration::from_millis(dice.between(from, to))
+fn soon(random: &mut Random, from: u64, to: u64) -> Instant {
+    Instant::now() + Duration::from_millis(random.between(from, to))
 }
 
-impl Ground for OneServer {
-    fn company(&self) -> Company {
-        self.plan.company
+impl Environment for OneServer {
+    fn fleet(&self) -> Fleet {
+        self.plan.fleet
     }
 
-    fn address(&mut self, dice: &mut Dice) -> String {
-        const MOST_WAYS: usize = 12;
-        let [plain, late] = self.plan.behind_ways;
-        let which = dice.between(0, 100);
-        if which >= plain + late || self.ways.len() >= MOST_WAYS {
+    fn address(&mut self, random: &mut Random) -> String {
+        const MOST_PROXIES: usize = 12;
+        let [plain, late] = self.plan.proxied_percent;
+        let which = random.between(0, 100);
+        if which >= plain + late || self.proxies.len() >= MOST_PROXIES {
             return url(self.port());
         }
-        let new = if which < plain { Way::new } else { Way::late };
-        let way = new(0, self.port());
-        let url = url(way.port());
-        self.ways.push(way);
+        let new = if which < plain { FaultyProxy::new } else { FaultyProxy::late };
+        let proxy = new(0, self.port());
+        let url = url(proxy.port());
+        self.proxies.push(proxy);
         url
     }
 
@@ -131,16 +131,16 @@ impl Ground for OneServer {
         TTLS
     }
 
-    fn misbehave(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+    fn inject_fault(&mut self, random: &mut Random, log: &mut EventLog) {
         if self.state == State::Well {
-            dice.pick(self.plan.deeds)(self, dice, deeds);
+            random.pick(self.plan.faults)(self, random, log);
         }
     }
 
-    fn heal(&mut self, all: bool, _: &mut Deeds) {
+    fn heal(&mut self, all: bool, _: &mut EventLog) {
         let is_over = |until: Instant| all || until <= Instant::now();
-        for way in &mut self.ways {
-            way.heal(all);
+        for proxy in &mut self.proxies {
+            proxy.heal(all);
         }
         match self.state {
             State::Stopped(until) if is_over(until) => {
@@ -163,8 +163,8 @@ impl Ground for OneServer {
         }
     }
 
-    fn client_of_another_kind(&self) -> Option<Connect> {
-        if !self.plan.company.stranger {
+    fn foreign_client(&self) -> Option<Connect> {
+        if !self.plan.fleet.foreign_client {
             return None;
         }
         let client = redis::Client::open(self.server.url()).unwrap();
@@ -173,11 +173,14 @@ impl Ground for OneServer {
 
     /// Not while a worker may not reach the server.
     fn sample(&mut self) -> Option<Sample> {
-        if self.state != State::Well || !self.ways.iter().all(Way::is_open) || self.denied_until.is_some() {
+        if self.state != State::Well
+            || !self.proxies.iter().all(FaultyProxy::is_open)
+            || self.denied_until.is_some()
+        {
             return None;
         }
         let mut watch = self.watch.take().or_else(|| self.client())?;
-        let sample = look_at_keys(&mut watch, &self.plan.company.keys())?;
+        let sample = look_at_keys(&mut watch, &self.plan.fleet.keys())?;
         self.watch = Some(watch);
         Some(sample)
     }
@@ -186,8 +189,8 @@ impl Ground for OneServer {
         std::mem::take(&mut self.disturbances)
     }
 
-    fn told(&self) -> Told {
-        self.plan.told
+    fn loss_detection(&self) -> LossDetection {
+        self.plan.detection
     }
 
     fn hands_over_within(&self) -> Option<Duration> {

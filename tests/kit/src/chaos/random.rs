@@ -1,9 +1,9 @@
-//! Random numbers that can be had again, by `SplitMix64`.
+//! Random numbers that a seed repeats: `SplitMix64`.
 
 /// The same seed throws the same numbers.
-pub struct Dice(u64);
+pub struct Random(u64);
 
-impl Dice {
+impl Random {
     /// From this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)

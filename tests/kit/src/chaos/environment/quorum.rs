@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::caller::key;
-use super::checker::{Loss, Told};
-use super::company::{Company, Role};
-use super::deeds::Deeds;
-use super::dice::Dice;
-use super::ground::{Ground, HAND_OVER, Sample, Watches, client, cut, flush_scripts};
-use super::ways::Way;
+use crate::chaos::checker::{Loss, LossDetection};
+use crate::chaos::environment::proxies::FaultyProxy;
+use crate::chaos::environment::{Environment, HAND_OVER, Sample, Watches, client, cut, flush_scripts};
+use crate::chaos::event_log::EventLog;
+use crate::chaos::random::Random;
+use crate::chaos::workload::caller::key;
+use crate::chaos::workload::fleet::{Fleet, Role};
 use crate::{RedisServer, now};
 
 /// What may go wrong.
@@ -33,7 +33,7 @@ pub struct Plan {
     /// The longest stay of a caller that does not look at its lease, in milliseconds.
     pub overrun: u64,
     /// The workers.
-    pub company: Company,
+    pub fleet: Fleet,
     /// What is watched of the waiters.
     pub liveness: Liveness,
 }
@@ -64,7 +64,7 @@ impl Plan {
             clock: true,
             ttls,
             overrun: 300,
-            company: Company::ROAMERS,
+            fleet: Fleet::MIXED,
             liveness: Liveness::Unwatched,
         }
     }
@@ -74,7 +74,7 @@ impl Plan {
         Self {
             clock: false,
             ttls: [1000; 4],
-            company: Company::CROWDS,
+            fleet: Fleet::CROWDS,
             liveness: Liveness::FreeLocks,
             ..Self::everything(nodes)
         }
@@ -85,7 +85,7 @@ impl Plan {
         Self {
             forget: 0,
             network: false,
-            company: Company { roles: &[(Role::Crowds, 2)], ..Company::CALM },
+            fleet: Fleet { roles: &[(Role::Crowds, 2)], ..Fleet::CALM },
             liveness: Liveness::HandOver,
             ..Self::crowded(nodes)
         }
@@ -102,11 +102,11 @@ impl Plan {
 }
 
 /// The servers of a quorum.
-pub struct Nodes {
+pub struct QuorumNodes {
     plan: Plan,
     servers: Vec<Node>,
     /// Between some workers and a node.
-    ways: Vec<Way>,
+    proxies: Vec<FaultyProxy>,
     /// When one's clock has jumped ahead.
     losses: Vec<Loss>,
     watches: Watches,
@@ -130,7 +130,7 @@ enum State {
     Forgetful(Instant),
 }
 
-impl Nodes {
+impl QuorumNodes {
     /// `port`: where workers find the server of that number.
     pub fn new(plan: Plan, mut port: impl FnMut(usize, &RedisServer) -> u16) -> Self {
         let forgets = plan.forget > 0;
@@ -144,7 +144,7 @@ impl Nodes {
         Self {
             plan,
             servers: (0..plan.nodes).map(start).collect(),
-            ways: Vec::new(),
+            proxies: Vec::new(),
             losses: Vec::new(),
             watches: Watches::default(),
             disturbed: Instant::now(),
@@ -157,7 +157,8 @@ impl Nodes {
 
     /// Every worker reaches it, and it votes.
     fn is_well(&self, node: usize) -> bool {
-        self.servers[node].state == State::Well && self.ways.iter().all(|way| way.to != node || way.is_open())
+        self.servers[node].state == State::Well
+            && self.proxies.iter().all(|proxy| proxy.to != node || proxy.is_open())
     }
 
     fn well(&self) -> Vec<usize> {
@@ -165,72 +166,73 @@ impl Nodes {
     }
 
     /// To one of those that answer.
-    fn client(&self, dice: &mut Dice) -> Option<redis::Connection> {
+    fn client(&self, random: &mut Random) -> Option<redis::Connection> {
         let is_up = |node: &&Node| matches!(node.state, State::Well | State::Forgetful(_));
         let up: Vec<&Node> = self.servers.iter().filter(is_up).collect();
-        if up.is_empty() { None } else { client(&up[dice.index(up.len())].server) }
+        if up.is_empty() { None } else { client(&up[random.index(up.len())].server) }
     }
 
-    /// One, or several at the same time.
-    fn kill(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
-        let back = soon(dice, 10, self.plan.away);
+    /// Kills one node, or several at once.
+    fn kill(&mut self, random: &mut Random, log: &mut EventLog) {
+        let back = soon(random, 10, self.plan.away);
         let forgetful = self.count(|state| matches!(state, State::Down(_) | State::Forgetful(_)));
         for _ in forgetful..self.plan.forget {
-            let node = dice.index(self.servers.len());
+            let node = random.index(self.servers.len());
             if let Node { server, state: state @ State::Well, .. } = &mut self.servers[node] {
                 server.kill();
                 *state = State::Down(back);
-                deeds.add("nodes killed", node);
+                log.add("nodes killed", node);
             }
         }
     }
 
-    fn stop(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+    fn stop(&mut self, random: &mut Random, log: &mut EventLog) {
         if self.count(|state| matches!(state, State::Stopped(_))) >= self.plan.minority() {
             return;
         }
-        let longest = [300, 600, 2000][dice.index(3)];
-        let back = soon(dice, 50, longest);
-        let node = dice.index(self.servers.len());
+        let longest = [300, 600, 2000][random.index(3)];
+        let back = soon(random, 50, longest);
+        let node = random.index(self.servers.len());
         if let Node { server, state: state @ State::Well, .. } = &mut self.servers[node] {
             server.pause();
             *state = State::Stopped(back);
-            deeds.add("nodes stopped", node);
+            log.add("nodes stopped", node);
         }
     }
 
-    fn part(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
-        if self.ways.is_empty() {
+    fn part(&mut self, random: &mut Random, log: &mut EventLog) {
+        if self.proxies.is_empty() {
             return;
         }
-        let way = dice.index(self.ways.len());
-        self.ways[way].close(1500, dice, deeds);
+        let proxy = random.index(self.proxies.len());
+        self.proxies[proxy].disrupt(1500, random, log);
     }
 
-    /// Somebody has a lock on one node only.
-    fn squat(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
-        let keys = self.plan.company.keys();
-        let (name, lasts) = (format!("lock:{}", key(keys[dice.index(keys.len())])), dice.between(20, 200));
-        if let Some(mut client) = self.client(dice) {
+    /// A foreign client takes a lock on one node only.
+    fn squat(&mut self, random: &mut Random, log: &mut EventLog) {
+        let keys = self.plan.fleet.keys();
+        let (name, lasts) =
+            (format!("lock:{}", key(keys[random.index(keys.len())])), random.between(20, 200));
+        if let Some(mut client) = self.client(random) {
             let mut set = redis::cmd("SET");
             set.arg(&name).arg("squatter").arg("NX").arg("PX").arg(lasts);
             let _: Option<String> = set.query(&mut client).unwrap();
             self.disturbed = Instant::now();
-            deeds.add("locks squatted on", &name);
+            log.add("locks squatted on", &name);
         }
     }
 
     /// Ahead: every lock on that node ends now, and its clock of fencing tokens may be ahead of the time. Back: every
     /// lock lasts longer.
-    fn step(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+    fn step(&mut self, random: &mut Random, log: &mut EventLog) {
         const AHEAD: &str = "for _, k in ipairs(redis.call('KEYS', 'lock:k*')) do redis.call('PEXPIRE', k, 1) end \
              local now = redis.call('TIME') local time = now[1] * 1000000 + now[2] + ARGV[1] * 1000 \
              if time > (tonumber(redis.call('GET', 'lock:%clock')) or 0) then \
              redis.call('SET', 'lock:%clock', string.format('%.0f', time)) end";
         const BACK: &str = "for _, k in ipairs(redis.call('KEYS', 'lock:k*')) do \
              redis.call('PEXPIRE', k, redis.call('PTTL', k) + ARGV[1]) end";
-        let (script, by) = (if dice.percent(70) { AHEAD } else { BACK }, dice.between(1, 500));
-        let Some(mut client) = self.client(dice) else {
+        let (script, by) = (if random.percent(70) { AHEAD } else { BACK }, random.between(1, 500));
+        let Some(mut client) = self.client(random) else {
             return;
         };
         let from = now();
@@ -238,36 +240,37 @@ impl Nodes {
         if script == AHEAD {
             // The keys have a millisecond left. With their votes gone, two may be inside for as long as they like.
             let to = now() + 2_000_000;
-            self.losses.push(Loss { keys: None, from, to, told: Told::Never });
+            self.losses.push(Loss { keys: None, from, to, detection: LossDetection::Never });
         }
-        deeds.add("clocks stepped", if script == AHEAD { "ahead" } else { "back" });
+        log.add("clocks stepped", if script == AHEAD { "ahead" } else { "back" });
     }
 }
 
-fn soon(dice: &mut Dice, from: u64, to: u64) -> Instant {
-    Instant::now() + Duration::from_millis(dice.between(from, to))
+fn soon(random: &mut Random, from: u64, to: u64) -> Instant {
+    Instant::now() + Duration::from_millis(random.between(from, to))
 }
 
-impl Ground for Nodes {
-    fn company(&self) -> Company {
-        self.plan.company
+impl Environment for QuorumNodes {
+    fn fleet(&self) -> Fleet {
+        self.plan.fleet
     }
 
-    /// Some of the ways there can be closed: those to the same minority of the nodes for as long as a worker lives.
-    fn address(&mut self, dice: &mut Dice) -> String {
-        const MOST_WAYS: usize = 20;
+    /// Some of the proxies there can be closed: those to the same minority of the nodes for as long as a worker lives.
+    fn address(&mut self, random: &mut Random) -> String {
+        const MOST_PROXIES: usize = 20;
         let mut ports: Vec<u16> = self.servers.iter().map(|node| node.port).collect();
         if self.plan.network {
-            let first = dice.index(ports.len());
+            let first = random.index(ports.len());
             for node in (first..first + self.plan.minority()).map(|node| node % self.plan.nodes) {
-                let ways: Vec<&Way> = self.ways.iter().filter(|way| way.to == node).collect();
-                let port = if ways.len() < MOST_WAYS / self.plan.nodes {
-                    let way = Way::new(node, ports[node]);
-                    let port = way.port();
-                    self.ways.push(way);
+                let proxies: Vec<&FaultyProxy> =
+                    self.proxies.iter().filter(|proxy| proxy.to == node).collect();
+                let port = if proxies.len() < MOST_PROXIES / self.plan.nodes {
+                    let proxy = FaultyProxy::new(node, ports[node]);
+                    let port = proxy.port();
+                    self.proxies.push(proxy);
                     port
                 } else {
-                    ways[dice.index(ways.len())].port()
+                    proxies[random.index(proxies.len())].port()
                 };
                 ports[node] = port;
             }
@@ -283,37 +286,37 @@ impl Ground for Nodes {
         self.plan.overrun
     }
 
-    fn misbehave(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+    fn inject_fault(&mut self, random: &mut Random, log: &mut EventLog) {
         /// So long after a connection is lost it is there again, on a busy machine.
         const CONNECTED: Duration = Duration::from_millis(500);
         let is_enough = self.plan.liveness == Liveness::FreeLocks && self.disturbed.elapsed() < CONNECTED;
-        match dice.between(0, 100) {
+        match random.between(0, 100) {
             _ if self.plan.liveness == Liveness::HandOver => {}
             0..75 | 85..95 if is_enough => {}
-            25..40 if self.plan.network => self.stop(dice, deeds),
-            40..65 if self.plan.network => self.part(dice, deeds),
-            0..65 => self.kill(dice, deeds),
+            25..40 if self.plan.network => self.stop(random, log),
+            40..65 if self.plan.network => self.part(random, log),
+            0..65 => self.kill(random, log),
             65..75 => {
-                if let Some(mut client) = self.client(dice) {
+                if let Some(mut client) = self.client(random) {
                     self.disturbed = Instant::now();
-                    cut(&mut client, dice, deeds);
+                    cut(&mut client, random, log);
                 }
             }
             75..85 => {
-                if let Some(mut client) = self.client(dice) {
-                    flush_scripts(&mut client, deeds);
+                if let Some(mut client) = self.client(random) {
+                    flush_scripts(&mut client, log);
                 }
             }
-            85..95 => self.squat(dice, deeds),
-            95.. if self.plan.clock => self.step(dice, deeds),
+            85..95 => self.squat(random, log),
+            95.. if self.plan.clock => self.step(random, log),
             _ => {}
         }
     }
 
-    fn heal(&mut self, all: bool, _: &mut Deeds) {
+    fn heal(&mut self, all: bool, _: &mut EventLog) {
         let is_over = |until: Instant| all || until <= Instant::now();
-        for way in &mut self.ways {
-            way.heal(all);
+        for proxy in &mut self.proxies {
+            proxy.heal(all);
         }
         for Node { server, state, .. } in &mut self.servers {
             match *state {
@@ -342,7 +345,7 @@ impl Ground for Nodes {
             return None;
         }
         let servers = well.iter().map(|node| &self.servers[*node].server);
-        let samples = self.watches.look(servers, &self.plan.company.keys())?;
+        let samples = self.watches.look(servers, &self.plan.fleet.keys())?;
         let (from, to) = (samples.first()?.from, samples.last()?.to);
         let mut votes: HashMap<(String, String), usize> = HashMap::new();
         for lock in samples.into_iter().flat_map(|sample| sample.locks) {

@@ -1,42 +1,42 @@
 //! A Redis Cluster: its primaries are killed and stopped until their replicas take over, or hand over when they are told
 //! to; slots move; nodes are cut off from their clients and replicas, and flushed.
 //!
-//! Clients, and replicas, reach each node through a way of ours: a node announces that port instead of its own. Nodes
+//! Clients, and replicas, reach each node through a proxy of ours: a node announces that port instead of its own. Nodes
 //! talk to each other directly, so a node that is cut off stays in office.
 //!
 //! What is promised is what one server promises, but for locks that a failover or a flush has forgotten. Those excuse
-//! two inside until whoever had such a lock knows it: as it cannot be renewed, a ttl later at most.
+//! two inside until the holder notices: the lock cannot be renewed, so a ttl later at most.
 
 mod failover;
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::caller::key;
-use super::checker::{Loss, Told};
-use super::company::{Company, Role};
-use super::deeds::Deeds;
-use super::dice::Dice;
-use super::ground::{Ground, HAND_OVER, Sample, Watches, client, cut, flush_scripts};
+use crate::chaos::checker::{Loss, LossDetection};
+use crate::chaos::environment::{Environment, HAND_OVER, Sample, Watches, client, cut, flush_scripts};
+use crate::chaos::event_log::EventLog;
+use crate::chaos::random::Random;
+use crate::chaos::workload::caller::key;
+use crate::chaos::workload::fleet::{Fleet, Role};
 use crate::{Proxy, RedisCluster, RedisServer, Rewriter, eventually, now, owns};
 use failover::State;
 
 const TTLS: [u64; 4] = [100, 200, 500, 2500];
 
-/// A shard is well when it has looked so for this long: an election may be under way.
+/// A shard is well when it has looked so for this long: an election may be under proxy.
 const STEADY: Duration = Duration::from_millis(500);
 
 /// Between the workers and one node.
-pub enum Way {
+pub enum NodeProxy {
     /// It can be cut and silenced.
-    Open(Proxy),
+    Plain(Proxy),
     /// It breaks a script.
-    Rewritten(Rewriter),
+    Rewriting(Rewriter),
 }
 
 /// What happens to the nodes themselves.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Unrest {
+pub enum ClusterFaults {
     /// The nodes stay well.
     Nothing,
     /// Each to a replica that has not heard the latest.
@@ -60,30 +60,30 @@ const NOTICES: [&str; 2] = [
     "-publish -subscribe -spublish -ssubscribe -client|tracking",
 ];
 
-impl Unrest {
-    fn company(self) -> Company {
+impl ClusterFaults {
+    fn fleet(self) -> Fleet {
         match self {
-            Self::Rights => Company {
-                roles: &[(Role::Roams, 2), (Role::Keeps, 6)],
+            Self::Rights => Fleet {
+                roles: &[(Role::Mixed, 2), (Role::LongHolds, 6)],
                 freezes: 0,
                 kills: 0,
-                ..Company::ROAMERS
+                ..Fleet::MIXED
             },
-            Self::Crowds => Company::CROWDS,
-            Self::Bursts => Company::BURSTS,
-            _ => Company::ROAMERS,
+            Self::Crowds => Fleet::CROWDS,
+            Self::Bursts => Fleet::BURSTS,
+            _ => Fleet::MIXED,
         }
     }
 }
 
 /// The nodes of a Cluster, and how each shard is.
-pub struct Shards {
+pub struct ClusterNodes {
     cluster: RedisCluster,
-    ways: Vec<Way>,
-    unrest: Unrest,
+    proxies: Vec<NodeProxy>,
+    faults: ClusterFaults,
     /// Of each key.
     slots: Vec<(u64, u16)>,
-    /// Until when, on each node, the user may not be told of anything.
+    /// Until when, on each node, the user may not receive pushes.
     denied: Vec<Option<Instant>>,
     state: State,
     closed: Option<(usize, Instant)>,
@@ -95,22 +95,26 @@ pub struct Shards {
     disturbances: Vec<Option<Vec<u64>>>,
 }
 
-impl Shards {
-    /// In a Cluster of its own, over ways that can be cut.
-    pub fn start(unrest: Unrest) -> Self {
-        Self::new(RedisCluster::start(), unrest, |server| Way::Open(Proxy::to(server.port())))
+impl ClusterNodes {
+    /// In a Cluster of its own, over proxies that can be cut.
+    pub fn start(faults: ClusterFaults) -> Self {
+        Self::new(RedisCluster::start(), faults, |server| NodeProxy::Plain(Proxy::to(server.port())))
     }
 
-    /// In this Cluster, over a way of this kind to each node.
-    pub fn new(cluster: RedisCluster, unrest: Unrest, way: impl Fn(&RedisServer) -> Way) -> Self {
-        let ways: Vec<Way> = cluster.nodes.iter().map(way).collect();
-        let keys = unrest.company().keys();
+    /// In this Cluster, over a proxy of this kind to each node.
+    pub fn new(
+        cluster: RedisCluster,
+        faults: ClusterFaults,
+        proxy: impl Fn(&RedisServer) -> NodeProxy,
+    ) -> Self {
+        let proxies: Vec<NodeProxy> = cluster.nodes.iter().map(proxy).collect();
+        let keys = faults.fleet().keys();
         let slot = |number| (number, cluster.slot_of(&format!("lock:{}", key(number))));
         let slots = keys.into_iter().map(slot).collect();
         let mut shards = Self {
             cluster,
-            ways,
-            unrest,
+            proxies,
+            faults,
             slots,
             denied: vec![None; 2 * 3],
             state: State::Well,
@@ -121,17 +125,17 @@ impl Shards {
             watches: Watches::default(),
             disturbances: Vec::new(),
         };
-        for node in 0..shards.ways.len() {
+        for node in 0..shards.proxies.len() {
             shards.announce(node);
         }
-        eventually("everybody knows the ways", || {
+        eventually("every node knows the proxies", || {
             let known = |node: &RedisServer| {
                 let nodes: String = node.run("CLUSTER NODES");
-                shards.ways.iter().all(|way| nodes.contains(&format!(":{}@", way.port())))
+                shards.proxies.iter().all(|proxy| nodes.contains(&format!(":{}@", proxy.port())))
             };
             shards.cluster.nodes.iter().all(known)
         });
-        for shard in 0..shards.ways.len() / 2 {
+        for shard in 0..shards.proxies.len() / 2 {
             let mut primary = None;
             eventually("it replicates again", || {
                 primary = shards.primary_of(shard);
@@ -143,21 +147,22 @@ impl Shards {
     }
 
     /// Nothing but rights and connections: at first they are missing.
-    pub fn denied(dice: &mut Dice) -> Self {
+    pub fn denied(random: &mut Random) -> Self {
         let user = ["--user", USER, "on", ">pass", "~*", "&*", "+@all"];
         let cluster = RedisCluster::of_nodes("port", || user.map(str::to_owned).to_vec());
-        let mut shards = Self::new(cluster, Unrest::Rights, |server| Way::Open(Proxy::to(server.port())));
+        let mut shards =
+            Self::new(cluster, ClusterFaults::Rights, |server| NodeProxy::Plain(Proxy::to(server.port())));
         for node in 0..shards.denied.len() {
-            shards.deny(node, dice);
+            shards.deny(node, random);
         }
         shards
     }
 
-    fn deny(&mut self, node: usize, dice: &mut Dice) {
-        let rights = NOTICES[dice.index(NOTICES.len())];
+    fn deny(&mut self, node: usize, random: &mut Random) {
+        let rights = NOTICES[random.index(NOTICES.len())];
         if self.denied[node].is_none() {
             let _ = self.cluster.nodes[node].try_run::<String>(&format!("ACL SETUSER {USER} {rights}"));
-            self.denied[node] = Some(soon(dice, 500, 4000));
+            self.denied[node] = Some(soon(random, 500, 4000));
         }
     }
 
@@ -171,28 +176,28 @@ impl Shards {
     }
 
     /// A client of another kind takes a lock, and lets it expire.
-    fn squat(&self, dice: &mut Dice, deeds: &mut Deeds) {
-        let keys = self.unrest.company().keys();
-        let name = format!("lock:{}", key(keys[dice.index(keys.len())]));
-        let set = format!("SET {name} squatter NX PX {}", dice.between(20, 500));
+    fn squat(&self, random: &mut Random, log: &mut EventLog) {
+        let keys = self.faults.fleet().keys();
+        let name = format!("lock:{}", key(keys[random.index(keys.len())]));
+        let set = format!("SET {name} squatter NX PX {}", random.between(20, 500));
         let _ = self.cluster.owner_of(&name).try_run::<Option<String>>(&set);
-        deeds.add("locks squatted on", &name);
+        log.add("locks squatted on", &name);
     }
 
-    /// For another run, with other ways.
+    /// For another run, with other proxies.
     pub fn into_cluster(self) -> RedisCluster {
         self.cluster
     }
 
     fn announce(&self, node: usize) {
-        let command = format!("CONFIG SET cluster-announce-port {}", self.ways[node].port());
-        eventually("it announces its way", || self.cluster.nodes[node].try_run::<String>(&command).is_ok());
+        let command = format!("CONFIG SET cluster-announce-port {}", self.proxies[node].port());
+        eventually("it announces its proxy", || self.cluster.nodes[node].try_run::<String>(&command).is_ok());
     }
 
     /// Any primary, while all are well.
-    fn some_primary(&self, dice: &mut Dice) -> Option<usize> {
+    fn some_primary(&self, random: &mut Random) -> Option<usize> {
         let ports: Vec<u16> = self.cluster.primaries().iter().map(|node| node.port()).collect();
-        let port = *ports.get(dice.index(ports.len().max(1)))?;
+        let port = *ports.get(random.index(ports.len().max(1)))?;
         self.cluster.nodes.iter().position(|node| node.port() == port)
     }
 
@@ -205,16 +210,16 @@ impl Shards {
         self.slots.iter().filter(|(_, slot)| is_here(*slot)).map(|(number, _)| *number).collect()
     }
 
-    fn move_slot(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
-        let (_, slot) = self.slots[dice.index(self.slots.len())];
+    fn move_slot(&mut self, random: &mut Random, log: &mut EventLog) {
+        let (_, slot) = self.slots[random.index(self.slots.len())];
         let others: Vec<&RedisServer> =
             self.cluster.primaries().into_iter().filter(|node| !owns(node, slot)).collect();
         if others.len() == 2 {
-            let pause = Duration::from_millis([0, 0, 20, 100][dice.index(4)]);
-            let (to, from) = (others[dice.index(2)], now());
-            deeds.add("slots moved", slot);
+            let pause = Duration::from_millis([0, 0, 20, 100][random.index(4)]);
+            let (to, from) = (others[random.index(2)], now());
+            log.add("slots moved", slot);
             if self.cluster.try_migrate(slot, to, || thread::sleep(pause)).is_err() {
-                deeds.add("slots moved in vain", slot);
+                log.add("slots moved in vain", slot);
                 self.start_afresh(slot, from);
             }
         }
@@ -229,13 +234,13 @@ impl Shards {
             let primaries = self.cluster.primaries();
             primaries.len() == 3 && primaries.iter().all(|node| node.try_run::<String>("FLUSHALL").is_ok())
         });
-        self.losses.push(Loss { keys: None, from, to: u64::MAX, told: Told::AtItsEnd });
+        self.losses.push(Loss { keys: None, from, to: u64::MAX, detection: LossDetection::AtLeaseEnd });
         self.has_lost(now());
         self.disturbances.push(None);
     }
 
-    fn delete_queue(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
-        let (number, _) = self.slots[dice.index(self.slots.len())];
+    fn delete_queue(&mut self, random: &mut Random, log: &mut EventLog) {
+        let (number, _) = self.slots[random.index(self.slots.len())];
         let there = self.cluster.primaries().into_iter().find_map(|node| {
             let is_it = |name: &String| name.contains("%queue") && name.ends_with(&key(number));
             let queue = node.keys().into_iter().find(is_it)?;
@@ -243,36 +248,36 @@ impl Shards {
         });
         if there.is_some() {
             self.disturbances.push(Some(vec![number]));
-            deeds.add("queues deleted", key(number));
+            log.add("queues deleted", key(number));
         }
     }
 
-    fn flush(&mut self, node: usize, deeds: &mut Deeds) {
+    fn flush(&mut self, node: usize, log: &mut EventLog) {
         if let Some(mut client) = client(&self.cluster.nodes[node]) {
             self.begins_to_lose(node);
             self.disturbances.push(Some(self.keys_of(node)));
             let _: () = redis::cmd("FLUSHALL").query(&mut client).unwrap();
             self.has_lost(now());
-            deeds.add("flushes", node);
+            log.add("flushes", node);
         }
     }
 
-    fn close(&mut self, node: usize, dice: &mut Dice, deeds: &mut Deeds) {
-        if let (Way::Open(proxy), None) = (&self.ways[node], self.closed) {
-            let refuses = dice.percent(50);
+    fn close(&mut self, node: usize, random: &mut Random, log: &mut EventLog) {
+        if let (NodeProxy::Plain(proxy), None) = (&self.proxies[node], self.closed) {
+            let refuses = random.percent(50);
             if refuses {
                 proxy.refuse(true);
             } else {
                 proxy.hold_replies(true);
             }
-            self.closed = Some((node, soon(dice, 50, 1500)));
-            deeds.add("nodes cut off", format!("{node}, {}", if refuses { "refused" } else { "silent" }));
+            self.closed = Some((node, soon(random, 50, 1500)));
+            log.add("nodes cut off", format!("{node}, {}", if refuses { "refused" } else { "silent" }));
         }
     }
 
     fn open(&mut self) {
         if let Some((node, _)) = self.closed.take()
-            && let Way::Open(proxy) = &self.ways[node]
+            && let NodeProxy::Plain(proxy) = &self.proxies[node]
         {
             proxy.refuse(false);
             proxy.hold_replies(false);
@@ -280,86 +285,90 @@ impl Shards {
     }
 }
 
-impl Way {
+impl NodeProxy {
     fn port(&self) -> u16 {
         match self {
-            Self::Open(proxy) => proxy.port(),
-            Self::Rewritten(rewriter) => rewriter.port(),
+            Self::Plain(proxy) => proxy.port(),
+            Self::Rewriting(rewriter) => rewriter.port(),
         }
     }
 
     fn rewritten(&self) -> u64 {
         match self {
-            Self::Open(_) => 0,
-            Self::Rewritten(rewriter) => rewriter.rewritten(),
+            Self::Plain(_) => 0,
+            Self::Rewriting(rewriter) => rewriter.rewritten(),
         }
     }
 }
 
-fn soon(dice: &mut Dice, from: u64, to: u64) -> Instant {
-    Instant::now() + Duration::from_millis(dice.between(from, to))
+fn soon(random: &mut Random, from: u64, to: u64) -> Instant {
+    Instant::now() + Duration::from_millis(random.between(from, to))
 }
 
-impl Ground for Shards {
-    fn company(&self) -> Company {
-        self.unrest.company()
+impl Environment for ClusterNodes {
+    fn fleet(&self) -> Fleet {
+        self.faults.fleet()
     }
 
-    fn address(&mut self, _: &mut Dice) -> String {
+    fn address(&mut self, _: &mut Random) -> String {
         let url = self.cluster.url();
-        if self.unrest == Unrest::Rights { url.replace("://", &format!("://{USER}:pass@")) } else { url }
+        if self.faults == ClusterFaults::Rights {
+            url.replace("://", &format!("://{USER}:pass@"))
+        } else {
+            url
+        }
     }
 
     fn ttls(&self) -> [u64; 4] {
         TTLS
     }
 
-    fn misbehave(&mut self, dice: &mut Dice, deeds: &mut Deeds) {
+    fn inject_fault(&mut self, random: &mut Random, log: &mut EventLog) {
         let is_well = matches!(self.state, State::Well);
-        let which = dice.between(0, 100);
-        let rests = match self.unrest {
-            Unrest::Nothing => which < 60,
-            Unrest::Crowds => which < 90,
-            Unrest::Bursts => true,
+        let which = random.between(0, 100);
+        let rests = match self.faults {
+            ClusterFaults::Nothing => which < 60,
+            ClusterFaults::Crowds => which < 90,
+            ClusterFaults::Bursts => true,
             _ => false,
         };
         if !is_well || rests {
             return;
         }
-        let Some(node) = self.some_primary(dice) else {
+        let Some(node) = self.some_primary(random) else {
             return;
         };
         match which {
-            0..10 if self.unrest == Unrest::Rights => {
-                self.deny(node, dice);
-                deeds.add("rights taken", node);
+            0..10 if self.faults == ClusterFaults::Rights => {
+                self.deny(node, random);
+                log.add("rights taken", node);
             }
-            10..30 if self.unrest == Unrest::Rights => self.squat(dice, deeds),
-            30..60 if self.unrest == Unrest::Rights => {}
-            90..92 if self.unrest == Unrest::Crowds => self.flush(node, deeds),
-            92..95 if self.unrest == Unrest::Crowds => self.delete_queue(dice, deeds),
-            95..98 if self.unrest == Unrest::Crowds => self.move_slot(dice, deeds),
-            0..60 if self.unrest == Unrest::Failovers => self.kill(node, true, dice, deeds),
-            0..8 => self.kill(node, dice.percent(50), dice, deeds),
-            8..16 => self.stop(node, dice, deeds),
-            16..24 => self.hand_over(node, deeds),
-            24..44 => self.move_slot(dice, deeds),
-            44..56 => self.close(node, dice, deeds),
-            56..60 => self.flush(node, deeds),
+            10..30 if self.faults == ClusterFaults::Rights => self.squat(random, log),
+            30..60 if self.faults == ClusterFaults::Rights => {}
+            90..92 if self.faults == ClusterFaults::Crowds => self.flush(node, log),
+            92..95 if self.faults == ClusterFaults::Crowds => self.delete_queue(random, log),
+            95..98 if self.faults == ClusterFaults::Crowds => self.move_slot(random, log),
+            0..60 if self.faults == ClusterFaults::Failovers => self.kill(node, true, random, log),
+            0..8 => self.kill(node, random.percent(50), random, log),
+            8..16 => self.stop(node, random, log),
+            16..24 => self.hand_over(node, log),
+            24..44 => self.move_slot(random, log),
+            44..56 => self.close(node, random, log),
+            56..60 => self.flush(node, log),
             _ => {
                 let Some(mut client) = client(&self.cluster.nodes[node]) else {
                     return;
                 };
                 if which < 80 {
-                    cut(&mut client, dice, deeds);
+                    cut(&mut client, random, log);
                 } else {
-                    flush_scripts(&mut client, deeds);
+                    flush_scripts(&mut client, log);
                 }
             }
         }
     }
 
-    fn heal(&mut self, all: bool, deeds: &mut Deeds) {
+    fn heal(&mut self, all: bool, log: &mut EventLog) {
         if self.closed.is_some_and(|(_, until)| all || until <= Instant::now()) {
             self.open();
         }
@@ -373,7 +382,7 @@ impl Ground for Shards {
             });
         }
         if matches!(self.state, State::Well) && (all || self.looked.elapsed() > STEADY) {
-            self.look(deeds);
+            self.look(log);
         }
     }
 
@@ -383,7 +392,7 @@ impl Ground for Shards {
         if !is_well || self.denied.iter().any(Option::is_some) {
             return None;
         }
-        let samples = self.watches.look(self.cluster.nodes.iter(), &self.company().keys())?;
+        let samples = self.watches.look(self.cluster.nodes.iter(), &self.fleet().keys())?;
         // A key is seen on the one primary that has it.
         samples.into_iter().reduce(|mut all, one| {
             all.to = one.to;
@@ -397,7 +406,7 @@ impl Ground for Shards {
     }
 
     fn hands_over_within(&self) -> Option<Duration> {
-        (self.unrest == Unrest::Bursts).then_some(HAND_OVER)
+        (self.faults == ClusterFaults::Bursts).then_some(HAND_OVER)
     }
 
     fn losses(&self) -> &[Loss] {
@@ -405,7 +414,7 @@ impl Ground for Shards {
     }
 
     fn rewrites(&self) -> u64 {
-        self.ways.iter().map(Way::rewritten).sum()
+        self.proxies.iter().map(NodeProxy::rewritten).sum()
     }
 
     /// Also on replicas.

@@ -1,17 +1,17 @@
-//! What the workers said that they did, and what of it was found wrong, told with what happened around it.
+//! What the workers reported, and the violations that the checker found in it, each with the events around it.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::calls::Calls;
-use super::checker::{Checker, Hold, Loss, Name, Told, Verdict};
-use super::deeds::Deeds;
-use super::ground::Sample;
-use super::liveness::{Liveness, Stall};
+use crate::chaos::checker::calls::Calls;
+use crate::chaos::checker::liveness::{Liveness, Stall};
+use crate::chaos::checker::{CheckResult, Checker, Hold, HoldId, Loss, LossDetection};
+use crate::chaos::environment::Sample;
+use crate::chaos::event_log::EventLog;
 use crate::{Line, between, now};
 
-/// A violation is told with what happened this long before and after it.
+/// A violation is reported with the events this long before and after it.
 const AROUND: u64 = 250_000_000;
 
 /// A request without an answer may be done so much later, where servers are stopped: in nanoseconds.
@@ -20,27 +20,27 @@ const UNANSWERED: u64 = 5_000_000_000;
 /// A server that takes longer for a plain command is busy.
 const SLOW: Duration = Duration::from_millis(20);
 
-/// So many are told, the others counted.
+/// Further violations are only counted.
 const MOST_STORIES: usize = 10;
 
 /// Every hold and call, checked as soon as its end is known.
 #[derive(Default)]
 pub struct History {
-    /// Those that were not looked at for good.
-    holds: HashMap<Name, Hold>,
-    /// The same: of calls that came back without the lock, where one is handed over at once.
-    vain_waits: HashMap<Name, Hold>,
+    /// Holds that the checker has not settled.
+    holds: HashMap<HoldId, Hold>,
+    /// Unsettled calls that returned without the lock; recorded only where locks are handed over at once.
+    vain_waits: HashMap<HoldId, Hold>,
     checker: Checker,
     pub(crate) losses: Vec<Loss>,
-    told: Option<Told>,
+    detection: Option<LossDetection>,
     /// Those of workers that took a lock away from itself: each with the key and its worker, until it is over.
-    forces: HashMap<Name, usize>,
+    forces: HashMap<HoldId, usize>,
     forced: Vec<Loss>,
     /// How each call ended, and how late.
     pub calls: Calls,
     /// Which locks were free or owned by no call.
     pub liveness: Liveness,
-    /// What is told of each finding: the deeds and calls around it.
+    /// What is told of each finding: the log and calls around it.
     pub stories: Vec<String>,
     /// How many have entered, by the tenth of a second.
     entered: HashMap<u64, usize>,
@@ -85,8 +85,8 @@ impl History {
                 }
                 ("forces", &[key, from]) => {
                     self.forces.insert((worker, key), self.forced.len());
-                    let told = self.told.unwrap_or(Told::AtItsEnd);
-                    self.forced.push(Loss { keys: Some(vec![key]), from, to: u64::MAX, told });
+                    let detection = self.detection.unwrap_or(LossDetection::AtLeaseEnd);
+                    self.forced.push(Loss { keys: Some(vec![key]), from, to: u64::MAX, detection });
                     continue;
                 }
                 ("forced", &[key, to, done]) => {
@@ -113,16 +113,17 @@ impl History {
         }
     }
 
-    /// It will say nothing more: it was killed, or has ended.
+    /// Call this when a worker was killed or has ended: it reports nothing more.
     pub(crate) fn is_gone(&mut self, worker: usize) {
         self.calls.is_gone(worker);
-        let forces: Vec<Name> = self.forces.keys().copied().filter(|(number, _)| *number == worker).collect();
+        let forces: Vec<HoldId> =
+            self.forces.keys().copied().filter(|(number, _)| *number == worker).collect();
         for name in forces {
             self.is_forced(name, now() + UNANSWERED);
         }
     }
 
-    fn is_forced(&mut self, name: Name, to: u64) {
+    fn is_forced(&mut self, name: HoldId, to: u64) {
         if let Some(number) = self.forces.remove(&name) {
             self.forced[number].to = to;
         }
@@ -132,28 +133,28 @@ impl History {
         self.losses.iter().chain(&self.forced).cloned().collect()
     }
 
-    pub(crate) fn add(&mut self, name: Name, hold: Hold) {
+    pub(crate) fn add(&mut self, name: HoldId, hold: Hold) {
         *self.entered.entry(hold.entered / 100_000_000).or_default() += 1;
         assert!(self.holds.insert(name, hold).is_none(), "{name:?} enters twice");
     }
 
     /// When a holder whose lock is taken away knows it, and how soon a lock is handed over.
-    pub(crate) fn expect(&mut self, told: Told, hand_over: Option<Duration>) {
-        self.told = Some(told);
+    pub(crate) fn expect(&mut self, detection: LossDetection, hand_over: Option<Duration>) {
+        self.detection = Some(detection);
         self.checker.hand_over = hand_over;
     }
 
     /// How many have entered.
     pub fn count(&self) -> usize {
-        self.checker.verdict.holds + self.checker.verdict.foreign + self.holds.len()
+        self.checker.result.holds + self.checker.result.foreign + self.holds.len()
     }
 
     /// What is found by now.
-    pub fn check(&self) -> Verdict {
+    pub fn check(&self) -> CheckResult {
         let mut checker = self.checker.clone();
         let (holds, vain_waits) = (in_order(self.holds.clone()), in_order(self.vain_waits.clone()));
         checker.look(holds, vain_waits, u64::MAX, &self.losses());
-        checker.verdict
+        checker.result
     }
 
     /// What is wrong by now, in a few words each.
@@ -167,17 +168,17 @@ impl History {
     }
 
     /// What was found in all that is settled.
-    pub fn verdict(&self) -> &Verdict {
-        &self.checker.verdict
+    pub fn result(&self) -> &CheckResult {
+        &self.checker.result
     }
 
-    /// Looks at what is on the servers.
+    /// Checks liveness on a sample of the servers.
     pub(crate) fn watch(
         &mut self,
         sample: Option<&Sample>,
         keys: &[u64],
         worker_of: impl Fn(u32) -> Option<usize>,
-        deeds: &Deeds,
+        log: &EventLog,
     ) {
         let before = self.liveness.found.len();
         self.liveness.look(sample, keys, &self.calls, worker_of);
@@ -187,28 +188,28 @@ impl History {
         }
         for stall in &self.liveness.found[before..] {
             if self.stories.len() < MOST_STORIES {
-                self.stories.push(tell_stall(stall, deeds));
+                self.stories.push(tell_stall(stall, log));
             }
         }
     }
 
-    /// Looks at all that entered before `until` for good. Nothing about them is heard afterwards.
-    pub(crate) fn settle(&mut self, until: u64, deeds: &Deeds) {
-        let before = self.checker.verdict.violations.len();
+    /// Checks the holds that began before `until` for the last time. Later reports must not name them.
+    pub(crate) fn settle(&mut self, until: u64, log: &EventLog) {
+        let before = self.checker.result.violations.len();
         let [holds, vain_waits] = [&mut self.holds, &mut self.vain_waits]
             .map(|holds| in_order(holds.extract_if(|_, hold| hold.entered < until).collect()));
         let losses = self.losses();
         self.checker.look(holds, vain_waits, until, &losses);
-        for number in before..self.checker.verdict.violations.len() {
+        for number in before..self.checker.result.violations.len() {
             if self.stories.len() < MOST_STORIES {
-                self.stories.push(self.tell(number, deeds));
+                self.stories.push(self.tell(number, log));
             }
         }
         self.checker.forget();
     }
 
-    fn tell(&self, number: usize, deeds: &Deeds) -> String {
-        let violation = &self.checker.verdict.violations[number];
+    fn tell(&self, number: usize, log: &EventLog) -> String {
+        let violation = &self.checker.result.violations[number];
         let (from, to) = (violation.at.saturating_sub(AROUND), violation.at + AROUND);
         let relative = |at: u64| {
             let ms = |nanos: u64| Duration::from_nanos(nanos).as_secs_f64() * 1e3;
@@ -235,8 +236,8 @@ impl History {
         for stall in self.liveness.found.iter().filter(|stall| (from..=to).contains(&stall.at)) {
             let _ = write!(text, "\n  {} {stall:?}", relative(stall.at));
         }
-        for (at, deed) in deeds.between(from.saturating_sub(10 * AROUND), to) {
-            let _ = write!(text, "\n  {} {deed}", relative(*at));
+        for (at, event) in log.between(from.saturating_sub(10 * AROUND), to) {
+            let _ = write!(text, "\n  {} {event}", relative(*at));
         }
         for loss in self.losses().iter().filter(|loss| loss.from <= to && from <= loss.to) {
             let _ = write!(
@@ -263,16 +264,16 @@ impl History {
     }
 }
 
-fn tell_stall(stall: &Stall, deeds: &Deeds) -> String {
+fn tell_stall(stall: &Stall, log: &EventLog) -> String {
     let lasted = u64::try_from(stall.lasted.as_nanos()).unwrap();
     let mut text = format!("{:?} for {:.1?}. In ms before it was seen:", stall.what, stall.lasted);
-    for (at, deed) in deeds.between(stall.at.saturating_sub(lasted + 10 * AROUND), stall.at) {
-        let _ = write!(text, "\n  -{:.3} {deed}", between(*at, stall.at).as_secs_f64() * 1e3);
+    for (at, event) in log.between(stall.at.saturating_sub(lasted + 10 * AROUND), stall.at) {
+        let _ = write!(text, "\n  -{:.3} {event}", between(*at, stall.at).as_secs_f64() * 1e3);
     }
     text
 }
 
-fn in_order(holds: HashMap<Name, Hold>) -> Vec<(Name, Hold)> {
+fn in_order(holds: HashMap<HoldId, Hold>) -> Vec<(HoldId, Hold)> {
     let mut holds: Vec<_> = holds.into_iter().collect();
     holds.sort_by_key(|(name, hold)| (hold.entered, *name));
     holds

@@ -1,4 +1,4 @@
-//! What was done to whom: counted, and the latest of it kept, to be read beside what went wrong.
+//! The faults that were injected: their counts, and the latest with their times, to be read beside a violation.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -8,14 +8,14 @@ use crate::now;
 /// Enough for several minutes.
 const MOST: usize = 4096;
 
-/// Counts by kind, and the latest deeds with their times.
+/// Counts by kind, and the latest log with their times.
 #[derive(Default)]
-pub struct Deeds {
+pub struct EventLog {
     counts: BTreeMap<&'static str, u32>,
     latest: VecDeque<(u64, String)>,
 }
 
-impl Deeds {
+impl EventLog {
     pub(crate) fn add(&mut self, what: &'static str, whom: impl fmt::Display) {
         *self.counts.entry(what).or_default() += 1;
         if self.latest.len() == MOST {
@@ -30,7 +30,7 @@ impl Deeds {
     }
 }
 
-impl fmt::Display for Deeds {
+impl fmt::Display for EventLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (what, count)) in self.counts.iter().enumerate() {
             let comma = if number > 0 { ", " } else { "" };

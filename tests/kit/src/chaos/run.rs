@@ -1,4 +1,4 @@
-//! Worker processes, and everything that goes wrong around them, thrown by dice.
+//! A run: it starts, freezes and kills worker processes, injects faults at random, and collects the reports.
 
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -6,32 +6,32 @@ use std::time::{Duration, Instant};
 
 use redlocked::LockManager;
 
-use super::caller::key;
-use super::checker::Hold;
-use super::company::{Company, Role};
-use super::deeds::Deeds;
-use super::dice::Dice;
-use super::ground::{Ground, Sample};
-use super::history::History;
-use super::stranger::Stranger;
-use super::worker::{LONG_TTLS, Orders};
+use crate::chaos::checker::Hold;
+use crate::chaos::checker::history::History;
+use crate::chaos::environment::{Environment, Sample};
+use crate::chaos::event_log::EventLog;
+use crate::chaos::random::Random;
+use crate::chaos::workload::caller::key;
+use crate::chaos::workload::fleet::{Fleet, Role};
+use crate::chaos::workload::foreign_client::ForeignClient;
+use crate::chaos::workload::worker::{LONG_TTLS, WorkerParams};
 use crate::{LIMIT, Worker, now};
 
 /// The keys of short locks, which a client of another kind takes, too.
-const ROAMED: u64 = 4;
+const MIXED_KEYS: u64 = 4;
 
 /// A run: the servers, the workers, and what they have said so far.
 pub struct Chaos<G> {
     /// The servers.
-    pub ground: G,
-    dice: Dice,
-    company: Company,
+    pub environment: G,
+    random: Random,
+    fleet: Fleet,
     workers: Vec<Running>,
     absent: Vec<(Instant, Role)>,
     started: usize,
-    strangers: u64,
+    foreign_holds: u64,
     /// What was done to servers and workers.
-    pub deeds: Deeds,
+    pub log: EventLog,
     /// What the workers said, and what is wrong with it.
     pub history: History,
 }
@@ -44,57 +44,61 @@ struct Running {
     frozen_until: Option<Instant>,
 }
 
-impl<G: Ground> Chaos<G> {
-    /// Starts the company of the ground.
-    pub fn new(ground: G, seed: u64) -> Self {
-        let company = ground.company();
+impl<G: Environment> Chaos<G> {
+    /// Starts the fleet of the environment.
+    pub fn new(environment: G, seed: u64) -> Self {
+        let fleet = environment.fleet();
         let mut chaos = Self {
-            ground,
-            dice: Dice::new(seed),
-            company,
+            environment,
+            random: Random::new(seed),
+            fleet,
             workers: Vec::new(),
             absent: Vec::new(),
             started: 0,
-            strangers: 0,
-            deeds: Deeds::default(),
+            foreign_holds: 0,
+            log: EventLog::default(),
             history: History::default(),
         };
-        for role in company.processes() {
+        for role in fleet.processes() {
             chaos.start_worker(role);
         }
-        chaos.history.expect(chaos.ground.told(), chaos.ground.hands_over_within());
+        chaos.history.expect(chaos.environment.loss_detection(), chaos.environment.hands_over_within());
         chaos
     }
 
     /// No worker is frozen or killed.
     #[must_use]
     pub fn kind(mut self) -> Self {
-        (self.company.freezes, self.company.kills) = (0, 0);
+        (self.fleet.freezes, self.fleet.kills) = (0, 0);
         self
     }
 
     fn max_ttl(&self) -> u64 {
-        let keeps = self.company.processes().any(Role::is_long);
+        let keeps = self.fleet.processes().any(Role::is_long);
         let long: &[u64] = if keeps { &LONG_TTLS } else { &[] };
-        self.ground.ttls().iter().chain(long).copied().max().unwrap_or(0)
+        self.environment.ttls().iter().chain(long).copied().max().unwrap_or(0)
     }
 
     fn start_worker(&mut self, role: Role) {
-        let (ttls, overrun) = (self.ground.ttls(), self.ground.overrun());
-        let orders = Orders { role, seed: self.dice.next(), ttls, overrun };
+        let (ttls, overrun) = (self.environment.ttls(), self.environment.overrun());
+        let params = WorkerParams { role, seed: self.random.next(), ttls, overrun };
         self.started += 1;
-        let worker =
-            Worker::start("worker", "chaos", &self.ground.address(&mut self.dice), &orders.to_numbers());
+        let worker = Worker::start(
+            "worker",
+            "chaos",
+            &self.environment.address(&mut self.random),
+            &params.to_numbers(),
+        );
         self.workers.push(Running { worker, role, number: self.started, frozen_until: None });
     }
 
     /// Goes on until that time has passed, or `enough`, which is asked now and then; then ends in peace.
     pub fn run(&mut self, lasts: Duration, enough: impl FnMut(&Self) -> bool) {
-        let stranger = self.go_on(lasts, enough);
+        let foreign_client = self.go_on(lasts, enough);
         self.thaw(true);
-        self.ground.heal(true, &mut self.deeds);
-        let foreign = stranger.map(|(stranger, holds)| {
-            stranger.end();
+        self.environment.heal(true, &mut self.log);
+        let foreign = foreign_client.map(|(foreign_client, holds)| {
+            foreign_client.end();
             holds
         });
         self.dismiss_all();
@@ -105,7 +109,7 @@ impl<G: Ground> Chaos<G> {
     /// Goes on until something is `found`; then ends at once, and all workers are killed. False when the time is over.
     pub fn search(&mut self, limit: Duration, mut found: impl FnMut(&Self) -> bool) -> bool {
         let mut is_found = false;
-        let stranger = self.go_on(limit, |chaos| {
+        let foreign_client = self.go_on(limit, |chaos| {
             is_found = found(chaos);
             is_found
         });
@@ -114,9 +118,9 @@ impl<G: Ground> Chaos<G> {
             self.history.record(running.number, running.worker.last_words());
             self.history.is_gone(running.number);
         }
-        self.ground.heal(true, &mut self.deeds);
-        if let Some((stranger, _)) = stranger {
-            stranger.end();
+        self.environment.heal(true, &mut self.log);
+        if let Some((foreign_client, _)) = foreign_client {
+            foreign_client.end();
         }
         self.settle(u64::MAX);
         is_found
@@ -126,23 +130,24 @@ impl<G: Ground> Chaos<G> {
         &mut self,
         lasts: Duration,
         mut enough: impl FnMut(&Self) -> bool,
-    ) -> Option<(Stranger, Receiver<Hold>)> {
+    ) -> Option<(ForeignClient, Receiver<Hold>)> {
         /// No hold is longer, and heard of later.
         const LONG: u64 = 120_000_000_000;
         let start = Instant::now();
-        let connect = self.ground.client_of_another_kind();
-        let stranger = connect.map(|connect| Stranger::start(connect, ROAMED, self.dice.next()));
+        let connect = self.environment.foreign_client();
+        let foreign_client =
+            connect.map(|connect| ForeignClient::start(connect, MIXED_KEYS, self.random.next()));
         let mut asked = start;
         while start.elapsed() < lasts {
-            let (from, to) = self.company.pace;
-            thread::sleep(Duration::from_millis(self.dice.between(from, to)));
+            let (from, to) = self.fleet.pace;
+            thread::sleep(Duration::from_millis(self.random.between(from, to)));
             self.thaw(false);
-            self.ground.heal(false, &mut self.deeds);
+            self.environment.heal(false, &mut self.log);
             self.replace();
-            self.misbehave();
-            let sample = self.ground.sample();
-            self.listen(stranger.as_ref().map(|(_, holds)| holds));
-            for keys in self.ground.disturbances() {
+            self.inject_fault();
+            let sample = self.environment.sample();
+            self.listen(foreign_client.as_ref().map(|(_, holds)| holds));
+            for keys in self.environment.disturbances() {
                 self.history.liveness.disturbed(keys.as_deref());
             }
             self.watch(sample.as_ref());
@@ -155,12 +160,12 @@ impl<G: Ground> Chaos<G> {
                 }
             }
         }
-        stranger
+        foreign_client
     }
 
     fn settle(&mut self, until: u64) {
-        self.history.losses = self.ground.losses().to_vec();
-        self.history.settle(until, &self.deeds);
+        self.history.losses = self.environment.losses().to_vec();
+        self.history.settle(until, &self.log);
     }
 
     /// Lets all calls end. One that does not is late, and its worker is killed.
@@ -180,7 +185,7 @@ impl<G: Ground> Chaos<G> {
             if running.worker.has_ended() {
                 running.worker.ends();
             } else {
-                self.deeds.add("workers that did not end", running.number);
+                self.log.add("workers that did not end", running.number);
                 running.worker.kill();
             }
             self.history.record(running.number, running.worker.last_words());
@@ -188,17 +193,17 @@ impl<G: Ground> Chaos<G> {
         }
     }
 
-    fn misbehave(&mut self) {
-        let victim = self.dice.index(self.workers.len());
-        let Company { freezes, kills, .. } = self.company;
-        match self.dice.between(0, 100) {
+    fn inject_fault(&mut self) {
+        let victim = self.random.index(self.workers.len());
+        let Fleet { freezes, kills, .. } = self.fleet;
+        match self.random.between(0, 100) {
             which if which < freezes => self.freeze(victim),
             which if which < freezes + kills => {
                 // Mostly it is the one with the most calls.
-                let most = self.dice.percent(80);
+                let most = self.random.percent(80);
                 self.kill(if most { self.with_most_calls() } else { victim });
             }
-            _ => self.ground.misbehave(&mut self.dice, &mut self.deeds),
+            _ => self.environment.inject_fault(&mut self.random, &mut self.log),
         }
     }
 
@@ -210,7 +215,7 @@ impl<G: Ground> Chaos<G> {
 
     fn kill(&mut self, victim: usize) {
         let running = &self.workers[victim];
-        if !running.role.means().may_die
+        if !running.role.spec().may_die
             || self.workers.len() < 3
             || self.history.calls.may_hang(running.number, now())
         {
@@ -218,10 +223,10 @@ impl<G: Ground> Chaos<G> {
         }
         let mut running = self.workers.swap_remove(victim);
         running.worker.kill();
-        self.deeds.add("workers killed", running.number);
+        self.log.add("workers killed", running.number);
         self.history.record(running.number, running.worker.last_words());
         self.history.is_gone(running.number);
-        let back = Instant::now() + Duration::from_millis(self.company.absence);
+        let back = Instant::now() + Duration::from_millis(self.fleet.absence);
         self.absent.push((back, running.role));
     }
 
@@ -233,26 +238,26 @@ impl<G: Ground> Chaos<G> {
     }
 
     fn watch(&mut self, sample: Option<&Sample>) {
-        let (workers, keys) = (&self.workers, self.company.keys());
+        let (workers, keys) = (&self.workers, self.fleet.keys());
         let worker_of = |process| {
             let found = workers.iter().find(|running| running.worker.process() == process);
             found.map(|running| running.number)
         };
-        self.history.watch(sample, &keys, worker_of, &self.deeds);
+        self.history.watch(sample, &keys, worker_of, &self.log);
     }
 
     /// Mostly short, some long enough to outlast every lease.
     fn freeze(&mut self, victim: usize) {
         let frozen = self.workers.iter().filter(|running| running.frozen_until.is_some()).count();
-        let most = [200, 500, 500, 2500][self.dice.index(4)];
-        let lasts = Duration::from_millis(self.dice.between(50, most));
+        let most = [200, 500, 500, 2500][self.random.index(4)];
+        let lasts = Duration::from_millis(self.random.between(50, most));
         let most_frozen = self.workers.len() / 3;
         let running = &mut self.workers[victim];
         if frozen < most_frozen && running.frozen_until.is_none() {
             self.history.calls.stands_still(running.number, now());
             running.worker.freeze();
             running.frozen_until = Some(Instant::now() + lasts);
-            self.deeds.add("workers frozen", format!("{} for {lasts:?}", running.number));
+            self.log.add("workers frozen", format!("{} for {lasts:?}", running.number));
         }
     }
 
@@ -271,19 +276,21 @@ impl<G: Ground> Chaos<G> {
             self.history.record(running.number, running.worker.said());
         }
         for hold in foreign.into_iter().flat_map(Receiver::try_iter) {
-            self.strangers += 1;
-            self.history.add((0, self.strangers), hold);
+            self.foreign_holds += 1;
+            self.history.add((0, self.foreign_holds), hold);
         }
     }
 
-    /// What is left on the servers that should not be. A lock of somebody who was killed ends with its ttl. His place
-    /// in a queue stays until the next one asks; then nothing is left.
+    /// What is left on the servers that should not be. A killed holder's lock ends with its ttl. A killed
+    /// waiter's place in the queue stays until the next caller asks.
     pub fn leaks(&mut self) -> Vec<String> {
         let longest = Duration::from_millis(self.max_ttl());
         let mut left = self.left_after(longest, |name| !name.contains("%queue"));
-        let locks =
-            LockManager::builder(self.ground.address(&mut self.dice)).max_ttl(longest).start().unwrap();
-        for number in self.company.keys() {
+        let locks = LockManager::builder(self.environment.address(&mut self.random))
+            .max_ttl(longest)
+            .start()
+            .unwrap();
+        for number in self.fleet.keys() {
             if let Err(error) = locks.lock(key(number)).ttl(longest).wait(LIMIT).run_blocking(|_| ()) {
                 left.push(format!("{} cannot be taken: {error}", key(number)));
             }
@@ -298,7 +305,7 @@ impl<G: Ground> Chaos<G> {
     fn left_after(&self, time: Duration, is_one: impl Fn(&str) -> bool) -> Vec<String> {
         let (start, limit) = (Instant::now(), time + Duration::from_secs(2));
         loop {
-            let left: Vec<String> = self.ground.keys().into_iter().filter(|name| is_one(name)).collect();
+            let left: Vec<String> = self.environment.keys().into_iter().filter(|name| is_one(name)).collect();
             if left.is_empty() || start.elapsed() > limit {
                 return left;
             }

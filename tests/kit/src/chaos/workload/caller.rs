@@ -1,4 +1,4 @@
-//! What a caller of a worker process does, thrown by dice: as well-behaved, impatient and careless as users are.
+//! A caller of a worker process: it chooses at random among what careful, impatient and careless users do.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -11,9 +11,9 @@ use redlocked::{LockGuard, LockManager, LockRequest};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::dice::Dice;
-use super::ticker::Ticker;
-use super::visit::{Call, Place, Visit};
+use crate::chaos::random::Random;
+use crate::chaos::workload::report::{CallParams, CallReport, HoldReport};
+use crate::chaos::workload::ticker::Ticker;
 use crate::{now, say};
 
 /// The key of a call for several keys: not one of them.
@@ -26,7 +26,7 @@ pub(crate) fn key(number: u64) -> String {
 /// The tasks of a worker that take locks, one after the other.
 pub struct Caller {
     pub(crate) locks: LockManager,
-    pub(crate) dice: Dice,
+    pub(crate) random: Random,
     /// The first of its keys, and how many.
     pub(crate) keys: (u64, u64),
     /// In milliseconds, to choose from; the first two are short.
@@ -39,7 +39,7 @@ pub struct Caller {
 }
 
 #[derive(Clone, Copy)]
-enum Deed {
+enum Action {
     Behaves,
     IsCancelled,
     Overruns,
@@ -51,57 +51,57 @@ enum Deed {
 }
 
 /// What a caller of short locks does, and how often.
-const ROAMS: &[(u64, Deed)] = &[
-    (48, Deed::Behaves),
-    (24, Deed::IsCancelled),
-    (9, Deed::Overruns),
-    (8, Deed::Extends),
-    (4, Deed::TakesSeveral),
-    (2, Deed::IsForced),
-    (3, Deed::Inspects),
-    (2, Deed::DropsMany),
+const ACTIONS: &[(u64, Action)] = &[
+    (48, Action::Behaves),
+    (24, Action::IsCancelled),
+    (9, Action::Overruns),
+    (8, Action::Extends),
+    (4, Action::TakesSeveral),
+    (2, Action::IsForced),
+    (3, Action::Inspects),
+    (2, Action::DropsMany),
 ];
 
 impl Caller {
     pub(crate) async fn roams(mut self, ended: watch::Receiver<bool>) {
         while !*ended.borrow() {
-            match self.dice.pick(ROAMS) {
-                Deed::Behaves => self.behaves().await,
-                Deed::IsCancelled => self.is_cancelled().await,
-                Deed::Overruns => self.overruns().await,
-                Deed::Extends => self.extends().await,
-                Deed::TakesSeveral => self.takes_several().await,
-                Deed::IsForced => self.is_forced().await,
-                Deed::Inspects => self.inspects().await,
-                Deed::DropsMany => self.drops_many().await,
+            match self.random.pick(ACTIONS) {
+                Action::Behaves => self.behaves().await,
+                Action::IsCancelled => self.is_cancelled().await,
+                Action::Overruns => self.overruns().await,
+                Action::Extends => self.extends().await,
+                Action::TakesSeveral => self.takes_several().await,
+                Action::IsForced => self.is_forced().await,
+                Action::Inspects => self.inspects().await,
+                Action::DropsMany => self.drops_many().await,
             }
-            sleep(Duration::from_millis(self.dice.between(0, 4))).await;
+            sleep(Duration::from_millis(self.random.between(0, 4))).await;
         }
     }
 
     /// Keeps locks of a long ttl across whatever happens meanwhile, and asks for another ttl so often at most.
     pub(crate) async fn keeps(mut self, ended: watch::Receiver<bool>, changes: u64) {
         while !*ended.borrow() {
-            let (request, place) = self.request();
+            let (request, call_params) = self.request();
             let wait = Duration::from_secs(8);
-            let place = Place { wait, ..place };
-            let lasts = Duration::from_millis([20, 500, 2500, 3500][self.dice.index(4)]);
+            let call_params = CallParams { wait, ..call_params };
+            let lasts = Duration::from_millis([20, 500, 2500, 3500][self.random.index(4)]);
             let changes: Vec<_> = (0..changes).map(|_| self.another_ttl()).collect();
-            let call = Call::begin(place, &self.ticker);
+            let call = CallReport::begin(call_params, &self.ticker);
             let outcome = request.wait(wait).run(async |guard| {
                 call.enters();
-                keep(guard, place, lasts, &changes).await;
+                keep(guard, call_params, lasts, &changes).await;
                 call.leaves();
             });
             let outcome = outcome.await;
             call.comes_back(&outcome);
-            sleep(Duration::from_millis(self.dice.between(0, 20))).await;
+            sleep(Duration::from_millis(self.random.between(0, 20))).await;
         }
     }
 
     /// After which pause to ask for which ttl.
     fn another_ttl(&mut self) -> (Duration, Duration) {
-        let (pause, ttl) = (self.dice.between(50, 400), [12_000, 200][self.dice.index(2)]);
+        let (pause, ttl) = (self.random.between(50, 400), [12_000, 200][self.random.index(2)]);
         (Duration::from_millis(pause), Duration::from_millis(ttl))
     }
 
@@ -111,75 +111,75 @@ impl Caller {
         number
     }
 
-    fn request(&mut self) -> (LockRequest, Place) {
-        let key_number = self.keys.0 + self.dice.between(0, self.keys.1);
-        let ttl = Duration::from_millis(self.ttls[self.dice.index(4)]);
-        let wait = Duration::from_millis([0, 20, 300, 2000][self.dice.index(4)]);
-        let min_hold = self.dice.percent(3).then(|| Duration::from_millis(self.dice.between(1, 50)));
+    fn request(&mut self) -> (LockRequest, CallParams) {
+        let key_number = self.keys.0 + self.random.between(0, self.keys.1);
+        let ttl = Duration::from_millis(self.ttls[self.random.index(4)]);
+        let wait = Duration::from_millis([0, 20, 300, 2000][self.random.index(4)]);
+        let min_hold = self.random.percent(3).then(|| Duration::from_millis(self.random.between(1, 50)));
         let mut request = self.locks.lock(key(key_number)).ttl(ttl).wait(wait);
         if let Some(min_hold) = min_hold {
             request = request.min_hold(min_hold);
         }
-        (request, Place { key: key_number, hold: self.number(), ttl, wait })
+        (request, CallParams { key: key_number, hold: self.number(), ttl, wait })
     }
 
     /// Waits, enters, looks at its lease from time to time, writes, leaves. Errors are what chaos is for: what
     /// matters is who was inside.
     async fn behaves(&mut self) {
-        let (request, place) = self.request();
-        let (steps, blocks) = (self.dice.between(0, 5), self.dice.percent(5));
-        let call = Call::begin(place, &self.ticker);
+        let (request, call_params) = self.request();
+        let (steps, blocks) = (self.random.between(0, 5), self.random.percent(5));
+        let call = CallReport::begin(call_params, &self.ticker);
         let outcome = request.run(async |guard| {
             call.enters();
-            stay(guard, place, steps, blocks).await;
+            stay(guard, call_params, steps, blocks).await;
             call.leaves();
         });
         let outcome = outcome.await;
         call.comes_back(&outcome);
     }
 
-    /// The same, dropped in the middle: while it waits, or inside.
+    /// A call that is dropped while it waits, or while its body runs.
     async fn is_cancelled(&mut self) {
-        let patience = Duration::from_millis(self.dice.between(0, 40));
+        let patience = Duration::from_millis(self.random.between(0, 40));
         let _ = timeout(patience, self.behaves()).await;
     }
 
     /// Does not care about its lease, and writes when that may be over.
     async fn overruns(&mut self) {
-        let (request, place) = self.request();
+        let (request, call_params) = self.request();
         // A short one, that it may be over.
-        let ttl = Duration::from_millis(self.ttls[self.dice.index(2)]);
+        let ttl = Duration::from_millis(self.ttls[self.random.index(2)]);
         let longest = (u64::try_from(ttl.as_millis()).unwrap() * 3 / 2).min(self.overrun);
-        let pause = Duration::from_millis(self.dice.between(longest / 3, longest));
-        let (request, place) = (request.ttl(ttl).renew(false), Place { ttl, ..place });
-        self.holds(request, place, async |_, visit| {
+        let pause = Duration::from_millis(self.random.between(longest / 3, longest));
+        let (request, call_params) = (request.ttl(ttl).renew(false), CallParams { ttl, ..call_params });
+        self.holds(request, call_params, async |_, report| {
             sleep(pause).await;
-            visit.look();
-            say("write", &[place.hold, now()]);
+            report.look();
+            say("write", &[call_params.hold, now()]);
         })
         .await;
     }
 
     /// Asks for another ttl, shorter or longer, and goes on beside that.
     async fn extends(&mut self) {
-        let (request, place) = self.request();
-        let [first, then] = [self.dice.index(4), self.dice.index(4)];
+        let (request, call_params) = self.request();
+        let [first, then] = [self.random.index(4), self.random.index(4)];
         let [ttl, other] = [first, then].map(|which| Duration::from_millis(self.ttls[which]));
         let (renew, lasts) =
-            (self.dice.percent(50), Duration::from_millis(self.dice.between(5, self.overrun)));
+            (self.random.percent(50), Duration::from_millis(self.random.between(5, self.overrun)));
         let request = request.min_hold(Duration::ZERO).ttl(ttl).renew(renew);
-        let place = Place { ttl, ..place };
-        self.holds(request, place, async |guard, visit| {
+        let call_params = CallParams { ttl, ..call_params };
+        self.holds(request, call_params, async |guard, report| {
             let goes_on = async {
                 let start = Instant::now();
-                while visit.look() && start.elapsed() < lasts {
+                while report.look() && start.elapsed() < lasts {
                     sleep(Duration::from_millis(4)).await;
                 }
             };
             let (_, ()) = tokio::join!(guard.extend(other), goes_on);
             // The answer may have taken its time.
             let start = Instant::now();
-            while visit.look() && start.elapsed() < Duration::from_millis(20) {
+            while report.look() && start.elapsed() < Duration::from_millis(20) {
                 sleep(Duration::from_millis(4)).await;
             }
         })
@@ -188,17 +188,17 @@ impl Caller {
 
     /// Two locks in one call.
     async fn takes_several(&mut self) {
-        let (_, place) = self.request();
-        let other = self.keys.0 + (place.key - self.keys.0 + 1) % self.keys.1;
-        let places = [place, Place { key: other, hold: self.number(), ..place }];
-        let keys = places.map(|place| key(place.key));
-        let request = self.locks.lock_all(keys.clone()).ttl(place.ttl).wait(place.wait);
-        let call = Call::begin(Place { key: SEVERAL, ..place }, &self.ticker);
+        let (_, call_params) = self.request();
+        let other = self.keys.0 + (call_params.key - self.keys.0 + 1) % self.keys.1;
+        let params = [call_params, CallParams { key: other, hold: self.number(), ..call_params }];
+        let keys = params.map(|call_params| key(call_params.key));
+        let request = self.locks.lock_all(keys.clone()).ttl(call_params.ttl).wait(call_params.wait);
+        let call = CallReport::begin(CallParams { key: SEVERAL, ..call_params }, &self.ticker);
         let outcome = request.run(async |guard| {
             call.enters();
             let [first, second] = [0, 1].map(|one| {
                 let fence = guard.fencing_token_of(&keys[one]).expect("it is one of them");
-                Visit::of_one(guard, places[one], fence)
+                HoldReport::of_one(guard, params[one], fence)
             });
             sleep(Duration::from_millis(3)).await;
             drop((first, second));
@@ -210,28 +210,28 @@ impl Caller {
 
     /// Takes the lock away from itself, as a route for operators in the same service does.
     async fn is_forced(&mut self) {
-        let (request, place) = self.request();
-        let (before, after) = (self.dice.between(0, 600), self.dice.between(0, 400));
+        let (request, call_params) = self.request();
+        let (before, after) = (self.random.between(0, 600), self.random.between(0, 400));
         let locks = self.locks.clone();
         let request = request.min_hold(Duration::ZERO);
-        self.holds(request, place, async |_, visit| {
-            look_for(visit, Duration::from_millis(before)).await;
-            forces(&locks, place.key).await;
-            look_for(visit, Duration::from_millis(after)).await;
+        self.holds(request, call_params, async |_, report| {
+            look_for(report, Duration::from_millis(before)).await;
+            forces(&locks, call_params.key).await;
+            look_for(report, Duration::from_millis(after)).await;
         })
         .await;
     }
 
     async fn inspects(&mut self) {
-        let number = self.keys.0 + self.dice.between(0, self.keys.1);
+        let number = self.keys.0 + self.random.between(0, self.keys.1);
         let _ = self.locks.inspect(&key(number)).await;
     }
 
     /// Calls that are polled once and dropped a moment later.
     async fn drops_many(&mut self) {
-        for _ in 0..self.dice.between(1, 100) {
+        for _ in 0..self.random.between(1, 100) {
             let (request, _) = self.request();
-            let pause = Duration::from_micros(self.dice.between(0, 200));
+            let pause = Duration::from_micros(self.random.between(0, 200));
             drop_after(request, pause);
         }
         tokio::task::yield_now().await;
@@ -241,15 +241,15 @@ impl Caller {
     async fn holds(
         &mut self,
         request: LockRequest,
-        place: Place,
-        body: impl AsyncFnOnce(&LockGuard, &Visit),
+        call_params: CallParams,
+        body: impl AsyncFnOnce(&LockGuard, &HoldReport),
     ) {
-        let call = Call::begin(place, &self.ticker);
+        let call = CallReport::begin(call_params, &self.ticker);
         match request.acquire().await {
             Ok(guard) => {
                 call.enters();
-                if let Some(visit) = Visit::begin(&guard, place) {
-                    body(&guard, &visit).await;
+                if let Some(report) = HoldReport::begin(&guard, call_params) {
+                    body(&guard, &report).await;
                 }
                 call.leaves();
                 let _ = guard.release().await;
@@ -277,24 +277,24 @@ async fn forces(locks: &LockManager, number: u64) {
     say("forced", &[number, now(), u64::from(done.is_ok())]);
 }
 
-async fn look_for(visit: &Visit<'_>, time: Duration) {
+async fn look_for(report: &HoldReport<'_>, time: Duration) {
     let start = Instant::now();
-    while visit.look() && start.elapsed() < time {
+    while report.look() && start.elapsed() < time {
         sleep(Duration::from_millis(5)).await;
     }
 }
 
 /// Looks at its lease all the time, and asks for other ttls, each whether the one before is answered or not.
-async fn keep(guard: &LockGuard, place: Place, time: Duration, ttls: &[(Duration, Duration)]) {
-    let Some(visit) = Visit::begin(guard, place) else {
+async fn keep(guard: &LockGuard, call_params: CallParams, time: Duration, ttls: &[(Duration, Duration)]) {
+    let Some(report) = HoldReport::begin(guard, call_params) else {
         return;
     };
     let looks = async {
         let start = Instant::now();
-        while visit.look() && start.elapsed() < time {
+        while report.look() && start.elapsed() < time {
             sleep(Duration::from_millis(20)).await;
         }
-        say("write", &[place.hold, now()]);
+        say("write", &[call_params.hold, now()]);
     };
     let changes = async {
         for (pause, ttl) in ttls {
@@ -309,8 +309,8 @@ async fn keep(guard: &LockGuard, place: Place, time: Duration, ttls: &[(Duration
     }
 }
 
-async fn stay(guard: &LockGuard, place: Place, steps: u64, blocks: bool) {
-    let Some(visit) = Visit::begin(guard, place) else {
+async fn stay(guard: &LockGuard, call_params: CallParams, steps: u64, blocks: bool) {
+    let Some(report) = HoldReport::begin(guard, call_params) else {
         return;
     };
     for step in 0..=steps {
@@ -318,9 +318,9 @@ async fn stay(guard: &LockGuard, place: Place, steps: u64, blocks: bool) {
             std::thread::sleep(Duration::from_millis(20));
         }
         sleep(Duration::from_millis(step)).await;
-        visit.look();
+        report.look();
         if step == steps / 2 {
-            say("write", &[place.hold, now()]);
+            say("write", &[call_params.hold, now()]);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What users do to each other: crowds, bursts, dropped calls; operators that flush, delete and take away; rights and
-//! connections that come and go.
+//! What clients do to each other: many waiters, bursts and dropped calls; operators that flush, delete and force-release;
+//! rights and connections that come and go.
 //!
 //! A mistake in a script is made on the wire, below. One in the engine is put back by hand, in a few lines, to see that
 //! `CHAOS_STOP=1 CHAOS_SECONDS=60` finds it:
@@ -15,17 +15,17 @@
 //! | a grant before its place is ignored | `table/on_reply.rs`: `deferred_push` dropped | `bursts_are_served_at_once` |
 
 use super::{is_clean, is_clean_with, is_found_with};
-use kit::chaos::one_server::{OneServer, Plan};
-use kit::chaos::shards::Shards;
+use kit::chaos::environment::cluster::ClusterNodes;
+use kit::chaos::environment::one_server::{OneServer, Plan};
 
 #[test]
 fn a_lock_that_is_waited_for_is_handed_over_whatever_operators_do() {
-    is_clean(|_| OneServer::of(Plan::CROWDED), 6);
+    is_clean(|_| OneServer::of(Plan::CROWDS), 6);
 }
 
 #[test]
 fn dead_waiters_hold_up_no_other() {
-    is_clean(|_| OneServer::of(Plan::ABANDONED), 5);
+    is_clean(|_| OneServer::of(Plan::DEAD_WAITERS), 5);
 }
 
 #[test]
@@ -35,31 +35,31 @@ fn bursts_are_served_at_once() {
 
 #[test]
 fn calls_that_are_dropped_at_any_moment_leave_nothing() {
-    is_clean_with(|_| OneServer::of(Plan::DROPPED), 4, |_| true);
+    is_clean_with(|_| OneServer::of(Plan::DROPPED_CALLS), 4, |_| true);
 }
 
 #[test]
 fn a_lock_is_held_as_long_as_its_holder_thinks_however_late_a_request_arrives() {
-    is_clean(|_| OneServer::of(Plan::LATE), 5);
+    is_clean(|_| OneServer::of(Plan::LATE_REQUESTS), 5);
 }
 
 #[test]
 fn a_lock_is_held_as_long_as_its_holder_thinks_while_it_has_no_answers() {
-    is_clean(|_| OneServer::of(Plan::SILENT), 5);
+    is_clean(|_| OneServer::of(Plan::NO_REPLIES), 5);
 }
 
 #[test]
 fn a_lock_is_held_as_long_as_its_holder_thinks_while_the_rights_differ_in_a_cluster() {
-    is_clean(Shards::denied, 6);
+    is_clean(ClusterNodes::denied, 6);
 }
 
 #[test]
 fn a_holder_is_told_when_its_lock_is_taken_away() {
-    is_clean(|_| OneServer::of(Plan::OPERATED), 5);
+    is_clean(|_| OneServer::of(Plan::OPERATORS), 5);
 }
 
 #[test]
 fn a_lock_that_is_left_for_nobody_is_found() {
     let kept = ("redis.call('DEL', KEYS[1])\n  return 1", "redis.call('TTL', KEYS[1])\n  return 1");
-    is_found_with(Plan::DROPPED, kept, |history| history.liveness.ownerless() > 0);
+    is_found_with(Plan::DROPPED_CALLS, kept, |history| history.liveness.ownerless() > 0);
 }

@@ -1,0 +1,162 @@
+//! The plans for one server: which workers run, and which faults are injected how often.
+
+use super::OneServer;
+use super::faults::{
+    cut_one, delete_queue, disrupt_proxy, do_nothing, flush, force_release, forget_scripts, inspect, kill,
+    squat, stand_still, stop, take_rights,
+};
+use crate::chaos::checker::LossDetection;
+use crate::chaos::event_log::EventLog;
+use crate::chaos::random::Random;
+use crate::chaos::workload::fleet::{Fleet, Role};
+
+/// What may be missing, and is done without.
+const RIGHTS: &[(u64, &str)] = &[
+    (1, "-publish -subscribe"),
+    (1, "-client|tracking"),
+    (1, "-client|kill"),
+    (1, "-client|kill -client|tracking"),
+];
+
+/// Something that is done to the server.
+pub(crate) type Fault = fn(&mut OneServer, &mut Random, &mut EventLog);
+
+/// Which workers run, and which faults are injected.
+#[derive(Clone, Copy)]
+pub struct Plan {
+    pub(crate) fleet: Fleet,
+    /// Each with its weight.
+    pub(crate) faults: &'static [(u64, Fault)],
+    /// So many in a hundred workers are behind a proxy of ours: each kind.
+    pub(crate) proxied_percent: [u64; 2],
+    /// What is missing, each with its weight, and for how many milliseconds at most.
+    pub(crate) rights: &'static [(u64, &'static str)],
+    pub(crate) denied: u64,
+    /// When a holder whose lock is taken away knows it: promptly, where nothing else goes wrong.
+    pub(crate) detection: LossDetection,
+    /// Whether a lock that is waited for is handed over at once: where nothing goes wrong at all.
+    pub(crate) hands_over: bool,
+}
+
+impl Plan {
+    /// Nothing goes wrong. The base of the others.
+    const CALM: Self = Self {
+        fleet: Fleet::CALM,
+        faults: &[(1, inspect), (20, do_nothing)],
+        proxied_percent: [0; 2],
+        rights: RIGHTS,
+        denied: 0,
+        detection: LossDetection::AtLeaseEnd,
+        hands_over: false,
+    };
+
+    /// Nothing but a connection that is cut, scripts that are forgotten, and workers that are frozen and killed.
+    pub const MINOR_FAULTS: Self = Self {
+        fleet: Fleet::MIXED,
+        faults: &[(24, cut_one), (20, forget_scripts), (8, stand_still), (6, do_nothing)],
+        ..Self::CALM
+    };
+
+    /// Everything that a server can suffer without forgetting a lock.
+    pub const NO_DATA_LOSS: Self = Self {
+        fleet: Fleet {
+            roles: &[(Role::Mixed, 8), (Role::LongHolds, 1), (Role::TtlChanges, 1)],
+            ..Fleet::MIXED
+        },
+        faults: &[
+            (240, cut_one),
+            (200, forget_scripts),
+            (80, stand_still),
+            (30, stop),
+            (20, kill),
+            (40, disrupt_proxy),
+            (10, squat),
+            (15, take_rights),
+            (30, inspect),
+            (30, do_nothing),
+        ],
+        proxied_percent: [30, 20],
+        denied: 1000,
+        ..Self::CALM
+    };
+
+    /// And it forgets, and operators take locks away.
+    pub const DATA_LOSS: Self = Self {
+        faults: &[
+            (240, cut_one),
+            (200, forget_scripts),
+            (80, stand_still),
+            (30, stop),
+            (20, kill),
+            (40, disrupt_proxy),
+            (10, squat),
+            (15, take_rights),
+            (30, inspect),
+            (10, flush),
+            (10, delete_queue),
+            (15, force_release),
+            (15, do_nothing),
+        ],
+        ..Self::NO_DATA_LOSS
+    };
+
+    /// A server that is well, behind proxies over which requests arrive when their connection has long been replaced, for a
+    /// user that has not the rights to do something about it.
+    pub const LATE_REQUESTS: Self = Self {
+        fleet: Fleet { roles: &[(Role::LongHolds, 8)], ..Fleet::CALM },
+        faults: &[(20, disrupt_proxy), (20, take_rights), (2, squat), (1, inspect), (20, do_nothing)],
+        proxied_percent: [0, 100],
+        rights: &[(1, "-publish -subscribe"), (1, "-client|kill"), (10, "-client|kill -client|tracking")],
+        denied: 16_000,
+        ..Self::CALM
+    };
+
+    /// Proxies hold replies back, and holders change their ttl.
+    pub const NO_REPLIES: Self = Self {
+        fleet: Fleet { roles: &[(Role::TtlChanges, 8)], ..Fleet::CALM },
+        faults: &[(12, disrupt_proxy), (1, cut_one), (2, squat), (1, inspect), (20, do_nothing)],
+        proxied_percent: [90, 0],
+        ..Self::LATE_REQUESTS
+    };
+
+    /// Operators that take locks away, and workers that do it to themselves: who had one is told.
+    pub const OPERATORS: Self = Self {
+        fleet: Fleet {
+            roles: &[(Role::Mixed, 4), (Role::LongHolds, 2), (Role::TtlChanges, 2)],
+            ..Fleet::CALM
+        },
+        faults: &[(20, force_release), (1, flush), (5, delete_queue), (20, inspect), (60, do_nothing)],
+        detection: LossDetection::Promptly,
+        ..Self::CALM
+    };
+
+    /// Hundreds of waiters, some of whose processes die, and operators that flush and delete.
+    pub const CROWDS: Self = Self {
+        fleet: Fleet::CROWDS,
+        faults: &[(2, flush), (3, delete_queue), (1, force_release), (5, inspect), (150, do_nothing)],
+        ..Self::CALM
+    };
+
+    /// The process with the most waiters dies again and again, and its places stay in the queue: a flush would clear them.
+    pub const DEAD_WAITERS: Self = Self {
+        fleet: Fleet { roles: &[(Role::LongQueue, 3)], kills: 4, absence: 5000, ..Fleet::CALM },
+        ..Self::CALM
+    };
+
+    /// Bursts of calls, while nothing goes wrong.
+    pub const BURSTS: Self =
+        Self { fleet: Fleet::BURSTS, detection: LossDetection::Promptly, hands_over: true, ..Self::CALM };
+
+    /// Calls that are dropped by the thousand, while nothing goes wrong.
+    pub const DROPPED_CALLS: Self = Self {
+        fleet: Fleet { roles: &[(Role::Drops, 2)], ..Fleet::CALM },
+        faults: &[(1, do_nothing)],
+        detection: LossDetection::Promptly,
+        ..Self::CALM
+    };
+
+    /// Whether the server is killed: it keeps its data then.
+    pub(crate) fn is_deadly(&self) -> bool {
+        self.faults.iter().any(|(_, fault)| std::ptr::fn_addr_eq(*fault, kill as Fault))
+    }
+}

@@ -1,0 +1,9 @@
+//! What the clients do: worker processes, each with its role, and a foreign client that takes the same locks by hand.
+
+pub mod caller;
+pub mod fleet;
+pub mod foreign_client;
+pub mod many_callers;
+pub mod report;
+pub mod ticker;
+pub mod worker;
