@@ -269,6 +269,7 @@ fn a_wrong_password_and_a_bad_address_say_so() {
         ("nonsense", "redis://"),
         ("ftp://127.0.0.1/", "memory://"),
         ("redis://:secret@127.0.0.1:port/", "redis://host"),
+        ("redis://:secret@127.0.0.1,127.0.0.2/", "redis://host1,redis://host2"),
         ("redis+cluster://a,b/3", "Cluster"),
         ("redis+cluster://a,redis://:secret@b", "quorum"),
         #[cfg(not(feature = "tls"))]

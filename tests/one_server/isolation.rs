@@ -18,12 +18,12 @@ fn dropped_calls(locks: &LockManager, thread: usize, stop: &AtomicBool) {
         let request = locks.lock(format!("dropped:{thread}:{nth}"));
         let mut call = request.ttl(600 * SECOND).wait(60 * SECOND).acquire();
         // On a busy machine the answer may be there already.
-        let begun = Pin::new(&mut call).poll(&mut cx);
+        let polled = Pin::new(&mut call).poll(&mut cx);
         let (began, pause) = (Instant::now(), Duration::from_micros(nth * 7919 % 200));
         while began.elapsed() < pause {
             std::hint::spin_loop();
         }
-        drop((call, begun));
+        drop((call, polled));
         nth += 1;
     }
 }

@@ -141,6 +141,9 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, String> {
             let (sentinels, url) = Sentinels::read(rest, tls.clone())?;
             (Some(sentinels), url)
         }
+        Kind::Server if rest.rsplit_once('@').map_or(rest, |(_, host)| host).contains(',') => {
+            return Err("several servers have an address each: redis://host1,redis://host2".to_owned());
+        }
         _ if tls.is_some() => (None, format!("redis://{rest}")),
         _ => (None, url.to_owned()),
     };
