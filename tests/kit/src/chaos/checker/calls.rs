@@ -2,7 +2,7 @@
 //!
 //! A call has its `wait` to get in, then as long as its body lasts, then comes back, with [`PROMPT`] for either: that
 //! is what it says itself when it is back, without the time in which a plain timer of its process was late. One that
-//! does not come back within [`PATIENCE`] hangs; the time in which its process stood still does not count.
+//! does not come back within `PATIENCE` hangs; the time in which its process stood still does not count.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
