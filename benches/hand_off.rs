@@ -1,11 +1,11 @@
-//! From the call of a release to the next holder's first line: beside the usual way to wait, and beside one bare round
-//! trip, which is the limit for whatever goes through a server.
+//! The time from the call of a release to the next holder's first line: beside the usual way to wait, and beside one bare
+//! round trip, the limit for every lock that goes through a server.
 //!
 //! ```text
 //! cargo bench --bench hand_off
 //! ```
 //!
-//! Each process is stood for by a manager, with a thread and a connection of its own. The contenders take turns in small
+//! A manager with a thread and a connection of its own stands for each process. The contenders take turns in small
 //! rounds, and one of their rounds is a round of pings.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
@@ -22,7 +22,7 @@ use redlocked::LockManager;
 const KEY: &str = "hand-off";
 const LONG: Duration = Duration::from_secs(30);
 
-/// Hand-overs in one round, after as many as there are waiters, while the queue fills.
+/// Counted hand-overs in one round. Before them come as many as there are waiters, while the queue fills.
 const IN_A_ROUND: usize = 20;
 
 fn main() {
@@ -61,7 +61,7 @@ async fn compare(place: &str, url: &str, crowd: &Crowd) -> Vec<Vec<String>> {
     let (mut ours, mut wake, mut ping) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds(5, 1) {
         for _ in 0..IN_A_ROUND {
-            // The pause of a hand-over, so that both find the threads equally asleep.
+            // The pause of a hand-over, so that the threads are equally asleep in both.
             tokio::time::sleep(crowd.holds).await;
             let start = Instant::now();
             bare.ping().await;
@@ -137,10 +137,10 @@ async fn finish(tasks: Vec<tokio::task::JoinHandle<()>>, baton: &Mutex<Baton>) -
     std::mem::take(&mut baton.lock().unwrap().times)
 }
 
-/// What a holder leaves for the next one: when it called its release.
+/// A holder leaves here, for the next one, when it called its release.
 struct Baton {
     released: Option<Instant>,
-    /// Not counted: the queue fills.
+    /// Hand-overs that are not counted, while the queue fills.
     warm_up: usize,
     times: Vec<f64>,
 }
@@ -150,7 +150,7 @@ impl Baton {
         Self { released: None, warm_up, times: Vec::new() }
     }
 
-    /// First line of a holder. False when there have been enough.
+    /// The first line of a holder. False when there have been enough hand-overs.
     fn take(baton: &Mutex<Self>) -> bool {
         let now = Instant::now();
         let mut baton = baton.lock().unwrap();

@@ -1,10 +1,10 @@
-//! Several keys as one lock that nobody else wants: acquire and release, beside the same for one key.
+//! Several keys as one uncontended lock: acquire and release, beside those of one key.
 //!
 //! ```text
 //! cargo bench --bench many_keys
 //! ```
 //!
-//! The contenders take turns in small rounds, so that what else the machine does hits all of them. Read the ratios: the
+//! The contenders take turns in small rounds, so that other work of the machine hits all of them. Read the ratios: the
 //! times depend on the machine.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
@@ -27,7 +27,7 @@ fn main() {
     }
 }
 
-/// What is measured of some number of keys, in microseconds, round by round.
+/// The times of one number of keys, in microseconds, round by round.
 #[derive(Default)]
 struct Times {
     taken: Vec<f64>,
@@ -43,7 +43,7 @@ fn side_by_side(place: &str, runtime: &Runtime, locks: &LockManager) {
             let next = (turn + round) % contenders.len();
             let (keys, times) = &mut contenders[next];
             let pairs: Vec<_> = (0..=IN_A_ROUND).map(|_| once(runtime, locks, keys)).collect();
-            // The first one finds cold caches and a sleeping thread.
+            // The first lock finds cold caches and a sleeping thread.
             let (taken, released): (Vec<_>, Vec<_>) = pairs[1..].iter().copied().unzip();
             times.middles.push(median(&taken));
             times.taken.extend(taken);

@@ -1,11 +1,11 @@
-//! What a held lock and a waiter cost in this process: bytes of resident memory, and threads.
+//! The cost of a held lock and of a waiter in this process: bytes of resident memory, and threads.
 //!
 //! ```text
 //! cargo bench --bench memory
 //! ```
 //!
-//! Each figure comes from a fresh process, because memory that was used before hides what is used now. It counts the
-//! caller's side too: its guard, or its future. Linux only.
+//! Each figure comes from a fresh process, because memory that was used before hides the growth. It counts the caller's
+//! side too: its guard, or its future. Linux only.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 
@@ -21,7 +21,7 @@ use redlocked::{Acquire, LockGuard, LockManager};
 
 const LONG: Duration = Duration::from_mins(10);
 
-/// How this program asks itself to measure one thing.
+/// This program starts itself with this variable, to measure one thing.
 const CHILD: &str = "REDLOCKED_BENCH_MEMORY";
 
 fn main() {
@@ -59,7 +59,7 @@ fn child(what: &str, count: usize, port: u16) {
     let mut client = redis::Client::open(&*url).unwrap().get_connection().unwrap();
     drop(locks.lock("warm up").acquire_blocking().unwrap());
     let key = |number: usize| format!("a-key-of-usual-length:{number:08}");
-    // What is waited for is held by hand: another manager would take memory and a thread.
+    // The awaited lock is held by hand: another manager would take memory and a thread.
     let taken = match what {
         "waiters-for-one-key" => 1,
         "waiters-for-keys-of-their-own" => count,
@@ -109,7 +109,7 @@ fn wait(locks: &LockManager, count: usize, key: impl Fn(usize) -> String) -> Vec
     (0..count).map(|number| ask(locks, key(number))).collect()
 }
 
-/// Polled once: it is on its way.
+/// Polls a call once, which sends its request.
 fn ask(locks: &LockManager, key: String) -> Acquire {
     let mut acquire = locks.lock(key).ttl(LONG).wait(LONG).acquire();
     let polled = Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop()));

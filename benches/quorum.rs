@@ -1,4 +1,4 @@
-//! Redlock on five servers: a lock that nobody else wants, beside the bare commands to all five, while all are well and
+//! Redlock on five servers: an uncontended lock, beside the bare commands to all five, while all are well and
 //! while two of them are killed or stopped.
 //!
 //! ```text
@@ -25,7 +25,7 @@ const NODES: usize = 5;
 /// The minority that is killed or stopped.
 const FAULTY: [usize; 2] = [1, 3];
 
-/// Short, because servers without persistence vote only when they have been up for as long.
+/// Short, because servers without persistence vote only when they have been up for one ttl.
 const TTL: Duration = Duration::from_secs(3);
 
 fn main() {
@@ -65,7 +65,7 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Once all nodes vote.
+/// Connected; all nodes vote.
 fn connect(quorum: &Quorum) -> LockManager {
     let locks = quorum.builder().max_ttl(TTL).connect_blocking().unwrap();
     eventually("all nodes vote", || {
@@ -81,7 +81,7 @@ fn ratio(value: f64) -> String {
     format!("{value:.2}")
 }
 
-// Long since -----------------------------------------------------------------------------------------------------
+// After the first locks -----------------------------------------------------------------------------------------
 
 struct Contender<'a> {
     name: &'static str,
@@ -129,10 +129,10 @@ fn long_since(runtime: &Runtime, thread: &OwnThread, well: &Quorum, stopped: &Qu
             let next = (turn + round) % contenders.len();
             let contender = &mut contenders[next];
             let times: Vec<f64> = (0..=IN_A_ROUND).map(|_| contender.way.one(runtime, "quorum")).collect();
-            // The first one finds cold caches and a sleeping thread.
+            // The first lock finds cold caches and a sleeping thread.
             contender.middles.push(median(&times[1..]));
             contender.times.extend(&times[1..]);
-            // The late answers are read before it is the next one's turn.
+            // The late answers are read before the next contender's turn.
             thread::sleep(Duration::from_micros(500));
         }
     }
@@ -161,7 +161,7 @@ fn long_since(runtime: &Runtime, thread: &OwnThread, well: &Quorum, stopped: &Qu
 
 // From the first lock on -----------------------------------------------------------------------------------------
 
-/// Locks of a fresh client that are looked at: fewer than it takes until a silent node is given up.
+/// The first locks of a fresh client: fewer than it takes until the client gives up a silent node.
 const FIRST: usize = 100;
 
 fn from_the_first_on(runtime: &Runtime, thread: &OwnThread, well: &Quorum, stopped: &Quorum) {

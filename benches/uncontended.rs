@@ -1,11 +1,11 @@
-//! A lock that nobody else wants: acquire and release, one after the other and many at once, beside the lock that one
-//! would write by hand.
+//! An uncontended lock: acquire and release, one after the other and many at once, beside a lock that is written by
+//! hand.
 //!
 //! ```text
 //! cargo bench --bench uncontended
 //! ```
 //!
-//! The contenders take turns in small rounds, so that what else the machine does hits all of them. Read the ratios: the
+//! The contenders take turns in small rounds, so that other work of the machine hits all of them. Read the ratios: the
 //! times depend on the machine.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
@@ -76,7 +76,7 @@ impl Contender {
         self.loads.clear();
     }
 
-    /// The middle of what `value` is in each round, relative to the same round of `other`.
+    /// The median over rounds of `value`, relative to the same round of `other`.
     fn relative_to(&self, other: &Self, value: impl Fn(&Load) -> f64) -> f64 {
         let ratios: Vec<f64> =
             self.loads.iter().zip(&other.loads).map(|(ours, theirs)| value(ours) / value(theirs)).collect();
@@ -97,7 +97,7 @@ fn one_at_a_time(runtime: &Runtime, contenders: &mut [Contender]) {
             let next = (turn + round) % contenders.len();
             let contender = &mut contenders[next];
             let times: Vec<f64> = (0..=IN_A_ROUND).map(|_| one(runtime, &mut contender.way)).collect();
-            // The first one finds cold caches and a sleeping thread.
+            // The first lock finds cold caches and a sleeping thread.
             contender.middles.push(median(&times[1..]));
             contender.times.extend(&times[1..]);
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use redlocked::{LockError, LockManager, distributed_lock};
 
-/// What one replica made of the night.
+/// The result of one replica.
 enum Night {
     Done { rows: u32 },
     Skipped,

@@ -33,12 +33,12 @@ async fn main() -> Result<(), LockError> {
     let locks = LockManager::connect(&url).await?;
     locks.set_global();
 
-    // One after the other, though they start together; the one who buys boots waits for nobody.
+    // The two calls for shoes run one after the other though they start together; the call for boots does not wait.
     tokio::try_join!(purchase("shoes", "Ann"), purchase("shoes", "Bob"), purchase("boots", "Cleo"))?;
 
     let invoices = Invoices { tenant: "acme".to_owned() };
     println!("invoice {}", invoices.issue(7)?);
 
-    // At the end of `main`: what is still held is given back before the process ends.
+    // At the end of `main`: releases the locks that are still held, before the process ends.
     locks.shutdown(Duration::from_secs(5)).await
 }

@@ -1,5 +1,5 @@
-//! Two processes: the one that was started waits for signals, and the one that it starts does the work. However the
-//! second ends, what it had started is ended by the first; and it ends itself when the first does.
+//! Two processes: the first waits for signals and starts the second, which does the work. However the second ends, the
+//! first ends the processes that the second started; and the second ends itself when the first does.
 
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
@@ -12,23 +12,24 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-/// Set for the second one.
+/// The environment variable that is set for the second process.
 const KEPT: &str = "REDLOCKED_CHAOS_KEPT";
 
-/// What ending in peace may take: calls wait for locks, and servers that were stopped are waited for.
+/// The time limit of an orderly end: calls wait for locks, and the run waits for stopped servers.
 const PEACE: Duration = Duration::from_mins(1);
 
-/// What shells say of a program that Ctrl-C has ended.
+/// The exit status that shells report for a program ended by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 pub(crate) fn is_kept() -> bool {
     std::env::var_os(KEPT).is_some()
 }
 
-/// In the second one: becomes true when the first wants an end, or is no more.
+/// In the second process: becomes true when the first asks it to end, or has ended.
 pub(crate) fn is_to_end() -> Arc<AtomicBool> {
-    // Ctrl-C in a terminal reaches the first one alone, and what is started here can be ended as a whole. A group of the
-    // same session would be hung up on with the end of the first, because some of it are stopped.
+    // In a session of its own: Ctrl-C in a terminal reaches the first process alone, and the first can end all processes
+    // that are started here at once. A group of the same session would get SIGHUP at the end of the first, because some of
+    // its processes are stopped.
     let _ = setsid();
     let end = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&end);
@@ -39,7 +40,7 @@ pub(crate) fn is_to_end() -> Arc<AtomicBool> {
     end
 }
 
-/// In the first one: starts the second, and ends as it does.
+/// In the first process: starts the second, and ends as it does.
 pub(crate) fn keep() -> std::io::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -89,7 +90,7 @@ pub(crate) fn keep() -> std::io::Result<ExitCode> {
     })
 }
 
-/// It had no time to tidy up: ends everything that it had started, and removes what that has written.
+/// The second had no time to tidy up: ends every process that it had started, and removes their files.
 async fn sweep(child: &mut Child, id: u32) {
     if let Some(group) = i32::try_from(id).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);

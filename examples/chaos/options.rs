@@ -1,4 +1,4 @@
-//! What the command line says.
+//! The command line.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;

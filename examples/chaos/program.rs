@@ -1,4 +1,4 @@
-//! What is said: at the start, every ten seconds, and at the end.
+//! Runs the rounds and prints a report: at the start, every ten seconds, and at the end.
 
 use std::cell::Cell;
 use std::process::{Command, ExitCode, Stdio};
@@ -45,7 +45,7 @@ pub(crate) fn main() -> ExitCode {
     all_rounds(&options, &keeper::is_to_end())
 }
 
-/// What is looked at in one go, and how.
+/// A round: its name, and the function that runs it.
 type Round = (&'static str, fn(u64, Duration, &AtomicBool) -> bool);
 
 const ONE_SERVER: &[Round] = &[
@@ -84,9 +84,9 @@ fn on_quorum(plan: quorum::Plan) -> QuorumNodes {
     QuorumNodes::new(plan, |_, server| server.port())
 }
 
-/// One after the other, and again until the time is over.
+/// The rounds, one after the other, repeated until the time is over.
 fn all_rounds(options: &Options, end: &AtomicBool) -> ExitCode {
-    /// Of one round.
+    /// How long one round lasts.
     const MOST: Duration = Duration::from_mins(2);
     println!("chaos {}", options.words());
     let rounds = match options.topology {
@@ -132,7 +132,7 @@ fn is_there() -> Result<(), String> {
     }
 }
 
-/// One round, with what is said about it. True when anything is wrong.
+/// Runs one round and prints about it. True when anything is wrong.
 fn wreak<G: Environment>(environment: G, seed: u64, lasts: Duration, end: &AtomicBool) -> bool {
     let start = Instant::now();
     let mut chaos = Chaos::new(environment, seed);

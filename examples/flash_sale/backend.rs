@@ -14,12 +14,12 @@ use crate::stock::Stock;
 pub(crate) enum Backend {
     /// Three server processes.
     Redis { url: String, address: String, started_here: bool, connection: MultiplexedConnection },
-    /// Three listeners in this process. Also when asked for.
+    /// Three listeners in this process: without redis-server, or when the caller asks for `memory://`.
     Memory { url: String, stock: Stock },
 }
 
 impl Backend {
-    /// The Redis at `url`; else one that is started now; else, with no redis-server on PATH, memory.
+    /// The Redis at `url`; without a `url` one that is started now; with no redis-server on PATH, memory.
     pub(crate) async fn choose(stage: &mut Stage, url: Option<String>) -> Result<Self, Failure> {
         let given = url.is_some();
         let url = match url {
@@ -38,7 +38,7 @@ impl Backend {
         let client = Client::open(url.as_str())
             .map_err(|error| format!("the address of Redis cannot be used: {error}"))?;
         let address = client.get_connection_info().addr().to_string();
-        // A connection that is not let in tells so at the first command.
+        // Redis refuses a connection without the right password only at its first command.
         let greeted = async {
             let mut connection = connect(&url).await?;
             redis::cmd("PING").exec_async(&mut connection).await?;
@@ -56,7 +56,7 @@ impl Backend {
     /// How many commands clients have sent for locking since this Redis was started; `None` without one.
     ///
     /// Locks are taken, renewed and released by scripts, and the shop uses GET and SETEX only: so the scripts that
-    /// were called are the commands of the lock. What they call on the server itself is counted under other names.
+    /// were called are the commands of the lock. The commands that scripts call are counted under other names.
     /// On a Redis that others use meanwhile, their scripts are counted too.
     pub(crate) async fn lock_commands(&self) -> Option<u32> {
         let Self::Redis { connection, .. } = self else {

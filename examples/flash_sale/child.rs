@@ -1,5 +1,5 @@
-//! Processes that end when the one that started them ends, however it does: each watches its stdin, which only its
-//! parent holds open. Used on both sides.
+//! Child processes that end with their parent, however it ends: each watches its stdin, which only its parent holds
+//! open. Both sides use this module.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::Failure;
 /// How long a child may take to get ready, or to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// This program once more, with other arguments. Dropping its handle ends it too, because that closes its stdin.
+/// Starts this program once more, with other arguments. Dropping the handle ends the child, because it closes its stdin.
 pub(crate) fn command(arguments: &[&str]) -> Result<Command, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-    // Ctrl-C in a terminal reaches all processes of a group. In groups of their own the children end when they are
-    // told to, and in order.
+    // Ctrl-C in a terminal reaches all processes of a group. In groups of their own the children end when their
+    // parent tells them to, and in order.
     #[cfg(unix)]
     command.process_group(0);
     Ok(command)
 }
 
-/// The first line that a child prints: it is ready then.
+/// The first line that a child prints, which it does when it is ready.
 pub(crate) async fn first_line(child: &mut Child) -> Result<String, Failure> {
     let stdout = child.stdout.take().ok_or("a child process without stdout")?;
     match timeout(PATIENCE, BufReader::new(stdout).lines().next_line()).await {
@@ -36,7 +36,7 @@ pub(crate) async fn first_line(child: &mut Child) -> Result<String, Failure> {
     }
 }
 
-/// Asks all of them to end, and waits until they have.
+/// Asks all children to end, and waits until they have.
 pub(crate) async fn end(mut children: Vec<Child>) {
     for child in &mut children {
         drop(child.stdin.take());
@@ -48,9 +48,9 @@ pub(crate) async fn end(mut children: Vec<Child>) {
     }
 }
 
-/// In a child: ready when the parent has closed our stdin, or is no more.
+/// In a child: ready when the parent has closed our stdin, or has ended.
 ///
-/// A thread of its own, which the end of the process does not wait for, as it would for tokio's stdin.
+/// It uses a thread of its own: the end of the process would wait for tokio's stdin.
 pub(crate) async fn parent_gone() {
     let (sender, gone) = oneshot::channel::<()>();
     std::thread::spawn(move || {

@@ -19,29 +19,29 @@ use crate::diary::Visit;
 use crate::shop::{Receipt, Sale};
 use crate::{Failure, REQUESTS, server};
 
-/// No answer for so long is a failure: longer than a customer may have to wait for the lock.
+/// A request without an answer for this long has failed: longer than a customer may wait for the lock.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What the customers got.
+/// The answers to the customers.
 #[derive(Default)]
 pub(crate) struct Purchases {
     pub(crate) sold: u32,
     pub(crate) sold_out: u32,
     pub(crate) failed: u32,
     pub(crate) first_failure: Option<String>,
-    /// Of each request, sorted.
+    /// The latency of each request, sorted.
     pub(crate) latencies: Vec<Duration>,
     pub(crate) took: Duration,
 }
 
-/// All who want to buy.
+/// All customers.
 pub(crate) struct Crowd {
     servers: Vec<SocketAddr>,
     customers: Vec<Customer>,
 }
 
 impl Crowd {
-    /// As many customers as requests are to be under way at a time, dealt out to the servers in turn.
+    /// One customer for each request under way at a time, dealt out to the servers in turn.
     pub(crate) async fn gather(servers: Vec<SocketAddr>, customers: usize) -> Result<Self, Failure> {
         let mut crowd = Self { servers, customers: Vec::new() };
         for (server, address) in crowd.servers.iter().enumerate().cycle().take(customers) {
@@ -94,7 +94,7 @@ impl Crowd {
         Ok(purchases)
     }
 
-    /// Who was inside when, server by server.
+    /// The visits to the handler, server by server.
     pub(crate) async fn diaries(&self) -> Result<Vec<Vec<Visit>>, Failure> {
         let mut diaries = Vec::new();
         for server in &self.servers {
@@ -150,7 +150,7 @@ impl Http {
     }
 }
 
-/// On stderr, and only when that is a terminal. Gone when it is dropped.
+/// A progress line on stderr, only when that is a terminal. Cleared when it is dropped.
 struct Progress(ProgressBar);
 
 impl Progress {

@@ -1,11 +1,11 @@
-//! Who was inside the handler when, which shows whether it was one at a time.
+//! The visits to the handler and their times, which show whether there was one at a time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// That of one server. All servers of this program are on one machine, so its wall clock is good enough.
+/// The visits of one server. All servers of this program are on one machine, so its wall clock is good enough.
 #[derive(Clone, Default)]
 pub(crate) struct Diary(Arc<Mutex<Vec<Visit>>>);
 
@@ -21,13 +21,13 @@ impl Diary {
         Inside { diary: self, from: now() }
     }
 
-    /// Everything since the last time this was asked.
+    /// The visits since the last call.
     pub(crate) fn take(&self) -> Vec<Visit> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Writes the visit down when it ends, however it ends.
+/// Records the visit when it is dropped, however the visit ends.
 pub(crate) struct Inside<'a> {
     diary: &'a Diary,
     from: u64,

@@ -1,5 +1,5 @@
 //! Starts a redis-server on a free port and ends it when the sale is over. A process of its own, so that the server
-//! does not outlive the sale even when that is killed.
+//! does not outlive the sale, even when the sale is killed.
 
 use std::io::{ErrorKind, Write as _, stdout};
 use std::process::Stdio;
@@ -12,10 +12,10 @@ use crate::Failure;
 use crate::backend;
 use crate::child::parent_gone;
 
-/// How this program asks itself for it.
+/// The argument with which this program starts itself as keeper.
 pub(crate) const COMMAND: &str = "keep-redis";
 
-/// What it answers instead of an address when there is no redis-server on PATH.
+/// The answer, in place of an address, when there is no redis-server on PATH.
 pub(crate) const NONE: &str = "none";
 
 /// Prints the address of the server, and keeps it until stdin is closed.
@@ -32,7 +32,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
 }
 
 async fn keep(place: &mut Option<Child>) -> Result<(), Failure> {
-    // Another program may take the port between our look and the server's: then once more.
+    // Another program may take the port before the server does: then try another one.
     for _ in 0..5 {
         let port = TcpListener::bind("127.0.0.1:0").await?.local_addr()?.port();
         let server = match start(port) {
@@ -54,7 +54,7 @@ async fn keep(place: &mut Option<Child>) -> Result<(), Failure> {
     Err("redis-server ends as soon as it is started; without it: `--redis memory://`".into())
 }
 
-/// It writes nothing to disk.
+/// A server that writes nothing to disk.
 fn start(port: u16) -> std::io::Result<Child> {
     let port = port.to_string();
     let arguments = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];

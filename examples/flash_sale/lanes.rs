@@ -1,4 +1,4 @@
-//! Who was inside when, as a picture: one lane for each server, time from left to right.
+//! The visits as a picture: one row for each server, time from left to right.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::diary::Visit;
 
 const WIDTH: u64 = 72;
 
-/// Of the visits of each server.
+/// Draws the visits of each server.
 pub(crate) struct Picture<'a>(pub &'a [Vec<Visit>]);
 
 impl fmt::Display for Picture<'_> {
@@ -28,7 +28,7 @@ impl fmt::Display for Picture<'_> {
     }
 }
 
-/// How much of the closer look, in nanoseconds.
+/// The length of the closer look, in nanoseconds.
 const ZOOM: u64 = 36_000_000;
 
 impl Picture<'_> {
@@ -72,7 +72,7 @@ fn first_change(lanes: &[Vec<Visit>]) -> Option<u64> {
 
 /// The highest number of visits that overlap.
 pub(crate) fn most_at_once(lanes: &[Vec<Visit>]) -> u32 {
-    // At the same nanosecond, who leaves is first; but nobody before entering.
+    // At the same nanosecond a leave comes before an enter, but never before its own enter.
     let mut steps: Vec<(u64, bool)> = lanes
         .iter()
         .flatten()

@@ -32,7 +32,7 @@ use report::{Outcome, Report};
 use shop::Sale;
 use stage::Stage;
 
-/// What any part of this program fails with: it is shown, and nothing else is done with it.
+/// The error of every part of this program, which only prints it.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const ITEMS: u32 = 500;
@@ -49,7 +49,7 @@ async fn main() -> ExitCode {
     let outcome = match arguments[..] {
         [] => sale(std::env::var("REDIS_URL").ok().filter(|url| !url.is_empty())).await,
         ["--redis", url] => sale(Some(url.to_owned())).await,
-        // What this program starts of itself.
+        // The other roles of this program, which it starts itself.
         [server::COMMAND, number] => server::run(number).await,
         [keeper::COMMAND] => keeper::run().await,
         ["--help" | "-h"] => {
@@ -67,7 +67,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Both sales, or as much of them as there is time for before Ctrl-C. Whatever was started is gone afterwards.
+/// Runs both sales, until Ctrl-C. All that was started is gone afterwards.
 async fn sale(redis: Option<String>) -> Result<(), Failure> {
     let mut stage = Stage::new();
     let outcome = tokio::select! {

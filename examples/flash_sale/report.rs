@@ -8,23 +8,23 @@ use crate::diary::Visit;
 use crate::shop::Sale;
 use crate::{Failure, ITEMS, REQUESTS, lanes};
 
-/// One sale.
+/// The outcome of one sale.
 pub(crate) struct Outcome {
     pub(crate) sale: Sale,
     pub(crate) purchases: Purchases,
-    /// Who was inside when, server by server.
+    /// The visits to the handler, server by server.
     pub(crate) visits: Vec<Vec<Visit>>,
-    /// What was sent to Redis for locking; `None` where there is no Redis to ask.
+    /// The commands sent to Redis for locking; `None` without a Redis.
     pub(crate) commands: Option<u32>,
 }
 
-/// Both of them.
+/// Both sales.
 pub(crate) struct Report {
     pub(crate) outcomes: Vec<Outcome>,
 }
 
 impl Report {
-    /// An error unless the sale with the lock sold exactly what there was, and told everybody else so.
+    /// An error unless the sale with the lock sold exactly the stock, and told all other customers that it is sold out.
     pub(crate) fn verdict(&self) -> Result<(), Failure> {
         for outcome in self.outcomes.iter().filter(|outcome| outcome.sale == Sale::Locked) {
             let Purchases { sold, sold_out, failed, .. } = outcome.purchases;

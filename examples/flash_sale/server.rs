@@ -16,13 +16,13 @@ use crate::diary::{Diary, Visit};
 use crate::shop::{Sale, Shop, buy, buy_unlocked};
 use crate::stock::Stock;
 
-/// How this program asks itself to be a server.
+/// The argument with which this program starts itself as a server.
 pub(crate) const COMMAND: &str = "serve";
 
-/// The environment variable with the address of Redis. An argument could be read by everybody on the machine.
+/// The environment variable with the address of Redis. Every user of the machine could read an argument.
 pub(crate) const REDIS: &str = "FLASH_SALE_REDIS";
 
-/// Where a server tells who was inside when.
+/// The route at which a server reports its visits.
 pub(crate) const DIARY: &str = "/diary";
 
 /// A server process: prints its address, and serves until stdin is closed.
@@ -52,7 +52,7 @@ pub(crate) async fn serve(listener: TcpListener, shop: Shop) -> Result<(), Failu
         .route(&format!("{}{{sku}}", Sale::Unlocked.route()), post(buy_unlocked))
         .route(DIARY, get(diary))
         .with_state(shop);
-    // Answers are small: they should not wait for more to fill a packet.
+    // Answers are small: they must not wait for more bytes to fill a packet.
     let listener = listener.tap_io(|connection| {
         let _ = connection.set_nodelay(true);
     });

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::diary::Diary;
 use crate::stock::Stock;
 
-/// One server's view of the shop.
+/// The state of one server.
 #[derive(Clone)]
 pub(crate) struct Shop {
     pub(crate) server: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Shop {
     pub(crate) diary: Diary,
 }
 
-/// The customer has bought one.
+/// The answer to a customer who has bought an item.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Receipt {
     pub(crate) sku: String,
@@ -39,7 +39,7 @@ pub(crate) async fn buy(
     sell(&shop, sku).await
 }
 
-/// The same without the lock.
+/// The same purchase without the lock.
 pub(crate) async fn buy_unlocked(
     State(shop): State<Shop>,
     Path(sku): Path<String>,
@@ -47,7 +47,7 @@ pub(crate) async fn buy_unlocked(
     sell(&shop, sku).await
 }
 
-/// Correct only if nobody else does it at the same time.
+/// Correct only if no other customer runs it at the same time.
 async fn sell(shop: &Shop, sku: String) -> Result<Json<Receipt>, ApiError> {
     let _visit = shop.diary.enter();
     let stock = shop.stock.read(&sku).await?;
@@ -60,7 +60,7 @@ async fn sell(shop: &Shop, sku: String) -> Result<Json<Receipt>, ApiError> {
     Ok(Json(Receipt { sku, server: shop.server, left }))
 }
 
-/// Which of the two handlers.
+/// One of the two handlers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sale {
     Unlocked,
@@ -68,7 +68,7 @@ pub(crate) enum Sale {
 }
 
 impl Sale {
-    /// Where the handler is to be found on a server.
+    /// The path of the handler on a server.
     pub(crate) fn route(self) -> &'static str {
         match self {
             Self::Unlocked => "/unlocked/buy/",
@@ -93,7 +93,7 @@ pub(crate) enum ApiError {
     Stock(redis::RedisError),
 }
 
-/// The annotation needs this one.
+/// The annotation needs this conversion.
 impl From<LockError> for ApiError {
     fn from(error: LockError) -> Self {
         Self::Lock(error)

@@ -1,4 +1,4 @@
-//! What the sale needs, and its end: servers, a redis-server, keys. None of it is left behind.
+//! Starts the servers, a redis-server and the keys of the sale, and removes all of them at its end.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::SocketAddr;
@@ -20,12 +20,12 @@ use crate::stock::stock_key;
 const SERVERS: usize = 3;
 
 pub(crate) struct Stage {
-    /// What is sold. Its name is new each time: two runs on one Redis do not meet.
+    /// The article on sale. Its name is new each time, so that two runs on one Redis do not share it.
     sku: String,
     processes: Vec<Child>,
     redis: Option<Child>,
     listeners: JoinSet<Result<(), Failure>>,
-    /// A Redis that is not ours, where our keys are removed.
+    /// The Redis of the user, from which we remove our keys.
     guest_at: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl Stage {
         let Some(url) = &self.guest_at else {
             return Ok(());
         };
-        // All who could hold the lock are gone. After Ctrl-C they had no time to give it back.
+        // All possible holders are gone. After Ctrl-C they had no time to release the lock.
         let keys = [stock_key(&self.sku), format!("lock:stock:{}", self.sku)];
         let removed: Result<(), _> = async { backend::connect(url).await?.del(&keys).await }.await;
         removed
@@ -100,7 +100,7 @@ impl Stage {
     }
 }
 
-/// Ready when somebody wants this program to end.
+/// Ready when a signal asks this program to end.
 #[cfg(unix)]
 pub(crate) async fn interrupted() -> Failure {
     use tokio::signal::unix::{SignalKind, signal};
@@ -117,7 +117,7 @@ pub(crate) async fn interrupted() -> Failure {
     "interrupted".into()
 }
 
-/// Ready when somebody wants this program to end.
+/// Ready when a signal asks this program to end.
 #[cfg(not(unix))]
 pub(crate) async fn interrupted() -> Failure {
     match tokio::signal::ctrl_c().await {

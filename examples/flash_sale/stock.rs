@@ -1,4 +1,4 @@
-//! How many are left, in Redis or in this process: read and written, nothing cleverer.
+//! The number of items left, in Redis or in this process: only read and written.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands as _, RedisError};
 
-/// How many there are of each article.
+/// The stock of each article.
 #[derive(Clone)]
 pub(crate) enum Stock {
     Redis(MultiplexedConnection),
@@ -36,7 +36,7 @@ impl Stock {
     }
 }
 
-/// Where Redis has the stock, for ten minutes at most. The lock is at another key, `lock:stock:{sku}`.
+/// The key of the stock in Redis, for ten minutes at most. The lock is at another key, `lock:stock:{sku}`.
 pub(crate) fn stock_key(sku: &str) -> String {
     format!("flash-sale:stock:{sku}")
 }

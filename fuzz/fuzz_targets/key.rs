@@ -2,7 +2,7 @@
 
 use redlock_macros::invariants;
 
-// What stands between the parentheses of `key!`.
+// The text between the parentheses of `key!`.
 libfuzzer_sys::fuzz_target!(|text: &str| {
     if let Ok(tokens) = format!("::redlocked, {text}").parse() {
         invariants::of_key(tokens);

@@ -11,7 +11,7 @@ use redis::cmd;
 use crate::by_hand::{SetNx, connect, in_words};
 use crate::contender::{Body, Client, Clients, Contender, Kind, Outcome, Part, TTL};
 
-/// Between two tries. The articles that show these name none.
+/// The pause between two tries. The articles name none.
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
@@ -27,7 +27,7 @@ pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
     all.push(contender("re-entrant by a count of the thread", Part::OneProcess, reentrant));
 }
 
-/// How long it has been tried.
+/// The tries of one call, until its wait is over.
 struct Tries {
     start: Instant,
     wait: Duration,
@@ -38,7 +38,7 @@ impl Tries {
         Self { start: Instant::now(), wait }
     }
 
-    /// Before the next one, if there is any.
+    /// Pauses before the next try; an error when the wait is over.
     async fn pause(&self) -> Result<(), String> {
         let left = self.wait.saturating_sub(self.start.elapsed());
         if left.is_zero() {
@@ -56,7 +56,8 @@ async fn ask<T: redis::FromRedisValue>(
     command.query_async(&mut connection.clone()).await.map_err(in_words)
 }
 
-/// Who is killed between the two has it for ever, and who is late deletes what is another's.
+/// A holder that is killed between the two commands keeps the lock for ever; a late release deletes another holder's
+/// lock.
 struct TwoCommands {
     connection: MultiplexedConnection,
 }
@@ -75,7 +76,7 @@ impl Client for TwoCommands {
     }
 }
 
-/// Trusts every client's clock, and who is late deletes what is another's.
+/// Trusts every client's clock; a late release deletes another holder's lock.
 struct Timestamps {
     connection: MultiplexedConnection,
 }
@@ -113,16 +114,16 @@ impl Client for Timestamps {
 }
 
 thread_local! {
-    /// The token, and how often.
+    /// The token, and how often the thread holds the lock.
     static HELD: RefCell<HashMap<String, (String, u32)>> = RefCell::default();
 }
 
-/// Whether this thread has it already.
+/// Whether this thread holds the lock already.
 fn joins(key: &str) -> bool {
     HELD.with_borrow_mut(|held| held.get_mut(key).map(|(_, count)| *count += 1).is_some())
 }
 
-/// In async code all tasks of a thread are the same holder to it.
+/// In async code it takes all tasks of a thread for one holder.
 struct Reentrant(SetNx);
 
 impl Client for Reentrant {

@@ -1,5 +1,5 @@
-//! The bare limits, and the lock that most articles show: `SET NX PX`, a script that compares and deletes, and some way
-//! to try again.
+//! The bare limits, and the lock that most articles show: `SET NX PX`, a script that compares and deletes, and one of
+//! several ways to retry.
 
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::contender::{
 enum Again {
     Never,
     Every(Duration),
-    /// Without a pause for so long, and then every so often.
+    /// Without a pause for the first time, then with the second as pause.
     SpinThenSleep(Duration, Duration),
 }
 
@@ -36,10 +36,10 @@ const WAYS: [(&str, Again); 5] = [
 pub const EVERY_50_MS: &str = "SET NX PX, again every 50 ms";
 pub const SPINS: &str = "SET NX PX, spins";
 
-/// So slow that it is not asked to take part everywhere.
+/// Too slow to take part everywhere.
 pub const EVERY_2_S: &str = "SET NX PX, again every 2 s";
 
-/// What any lock on a server is measured against.
+/// The limits that every lock on a server is measured against.
 pub async fn join_limits(all: &mut Vec<Contender>, url: &str, clients: usize) {
     let limit = |name, part, clients| Contender { name, kind: Kind::Limit, part, clients };
     let ping: Arc<dyn Client> = Arc::new(Ping { connection: connect(url).await });
@@ -54,7 +54,7 @@ pub async fn join_limits(all: &mut Vec<Contender>, url: &str, clients: usize) {
     all.push(limit(LIMIT_SYNC, Part::Alone, vec![sync; clients]));
 }
 
-/// The lock of the articles, once for each way to try again.
+/// The lock of the articles, once for each way to retry.
 pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
     for (name, again) in WAYS {
         let mut of_it = Clients::new();
@@ -65,7 +65,7 @@ pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
     }
 }
 
-/// A runtime on a thread of its own, with nothing to do but to drive connections.
+/// A runtime on a thread of its own that only drives connections.
 static OWN_THREAD: LazyLock<tokio::runtime::Handle> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let handle = runtime.handle().clone();
@@ -73,7 +73,7 @@ static OWN_THREAD: LazyLock<tokio::runtime::Handle> = LazyLock::new(|| {
     handle
 });
 
-/// A connection as it should be: no delay of small packets (redis' default), and no timer for each request.
+/// A well-configured connection: no delay of small packets (redis' default), and no timer for each request.
 pub async fn connect(url: &str) -> MultiplexedConnection {
     let config = redis::AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let client = redis::Client::open(url).unwrap();
@@ -117,7 +117,7 @@ impl SetNx {
         Self::connect(url, Again::Never).await
     }
 
-    /// A lock of each key, in two pipelines: how many.
+    /// Takes and releases a lock of each key, in two pipelines; returns how many.
     pub async fn all_at_once(&self, keys: &[String]) -> u32 {
         let tokens: Vec<String> = keys.iter().map(|_| token()).collect();
         let (mut acquire, mut release) = (redis::pipe(), redis::pipe());

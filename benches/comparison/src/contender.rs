@@ -1,19 +1,19 @@
-//! A contender: whatever can run a body under a lock.
+//! A contender: a way to run a body under a lock.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What runs under the lock.
+/// The code that runs under the lock.
 pub type Body = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Why there was no lock.
+/// An error says why the caller did not get the lock.
 pub type Outcome<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 
 /// One process of a fleet, with a connection of its own.
 pub trait Client: Send + Sync {
-    /// Waits for the lock as its author meant it, up to `wait`, one try if that is zero; runs the body and gives the
-    /// lock back.
+    /// Waits for the lock in the contender's own way, up to `wait` (zero: one try), runs the body and releases the
+    /// lock.
     fn locked(&self, key: String, wait: Duration, body: Body) -> Outcome<'_>;
 }
 
@@ -21,26 +21,26 @@ pub type Clients = Vec<Arc<dyn Client>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// What nothing that goes through a server can beat.
+    /// No lock that goes through a server can beat it.
     Limit,
     Ours,
-    /// What the classic articles show.
+    /// A lock from a classic article.
     Article,
     Peer,
 }
 
-/// What it takes part in.
+/// The workloads that a contender takes part in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// One task, nobody waits.
+    /// One task, no waiters.
     Alone,
-    /// The same, and the flash sale in one process.
+    /// One task without waiters, and the flash sale in one process.
     OneProcess,
-    /// Many tasks, nobody waits.
+    /// Many tasks, no waiters.
     Free,
-    /// Up to 50 wait for one lock.
+    /// Up to 50 waiters for one lock.
     Some,
-    /// Only where somebody waits: else it is one of the others.
+    /// Only where callers wait: elsewhere it would equal another contender.
     Waiting,
     Everything,
 }
@@ -53,14 +53,14 @@ pub struct Contender {
 }
 
 pub const LIMIT: &str = "SET NX PX + compare-and-delete";
-/// Driven by another thread than the caller's.
+/// Its connection is driven by another thread than the caller's.
 pub const LIMIT_APART: &str = "the same, its connection on a thread of its own";
 pub const LIMIT_SYNC: &str = "the same, on a connection that blocks";
 pub const PING: &str = "one PING";
 
 pub const TTL: Duration = Duration::from_secs(30);
 
-/// Runs what blocks its thread: here when it is one try, else on a thread of its own.
+/// Runs blocking code: on this thread when it is one try, else on a thread of its own.
 pub async fn blocking(
     wait: Duration,
     body: Body,

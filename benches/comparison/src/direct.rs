@@ -1,5 +1,5 @@
 //! Direct hand-off, written by hand: a release gives the lock to the longest waiter, on the server, and tells it with one
-//! push. No claim, no check whether that waiter is still there, no lease, no fencing token: the least that it can cost.
+//! push. No claim, no check that the waiter is still there, no lease, no fencing token: the lowest possible cost.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -86,7 +86,7 @@ impl Direct {
             let held = self.call(&self.acquire, key, token, "").await?;
             return if held { Ok(()) } else { Err("busy".to_owned()) };
         }
-        // Before it is sent: the grant may come with the reply.
+        // Before the request is sent: the grant may come with the reply.
         let (tell, granted) = oneshot::channel();
         self.waiters.lock().unwrap().insert(token.to_owned(), tell);
         if self.call(&self.acquire, key, token, &self.inbox).await? {

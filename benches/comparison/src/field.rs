@@ -1,11 +1,11 @@
-//! All contenders, in the order of the tables, and what does not take part.
+//! All contenders, in the order of the tables, and the locks that do not take part.
 
 use crate::contender::Contender;
 use crate::{articles, by_hand, direct, ours, peers};
 
 pub const LEFT_OUT: [(&str, &str); 3] = [
     (
-        "distributed-lock 0.2.0, where somebody waits",
+        "distributed-lock 0.2.0, where callers wait",
         "its acquire(timeout) does not wait (it fails at once with \"timed out\")",
     ),
     (
@@ -15,7 +15,7 @@ pub const LEFT_OUT: [(&str, &str); 3] = [
     ("redis-lock 0.5.1, its MultiResourceLock", "seconds for milliseconds; lock_across is what is measured"),
 ];
 
-/// All of them, each with so many clients.
+/// All contenders, each with `clients` clients.
 pub async fn all(url: &str, clients: usize) -> Vec<Contender> {
     let mut all = Vec::new();
     by_hand::join_limits(&mut all, url, clients).await;

@@ -1,4 +1,4 @@
-//! A flash sale in one process: requests for one item, so many at a time, each with an INCR under the lock.
+//! A flash sale in one process: requests for one item, a fixed number at a time, each with an INCR under the lock.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ const PACE: &str = "two PINGs a request, one after the other";
 
 const P99: &str = "p99 ms";
 
-/// Who takes longer than that has one day only.
+/// A contender that takes longer than this runs one round only.
 const LONG: f64 = 4.0;
 
 enum Who<'a> {
@@ -114,7 +114,7 @@ impl Runner<'_> {
             };
             (day, commands(&mut stats, &self.series.name).await - before)
         });
-        // Who sends people away, or serves two at once, has not sold faster.
+        // A contender that turns requests away, or serves two at once, has not sold faster.
         let sold = day.failed == 0 && day.overlaps == 0;
         self.series.rounds.push(sold.then(|| f64::from(sale.requests) / day.lasted));
         if !day.waits.is_empty() {

@@ -1,9 +1,9 @@
 //! The flash sale over real HTTP: a service with one route that reads the stock and writes it back under the lock, and
 //! `wrk` with as many connections as there are customers, each of which asks again as soon as it is answered.
 //!
-//! It runs for a fixed time, because that is how `wrk` counts. Whoever is still waiting when it hangs up is in none of its
-//! percentiles, so the service looks at how long anybody has waited, answered or not. Stock and sales are written in
-//! one transaction: they add up to what there was, unless two were inside together.
+//! It runs for a fixed time, because that is how `wrk` counts. A customer who still waits when `wrk` hangs up is in none
+//! of its percentiles, so the service records the longest wait, answered or not. Stock and sales are written in one
+//! transaction: they add up to the first stock, unless two customers were inside together.
 
 use std::path::{Path as FilePath, PathBuf};
 use std::process::{Command, Stdio};
@@ -35,14 +35,14 @@ use kit::{RedisServer, eventually, unique};
 
 const WAIT: Duration = Duration::from_secs(30);
 
-/// More than can be sold in the time.
+/// More than the service can sell in the time.
 const STOCK: u64 = 100_000_000;
 
 const NO_LOCK: &str = "no lock, which sells things twice";
 const TOLD: &str = "SET NX PX, again when a PUBLISH says so";
 const OURS: &str = "redlocked, the attribute on the handler";
 
-/// As they are called elsewhere.
+/// The names of these contenders in the other workloads.
 const OTHERS: [&str; 3] = ["SET NX PX, again every 50 ms", "rslock 0.10.0", "rlock 0.2.0"];
 
 pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
@@ -106,15 +106,15 @@ fn hold(server: &RedisServer, wrk: &Wrk, name: &str, customers: u32, lasts: Dura
     let service = service.layer(from_fn_with_state(shop.clone(), visit)).with_state(shop.clone());
     runtime.spawn(async move { axum::serve(listener, service).await });
     let mut day = wrk.run(&format!("http://127.0.0.1:{port}/buy/shoes"), customers, lasts);
-    // It has hung up, so whoever still waits is gone soon.
-    eventually("nobody is in the shop", || shop.inside.load(Ordering::SeqCst) == 0);
+    // It has hung up, so the remaining waiters are gone soon.
+    eventually("the shop is empty", || shop.inside.load(Ordering::SeqCst) == 0);
     day.longest = Duration::from_micros(shop.longest.load(Ordering::SeqCst)).as_secs_f64() * 1e3;
     day.sold_twice = runtime.block_on(shop.sold_twice());
     shut(runtime, shop);
     day
 }
 
-/// Connections end before the threads that drive them.
+/// Dropped in this order: connections end before the threads that drive them.
 fn shut(runtime: Runtime, shop: Arc<Shop>) {
     drop(shop);
     runtime.shutdown_timeout(Duration::from_secs(2));
@@ -165,7 +165,7 @@ impl Shop {
         }
     }
 
-    /// What must not happen twice at the same time.
+    /// The purchase, which two customers must not make at the same time.
     async fn sell(&self) {
         let mut connection = self.connection.clone();
         let stock: u64 = redis::cmd("GET").arg(&self.stock).query_async(&mut connection).await.unwrap();
@@ -184,7 +184,7 @@ impl Shop {
     }
 }
 
-/// From the first line of a handler until it has answered, or nobody wants its answer.
+/// From the first line of a handler until it has answered, or its client has hung up.
 struct Visit {
     shop: Arc<Shop>,
     since: Instant,
@@ -198,7 +198,7 @@ impl Drop for Visit {
     }
 }
 
-/// Whoever does not get the lock is told so with a status.
+/// A caller that does not get the lock gets this status.
 struct Refused;
 
 impl From<LockError> for Refused {
@@ -245,7 +245,7 @@ async fn buy_as_others_do(
     client.locked(key, WAIT, Box::pin(body)).await.map(|()| "yours").map_err(|_| Refused)
 }
 
-/// Around each handler.
+/// Middleware around each handler.
 async fn visit(State(shop): State<Arc<Shop>>, request: Request, next: Next) -> Response {
     shop.inside.fetch_add(1, Ordering::SeqCst);
     let _visit = Visit { shop, since: Instant::now() };
@@ -254,7 +254,7 @@ async fn visit(State(shop): State<Arc<Shop>>, request: Request, next: Next) -> R
 
 // Its customers ----------------------------------------------------------------------------------------------------
 
-/// What `wrk` found, in a form that is easy to read.
+/// Has `wrk` print its results in a form that is easy to parse.
 const TELL: &str = r#"
 done = function(summary, latency, requests)
   local e = summary.errors

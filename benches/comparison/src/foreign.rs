@@ -6,7 +6,7 @@
 //! | `{"do": "hand_off", "url", "key", "waiters", "holds", "lasts", "from", "to"}` | `{"ms": [each]}` |
 //! | `{"do": "flash_sale", "url", "key", "requests", "at_a_time", "wait"}` | `{"lasted", "ms": [each], "failed", "overlaps"}` |
 //!
-//! Times are in seconds where no unit is named. They measure as the workloads of the same names do, by their own clocks.
+//! Times are in seconds where no unit is named. They measure what the workloads of the same names measure, by their own clocks.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -22,29 +22,29 @@ use crate::report::Report;
 use crate::workload::{Crowd, Day, Sale};
 use kit::{install, unique};
 
-/// The longest that anything may take.
+/// The time limit of every request.
 const LIMIT: Duration = Duration::from_mins(3);
 
 pub struct Foreign {
     pub name: &'static str,
-    /// More of them than these would be another experiment.
+    /// More waiters than this would be another experiment.
     pub most_waiters: usize,
     process: Child,
     stdin: ChildStdin,
     answers: UnboundedReceiver<String>,
 }
 
-/// Those that can be had here, each as a program and its arguments.
+/// The libraries that can be installed here, each as a program and its arguments.
 type Found = Result<Vec<String>, String>;
 
-/// Starts them. Who cannot be had is left out.
+/// Starts them. A library that cannot be installed is left out.
 pub fn all(report: &mut Report) -> Vec<Foreign> {
     static REDIS_PY: LazyLock<Found> = LazyLock::new(|| python("redis_py.py"));
     static PYTHON_REDIS_LOCK: LazyLock<Found> = LazyLock::new(|| python("python_redis_lock.py"));
     static NODE_REDLOCK: LazyLock<Found> = LazyLock::new(node_redlock);
     let peers = [
         ("redis-py 8.1.0, asyncio", 500, &REDIS_PY),
-        // A thread for each.
+        // It needs a thread for each waiter.
         ("python-redis-lock 4.0.0", 50, &PYTHON_REDIS_LOCK),
         ("node-redlock 5.0.0-beta.2", 500, &NODE_REDLOCK),
     ];
@@ -73,7 +73,7 @@ fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where the libraries of other languages are.
+/// The directory with the libraries of other languages.
 fn peers() -> PathBuf {
     here().join("target/peers")
 }
@@ -97,26 +97,26 @@ impl Foreign {
         Self { name, most_waiters, process, stdin, answers }
     }
 
-    /// Nothing when it has failed, now or before: what it says about that goes to standard error.
+    /// `None` when it has failed, now or before: its messages go to standard error.
     async fn ask(&mut self, request: &Value) -> Option<Value> {
         writeln!(self.stdin, "{request}").ok()?;
         let answer = tokio::time::timeout(LIMIT, self.answers.recv()).await;
         let answer = answer.ok().flatten().and_then(|answer| serde_json::from_str(&answer).ok());
         if answer.is_none() {
             eprintln!("{}: no answer to {request}", self.name);
-            // An answer that comes later would be taken for another one's.
+            // A late answer would be taken for the answer to another request.
             let _ = self.process.kill();
         }
         answer
     }
 
-    /// So many, in microseconds.
+    /// `count` times, in microseconds.
     pub async fn uncontended(&mut self, url: &str, count: usize) -> Vec<f64> {
         let answer = self.ask(&json!({ "do": "uncontended", "url": url, "count": count })).await;
         answer.map(|answer| numbers(&answer["us"])).unwrap_or_default()
     }
 
-    /// In milliseconds.
+    /// The times, in milliseconds.
     pub async fn hand_overs(&mut self, url: &str, crowd: &Crowd) -> Vec<f64> {
         let request = json!({
             "do": "hand_off", "url": url, "key": unique("hand-off"), "waiters": crowd.waiters,

@@ -1,7 +1,7 @@
 //! From the last line of one holder to the first line of the next, while others wait.
 //!
-//! Who has given it back asks again when the next one is inside, not before: else most locks would go back to whoever has
-//! just had them, in no time, and nobody else would ever be served.
+//! A holder that has released asks again when the next one is inside, not before: else it would mostly get the lock back
+//! at once, and the other waiters would starve.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,12 +24,12 @@ use crate::workload::{Crowd, Extent};
 use kit::DelayProxy;
 use kit::{RedisServer, unique};
 
-/// Those who wait are spread over so many clients at most.
+/// The waiters are spread over at most this many clients.
 const CLIENTS: usize = 10;
 
 const COMMANDS: &str = "commands/acquisition";
 
-/// Threads or connections for each that waits.
+/// The most waiters of a contender that needs a thread or a connection for each.
 const FEW: usize = 50;
 
 const MANY: usize = 10_000;
@@ -113,9 +113,9 @@ fn takes_part(contender: &Contender, place: &Place, waiters: usize) -> bool {
     let near = place.round_trip_ms == 0;
     match contender.part {
         _ if contender.name == EVERY_2_S => near && waiters == FEW,
-        // Among many, one for each process asks: nobody can tell by the commands that all wait.
+        // One waiter of each process asks: the number of commands does not tell when all of many wait.
         _ if contender.name == ours::COHORT => waiters < FEW,
-        // They wait as others of them do: that is to be seen once.
+        // The articles wait in the same ways as `SET NX PX`: two of them are enough here.
         _ if contender.kind == Kind::Article && (!near || waiters == MANY) => {
             [EVERY_50_MS, SPINS].contains(&contender.name)
         }
@@ -190,7 +190,7 @@ async fn compare(
     field.into_iter().map(finish).collect()
 }
 
-/// With the pauses of a hand-over, so that both find the threads equally asleep.
+/// With the pauses of a hand-over, so that the threads are equally asleep in both.
 async fn pings(client: &Arc<dyn Client>, pause: Duration) -> Vec<f64> {
     let mut times = Vec::new();
     for _ in 0..50 {
@@ -202,13 +202,13 @@ async fn pings(client: &Arc<dyn Client>, pause: Duration) -> Vec<f64> {
     times
 }
 
-/// What came of one of them in one round, while it counted.
+/// The counted times and commands of one contender in one round.
 struct Turn {
     times: Vec<f64>,
     sent: f64,
 }
 
-/// The commands that the server gets while it counts, which begins when `all_wait` says so of those before.
+/// The commands that the server gets while the round counts: from when `all_wait` is true of the commands so far.
 async fn sent_meanwhile(
     name: &str,
     crowd: &Crowd,
@@ -278,10 +278,10 @@ async fn hand_overs(contender: &Contender, crowd: &Crowd, stats: &mut Multiplexe
             }
         });
     }
-    // Each has asked once when this is so: who has had it has given it back and asked again, but for those at the door.
+    // Then each waiter has asked once: each former holder has released and asked again, but for the last ones.
     let all_wait = |sent: f64| sent - first - 2.0 * f64::from(*held.borrow()) + 4.0 >= waiters as f64;
     let sent = sent_meanwhile(contender.name, crowd, stats, &counts, all_wait).await;
-    // Not all of them give up in time.
+    // Some contenders do not give up in time.
     let all = async { while tasks.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(Duration::from_secs(2), all).await;
     tasks.shutdown().await;

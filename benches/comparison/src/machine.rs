@@ -1,4 +1,4 @@
-//! What it ran on: enough to compare runs, and nothing that names the machine.
+//! The machine of a run: enough to compare runs, and nothing that names the machine.
 
 use std::fs;
 use std::process::Command;
@@ -26,7 +26,7 @@ fn model() -> Option<String> {
     Some(line.trim_start_matches([' ', '\t', ':']).to_owned())
 }
 
-/// Its number only: what follows it may be the name of somebody's own build.
+/// The version number only: the suffix may name a private build.
 fn kernel() -> Option<String> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     Some(release.split(['-', '+', '\n']).next()?.to_owned())

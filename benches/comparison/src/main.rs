@@ -4,10 +4,10 @@
 //! cargo run --release --manifest-path benches/comparison/Cargo.toml -- [--quick] [--write] [WORKLOAD]...
 //! ```
 //!
-//! The contenders take turns in rounds, so that what else the machine does hits all of them. A ratio is the median over
-//! rounds of what the same round gave the other one. Quote the ratios; the times depend on the machine. The tables go to
+//! The contenders take turns in rounds, so that other work of the machine hits all of them. A ratio is the median over
+//! rounds of the ratio within one round. Quote the ratios; the times depend on the machine. The tables go to
 //! standard output, each figure of each round into `target/benchmarks.jsonl`; `--write` makes `BENCHMARKS.md` and its
-//! pictures of them.
+//! pictures from them.
 
 mod articles;
 mod by_hand;
@@ -44,7 +44,7 @@ use workload::Extent;
 
 struct Workload {
     name: &'static str,
-    /// What it means, for the page: a heading and some words.
+    /// Its text on the page: a heading and an explanation.
     prose: &'static str,
     measure: fn(&RedisServer, Extent, &mut Report),
 }

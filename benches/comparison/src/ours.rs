@@ -1,4 +1,4 @@
-//! redlocked: async, sync, with locks that are passed on within a process, and on `memory://`.
+//! redlocked: async, sync, with a cohort that passes locks on within a process, and on `memory://`.
 
 use std::sync::Arc;
 use std::time::Duration;

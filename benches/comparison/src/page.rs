@@ -1,4 +1,4 @@
-//! `BENCHMARKS.md` and its pictures, out of the prose and of what one run has found.
+//! `BENCHMARKS.md` and its pictures, from the prose and the figures of one run.
 
 use std::fmt::Write;
 use std::fs;

@@ -112,7 +112,7 @@ impl Client for Redlock {
         let start = Instant::now();
         Box::pin(blocking(wait, body, move |body| {
             let ttl = usize::try_from(TTL.as_millis()).unwrap();
-            // Its own three tries at most 200 ms apart, and again.
+            // Each call makes three tries, at most 200 ms apart; here in a loop.
             loop {
                 if let Some(lock) = locks.lock(key.as_bytes(), ttl).map_err(in_words)? {
                     body();

@@ -118,7 +118,7 @@ impl Scale {
         let (least, most) =
             values.fold((f64::MAX, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)));
         let logarithmic = most > LINEAR_UP_TO * least;
-        // The shortest bar is still one.
+        // The shortest bar is still visible.
         let from = if logarithmic { 10_f64.powf((least / 1.5).log10().floor()) } else { 0.0 };
         Self { logarithmic, from, to: if most > 0.0 { most } else { 1.0 } }
     }

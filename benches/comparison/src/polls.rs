@@ -1,5 +1,5 @@
-//! What it costs that each poll of a body is preceded by a look at its lease; and the sync way to a lock, from a plain
-//! thread and from inside an async runtime.
+//! The cost of the lease check before each poll of a body; and of the sync API, from a plain thread and from inside an
+//! async runtime.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -40,7 +40,7 @@ fn in_turns(rounds: usize, ways: &mut [(Series, &mut dyn FnMut() -> Vec<f64>)]) 
 
 // Polls ------------------------------------------------------------------------------------------------------------
 
-/// Wants to be polled again at once.
+/// A future that asks to be polled again at once.
 struct Yields(u32);
 
 impl Future for Yields {
@@ -63,7 +63,7 @@ async fn body() -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / f64::from(YIELDS)
 }
 
-/// Polls without a pause: there is nothing else in the time.
+/// Polls without a pause, so that the time holds only polls.
 fn spin<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut cx = Context::from_waker(Waker::noop());
@@ -113,7 +113,7 @@ fn sync(server: &RedisServer, extent: Extent, report: &mut Report) {
             one();
             start.elapsed().as_secs_f64() * 1e6
         };
-        // The first one finds cold caches and a sleeping thread.
+        // The first lock finds cold caches and a sleeping thread.
         time(one);
         (0..IN_A_ROUND).map(|_| time(one)).collect::<Vec<f64>>()
     };

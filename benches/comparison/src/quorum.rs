@@ -1,6 +1,6 @@
-//! Redlock on five servers: a lock that nobody else wants, while all are well, and while two are stopped or killed.
+//! Redlock on five servers: an uncontended lock, while all are well, and while two are stopped or killed.
 //!
-//! All contenders of all three scenarios take turns, so that what a fault costs is a ratio within a round.
+//! All contenders of all three scenarios take turns, so that the cost of a fault is a ratio within a round.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ const NODES: usize = 5;
 /// The minority that is stopped or killed.
 const FAULTY: [usize; 2] = [1, 3];
 
-/// Short, because servers without persistence vote only when they have been up for as long.
+/// Short, because servers without persistence vote only when they have been up for one ttl.
 const TTL: Duration = Duration::from_secs(3);
 
 const IN_A_ROUND: usize = 25;
@@ -72,7 +72,7 @@ pub fn measure(_: &RedisServer, extent: Extent, report: &mut Report) {
         let turns = contenders.len();
         for turn in 0..turns {
             contenders[(turn + round) % turns].take_turn(&runtime);
-            // The late answers are read before it is the next one's turn.
+            // The late answers are read before the next contender's turn.
             std::thread::sleep(Duration::from_micros(500));
         }
     }
@@ -99,18 +99,18 @@ impl Contender<'_> {
                     break;
                 }
             }
-            // One of these says it all.
+            // One lock that takes this long is enough for a round.
             if began.elapsed() > Duration::from_secs(1) {
                 break;
             }
         }
-        // The first one finds cold caches and a sleeping thread.
+        // The first lock finds cold caches and a sleeping thread.
         let from = usize::from(times.len() > 1);
         self.series.add_round(&times[from..]);
     }
 }
 
-/// Longer than any lock takes that does not wait for a silent server.
+/// Longer than any lock that does not wait for a silent server.
 const STUCK: Duration = Duration::from_millis(100);
 
 async fn connect<'a>(quorum: &Quorum, thread: &'a OwnThread) -> [(&'static str, Kind, Lock<'a>); 4] {
@@ -173,7 +173,7 @@ fn in_words(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Once all nodes vote.
+/// Connected; all nodes vote.
 fn ready(quorum: &Quorum) -> LockManager {
     let locks = quorum.builder().max_ttl(TTL).connect_blocking().unwrap();
     eventually("all nodes vote", || {
@@ -185,14 +185,14 @@ fn ready(quorum: &Quorum) -> LockManager {
     locks
 }
 
-/// How many keys stay on the servers for each lock that was given back.
+/// How many keys stay on the servers for each lock that was released.
 fn left_behind(runtime: &Runtime, contender: &Contender<'_>, quorum: &Quorum) -> f64 {
     const LOCKS: u32 = 5;
     let stem = kit::unique("left");
     for number in 0..LOCKS {
         let _ = runtime.block_on((contender.lock)(format!("{stem}-{number}")));
     }
-    // What is on its way arrives.
+    // Requests under way arrive.
     runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
     let well = (0..NODES).filter(|node| contender.scenario == 0 || !FAULTY.contains(node));
     let keys = well.flat_map(|node| quorum.servers[node].keys()).filter(|key| key.contains(&stem)).count();

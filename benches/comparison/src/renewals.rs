@@ -1,7 +1,7 @@
-//! Locks that are held for long: what their renewal costs this process and the server, and what each takes in memory.
+//! Locks that are held for long: the cost of their renewal for this process and the server, and the memory of each.
 //!
-//! Each figure comes from a fresh process with a server of its own, because memory that was used before hides what is
-//! used now. Every lock is renewed once in a third of its ttl, so a round is as long as that. Linux only.
+//! Each figure comes from a fresh process with a server of its own, because memory that was used before hides the
+//! growth. Every lock is renewed once in a third of its ttl, so a round is as long as that. Linux only.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::workload::Extent;
 use kit::RedisServer;
 use kit::figures::{own_cpu, server_cpu, status};
 
-/// How this program asks itself to hold locks: the order, in JSON.
+/// This program asks itself to hold locks with this variable: the order, in JSON.
 const CHILD: &str = "REDLOCKED_BENCHMARKS_HOLD";
 
 const BY_HAND: &str = "compare-and-PEXPIRE, 1000 in a pipeline";
@@ -35,10 +35,10 @@ const LOST: &str = "lost";
 const CONTENDERS: [(&str, Kind); 4] =
     [(BY_HAND, Kind::Limit), (OURS, Kind::Ours), (RLOCK, Kind::Peer), (DISTRIBUTED, Kind::Peer)];
 
-/// So many are taken together.
+/// The locks that are taken together.
 const AT_ONCE: usize = 10;
 
-/// Fewer would say more about the allocator than about a lock.
+/// With fewer locks, memory would show the allocator rather than a lock.
 const WORTH_WEIGHING: u64 = 10_000;
 
 pub fn measure(_: &RedisServer, extent: Extent, report: &mut Report) {
@@ -46,10 +46,10 @@ pub fn measure(_: &RedisServer, extent: Extent, report: &mut Report) {
         report.left_out("renewals", "there is no `/proc/self/status` here");
         return;
     }
-    // Renewed as often a second as ten times as many with ten times the ttl.
+    // As many renewals per second as ten times as many locks with ten times the ttl.
     let ttl = Duration::from_secs(extent.of(30, 3));
     let many = extent.of(100_000, 10_000);
-    // These keep nobody busy.
+    // Too few locks to measure the load.
     let few: Vec<_> = [10, 1000].map(|count| (count, start(count, ttl, 2))).into();
     let mut done: Vec<_> = few.into_iter().map(|(count, started)| (count, finish(started))).collect();
     let rounds = 2;
@@ -127,7 +127,7 @@ fn finish(running: Vec<Running>) -> Vec<Series> {
 
 // In a process of its own ------------------------------------------------------------------------------------------
 
-/// True when this process was started to hold locks, and has done so.
+/// True when this process was started to hold locks; it has done so then.
 pub fn was_ordered() -> bool {
     let Ok(order) = std::env::var(CHILD) else {
         return false;
@@ -176,7 +176,7 @@ impl Hold {
             async move { acquire.await.unwrap() }
         };
         let (mut said, guards) = self.watch_while(take).await;
-        // By its own account, too.
+        // Losses that the library reports count, too.
         let lost = guards.iter().filter(|guard| !guard.is_held()).count().try_into().unwrap();
         said["lost"] = said["lost"].as_u64().unwrap().max(lost).into();
         said
@@ -204,7 +204,7 @@ impl Hold {
         self.watch_while(take).await.0
     }
 
-    /// The least that renews: no timer for each, nobody is told of a loss.
+    /// The cheapest renewal: no timer for each lock, and no caller is told of a loss.
     async fn by_hand(&self) -> Value {
         const RENEW: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
              return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
@@ -241,7 +241,7 @@ impl Hold {
         }
     }
 
-    /// Takes them all, and looks on while they are held.
+    /// Takes all locks, and measures while they are held.
     async fn watch_while<F>(&self, take: impl Fn(String) -> F) -> (Value, Vec<F::Output>)
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -261,13 +261,13 @@ impl Hold {
                 held.push(task.await.unwrap());
             }
         }
-        // Whoever looks again soon after has done so.
+        // Checks that come soon after an acquire are done by now.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let kib = status("VmRSS").unwrap().saturating_sub(before);
         drop(first);
         let mut said = self.watch().await;
         if self.count >= WORTH_WEIGHING {
-            // With what renewing them takes.
+            // Including the memory of their renewal.
             let kib = status("VmRSS").unwrap().saturating_sub(before).max(kib);
             said["bytes"] = (kib * 1024 / self.count).into();
         }

@@ -1,4 +1,4 @@
-//! Where each workload puts what it found.
+//! The results of the workloads.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -43,7 +43,7 @@ impl Report {
         &self.path
     }
 
-    /// What is added from now on belongs to another workload, about which this is to be said.
+    /// Starts the chapter of another workload, with this prose; later tables belong to it.
     pub fn begin(&mut self, prose: &'static str) {
         self.chapters.push(Chapter { prose, sheets: Vec::new() });
     }
@@ -68,7 +68,7 @@ impl Report {
         self.chapters.last_mut().unwrap().sheets.push(sheet);
     }
 
-    /// A figure that `targets.rs` aims at. `None`: it could not be measured.
+    /// The figure of a target in `targets.rs`. `None`: it could not be measured.
     pub fn target(&mut self, name: &str, value: impl Into<Option<f64>>) {
         let target = Target::named(name);
         let Some(value) = value.into() else { return };
@@ -83,7 +83,7 @@ impl Report {
         self.measured.push((target, value));
     }
 
-    /// Who does not take part, and why.
+    /// A contender that does not take part, and why.
     pub fn left_out(&mut self, who: &str, why: &str) {
         println!("Left out: {who}: {why}");
         let both = (who.to_owned(), why.to_owned());

@@ -1,21 +1,21 @@
-//! What contenders got, round by round, medians of ratios, and figures as a reader sees them.
+//! The figures of the contenders round by round, medians of ratios, and figures as a reader sees them.
 
 use kit::figures::percentile;
 
 use crate::contender::Kind;
 
-/// What one contender got in one workload.
+/// The figures of one contender in one workload.
 #[derive(Clone)]
 pub struct Series {
     pub name: String,
     pub kind: Kind,
-    /// One figure for each round; `None` where it got nothing done.
+    /// One figure for each round; `None` where the contender completed nothing.
     pub rounds: Vec<Option<f64>>,
-    /// All that the figures of the rounds are made of.
+    /// The single values behind the figures of the rounds.
     pub all: Vec<f64>,
-    /// Whatever else there is to say, in further columns.
+    /// The texts of further columns.
     pub more: Vec<String>,
-    /// What it paid, in further columns: less is better.
+    /// Its costs, in further columns: less is better.
     pub costs: Vec<(&'static str, Option<f64>)>,
 }
 
@@ -31,7 +31,7 @@ impl Series {
         self.all.extend(times);
     }
 
-    /// A column of its own, of which less is better. It is also compared where we look for what peers do better.
+    /// Adds a column in which less is better. The list of figures that peers do better compares it, too.
     pub fn cost(&mut self, what: &'static str, value: Option<f64>) {
         self.costs.push((what, value));
     }
@@ -41,7 +41,7 @@ impl Series {
         (!rounds.is_empty()).then(|| percentile(&rounds, 50))
     }
 
-    /// The median over rounds of the ratio to what the same round gave the other one.
+    /// The median over rounds of the ratio to the other's figure in the same round.
     pub fn over(&self, other: &Self) -> Option<f64> {
         let ratios: Vec<f64> =
             self.rounds.iter().zip(&other.rounds).filter_map(|(one, two)| Some((*one)? / (*two)?)).collect();
@@ -58,12 +58,12 @@ pub fn best_peer(series: &[Series], more_is_better: bool) -> Option<&Series> {
     })
 }
 
-/// By its name.
+/// The series of this name.
 pub fn find<'a>(series: &'a [Series], name: &str) -> Option<&'a Series> {
     series.iter().find(|one| one.name == name)
 }
 
-/// What a table says of its series.
+/// The headings of a table.
 pub struct Table<'a> {
     pub workload: &'a str,
     /// Above the table.
@@ -71,13 +71,13 @@ pub struct Table<'a> {
     /// Of the figures.
     pub unit: &'a str,
     pub more_is_better: bool,
-    /// The name of what nobody can beat, and its short form above a column.
+    /// The name of a limit, and its short form above a column.
     pub limits: &'a [(&'a str, &'a str)],
-    /// Above what else there is to say.
+    /// The headings of the further columns.
     pub more: &'a [&'a str],
 }
 
-/// Three digits that mean something.
+/// With three significant digits.
 pub fn figure(value: Option<f64>) -> String {
     match value {
         None => "–".to_owned(),

@@ -1,4 +1,4 @@
-//! A table that is filled: as Markdown, as bars for a picture, and what peers do better in it.
+//! A filled table: as Markdown, as bars for a picture, and as the list of figures that peers do better.
 
 use std::fmt::Write;
 
@@ -37,7 +37,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Without end where we have no figure.
+    /// Infinite where we have no figure.
     pub fn times_better(&self) -> f64 {
         self.factor.unwrap_or(f64::INFINITY)
     }
@@ -111,7 +111,7 @@ fn losses(table: &Table, series: &[Series]) -> Vec<Loss> {
     let ours = series.iter().filter(|one| one.kind == Kind::Ours && !one.name.contains("memory://"));
     for ours in ours {
         for theirs in series.iter().filter(|one| matches!(one.kind, Kind::Peer | Kind::Article)) {
-            // Without a figure it did not do the work, and what it paid is no comparison.
+            // Without a figure it did not do the work, so its costs are not compared.
             let Some(their_figure) = theirs.middle() else { continue };
             let loss = |what: &str, our_figure, their_figure, factor| Loss {
                 ours: ours.name.clone(),

@@ -1,5 +1,5 @@
-//! What a dependency costs whoever builds and ships with it: processor time of a cold release build, and bytes of the
-//! stripped program.
+//! The cost of a dependency to build and to ship: processor time of a cold release build, and bytes of the stripped
+//! program.
 //!
 //! Programs of a few lines are built below `target/`, each from nothing, with the versions of this crate's lockfile, and
 //! removed again. Linux only.
@@ -107,7 +107,7 @@ pub fn measure(_: &RedisServer, extent: Extent, report: &mut Report) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let product = product();
     let place = Place(product.join("target/sizes"));
-    // What a run has left that was killed.
+    // A killed run leaves its directory.
     let _ = fs::remove_dir_all(&place.0);
     let (mut builds, mut bytes) = (Vec::new(), Vec::new());
     for program in programs(product) {
@@ -124,7 +124,7 @@ pub fn measure(_: &RedisServer, extent: Extent, report: &mut Report) {
             }
             Err(why) => report.left_out(&format!("the build of {name}"), &why),
         }
-        // Each starts from nothing.
+        // Each build starts from nothing.
         let _ = fs::remove_dir_all(&place.0);
     }
     let table = |workload, title, unit| Table {
@@ -182,7 +182,7 @@ fn build(place: &Path, here: &Path, program: &Program) -> Result<(f64, f64), Str
     Ok((after - before, f64::from(u32::try_from(size).unwrap())))
 }
 
-/// What all ended children and theirs have computed, in seconds: the kernel counts in hundredths.
+/// The CPU time of all ended children and their children, in seconds: the kernel counts in hundredths.
 fn children_cpu() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The name of the program is in brackets, and may hold anything.

@@ -1,6 +1,6 @@
-//! What is aimed at, and how near the last run came.
+//! The targets, and how near the last run came.
 
-/// On which side of the aim it should be.
+/// On which side of the aim the figure should be.
 #[derive(Clone, Copy)]
 pub enum Aim {
     AtMost(f64),
@@ -8,9 +8,9 @@ pub enum Aim {
 }
 
 pub struct Target {
-    /// What a workload calls it in [`Report::target`](crate::report::Report::target).
+    /// Its name in [`Report::target`](crate::report::Report::target).
     pub name: &'static str,
-    /// What is measured, for a reader.
+    /// Its description, for a reader.
     pub what: &'static str,
     pub aim: Aim,
     pub unit: &'static str,
@@ -23,12 +23,12 @@ const fn ratio(name: &'static str, what: &'static str, aim: Aim) -> Target {
 pub const TARGETS: &[Target] = &[
     ratio(
         "uncontended, async",
-        "Nobody else wants it, async: acquire and release ÷ the two bare commands on the same kind of connection",
+        "Uncontended, async: acquire and release ÷ the two bare commands on the same kind of connection",
         Aim::AtMost(1.05),
     ),
     ratio(
         "uncontended, sync",
-        "Nobody else wants it, sync: acquire and release ÷ the two bare commands on the same kind of connection",
+        "Uncontended, sync: acquire and release ÷ the two bare commands on the same kind of connection",
         Aim::AtMost(1.15),
     ),
     ratio(
@@ -36,15 +36,19 @@ pub const TARGETS: &[Target] = &[
         "Locks per second of 64 tasks on two threads ÷ the bare commands of 64 tasks, pipelined on one connection",
         Aim::AtLeast(0.85),
     ),
-    ratio("throughput, 64 tasks, one thread", "The same on a runtime of one thread", Aim::AtLeast(0.85)),
+    ratio(
+        "throughput, 64 tasks, one thread",
+        "Locks per second of 64 tasks on one thread ÷ the bare commands of 64 tasks, pipelined on one connection",
+        Aim::AtLeast(0.85),
+    ),
     ratio(
         "client CPU",
-        "Client CPU for a lock that nobody else wants ÷ the two bare commands on the same kind of connection",
+        "Client CPU for an uncontended lock ÷ the two bare commands on the same kind of connection",
         Aim::AtMost(1.5),
     ),
     ratio(
         "client CPU, caller's runtime",
-        "The same ÷ the two bare commands on a connection of the caller's own runtime",
+        "Client CPU for an uncontended lock ÷ the two bare commands on a connection of the caller's own runtime",
         Aim::AtMost(1.5),
     ),
     ratio(
@@ -111,7 +115,7 @@ impl Target {
     }
 
     pub fn in_unit(&self, value: f64) -> String {
-        // Whole numbers as such.
+        // Whole numbers are printed as whole numbers.
         let digits = if value.fract() == 0.0 { 0 } else { 2 };
         format!("{value:.digits$} {}", self.unit).trim_end().to_owned()
     }

@@ -1,4 +1,4 @@
-//! Locks that nobody else wants, by many tasks, each with a key of its own.
+//! Uncontended locks, by many tasks, each with a key of its own.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -72,11 +72,11 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
     }
 }
 
-/// Of the runtime of those who want locks.
+/// The threads of the runtime of the callers.
 #[derive(Clone, Copy)]
 enum Threads {
     One,
-    /// What `#[tokio::main]` starts, on a machine with two cores.
+    /// The default of `#[tokio::main]` on a machine with two cores.
     Two,
 }
 
@@ -129,12 +129,12 @@ struct Runner<'a> {
 
 struct Results {
     rate: Series,
-    /// Microseconds of ours for each lock, and of the server.
+    /// Microseconds of CPU for each lock: of this process, and of the server.
     cpu: Series,
     server_cpu: Series,
 }
 
-/// What came of one round.
+/// The figures of one round.
 struct Load {
     locks: f64,
     elapsed: Duration,

@@ -1,4 +1,4 @@
-//! A lock that nobody else wants, by one task: acquire and release.
+//! An uncontended lock, by one task: acquire and release.
 
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
         let turns = series.len();
         for turn in 0..turns {
             let (contender, series) = &mut series[(turn + round) % turns];
-            // The first one finds cold caches and a sleeping thread.
+            // The first lock finds cold caches and a sleeping thread.
             once(contender, &runtime);
             let times: Vec<f64> = (0..IN_A_ROUND).map(|_| once(contender, &runtime)).collect();
             series.add_round(&times);
@@ -46,7 +46,7 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
     }
     let table = Table {
         workload: "uncontended",
-        title: "Nobody else wants it: acquire and release",
+        title: "Uncontended: acquire and release",
         unit: "p50 in µs",
         more_is_better: false,
         limits: &[
@@ -71,7 +71,7 @@ fn once(contender: &Contender, runtime: &Runtime) -> f64 {
     let start = Instant::now();
     let mut call = contender.clients[0].locked("uncontended".to_owned(), Duration::ZERO, Box::pin(async {}));
     if contender.part == Part::Alone {
-        // It blocks, and has no use for a runtime.
+        // It blocks, and needs no runtime.
         let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(matches!(polled, Poll::Ready(Ok(()))));
     } else {

@@ -1,4 +1,4 @@
-//! What the server has used.
+//! The CPU time and the commands of the server.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ async fn info(connection: &mut MultiplexedConnection, section: &str) -> String {
     redis::cmd("INFO").arg(section).query_async(connection).await.unwrap()
 }
 
-/// What the server has computed, by its own account.
+/// The CPU time of the server, as it reports it.
 pub async fn server_cpu(connection: &mut MultiplexedConnection) -> Duration {
     cpu_in(&info(connection, "cpu").await)
 }
 
-/// How many commands of a contender the server has had. It counts those that scripts call, too, and says no
-/// difference: so it has to be known which ones a contender sends itself.
+/// How many commands of a contender the server has had. The server also counts commands that scripts call, and does not
+/// tell them apart, so this lists the commands that each contender sends itself.
 pub async fn commands(connection: &mut MultiplexedConnection, contender: &str) -> f64 {
     let sends = sent_by(contender);
     let info = info(connection, "commandstats").await;

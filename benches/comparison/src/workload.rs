@@ -1,8 +1,8 @@
-//! What a workload asks of each contender, here and in the processes of other languages.
+//! The parameters of a workload for each contender, here and in the processes of other languages.
 
 use std::time::Duration;
 
-/// `--quick` is a look, in a few minutes; the figures to quote are those of the full run.
+/// `--quick` gives rough figures in a few minutes; quote those of the full run.
 #[derive(Clone, Copy)]
 pub struct Extent {
     pub quick: bool,
@@ -14,7 +14,7 @@ impl Extent {
     }
 }
 
-/// How many wait, and how long it goes on. What counts is what happens after a third of that, when all wait, until shortly
+/// How many callers wait, and for how long. Hand-overs count from a third of that time, when all wait, until shortly
 /// before its end.
 #[derive(Clone, Copy)]
 pub struct Crowd {
@@ -29,7 +29,7 @@ impl Crowd {
         self.lasts / 3
     }
 
-    /// When they begin to give up, neither.
+    /// When the waiters begin to give up, nothing is counted.
     pub fn counts_to(&self) -> Duration {
         self.lasts * 19 / 20
     }
@@ -43,7 +43,7 @@ pub struct Sale {
     pub wait: Duration,
 }
 
-/// What came of a sale: how long it took in seconds, and each wait in milliseconds.
+/// The result of a sale: how long it took in seconds, and each wait in milliseconds.
 pub struct Day {
     pub lasted: f64,
     pub waits: Vec<f64>,

@@ -10,12 +10,12 @@ use std::time::Duration;
 use redlocked::{LockGuard, LockManager};
 use rusqlite::{Connection, params};
 
-/// The remedy is here: the row remembers the largest fencing token, and takes no write with another than a larger one.
+/// The fence is here: the row remembers the largest fencing token, and accepts a write only with a larger one.
 const WRITE: &str = "UPDATE ledger SET balance = ?1, fence = ?2 WHERE id = 1 AND fence < ?2";
 
-/// True when it is written.
+/// Writes the balance. True when the row accepted it.
 fn write(ledger: &Connection, who: &str, guard: &LockGuard, balance: i64) -> Result<bool, Box<dyn Error>> {
-    // Below 2^53: it fits into every kind of column.
+    // A fencing token is below 2^53, so it fits into every kind of column.
     let fence = i64::try_from(guard.fencing_token())?;
     let changed = ledger.execute(WRITE, params![balance, fence])?;
     println!("{who} writes a balance of {balance} with fencing token {fence}: {changed} rows changed");
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let bobs = write(&ledger, "Bob", &bob, 70)?;
     bob.release().await?;
 
-    // Ann wakes up. Whoever asks `ann.is_held()` first is told; a write that is on its way already cannot ask.
+    // Ann wakes up. A caller that asks `ann.is_held()` first learns of the loss; a write that is under way cannot ask.
     let anns = write(&ledger, "Ann", &ann, 130)?;
     let balance: i64 = ledger.query_row("SELECT balance FROM ledger WHERE id = 1", [], |row| row.get(0))?;
     println!("the balance is {balance}");

@@ -6,7 +6,7 @@ import { Redis } from "ioredis";
 import Redlock from "redlock";
 
 const TTL = 30000;
-// Its default; it has no deadline, but a number of tries.
+// The default; the library has no deadline, but a number of tries.
 const PAUSE = 200;
 const clients = new Map();
 
@@ -27,7 +27,7 @@ const workloads = {
   async uncontended({ url, count }) {
     const { redlock } = locksOf(url);
     const us = [];
-    // The first one is not counted.
+    // The first round is not counted.
     for (let round = 0; round <= count; round++) {
       const start = performance.now();
       const lock = await redlock.acquire(["uncontended"], TTL, { retryCount: 0 });

@@ -1,4 +1,4 @@
-"""python-redis-lock, with a thread for each that waits: see `foreign.rs`."""
+"""python-redis-lock, with a thread for each waiter: see `foreign.rs`."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ clients = {}
 
 def client_of(url):
     if url not in clients:
-        # Each that waits blocks its connection.
+        # Each waiter blocks its connection.
         clients[url] = redis.Redis.from_url(url, max_connections=10_000)
     return clients[url]
 
@@ -31,7 +31,7 @@ def run(threads, target):
 def uncontended(url, count):
     client = client_of(url)
     us = []
-    # The first one is not counted.
+    # The first round is not counted.
     for _ in range(count + 1):
         start = time.perf_counter()
         lock = redis_lock.Lock(client, "uncontended", expire=TTL)

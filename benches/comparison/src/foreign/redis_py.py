@@ -14,7 +14,7 @@ clients = {}
 
 def client_of(url):
     if url not in clients:
-        # A hundred connections are the most that it opens by itself; who wants another one waits.
+        # The default is a hundred connections; a further caller would wait for one.
         pool = redis.asyncio.BlockingConnectionPool.from_url(url, max_connections=100, timeout=None)
         clients[url] = redis.asyncio.Redis(connection_pool=pool)
     return clients[url]
@@ -23,7 +23,7 @@ def client_of(url):
 async def uncontended(url, count):
     client = client_of(url)
     us = []
-    # The first one is not counted.
+    # The first round is not counted.
     for _ in range(count + 1):
         start = time.perf_counter()
         lock = client.lock("uncontended", timeout=TTL)
