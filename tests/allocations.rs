@@ -1,5 +1,5 @@
-//! How often a call of an annotated function allocates when nobody else wants its lock: on the caller's thread, and on the
-//! engine's. In a binary of its own, because it replaces the allocator, with one test, because it counts all threads.
+//! How often a call of an annotated function allocates without contention: on the caller's thread, and on the engine's.
+//! A binary of its own, because it replaces the allocator; one test, because it counts all threads.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::alloc::System;
@@ -14,10 +14,10 @@ use tracking_allocator::{
 #[global_allocator]
 static ALLOCATOR: Allocator<System> = Allocator::system();
 
-/// By the thread that calls.
+/// Allocations of the calling thread.
 static CALLER: AtomicU32 = AtomicU32::new(0);
 
-/// By all others: only the engine's does anything.
+/// Allocations of all other threads: only the engine's is active.
 static ENGINE: AtomicU32 = AtomicU32::new(0);
 
 struct Count;
@@ -42,7 +42,7 @@ const CALLS: u32 = 500;
 async fn count(url: &str) -> (u32, u32) {
     let locks = LockManager::connect(url).await.unwrap();
     for _ in 0..20 {
-        assert_eq!(purchase(&locks, "shoes").await, Ok(5), "what is made once is made by now");
+        assert_eq!(purchase(&locks, "shoes").await, Ok(5), "these calls make what is made once");
     }
     let mut caller = AllocationGroupToken::register().unwrap();
     AllocationRegistry::enable_tracking();
@@ -55,7 +55,7 @@ async fn count(url: &str) -> (u32, u32) {
     (CALLER.swap(0, Ordering::Relaxed), ENGINE.swap(0, Ordering::Relaxed))
 }
 
-/// Fails if there are more than `each` a call. What is rare, as a timer on a slow machine, has a little room.
+/// Fails above `each` allocations a call, with some room for rare ones, such as a timer on a slow machine.
 #[track_caller]
 fn at_most(each: u32, counted: u32, who: &str) {
     assert!(counted <= each * CALLS + CALLS / 10, "{who}: {counted} allocations in {CALLS} calls");
@@ -66,10 +66,10 @@ async fn a_call_allocates_its_key_its_token_and_its_answers() {
     AllocationRegistry::set_global_tracker(Count).unwrap();
     let server = RedisServer::start();
     let (caller, engine) = count(&server.url()).await;
-    // The key: rendered and shared, without its prefix and with it. The token: made and shared. An answer to the acquire
-    // and one to the release.
+    // Four for the key: rendered and shared, without its prefix and with it. Two for the token: made and shared. Two for
+    // the answers to the acquire and the release.
     at_most(4 + 2 + 2, caller, "caller");
-    // Half of them are the client's: commands, packets, replies.
+    // Half of these are in the Redis client: commands, packets, replies.
     at_most(37, engine, "engine");
 
     let (caller, engine) = count("memory://allocations").await;

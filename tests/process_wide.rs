@@ -1,4 +1,4 @@
-//! The process-wide manager, found through the environment by annotated functions in many runtimes. In a binary of its own,
+//! The process-wide manager: annotated functions in many runtimes find it through the environment. A binary of its own,
 //! because it sets the manager of its process.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -21,7 +21,7 @@ async fn one_at_a_time(name: &str) -> Result<u32, LockError> {
 async fn from_a_runtime_of_its_own() {
     LockManager::connect(&RedisServer::of_this_process()).await.unwrap().set_global();
     for _ in 0..20 {
-        assert_eq!(one_at_a_time("k").await, Ok(0), "nobody else is inside");
+        assert_eq!(one_at_a_time("k").await, Ok(0), "no other caller is inside");
     }
 }
 
@@ -33,7 +33,7 @@ macro_rules! runtimes {
 
 runtimes! { first second third fourth fifth sixth seventh eighth ninth tenth }
 
-/// Runs one of the `#[ignore]`d tests below in a process of its own, with this environment.
+/// Runs one of the `#[ignore]`d tests below in a new process with this environment.
 fn alone(test: &str, environment: &[(&str, &str)]) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--ignored"]).env_remove("REDIS_URL").env_remove("REDLOCK_URL");

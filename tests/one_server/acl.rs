@@ -1,4 +1,4 @@
-//! The smallest access rules that work, and what is missing without each of them.
+//! The smallest set of access rules that works, and which feature stops without each rule.
 
 use std::thread;
 use std::time::Instant;
@@ -6,21 +6,21 @@ use std::time::Instant;
 use kit::{LIMIT, MASTER, RedisCluster, RedisServer, SECOND, eventually, owns, sentinel, unique};
 use redlocked::{Capabilities, LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
 
-/// What is missing without a rule.
+/// Which feature stops without a rule.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Without {
-    /// Connecting fails, in words that name the command.
+    /// Connecting fails; the error names the command.
     Connecting,
-    /// Something else fails, in such words.
+    /// Another call fails; the error names the command.
     Something,
     HandOff,
     Watching,
-    /// Locks are handed over all the same, by another way.
+    /// No feature stops: the library uses another command.
     Nothing,
 }
 
 impl Without {
-    /// How the page of the access rules says it.
+    /// The phrase in `docs/access-rules.md`.
     fn words(self) -> &'static str {
         match self {
             Self::Connecting => "Connecting fails",
@@ -32,7 +32,7 @@ impl Without {
     }
 }
 
-/// The page that tells users.
+/// The users' documentation of the rules.
 const PAGE: &str = include_str!("../../docs/access-rules.md");
 
 const RULES: &[(&str, Without)] = &[
@@ -86,7 +86,7 @@ fn the_page_says_what_is_missing_without_each_rule() {
     }
 }
 
-/// What a Cluster needs in addition, and where it differs.
+/// The rules that a Cluster needs in addition, or for another reason.
 const RULES_IN_A_CLUSTER: &[(&str, Without)] = &[
     ("+cluster|slots", Without::Connecting),
     ("+ssubscribe", Without::Nothing),
@@ -96,14 +96,14 @@ const RULES_IN_A_CLUSTER: &[(&str, Without)] = &[
     ("+publish", Without::Nothing),
 ];
 
-/// What another database, `replicas` and a quorum need in addition.
+/// The rules that another database, `replicas` and a quorum need in addition.
 const RULES_OF_A_TOPOLOGY: &[(&str, Without)] =
     &[("+select", Without::Connecting), ("+wait", Without::Something), ("+getset", Without::Something)];
 
-/// While a slot moves.
+/// Needed while a slot moves.
 const ASKING: &str = "+asking";
 
-/// A user with all rules but one, in a fresh server.
+/// A user with all rules but one, on a new server.
 fn user(without: Option<&str>, keys: &str, channels: &str) -> (RedisServer, String) {
     let server = RedisServer::start();
     let rules: Vec<_> = RULES.iter().map(|(rule, _)| *rule).filter(|rule| Some(*rule) != without).collect();
@@ -113,7 +113,7 @@ fn user(without: Option<&str>, keys: &str, channels: &str) -> (RedisServer, Stri
     (server, url)
 }
 
-/// Everything that there is, as far as this server, which has the key `k`, can do it.
+/// Calls every operation that this server supports. The server has the key `k`.
 fn everything(server: &RedisServer, url: &str, prefix: &str) -> Result<Capabilities, LockError> {
     let connect = || LockManager::builder(url).prefix(prefix).connect_blocking();
     let (locks, others) = (connect()?, connect()?);
@@ -155,13 +155,13 @@ fn the_smallest_rules_are_enough_for_everything() {
     let (server, url) = user(None, "~lock:*", "&lock:*");
     let capabilities = everything(&server, &url, "lock:").unwrap();
     assert!(capabilities.hands_over() && capabilities.tracks_changes());
-    // Nothing was tried in vain, but to say which library this is.
+    // The server denied nothing but `CLIENT SETINFO`, which names the library.
     let denied: Vec<redis::Value> = server.run("ACL LOG");
     let denied = format!("{denied:?}");
     assert_eq!(denied.matches("context").count(), denied.matches("client|setinfo").count(), "{denied}");
 }
 
-/// As `without` says, and in words that name the command.
+/// The call fails as `without` says, with an error that names the command.
 #[track_caller]
 fn assert_without(
     rule: &str,
@@ -230,7 +230,7 @@ fn a_topology_needs_rules_of_its_own() {
         assert_without(rule, *without, &acquire(builder.clone()), || builder.clone().connect_blocking());
         grant(rule);
         let outcome = acquire(builder);
-        // There are no replicas, and they are asked.
+        // The server has no replicas, so `WAIT` runs and the lock is not replicated.
         assert!(
             matches!((*rule, &outcome), (_, Ok(_)) | ("+wait", Err(LockError::NotReplicated { .. }))),
             "{rule}: {outcome:?}"
@@ -283,14 +283,14 @@ fn a_rule_that_is_taken_away_later_is_named_too() {
     guard.extend_blocking(60 * SECOND).unwrap();
 }
 
-/// The rules of a Cluster, each once.
+/// The rules for a Cluster, each once.
 fn rules_in_a_cluster() -> impl Iterator<Item = (&'static str, Without)> {
     let changed = |rule: &str| RULES_IN_A_CLUSTER.iter().any(|(other, _)| *other == rule);
     let same = RULES.iter().filter(move |(rule, _)| !changed(rule));
     same.chain(RULES_IN_A_CLUSTER).copied()
 }
 
-/// A user with all rules but one on each node of a Cluster, of this name and for this prefix.
+/// A user `name` with all rules but one, on each node of a Cluster.
 fn user_in(cluster: &RedisCluster, name: &str, without: Option<&str>) -> String {
     let rules = rules_in_a_cluster().map(|(rule, _)| rule).chain([ASKING]);
     let rules: Vec<_> = rules.filter(|rule| Some(*rule) != without).collect();
@@ -309,7 +309,7 @@ fn the_smallest_rules_are_enough_for_everything_in_a_cluster() {
     let prefix = format!("{name}:");
     let capabilities = everything(cluster.owner_of(&format!("{prefix}k")), &url, &prefix).unwrap();
     assert!(capabilities.hands_over() && capabilities.tracks_changes());
-    // Nothing was tried in vain, but to say which library this is.
+    // The server denied nothing but `CLIENT SETINFO`, which names the library.
     for node in &cluster.nodes {
         for denied in node.run::<Vec<redis::Value>>("ACL LOG") {
             let denied = format!("{denied:?}");

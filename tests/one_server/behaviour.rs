@@ -1,5 +1,5 @@
-//! What every backend must do: the same suite on `memory://`, on a real Redis server, on one whose waiters pass locks on
-//! within their process, on a quorum of three, and in a real Cluster.
+//! One suite for every backend: `memory://`, a real Redis server with and without cohorts, a quorum of three, and a real
+//! Cluster.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, polled, runtime, unique};
 use redlocked::{LockError, LockManager, OnLost, ReleaseOutcome};
 
-/// Where the locks of one test live.
+/// The store that one test uses.
 struct Backend {
     url: String,
     servers: Vec<RedisServer>,
-    /// So many of a process follow on each other.
+    /// How many callers of one process may hold the lock one after another.
     cohort: u32,
-    /// One for all tests, each of which has a prefix of its own.
+    /// All tests share one Cluster; each has its own prefix.
     cluster: Option<(&'static RedisCluster, String)>,
 }
 
@@ -56,7 +56,7 @@ impl Backend {
         }
     }
 
-    /// A manager of its own, as another process would have.
+    /// A new manager, as another process would have.
     fn manager(&self) -> LockManager {
         match &self.cluster {
             Some((_, prefix)) => LockManager::builder(&self.url).prefix(prefix).connect_blocking().unwrap(),
@@ -64,7 +64,7 @@ impl Backend {
         }
     }
 
-    /// Nothing may be left behind: looked at directly on a server, by trying on `memory://`.
+    /// No key is left on a server; on `memory://` the lock can be taken.
     fn assert_no_lock_left(&self, key: &str) {
         for server in &self.servers {
             eventually("no key is left", || server.keys().is_empty());
@@ -115,7 +115,7 @@ mod everywhere {
     } }
 }
 
-/// Where waiters stand in a queue that everybody can see.
+/// Backends that show the queue to other clients.
 mod with_a_queue {
     on! { memory redis cluster: {
         a_waiter_gives_up_after_its_wait_and_names_the_key
@@ -132,7 +132,7 @@ fn one_holder_at_a_time(backend: &Backend) {
         let error = manager.lock("k").acquire_blocking().unwrap_err();
         assert!(matches!(&error, LockError::Busy { key, .. } if &**key == "k"), "{error:?}");
         let me = format!(":{}", std::process::id());
-        assert!(error.to_string().contains(&me), "says who has it: {error}");
+        assert!(error.to_string().contains(&me), "the error names the holder: {error}");
     }
     drop(b.lock("other").acquire_blocking().unwrap());
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
@@ -143,7 +143,7 @@ fn a_waiter_gets_it_after_the_release(backend: &Backend) {
     let (a, b) = (backend.manager(), backend.manager());
     let guard = a.lock("k").acquire_blocking().unwrap();
     let waiter = std::thread::spawn(move || b.lock("k").wait(LIMIT).acquire_blocking().map(drop));
-    // The order of the two does not matter: the waiter gets it in both.
+    // Whether the release or the request comes first: the waiter gets the lock.
     guard.release_blocking().unwrap();
     waiter.join().unwrap().unwrap();
 }
@@ -154,12 +154,12 @@ fn a_waiter_gives_up_after_its_wait_and_names_the_key(backend: &Backend) {
     for manager in [&a, &b] {
         let start = Instant::now();
         let error = manager.lock("stock:42").wait(SECOND / 2).acquire_blocking().unwrap_err();
-        assert!(start.elapsed() >= SECOND / 2, "waits as long as it was told to");
+        assert!(start.elapsed() >= SECOND / 2, "the caller waits for its full `wait`");
         assert!(matches!(&error, LockError::TimedOut { waited, .. } if *waited >= SECOND / 2), "{error:?}");
         assert!(error.to_string().contains("`stock:42`"), "{error}");
     }
     let waiters = || a.inspect_blocking("stock:42").unwrap().map_or(0, |info| info.waiters());
-    eventually("those that gave up have left the queue", || waiters() == 0);
+    eventually("callers that timed out have left the queue", || waiters() == 0);
     let _first = std::thread::spawn({
         let locks = a.clone();
         move || locks.lock("stock:42").wait(LIMIT).acquire_blocking().map(drop)
@@ -172,7 +172,7 @@ fn a_waiter_gives_up_after_its_wait_and_names_the_key(backend: &Backend) {
 fn dropping_a_guard_releases(backend: &Backend) {
     let locks = backend.manager();
     drop(locks.lock("k").acquire_blocking().unwrap());
-    // The release was sent before this is, on the same connection.
+    // The release was sent before this request, on the same connection.
     drop(locks.lock("k").acquire_blocking().unwrap());
     backend.assert_no_lock_left("k");
 }
@@ -202,8 +202,8 @@ fn a_caller_dropped_at_any_poll_leaves_nothing(backend: &Backend) {
         }
         finished
     });
-    assert!(finished > 0, "some rounds get to the end");
-    // All abandoned attempts are over: the next one gets it without waiting for any ttl.
+    assert!(finished > 0, "some calls finish");
+    // Every dropped call has released: the next caller does not wait for a ttl.
     drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
     backend.assert_no_lock_left("k");
 }
@@ -229,7 +229,7 @@ fn a_body_dropped_in_the_middle_is_gone_before_the_lock_is(backend: &Backend) {
             if inside.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
         });
         tokio::select! {
-            _ = call => panic!("the body has no end"),
+            _ = call => panic!("the body never ends"),
             () = entered => {}
         }
         let _next = probe.lock("k").wait(LIMIT).acquire().await.unwrap();
@@ -255,7 +255,7 @@ fn a_body_does_not_run_past_its_lease(backend: &Backend) {
     let polls_after_the_end = AtomicU32::new(0);
     let outcome = runtime().block_on(locks.lock("k").ttl(SECOND / 10).renew(false).run(async |guard| {
         poll_fn(|cx| {
-            // Ready to be polled at any time, never done.
+            // Always ready to be polled, never finished.
             cx.waker().wake_by_ref();
             if guard.remaining().is_zero() {
                 polls_after_the_end.fetch_add(1, Ordering::SeqCst);
@@ -265,7 +265,7 @@ fn a_body_does_not_run_past_its_lease(backend: &Backend) {
         .await;
     }));
     assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
-    // The lease may end between the look before the poll and the look inside it, not more than that once.
+    // The lease may end between the library's check and the check in the body, but only once.
     assert!(polls_after_the_end.load(Ordering::SeqCst) <= 1);
 }
 
@@ -280,7 +280,7 @@ fn without_renewal_a_guard_hears_of_the_end(backend: &Backend) {
         assert!(guard.remaining().is_zero());
         assert!(
             matches!(guard.extend(SECOND).await, Err(LockError::Lost { .. })),
-            "a lost lock is not revived"
+            "a lost lock cannot be extended"
         );
         drop(next.lock("k").wait(LIMIT).acquire().await.unwrap());
         assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::AlreadyLost);
@@ -293,7 +293,7 @@ fn extend_moves_the_end(backend: &Backend) {
     guard.extend_blocking(60 * SECOND).unwrap();
     assert!(guard.remaining() > 50 * SECOND);
     guard.extend_blocking(SECOND).unwrap();
-    assert!(guard.remaining() < SECOND, "it can be shortened too");
+    assert!(guard.remaining() < SECOND, "a lease can be shortened, too");
     let error = guard.extend_blocking(Duration::ZERO).unwrap_err();
     assert!(matches!(error, LockError::InvalidRequest { .. }), "{error:?}");
 }
@@ -322,7 +322,7 @@ fn waiters_of_one_process_are_served_in_order(backend: &Backend) {
                 served.lock().unwrap().push(number);
                 guard.release().await.unwrap();
             });
-            // The first poll asks.
+            // The first poll sends the request.
             poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
             waiters.push(tokio::spawn(call));
         }
@@ -343,7 +343,7 @@ fn two_managers_exclude_each_other(backend: &Backend) {
             std::thread::spawn(move || {
                 for _ in 0..25 {
                     let body = |_: &_| {
-                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "somebody else is inside");
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "another caller is inside");
                         std::thread::yield_now();
                         inside.fetch_sub(1, Ordering::SeqCst);
                         rounds.fetch_add(1, Ordering::SeqCst);
@@ -362,7 +362,7 @@ fn two_managers_exclude_each_other(backend: &Backend) {
 fn a_guard_outlives_its_runtime_and_its_manager(backend: &Backend) {
     let locks = backend.manager();
     let guard = runtime().block_on(async move { locks.lock("k").ttl(SECOND).acquire().await.unwrap() });
-    // The runtime and the manager are gone; the lock is held and renewed all the same.
+    // The runtime and the manager are dropped; the guard still holds and renews the lock.
     let probe = backend.manager();
     let start = Instant::now();
     while start.elapsed() < 2 * SECOND {
@@ -394,7 +394,7 @@ fn sync_callers_work_after_the_task_has_spent_its_budget(backend: &Backend) {
     let locks = backend.manager();
     runtime().block_on(async move {
         let task = tokio::spawn(async move {
-            // Spends tokio's budget of cooperation within this one poll.
+            // Uses up tokio's cooperative budget in this one poll.
             let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
             for number in 0..1000 {
                 sender.send(number).unwrap();
@@ -432,7 +432,7 @@ fn bad_requests_are_refused_before_anything_is_sent(backend: &Backend) {
         let error = request.acquire_blocking().unwrap_err();
         assert!(matches!(error, LockError::InvalidRequest { .. }), "{error:?}");
     }
-    // The longest waits are no overflow.
+    // The longest wait does not overflow.
     drop(locks.lock("k").wait(Duration::MAX).acquire_blocking().unwrap());
     for server in &backend.servers {
         eventually("only the last request reached the server", || server.client_commands() == 2);
@@ -465,7 +465,7 @@ fn shutdown_waits_for_every_release(backend: &Backend) {
     assert!(matches!(&told, Err(error) if error.to_string().contains("shut down")), "{told:?}");
     drop(guard);
     locks.shutdown_blocking(LIMIT).unwrap();
-    // No waiting: it is released when the shutdown has returned.
+    // One try is enough: shutdown returns after the release.
     drop(other.lock("k").acquire_blocking().unwrap());
     assert!(matches!(locks.lock("k").acquire_blocking(), Err(LockError::ManagerClosed { .. })));
 }
@@ -504,16 +504,16 @@ fn nobody_waits_for_himself(backend: &Backend) {
     multi.block_on(async {
         let outer = locks.lock("k").run(async |_| {
             for _ in 0..10 {
-                // The task may go on in another thread after each of these.
+                // The task may continue on another thread after each yield.
                 tokio::task::yield_now().await;
                 let inner = locks.lock("k").wait(LIMIT).run(async |_| ()).await;
                 assert!(is_deadlock(&inner), "{inner:?}");
             }
-            // A task of its own is somebody else.
+            // A spawned task is another caller.
             let other = tokio::spawn(locks.lock("k").acquire()).await.unwrap();
             assert!(matches!(other, Err(LockError::Busy { .. })), "{other:?}");
         });
-        // Meanwhile other tasks of the same threads wait as always.
+        // Meanwhile other tasks on the same threads wait as usual.
         let beside = locks.lock("k").wait(LIMIT).run(async |_| ());
         let (outer, beside) = tokio::join!(outer, beside);
         outer.unwrap();
@@ -526,18 +526,18 @@ fn a_reentrant_call_joins(backend: &Backend) {
     let outer = locks.lock("k").run_blocking(|outer| {
         let inner = locks.lock("k").reentrant(true).run_blocking(|inner| {
             assert_eq!(inner.fencing_token(), outer.fencing_token());
-            // Three deep.
+            // A third level.
             locks.lock("k").reentrant(true).run_blocking(|_| ()).unwrap();
         });
         inner.unwrap();
-        assert!(probe.lock("k").acquire_blocking().is_err(), "the inner call has given nothing back");
+        assert!(probe.lock("k").acquire_blocking().is_err(), "the inner call released nothing");
         let guard = locks.lock("k").reentrant(true).acquire_blocking().unwrap();
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
         assert!(outer.is_held());
     });
     outer.unwrap();
     probe.lock("k").acquire_blocking().unwrap().release_blocking().unwrap();
-    // Not inside anything, it locks like any other.
+    // Outside a locked body, a reentrant request takes the lock like any other.
     let guard = locks.lock("k").reentrant(true).acquire_blocking().unwrap();
     assert!(probe.lock("k").acquire_blocking().is_err());
     drop(guard);
@@ -551,7 +551,7 @@ fn max_hold_ends_what_renewals_would_not(backend: &Backend) {
     let stuck = runtime().block_on(async { tokio::time::timeout(LIMIT, body).await });
     assert!(matches!(stuck, Ok(Err(LockError::Lost { .. }))), "{stuck:?}");
     assert!(start.elapsed() >= SECOND * 19 / 10, "renewed until then: {:?}", start.elapsed());
-    // And given back: nobody waits for the ttl.
+    // The lock is released: the next caller does not wait for the ttl.
     drop(next.lock("k").wait(LIMIT).acquire_blocking().unwrap());
     let refused = locks.lock("k").max_hold(Duration::ZERO).acquire_blocking().unwrap_err();
     assert!(matches!(refused, LockError::InvalidRequest { .. }), "{refused:?}");
@@ -561,13 +561,13 @@ fn min_hold_keeps_the_key(backend: &Backend) {
     let (locks, other) = (backend.manager(), backend.manager());
     let start = Instant::now();
     locks.lock("k").ttl(SECOND / 10).min_hold(SECOND).run_blocking(|_| ()).unwrap();
-    assert!(start.elapsed() < SECOND, "the caller does not wait for it");
+    assert!(start.elapsed() < SECOND, "the caller does not wait for `min_hold`");
     for manager in [&locks, &other] {
         assert!(manager.lock("k").acquire_blocking().unwrap_err().is_busy());
     }
     other.lock("k").wait(LIMIT).acquire_blocking().unwrap().release_blocking().unwrap();
     assert!(start.elapsed() >= SECOND * 9 / 10, "{:?}", start.elapsed());
-    // A body that took longer leaves nothing behind.
+    // After a body that took longer than `min_hold`, the lock is free at once.
     let slow = locks.lock("k").min_hold(SECOND / 50).run_blocking(|_| std::thread::sleep(SECOND / 20));
     slow.unwrap();
     drop(other.lock("k").acquire_blocking().unwrap());
@@ -593,7 +593,7 @@ fn locks_can_be_looked_at_and_listed(backend: &Backend) {
         let locks = locks.clone();
         std::thread::spawn(move || locks.lock("stock:1").wait(LIMIT).acquire_blocking().map(drop))
     };
-    eventually("somebody waits", || {
+    eventually("a caller waits", || {
         let info = other.inspect_blocking("stock:1").unwrap();
         info.is_some_and(|info| info.waiters() == 1)
     });
@@ -603,7 +603,7 @@ fn locks_can_be_looked_at_and_listed(backend: &Backend) {
 
     assert_eq!(other.list_blocking("stock:*").unwrap(), ["stock:1", "stock:22"]);
     assert_eq!(other.list_blocking("stock:?").unwrap(), ["stock:1"]);
-    assert_eq!(other.list_blocking("*").unwrap().len(), 4, "neither the queue nor the clock is a lock");
+    assert_eq!(other.list_blocking("*").unwrap().len(), 4, "the listing omits the queue and the clock");
     assert_eq!(other.list_blocking("nothing").unwrap(), [""; 0]);
     assert!(matches!(other.inspect_blocking(""), Err(LockError::InvalidKey { .. })));
     drop(guards);
@@ -617,7 +617,7 @@ fn a_hung_holder_can_be_relieved(backend: &Backend) {
         let locks = backend.manager();
         std::thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().unwrap())
     };
-    eventually("somebody waits", || {
+    eventually("a caller waits", || {
         operator.inspect_blocking("k").unwrap().is_some_and(|info| info.waiters() == 1)
     });
     let relieved = operator.force_release_blocking("k").unwrap();

@@ -1,4 +1,4 @@
-//! A process that has a lock passes it on among its own callers, so often in a row; then the others have their turn.
+//! With `cohort(n)` a process hands its lock to its own callers up to `n` times; then other processes get it.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,7 +17,7 @@ fn connect(url: &str, cohort: u32) -> LockManager {
     LockManager::builder(url).cohort(cohort).connect_blocking().unwrap()
 }
 
-/// Who was inside, in order: the number of its process, and its fencing token.
+/// The holders, in order: the number of the process, and the fencing token.
 #[derive(Clone, Default)]
 struct Book {
     inside: Arc<AtomicBool>,
@@ -25,7 +25,7 @@ struct Book {
 }
 
 impl Book {
-    /// A caller that is in line when this returns; its body takes so long.
+    /// Starts a caller whose body takes this long.
     async fn caller(
         &self,
         process: usize,
@@ -52,7 +52,7 @@ impl Book {
         tokio::spawn(call)
     }
 
-    /// All that were inside, when every fencing token was above those before.
+    /// The holders so far. Asserts that their fencing tokens grow.
     fn holds(&self) -> Vec<(usize, u64)> {
         let holds = self.holds.lock().unwrap().clone();
         assert!(holds.is_sorted_by(|(_, one), (_, next)| one < next), "{holds:?}");
@@ -97,8 +97,8 @@ fn processes_take_turns() {
                 calls.push(book.caller(process, locks, TTL, Duration::from_micros(200)).await);
             }
         }
-        // One for each of the two, and each of the third.
-        eventually("all are in line", || server.run::<u32>("ZCARD lock:k%queue") == 61);
+        // The first two processes have one entry each, the third one for each of its callers.
+        eventually("all are queued", || server.run::<u32>("ZCARD lock:k%queue") == 61);
         first.release().await.unwrap();
         for call in calls {
             call.await.unwrap();
@@ -108,7 +108,7 @@ fn processes_take_turns() {
     assert_eq!(holds.len(), 180);
     let rows: Vec<_> =
         holds.chunk_by(|(one, _), (next, _)| one == next).map(|row| (row[0].0, row.len())).collect();
-    // As long as somebody else waits.
+    // The limit counts only while other processes wait: not for the last one.
     let (last, others) = rows.split_last().unwrap();
     let too_long = others.iter().filter(|(process, length)| *process < 2 && *length > 1 + COHORT as usize);
     assert_eq!(too_long.count(), 0, "{rows:?}");
@@ -127,7 +127,7 @@ fn a_row_that_takes_longer_than_the_ttl_is_renewed_as_one() {
         for _ in 0..30 {
             calls.push(book.caller(0, &locks, ttl, Duration::from_millis(50)).await);
         }
-        eventually("one is inside", || server.run::<Option<String>>("GET lock:k").is_some());
+        eventually("the lock is held", || server.run::<Option<String>>("GET lock:k").is_some());
         let value: Option<String> = server.run("GET lock:k");
         let mut same = 0;
         while book.holds().len() < 20 {
@@ -135,7 +135,7 @@ fn a_row_that_takes_longer_than_the_ttl_is_renewed_as_one() {
             same += u32::from(server.run::<Option<String>>("GET lock:k") == value);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        assert!(same > 20, "it is one holder, to the server: {same}");
+        assert!(same > 20, "the server sees one holder: {same}");
         for call in calls {
             call.await.unwrap();
         }
@@ -152,13 +152,13 @@ fn whoever_follows_on_a_holder_that_was_robbed_hears_of_it() {
         let mut second = pin!(locks.lock("k").wait(LIMIT).acquire());
         poll_fn(|cx| Poll::Ready(second.as_mut().poll(cx).is_pending())).await;
         let watched = || server.run::<String>("INFO stats").contains("tracking_total_keys:1");
-        eventually("the row's key is watched", watched);
+        eventually("the key of the cohort is watched", watched);
         assert_eq!(first.release().await.unwrap(), ReleaseOutcome::Released);
         let second = second.await.unwrap();
         let _: String = server.run("FLUSHALL");
         let start = Instant::now();
         second.lost().await;
-        assert!(start.elapsed() < TTL, "before its renewal");
+        assert!(start.elapsed() < TTL, "the loss shows before the renewal");
         assert_eq!(second.release().await.unwrap(), ReleaseOutcome::AlreadyLost);
         locks.lock("k").try_acquire().await.unwrap().release().await.unwrap();
     });
@@ -175,12 +175,15 @@ fn nobody_follows_while_there_is_no_connection() {
         poll_fn(|cx| Poll::Ready(second.as_mut().poll(cx).is_pending())).await;
         proxy.refuse(true);
         proxy.cut();
-        eventually("it is noticed", || locks.lock("other").acquire_blocking().is_err());
+        eventually("the manager knows it", || locks.lock("other").acquire_blocking().is_err());
         drop(first);
         assert!(tokio::time::timeout(Duration::from_millis(50), second.as_mut()).await.is_err());
         proxy.refuse(false);
         let second = second.await.unwrap();
-        assert!(server.run::<Option<String>>("GET lock:k").is_some(), "asked for by itself");
+        assert!(
+            server.run::<Option<String>>("GET lock:k").is_some(),
+            "the lock was acquired by a request of its own"
+        );
         second.release().await.unwrap();
     });
     eventually("no key is left", || server.keys().is_empty());
@@ -204,11 +207,11 @@ fn who_has_left_the_line_or_has_another_ttl_does_not_follow() {
         let third = calls.pop().unwrap();
         let second = calls.pop().unwrap();
         drop(calls);
-        // Its answer comes behind that to what was asked for before: the fencing tokens.
+        // Answers keep their order: after this one, the reserved fencing tokens have arrived.
         locks.lock("another").acquire().await.unwrap().release().await.unwrap();
         first.release().await.unwrap();
         let second = second.await.unwrap();
-        assert_eq!(token(&server), row, "the same row");
+        assert_eq!(token(&server), row, "the same cohort");
         second.release().await.unwrap();
         let third = third.await.unwrap();
         assert_ne!(token(&server), row, "a ttl of its own");

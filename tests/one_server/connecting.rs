@@ -1,4 +1,4 @@
-//! Connecting: what it finds out, from how far away.
+//! Connecting: to distant, busy, older or silent servers.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use kit::{
 };
 use redlocked::{LockManager, ReleaseOutcome};
 
-/// A round trip is twice this. Longer than around the world, because the proxy accepts a connection without one.
+/// Half a round trip. Longer than around the world, because the proxy accepts connections without a round trip.
 const ONE_WAY: Duration = Duration::from_millis(125);
 
-/// What a lock does all day, with a second waiter behind the first.
+/// A refused try, a hand-off to a waiter, and a release.
 #[track_caller]
 fn works(locks: &LockManager) {
     let guard = locks.lock("k").acquire_blocking().unwrap();
@@ -34,9 +34,9 @@ fn a_server_on_another_continent_can_be_connected_to() {
     let nearby = LockManager::connect_blocking(&server.url()).unwrap();
     let abilities = nearby.capabilities_blocking().unwrap();
     assert!(abilities.hands_over() && abilities.tracks_changes());
-    assert_eq!(locks.capabilities_blocking().unwrap(), abilities, "all that it has nearby");
+    assert_eq!(locks.capabilities_blocking().unwrap(), abilities, "as without the delay");
     works(&locks);
-    eventually("nothing is left", || server.keys().is_empty());
+    eventually("no key is left", || server.keys().is_empty());
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_primary_behind_sentinels_far_away_is_found() {
     let url = format!("redis+sentinel://{}/{MASTER}", hosts.join(","));
     let locks = LockManager::connect_blocking(&url).unwrap();
     works(&locks);
-    // One that does not answer is passed over.
+    // A sentinel that does not answer is skipped.
     sentinels[0].pause();
     works(&LockManager::connect_blocking(&url).unwrap());
     sentinels[0].resume();
@@ -90,7 +90,7 @@ fn a_cluster_far_away_can_be_connected_to() {
     let locks = LockManager::connect_blocking(&url).unwrap();
     assert!(locks.capabilities_blocking().unwrap().hands_over());
     works(&locks);
-    eventually("nothing is left", || cluster.keys().is_empty());
+    eventually("no key is left", || cluster.keys().is_empty());
 }
 
 #[test]
@@ -146,14 +146,14 @@ fn a_server_that_is_busy_is_asked_again_later() {
 #[test]
 fn a_server_that_speaks_an_older_protocol_is_polled() {
     let server = RedisServer::start();
-    // As Redis 5 did.
+    // Answer as Redis 5 does.
     let older = Rewriter::to(server.port(), "HELLO", "HELLX");
     let older = Rewriter::of_answers(older.port(), "'HELLX'", "`HELLO`");
     let locks = LockManager::connect_blocking(&older.url()).unwrap();
     let abilities = locks.capabilities_blocking().unwrap();
     assert!(!abilities.hands_over() && !abilities.tracks_changes(), "{abilities:?}");
     works(&locks);
-    eventually("nothing is left", || server.keys().is_empty());
+    eventually("no key is left", || server.keys().is_empty());
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn what_arrives_late_over_a_broken_connection_takes_no_lock() {
     });
     eventually("it is on its way", || proxy.kept() > 0);
     proxy.cut();
-    // It is asked for again, over the next connection, and given back there.
+    // The caller asks again over the next connection, and releases there.
     caller.join().unwrap();
     assert!(server.keys().is_empty());
     proxy.deliver();
@@ -209,7 +209,7 @@ fn a_firewall_that_forgot_an_idle_connection_does_not_cost_the_next_call_its_onl
     for locks in &managers {
         eventually("it locks", || locks.lock("k").run_blocking(|_| ()).is_ok());
     }
-    // What is sent over these connections goes nowhere from now on, and neither end is told.
+    // From now on the proxy drops what either end sends, and closes nothing.
     proxy.keep();
     thread::sleep(io_timeout);
     for locks in &managers {

@@ -1,4 +1,4 @@
-//! How holding ends: why a lock is no longer held, and what is left of it when its holder or its process ends.
+//! How a hold ends: the reason of a loss, and the key that is left when the holder or its process ends.
 
 #[cfg(unix)]
 use std::process::exit;
@@ -10,7 +10,7 @@ use kit::{DelayProxy, LIMIT, Proxy, RedisServer, SECOND, connect, eventually};
 use kit::{Job, Worker, listen, say};
 use redlocked::{LockError, LockGuard, LockManager, LostReason};
 
-/// Every way to ask says the same.
+/// The guard gives the same reason in every method.
 #[track_caller]
 fn assert_lost(guard: &LockGuard, expected: LostReason) {
     eventually("it is lost", || !guard.is_held());
@@ -107,11 +107,11 @@ fn a_guard_that_is_dropped_in_tokio_or_without_a_connection_holds_up_nothing() {
     eventually("they are released", || server.keys().is_empty());
 }
 
-// What a process that ends leaves behind -------------------------------------------------------------------
+// Keys that a process leaves when it ends -------------------------------------------------------------------
 
 #[cfg(unix)]
 #[test]
-#[ignore = "what a worker process runs"]
+#[ignore = "runs in a worker process"]
 fn worker() {
     let Some(job) = Job::of_this_process() else {
         return;
@@ -128,11 +128,11 @@ fn worker() {
         "memory" => no_thread(),
         other => panic!("no task is called {other}"),
     }
-    // As at the end of `main`: nothing else is waited for.
+    // As at the end of `main`: the process waits for no other thread.
     exit(0);
 }
 
-/// A service that is told to stop while handlers are inside.
+/// A service that is told to stop while its handlers hold locks.
 #[cfg(unix)]
 fn handlers(locks: &LockManager) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -159,7 +159,7 @@ fn handlers(locks: &LockManager) {
     });
 }
 
-/// A thread that is inside, and stays there.
+/// A thread that holds the lock and does not return.
 #[cfg(unix)]
 fn stuck(locks: &LockManager) {
     let (inside, entered) = std::sync::mpsc::channel();
@@ -178,7 +178,7 @@ fn stuck(locks: &LockManager) {
     say("shut", &[stopped as u64, unreleased as u64]);
 }
 
-/// Inside a runtime, and no memory for another thread.
+/// Inside a runtime, without memory for another thread.
 #[cfg(unix)]
 fn no_thread() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -208,7 +208,7 @@ fn a_sync_program_that_drops_its_guard_and_ends_leaves_no_lock() {
 fn a_service_that_shuts_down_with_handlers_inside_leaves_no_lock() {
     let server = RedisServer::start();
     let mut worker = Worker::start("ending::worker", "handlers", &server.url(), &[]);
-    assert_eq!(worker.says("shut"), [50, 0], "all are stopped, and all are released");
+    assert_eq!(worker.says("shut"), [50, 0], "all handlers are stopped, and all locks are released");
     worker.ends();
     assert!(server.keys().is_empty(), "{:?}", server.keys());
 }
@@ -221,7 +221,7 @@ fn a_sync_body_that_is_inside_at_the_shutdown_is_told_and_keeps_its_key_until_th
     worker.says("lost");
     assert_eq!(worker.says("shut"), [1, 1]);
     worker.ends();
-    assert_eq!(server.keys(), ["lock:k"], "another one must not enter beside it");
+    assert_eq!(server.keys(), ["lock:k"], "no other caller may enter while the stuck thread holds the lock");
     eventually("it expires", || server.keys().is_empty());
 }
 

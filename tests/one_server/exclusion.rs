@@ -1,5 +1,4 @@
-//! Never two inside, and never a lock for nobody: what an operator, a holder or a slow network may do to a lock that is
-//! held.
+//! Never two holders, and never a lock without a caller: an operator, a holder or a slow network acts on a held lock.
 
 use std::sync::Arc;
 use std::thread;
@@ -40,7 +39,7 @@ fn a_lease_is_over_before_the_server_may_give_a_shorter_lock_away() {
     assert!(matches!(extending.join().unwrap(), Err(LockError::Lost { .. })));
 }
 
-/// Nothing polls it but the end of its lease.
+/// Only the end of the lease wakes the body.
 #[test]
 fn a_body_that_sleeps_ends_with_the_shorter_lease() {
     let server = RedisServer::start();
@@ -58,13 +57,13 @@ fn a_body_that_sleeps_ends_with_the_shorter_lease() {
         proxy.hold_replies(false);
         assert!(matches!(outcome, Ok(Err(LockError::Lost { .. }))), "{outcome:?}");
         assert!(start.elapsed() > SECOND / 4);
-        eventually("it is given back", || server.keys().is_empty());
+        eventually("the lock is released", || server.keys().is_empty());
     }
 }
 
 // Late requests ------------------------------------------------------------------------------------------
 
-/// The URL of a user who may not close the connection that it had before.
+/// The URL of a user without the right to close its earlier connection.
 fn without_client_kill(server: &RedisServer, proxy: &LateProxy) -> String {
     let rules = "ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client|kill -client|tracking";
     let _: String = server.run(rules);
@@ -79,11 +78,11 @@ fn a_waiter_that_asked_again_long_ago_does_not_shorten_what_it_holds_now() {
     let first = connect(&server).lock("k").ttl(MINUTE).acquire_blocking().unwrap();
     let waiter = queued(&locks, &server, "k");
     proxy.keep();
-    eventually("it asks again, and that is on its way", || proxy.kept() > 0);
+    eventually("the waiter asks again, and the proxy keeps the request", || proxy.kept() > 0);
     proxy.cut();
     drop(first);
     let guard = waiter.join().unwrap();
-    eventually("it is claimed", || guard.remaining() > MINUTE / 2);
+    eventually("the holder has claimed the lock", || guard.remaining() > MINUTE / 2);
     proxy.deliver();
     arrived(&server);
     let pttl: u64 = server.run("PTTL lock:k");
@@ -97,7 +96,7 @@ fn a_renewal_of_long_ago_does_not_shorten_what_was_extended_since() {
     let proxy = LateProxy::to(server.port());
     let locks = LockManager::connect_blocking(&without_client_kill(&server, &proxy)).unwrap();
     let alone = locks.lock("a").ttl(2 * SECOND).acquire_blocking().unwrap();
-    // So many that they are renewed in one call.
+    // Enough locks to be renewed in one call.
     let shared: Vec<_> =
         (0..5).map(|n| locks.lock(format!("b{n}")).ttl(2 * SECOND).acquire_blocking().unwrap()).collect();
     eventually("each way of renewing is known to the server", || server.run::<u64>("PTTL lock:b4") > 1900);
@@ -129,7 +128,7 @@ fn a_shortening_of_long_ago_does_not_shorten_what_was_extended_since() {
         proxy.cut();
         shorter.join().unwrap().unwrap();
     });
-    assert!(guard.remaining() <= 2 * SECOND, "the holder keeps to it");
+    assert!(guard.remaining() <= 2 * SECOND, "the holder keeps to the shorter lease");
     guard.extend_blocking(MINUTE).unwrap();
     proxy.deliver();
     arrived(&server);
@@ -137,17 +136,17 @@ fn a_shortening_of_long_ago_does_not_shorten_what_was_extended_since() {
     assert!(Duration::from_millis(pttl) >= guard.remaining(), "{pttl} ms");
 }
 
-/// The connections that a [`LateProxy`] kept from the server have come to their ends.
+/// Waits until the server has executed what a [`LateProxy`] held back, and has closed those connections.
 fn arrived(server: &RedisServer) {
-    eventually("what was late has been done", || {
+    eventually("the server has executed the late requests", || {
         let clients: String = server.run("CLIENT LIST");
         clients.lines().filter(|line| line.contains("user=shop")).count() == 1
     });
 }
 
-// Taken away ---------------------------------------------------------------------------------------------
+// Forced releases and overwritten keys -------------------------------------------------------------------
 
-/// Where the holder is told by nobody, because the operator is the same client of the server.
+/// The server sends no push here, because the operator is the same client as the holder.
 #[test]
 fn a_holder_is_out_when_its_own_manager_takes_the_lock_away() {
     let (server, nodes) = (RedisServer::start(), Quorum::durable(3));
@@ -164,7 +163,7 @@ fn a_holder_is_out_when_its_own_manager_takes_the_lock_away() {
         assert!(holder.name().is_some(), "{holder}");
         assert!(!guard.is_held(), "{:?} left", guard.remaining());
         assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::AlreadyLost));
-        // Whoever waits in this process is next, and keeps it.
+        // A waiter of this process is next, and keeps the lock.
         let next = next.join().unwrap();
         assert!(next.is_held());
         assert!(locks.lock(&key).acquire_blocking().unwrap_err().is_busy());
@@ -180,7 +179,7 @@ fn in_memory_a_holder_hears_that_another_manager_took_the_lock_away() {
     for renew in [true, false] {
         let guard = locks.lock("k").ttl(MINUTE).renew(renew).acquire_blocking().unwrap();
         assert!(operator.force_release_blocking("k").unwrap().is_some());
-        within(LIMIT, "it hears of it", || !guard.is_held());
+        within(LIMIT, "the holder learns of the loss", || !guard.is_held());
         assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::AlreadyLost));
     }
 }
@@ -195,17 +194,21 @@ fn a_lock_that_was_overwritten_with_another_type_is_lost_at_once() {
     let watched = locks.lock("watched").ttl(MINUTE).acquire_blocking().unwrap();
     thread::sleep(SECOND / 5);
     overwrite("lock:watched");
-    within(5 * SECOND, "the holder hears of it", || !watched.is_held());
-    // Too soon to be watched.
+    within(5 * SECOND, "the holder learns of the loss", || !watched.is_held());
+    // Overwritten before the server tracks the key.
     let released = locks.lock("released").ttl(MINUTE).acquire_blocking().unwrap();
     overwrite("lock:released");
     assert_eq!(released.release_blocking(), Ok(ReleaseOutcome::AlreadyLost));
     for key in ["lock:watched", "lock:released"] {
-        assert_eq!(server.run::<String>(&format!("TYPE {key}")), "hash", "it is not ours");
+        assert_eq!(
+            server.run::<String>(&format!("TYPE {key}")),
+            "hash",
+            "the key of the other application stays"
+        );
     }
 }
 
-// Not ours -----------------------------------------------------------------------------------------------
+// Keys of other applications -----------------------------------------------------------------------------
 
 fn publish(server: &RedisServer, channel: &str, text: &str) {
     let heard: i32 = redis::cmd("PUBLISH").arg(channel).arg(text).query(&mut server.client()).unwrap();
@@ -219,7 +222,7 @@ fn a_push_about_a_key_outside_of_the_prefix_is_dropped() {
     let _: String = server.run("SET other:feature enabled");
     let channels: Vec<String> = server.run("PUBSUB CHANNELS lock:%inbox:*");
     publish(&server, &channels[0], "granted|enabled|1|1|other:feature");
-    // Whatever it did of that, it did before these.
+    // The client has handled the forged push before these calls return.
     for _ in 0..3 {
         locks.lock("k").run_blocking(|_| ()).unwrap();
     }
@@ -276,7 +279,7 @@ fn a_prefix_that_side_keys_or_pushes_would_be_misread_by_is_refused() {
             assert!(matches!(refused, Err(LockError::InvalidUrl { .. })), "{url} {prefix}: {refused:?}");
         }
     }
-    // Together they would be one.
+    // The prefix and the key together would form `%queue`, a reserved suffix.
     let locks = LockManager::builder("memory://").prefix("shop%").start().unwrap();
     let refused = locks.lock("queue").acquire_blocking().map(drop);
     assert!(matches!(refused, Err(LockError::InvalidKey { .. })), "{refused:?}");
@@ -298,7 +301,7 @@ fn fencing_tokens_grow_when_the_data_are_replaced_under_a_connection() {
     assert!(after > before, "{before}, then {after}");
 }
 
-// Refused ------------------------------------------------------------------------------------------------
+// Commands that the server refuses -----------------------------------------------------------------------
 
 #[test]
 fn a_release_that_is_refused_is_told_at_once_and_done_as_soon_as_it_may_be() {
@@ -329,13 +332,13 @@ fn a_release_that_the_server_cannot_do_now_is_told_at_once_and_done_as_soon_as_i
         let start = Instant::now();
         let refused = guard.release_blocking();
         assert!(matches!(&refused, Err(LockError::Unavailable { .. })), "{refused:?}");
-        assert!(start.elapsed() < LIMIT, "told after {:?}", start.elapsed());
+        assert!(start.elapsed() < LIMIT, "the error came after {:?}", start.elapsed());
         needs_replicas(0);
         within(5 * SECOND, "it is released", || locks.inspect_blocking("k").unwrap().is_none());
     }
 }
 
-/// A server that cannot save refuses all writes, until somebody mends its disk.
+/// A server that cannot save refuses all writes until its disk is repaired.
 #[test]
 fn a_server_that_cannot_save_is_waited_for() {
     let server = RedisServer::start();
@@ -355,12 +358,12 @@ fn a_server_that_cannot_save_is_waited_for() {
     assert!(!waiter.is_finished(), "{:?}", waiter.join());
     let _: String = server.run("CONFIG SET stop-writes-on-bgsave-error no");
     assert!(waiter.join().unwrap().unwrap().is_held());
-    within(5 * SECOND, "what was refused is released", || server.run::<i32>("EXISTS lock:held") == 0);
+    within(5 * SECOND, "the refused release is done later", || server.run::<i32>("EXISTS lock:held") == 0);
 }
 
 // Clusters -----------------------------------------------------------------------------------------------
 
-/// Its nodes differ in what they let us do: after a change of the rules, each connection knows those of its start.
+/// Each connection keeps the access rules of its start, so the nodes can differ after a change of the rules.
 #[test]
 fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
     let cluster = RedisCluster::start();
@@ -380,7 +383,7 @@ fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
     };
     warm_up();
     assert!(!hands_over());
-    // One connection is replaced, and that node can hand over from now on.
+    // The new connection to this node knows the new rules, so this node hands over.
     rules("+publish +subscribe +ssubscribe +spublish");
     let owner = cluster.owner_of("lock:k");
     let killed: i32 = owner.run("CLIENT KILL USER shop");
@@ -401,7 +404,7 @@ fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
         let _: i32 = node.run("CLIENT KILL USER shop");
     }
     eventually("all can", hands_over);
-    // And one that cannot any more is enough.
+    // One node that cannot hand over is enough for the whole Cluster to report it.
     rules("-publish -subscribe -ssubscribe -spublish");
     let _: i32 = owner.run("CLIENT KILL USER shop");
     eventually("one cannot", || !hands_over());
@@ -417,10 +420,10 @@ fn a_lock_that_is_lost_while_the_next_is_waited_for_starts_all_over_and_keeps_no
     let request = locks.lock_all(["a", "b", "c"]).ttl(MINUTE).min_hold(MINUTE / 2).wait(MINUTE);
     let waiter = thread::spawn(move || request.acquire_blocking().unwrap());
     let waiting = |key: &str| server.run::<u32>(&format!("ZCARD lock:{key}%queue")) == 1;
-    eventually("it waits for the last one", || waiting("c"));
+    eventually("the caller waits for the last key", || waiting("c"));
     let _: String = server.run("SET lock:b thief PX 60000");
-    // The first is its own again, and there is no wait for the last one with the second in foreign hands.
-    eventually("it waits for the one that was stolen", || waiting("b") && !waiting("c"));
+    // The caller has the first key again, and does not wait for the last one before it has the second.
+    eventually("the caller waits for the stolen key", || waiting("b") && !waiting("c"));
     assert!(in_the_way.is_held());
     let _: i32 = server.run("DEL lock:b");
     drop(in_the_way);
@@ -440,7 +443,7 @@ fn what_a_cohort_reserves_is_never_ahead_of_the_servers_time() {
     let before = server.client_commands();
     let next = locks.lock("k").ttl(MINUTE).wait(LIMIT);
     let next = thread::spawn(move || next.acquire_blocking().unwrap());
-    eventually("it asks for those of the next", || server.client_commands() > before);
+    eventually("it reserves the next fencing tokens", || server.client_commands() > before);
     let fence = first.fencing_token();
     drop(first);
     assert!(next.join().unwrap().fencing_token() > fence);

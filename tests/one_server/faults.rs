@@ -1,4 +1,4 @@
-//! What happens when Redis, the network or another client misbehaves: each on a real server.
+//! Redis, the network or another client misbehaves: each case on a real server.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -75,7 +75,7 @@ fn a_key_of_another_type_is_refused_with_the_servers_words() {
     assert!(start.elapsed() < LIMIT / 2, "at once");
     assert_misconfigured(&outcome);
     assert!(outcome.unwrap_err().to_string().contains("WRONGTYPE"));
-    assert_eq!(server.keys(), ["lock:k"], "and left alone");
+    assert_eq!(server.keys(), ["lock:k"], "and the foreign key stays");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_theft_is_noticed_long_before_the_next_renewal() {
         eventually("it is lost", || !guard.is_held());
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost, "{theft}");
         assert_eq!(bystander.is_held(), theft != "FLUSHALL", "{theft}");
-        // Before the flush, which would have it looked at once more.
+        // Released before the flush, which would make its holder check the key again.
         let _ = bystander.release_blocking().unwrap();
         let _: redis::Value = server.run("FLUSHALL");
         eventually("nothing is watched", || {
@@ -148,7 +148,7 @@ fn a_release_says_when_the_lock_had_been_stolen() {
     let _: String = server.run("SET lock:k thief");
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
     let value: String = server.run("GET lock:k");
-    assert_eq!(value, "thief", "never anybody else's");
+    assert_eq!(value, "thief", "a guard never deletes the key of another client");
 }
 
 // Redis is down, silent, or starting ----------------------------------------------------------------------
@@ -193,7 +193,7 @@ fn silent_redis_is_unavailable_never_busy() {
         assert_unavailable(&outcome);
         assert!(start.elapsed() >= wait, "not before its deadline");
     }
-    // The requests that the silent server had swallowed are executed now; none of them leaves a lock.
+    // The server now executes the requests that it received while silent; none leaves a lock.
     server.resume();
     drop(local);
     drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
@@ -257,7 +257,7 @@ fn a_wrong_password_and_a_bad_address_say_so() {
         assert!(text.contains("password"), "{text}");
         assert!(!text.contains("wrong@"), "{text}");
 
-        // Started without waiting, the same comes out of the first lock, however long it would wait.
+        // After `start()`, the first lock reports the same error at once, whatever its `wait`.
         let lazy = LockManager::builder(&url).start().unwrap();
         let start = Instant::now();
         assert_misconfigured(&lazy.lock("k").wait(LIMIT).acquire_blocking());
@@ -379,7 +379,7 @@ fn a_restart_without_data_is_a_loss() {
     let locks = connect(&server);
     let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
     server.kill();
-    assert!(guard.is_held(), "nobody else can have it while the server is down");
+    assert!(guard.is_held(), "no other caller can get it while the server is down");
     server.restart();
     eventually("the loss is noticed as soon as there is a connection", || !guard.is_held());
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
@@ -401,7 +401,7 @@ fn fencing_tokens_grow_even_when_the_server_forgets() {
     }
     let _: String = server.run("FLUSHALL");
     grows("everything flushed");
-    // As after a failover that lost the last grants: older data, and every connection is a new one.
+    // As after a failover that lost the last grants: older data, and new connections.
     let clock: u64 = server.run("GET lock:%clock");
     for _ in 0..50 {
         grows("before the failover");
@@ -409,7 +409,7 @@ fn fencing_tokens_grow_even_when_the_server_forgets() {
     let _: String = server.run(&format!("SET lock:%clock {clock}"));
     let _: i32 = server.run("CLIENT KILL TYPE pubsub");
     eventually("the clock is raised", || server.run::<u64>("GET lock:%clock") > clock + 50);
-    grows("data of before");
+    grows("older data");
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key() {
                 () = executed => {}
             }
         });
-        // The release follows on the same connection, also while the reply to the acquire is still held.
+        // The release follows on the same connection, even while the reply to the acquire is held back.
         eventually("no key is left", || server.keys().is_empty());
         proxy.hold_replies(false);
         locks.lock("other").wait(LIMIT).run_blocking(|_| ()).unwrap();
@@ -446,10 +446,10 @@ fn a_lost_reply_is_answered_by_asking_again() {
     let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
     proxy.hold_replies(true);
     let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
-    eventually("the server has executed it", || !server.keys().is_empty());
+    eventually("the server has executed the request", || !server.keys().is_empty());
     proxy.cut();
     proxy.hold_replies(false);
-    // Not busy with itself: the same token is granted again.
+    // The lock is not busy for its own caller: the server grants the same token again.
     let guard = waiter.join().unwrap();
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     assert!(server.keys().is_empty());
@@ -465,11 +465,11 @@ fn a_reply_slower_than_the_lease_is_not_a_lock() {
     let waiter = thread::spawn(move || {
         locks.lock("k").ttl(ttl).wait(LIMIT).acquire_blocking().map(|guard| guard.remaining())
     });
-    eventually("the server has executed it", || !server.keys().is_empty());
+    eventually("the server has executed the request", || !server.keys().is_empty());
     eventually("and it has expired", || server.keys().is_empty());
     proxy.hold_replies(false);
     let remaining = waiter.join().unwrap().unwrap();
-    assert!(!remaining.is_zero(), "asked again, and held only now");
+    assert!(!remaining.is_zero(), "the lease starts at the second request");
 }
 
 #[test]
@@ -480,7 +480,7 @@ fn a_partitioned_holder_stops_before_the_server_gives_the_lock_away() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let mut client = server.client();
     let (mut expires, mut left) = (None, None);
-    // A hundredth of the ttl is what the lease ends before the key: enough for a machine that is busy.
+    // The lease ends a hundredth of the ttl before the key: 80 ms, enough on a busy machine.
     let outcome = runtime.block_on(locks.lock("k").ttl(8 * SECOND).run(async |_| {
         struct Leaving<'a>(&'a mut Option<Instant>);
         impl Drop for Leaving<'_> {
@@ -519,13 +519,13 @@ fn many_held_locks_are_all_renewed_over_the_next_connection() {
     let guards: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
     let ends: Vec<_> = guards.iter().map(|guard| Instant::now() + guard.remaining()).collect();
     proxy.cut();
-    // To compare them all takes longer than one answer may: none of it may be taken for a server that is silent.
+    // Comparing all keys takes longer than `io_timeout`: the client must not take the server for silent.
     let renewed =
         |(guard, end): (&LockGuard, &Instant)| Instant::now() + guard.remaining() > *end + SECOND / 10;
     eventually("each has been renewed", || guards.iter().zip(&ends).all(renewed));
 }
 
-// What it costs -------------------------------------------------------------------------------------------
+// Costs in commands, threads and time --------------------------------------------------------------------
 
 #[test]
 fn an_uncontended_lock_is_two_commands() {
@@ -554,7 +554,7 @@ fn many_waiters_of_one_process_cost_no_more_than_one() {
         }
     });
     let asked = server.client_commands();
-    // Each asks once and leaves the queue once; one of them makes sure that nothing was missed.
+    // Each waiter asks once and leaves the queue once; one of them polls in case a push was lost.
     assert!((200..440).contains(&asked), "{asked} requests by 200 waiters in a second");
 }
 
@@ -575,7 +575,7 @@ fn a_held_lock_needs_no_thread() {
         }
         guards
     });
-    // Other tests come and go in this process, each with a few threads of its own.
+    // Other tests of this process start and end threads meanwhile.
     assert!(threads() < before + 1_000, "{before} threads before, {} now", threads());
     assert_eq!(server.keys().len(), 2_001);
     drop((first, guards));

@@ -1,4 +1,4 @@
-//! A free lock goes straight to its longest waiter, whoever else is about.
+//! A free lock goes straight to its longest waiter, whatever other clients do.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,8 +63,8 @@ fn asking_again_keeps_the_place() {
     drop(second.join().unwrap());
 }
 
-/// Commands that clients send for one acquisition, with so many waiters in so many processes. Not counted are those that a
-/// process sends because time passes, on a machine that is slow: its first waiter asks again, its holder claims and looks.
+/// Commands that clients send for one acquisition. Without those that a process sends because time passes on a slow
+/// machine: its first waiter asks again, its holder claims and compares.
 fn commands_per_acquisition(waiters: u32, processes: u32) -> f64 {
     let rounds = if waiters < 1000 { 5 } else { 2 };
     let server = RedisServer::start();
@@ -166,7 +166,7 @@ fn a_dead_waiter_costs_the_others_nothing() {
     let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
     let first = queued(&server, &dead, SECOND);
     let second = queued(&server, &locks, SECOND);
-    // Its connection is gone, and with it its inbox; its place in the queue is still there.
+    // The dead waiter has lost its connection and its inbox; its place in the queue is left.
     proxy.refuse(true);
     eventually("the server has noticed", || {
         server.run::<Vec<String>>("PUBSUB CHANNELS lock:%inbox:*").len() == 1
@@ -192,9 +192,9 @@ fn a_deaf_waiter_costs_the_others_one_claim() {
     let start = Instant::now();
     drop(guard);
     let guard = second.join().unwrap();
-    assert!(start.elapsed() >= SECOND / 2, "the first had its chance");
+    assert!(start.elapsed() >= SECOND / 2, "the first waiter had its claim");
     assert!(start.elapsed() < 10 * SECOND, "one claim, not one ttl: {:?}", start.elapsed());
-    // It hears of its grant only now, too late: it does not enter beside the other.
+    // The first waiter reads its grant only now, too late: it does not enter beside the holder.
     proxy.hold_replies(false);
     assert!(!first.is_finished());
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
@@ -207,7 +207,7 @@ fn an_expired_lock_goes_to_the_head_of_its_queue() {
     let locks = connect(&server);
     let _: String = server.run("SET lock:k x PX 400");
     let waiter = queued(&server, &locks, SECOND);
-    // Nobody barges: who tries once finds a free lock with a queue, and passes it on.
+    // A caller cannot overtake: one try at a free lock with a queue hands it to the first waiter.
     let barger = connect(&server);
     eventually("it has expired", || server.run::<i64>("PTTL lock:k") < 0 || waiter.is_finished());
     let tried = barger.lock("k").acquire_blocking();
@@ -232,7 +232,7 @@ fn a_lock_that_was_handed_over_is_claimed_for_its_ttl() {
         eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
         drop(guard);
         let guard = waiter.join().unwrap();
-        // At first for the claim only, unless this test was too slow to see it.
+        // The grant lasts only for the claim at first, unless this test was too slow to see it.
         let pttl: i64 = server.run("PTTL lock:k");
         assert!(pttl <= 1000 || guard.remaining() > SECOND, "{pttl} ms");
         eventually("it is claimed", || guard.remaining() > 50 * SECOND);
@@ -273,7 +273,7 @@ fn waiters_find_their_way_back_after_the_server_has_forgotten_everything() {
     let first = queued(&server, &locks, SECOND);
     let second = queued(&server, &connect(&server), SECOND);
     let _: String = server.run("FLUSHALL");
-    // Their places are forgotten too, so either may be the first.
+    // The flush deletes their places too, so either may be first.
     let threads = [first, second].map(|waiter| thread::spawn(move || drop(waiter.join().unwrap())));
     for thread in threads {
         thread.join().unwrap();
@@ -298,7 +298,7 @@ fn without_the_permission_to_publish_waiters_ask() {
     for waiter in waiters {
         waiter.join().unwrap();
     }
-    assert!(server.keys().is_empty(), "and there is no queue");
+    assert!(server.keys().is_empty(), "and no queue is left");
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_monitor_that_listens_to_everything_is_no_waiter() {
     });
     drop(guard);
     let next = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap();
-    assert!(next.remaining() > SECOND, "the dead waiter was passed over, not waited for");
+    assert!(next.remaining() > SECOND, "the dead waiter was skipped without a delay");
     drop(next);
     proxy.refuse(false);
     drop(first.join().unwrap());
@@ -330,7 +330,7 @@ fn a_client_of_another_kind_finds_the_lock_free_now_and_then() {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..4 {
-            // Somebody waits at all times.
+            // At least one caller waits at all times.
             scope.spawn(|| {
                 while !done.load(Ordering::SeqCst) {
                     locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap();
@@ -382,7 +382,7 @@ fn without_hand_off_a_release_wakes_the_waiters_of_other_processes() {
     let asked = server.client_commands();
     thread::sleep(SECOND);
     let asked = server.client_commands() - asked;
-    assert!(asked <= 20, "they do not poll: {asked} commands of three waiters in a second");
+    assert!(asked <= 20, "waiters do not poll: {asked} commands of three waiters in a second");
     drop(guard);
     for waiter in waiters {
         waiter.join().unwrap();
@@ -435,7 +435,7 @@ fn a_replica_is_no_place_for_a_lock() {
     let _: String = replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
     let refused = LockManager::connect_blocking(&replica.url()).unwrap_err();
     assert!(refused.to_string().contains("is a replica"), "{refused}");
-    // It may be promoted while somebody waits.
+    // The replica may be promoted while a caller waits.
     let locks = LockManager::builder(replica.url()).start().unwrap();
     let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));
     let _: String = replica.run("REPLICAOF NO ONE");

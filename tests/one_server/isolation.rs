@@ -1,4 +1,4 @@
-//! What one caller, one key or one node suffers does not cost the others.
+//! A fault of one caller, one key or one node costs the others nothing.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use kit::{LIMIT, Quorum, RedisCluster, RedisServer, SECOND, connect, eventually};
 use redlocked::{Acquire, LockGuard, LockManager};
 
-/// Calls that are dropped a moment after they were begun, each for a key of its own, until `stop`.
+/// Until `stop`, starts calls, each for its own key, and drops each a moment later.
 fn dropped_calls(locks: &LockManager, thread: usize, stop: &AtomicBool) {
     let mut cx = Context::from_waker(Waker::noop());
     let mut nth = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         let request = locks.lock(format!("dropped:{thread}:{nth}"));
         let mut call = request.ttl(600 * SECOND).wait(60 * SECOND).acquire();
-        // On a busy machine the answer may be there already.
+        // On a busy machine the answer may have arrived already.
         let polled = Pin::new(&mut call).poll(&mut cx);
         let (began, pause) = (Instant::now(), Duration::from_micros(nth * 7919 % 200));
         while began.elapsed() < pause {
@@ -28,8 +28,8 @@ fn dropped_calls(locks: &LockManager, thread: usize, stop: &AtomicBool) {
     }
 }
 
-/// So many pushes at once that they use up what tokio lets a task do in one poll, more or less: then a batch that is sent
-/// by the next poll, and another one behind it.
+/// Sends about as many pushes at once as tokio lets a task read in one poll, so that one batch is sent by the next poll
+/// and another after it.
 fn pushes(server: &RedisServer, stop: &AtomicBool) {
     let channels: Vec<String> = server.run("PUBSUB CHANNELS lock:%inbox:*");
     let mut client = server.client();
@@ -61,7 +61,7 @@ fn calls_that_are_dropped_by_the_thousand_leave_no_lock() {
     assert_eq!(server.keys(), Vec::<String>::new());
 }
 
-/// Begins `count` calls for other keys each, and waits until the engine has taken them in.
+/// Starts `count` calls, each for its own key, and waits until the engine has received them.
 fn begin(locks: &LockManager, count: usize) -> Vec<Acquire> {
     let mut cx = Context::from_waker(Waker::noop());
     let begin = |nth| {
@@ -74,8 +74,7 @@ fn begin(locks: &LockManager, count: usize) -> Vec<Acquire> {
     calls
 }
 
-/// Holds back what the servers are asked to do, drops two thousand calls for each meanwhile, and says how many commands that
-/// cost each.
+/// Pauses the servers, drops two thousand calls for each, and returns how many commands each server received for them.
 fn dropped_while_held_back(locks: &LockManager, servers: &[&RedisServer]) -> u64 {
     let commands = || servers.iter().map(|server| server.client_commands()).sum::<u64>();
     locks.lock("before").run_blocking(|_| ()).unwrap();
@@ -84,7 +83,7 @@ fn dropped_while_held_back(locks: &LockManager, servers: &[&RedisServer]) -> u64
         let _: String = server.run("CLIENT PAUSE 60000 WRITE");
     }
     drop(begin(locks, 2000 * servers.len()));
-    // They are taken in by now.
+    // The engine has received them when this returns.
     locks.capabilities_blocking().unwrap();
     for server in servers {
         let _: String = server.run("CLIENT UNPAUSE");
@@ -100,7 +99,7 @@ fn dropped_while_held_back(locks: &LockManager, servers: &[&RedisServer]) -> u64
 fn a_call_that_is_dropped_while_the_connection_is_held_back_costs_the_server_nothing() {
     let server = RedisServer::start();
     let locks = LockManager::builder(server.url()).io_timeout(LIMIT).connect_blocking().unwrap();
-    // A few were under way and had to be released.
+    // A few requests were sent already and had to be released.
     let commands = dropped_while_held_back(&locks, &[&server]);
     assert!(commands < 700, "{commands}");
 }
@@ -185,7 +184,7 @@ fn of_many_waiters_for_one_lock_that_are_refused_one_asks_again() {
     eventually("each has been refused", || server.client_commands() >= 500);
     let before = server.client_commands();
     thread::sleep(SECOND);
-    // The pauses of one waiter: 50 ms, 100 ms, 200 ms and so on.
+    // One waiter retries after 50 ms, 100 ms, 200 ms and so on.
     let asked = server.client_commands() - before;
     assert!(asked < 20, "{asked} a second by 500 waiters");
     let _: String = server.run("CONFIG SET min-replicas-to-write 0");
@@ -203,7 +202,7 @@ fn waiters_that_are_refused_leave_the_server_in_peace_and_are_served_when_it_is_
     let locks = connect(&server);
     let _: String = server.run("CONFIG SET min-replicas-to-write 1");
     let calls = begin(&locks, 500);
-    // The pause between two questions of one waiter grows to a second, on average.
+    // The pause between two retries of one waiter grows to a second on average.
     thread::sleep(2 * SECOND);
     let before = server.client_commands();
     thread::sleep(SECOND);

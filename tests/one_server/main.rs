@@ -1,19 +1,20 @@
-//! What callers, waiters and holders see of one Redis server, of `memory://`, and wherever else the same must hold.
+//! Locks on one Redis server and on `memory://`, as callers, waiters and holders see them; where a promise holds for every
+//! backend, also on a quorum and a Cluster.
 //!
 //! | module | question |
 //! | --- | --- |
-//! | `behaviour` | does every backend do the same: `memory://`, Redis with and without cohorts, a quorum, a Cluster |
+//! | `behaviour` | does every backend behave alike: `memory://`, Redis with and without cohorts, a quorum, a Cluster |
 //! | `exclusion` | is there ever more than one holder, or a lock that no call owns |
 //! | `waiters`, `hand_off` | is each waiter served, in turn, at once, and at a constant number of commands |
-//! | `cohort` | does a process that has a lock pass it on among its own callers |
+//! | `cohort` | does a process hand its lock to its own callers |
 //! | `isolation` | does one caller, one key or one node cost the others anything |
 //! | `faults` | what happens when Redis, the network or another client misbehaves |
-//! | `connecting`, `ending` | from far away, to a busy or older server, after a broken connection; how programs and managers end |
-//! | `processes` | holders and waiters in processes of their own, killed and frozen; fairness |
-//! | `renewals` | many locks that are renewed together, and one of them that is lost |
-//! | `one_call`, `many_keys` | several keys in one call, and several keys as one lock |
+//! | `connecting`, `ending` | do distant, busy and older servers work; how do holds, programs and managers end |
+//! | `processes` | what happens when another process is killed or frozen; is the order fair |
+//! | `renewals` | do many locks share renewals, and what happens when one is lost |
+//! | `one_call`, `many_keys` | how several keys are taken: in one call, and as one lock |
 //! | `acl` | what stops working without each access rule |
-//! | `peer_bugs` | what other libraries get wrong, and the test for each |
+//! | `peer_bugs` | bugs of other libraries, and the test for each |
 //!
 //! `cargo test --test one_server faults::` runs one of them. They run side by side in one process: each takes a server of its
 //! own, or keys that no other test uses.

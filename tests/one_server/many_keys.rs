@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kit::{LIMIT, RedisServer, SECOND, eventually, polled, runtime, unique};
 use redlocked::{LockError, LockManager, ReleaseOutcome, distributed_lock};
 
-/// Where the locks of one test live.
+/// The store that one test uses.
 struct Backend {
     url: String,
     server: Option<RedisServer>,
@@ -25,7 +25,7 @@ impl Backend {
         Self { url: server.url(), server: Some(server) }
     }
 
-    /// A manager of its own, as another process would have.
+    /// A new manager, as another process would have.
     fn manager(&self) -> LockManager {
         LockManager::connect_blocking(&self.url).unwrap()
     }
@@ -85,9 +85,9 @@ struct Account {
 }
 
 impl Account {
-    /// Nobody else may be here meanwhile.
+    /// Fails if another caller has this account.
     fn enter(&self) -> i64 {
-        assert!(!self.taken.swap(true, Ordering::SeqCst), "somebody else has this account");
+        assert!(!self.taken.swap(true, Ordering::SeqCst), "another caller has this account");
         self.balance.load(Ordering::SeqCst)
     }
 
@@ -155,7 +155,7 @@ fn waiters_are_served_in_order(backend: &Backend) {
                 served.lock().unwrap().push(number);
                 guard.release().await.unwrap();
             });
-            // The first poll asks.
+            // The first poll sends the request.
             poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
             calls.push(tokio::spawn(call));
         }
@@ -209,7 +209,7 @@ fn one_busy_key_leaves_nothing_held(backend: &Backend) {
         let error = locks.lock_all(["c", "b", "a"]).wait(wait).acquire_blocking().unwrap_err();
         assert!(error.is_busy() && error.to_string().contains("`b`"), "{error}");
         assert_eq!(matches!(error, LockError::Busy { .. }), wait.is_zero(), "{error:?}");
-        // What was taken is released before the next request of the same manager is sent.
+        // The keys that were taken are released before the manager's next request.
         drop(locks.lock_all(["a", "c"]).acquire_blocking().unwrap());
     }
     let error = runtime().block_on(locks.lock_all(["a", "b"]).wait(LIMIT).try_acquire()).unwrap_err();
@@ -233,25 +233,27 @@ fn the_deadline_is_for_all_keys_together(backend: &Backend) {
     assert!(start.elapsed() < SECOND * 16 / 5, "a wait for each would be 3.5 s: {:?}", start.elapsed());
     let LockError::TimedOut { key, waited, .. } = &error else { panic!("{error:?}") };
     assert_eq!(&**key, "b");
-    assert!(*waited >= 2 * SECOND, "in all: {error}");
+    assert!(*waited >= 2 * SECOND, "the error gives the whole wait: {error}");
     drop(locks.lock("a").acquire_blocking().unwrap());
 }
 
-/// With hardly any time left a queue is of no use, and an answer may take longer than that: a free lock must not be
-/// called unreachable.
+/// With almost no time left the caller does not queue, and an answer may come too late: a free lock must not be reported
+/// as unreachable.
 fn the_last_key_gets_a_try_at_the_end_of_the_wait(backend: &Backend) {
     let (locks, other) = (backend.manager(), backend.manager());
     let busy = other.lock("b").acquire_blocking().unwrap();
     let wait = Duration::from_millis(4);
     let request = locks.lock_all(["a", "b"]).wait(wait);
-    eventually("it is told who has it, at once", || match request.clone().acquire_blocking().unwrap_err() {
-        LockError::TimedOut { key, waited, .. } if &*key == "b" => waited < wait,
-        // No answer in time: a busy machine.
-        LockError::Unavailable { .. } => false,
-        error => panic!("{error:?}"),
+    eventually("the error names the busy key, at once", || {
+        match request.clone().acquire_blocking().unwrap_err() {
+            LockError::TimedOut { key, waited, .. } if &*key == "b" => waited < wait,
+            // A busy machine: no answer in time.
+            LockError::Unavailable { .. } => false,
+            error => panic!("{error:?}"),
+        }
     });
     drop(busy);
-    eventually("it is had", || request.clone().acquire_blocking().is_ok());
+    eventually("the lock is held", || request.clone().acquire_blocking().is_ok());
     backend.assert_free(&["a", "b"]);
 }
 
@@ -271,8 +273,8 @@ fn a_caller_dropped_at_any_poll_leaves_nothing(backend: &Backend) {
         }
         finished
     });
-    assert!(finished > 0, "some rounds get to the end");
-    // All abandoned attempts are over: the next one gets it without waiting for any ttl.
+    assert!(finished > 0, "some calls finish");
+    // Every dropped call has released: the next caller does not wait for a ttl.
     drop(locks.lock_all(["a", "b", "c"]).wait(LIMIT).acquire_blocking().unwrap());
     backend.assert_free(&["a", "b", "c"]);
 }
@@ -280,7 +282,7 @@ fn a_caller_dropped_at_any_poll_leaves_nothing(backend: &Backend) {
 fn the_loss_of_one_stops_the_body_and_releases_the_others(backend: &Backend) {
     let (locks, operator) = (backend.manager(), backend.manager());
     for stolen in ["a", "b", "c"] {
-        // Where nothing tells of the loss, it shows at the next renewal.
+        // Without a push, the loss shows at the next renewal.
         let request = locks.lock_all(["a", "b", "c"]).ttl(3 * SECOND);
         let outcome = runtime().block_on(request.run(async |guard| {
             operator.force_release(stolen).await.unwrap();
@@ -289,7 +291,7 @@ fn the_loss_of_one_stops_the_body_and_releases_the_others(backend: &Backend) {
             std::future::pending::<()>().await;
         }));
         assert!(matches!(&outcome, Err(LockError::Lost { key, .. }) if &**key == stolen), "{outcome:?}");
-        // Released before the next request of the same manager is sent.
+        // The other keys are released before the manager's next request.
         drop(locks.lock_all(["a", "b", "c"]).acquire_blocking().unwrap());
     }
     backend.assert_free(&["a", "b", "c"]);
@@ -302,7 +304,7 @@ fn what_is_lost_while_the_others_are_waited_for_is_asked_for_again(backend: &Bac
     let call = std::thread::spawn(move || request.acquire_blocking());
     eventually("it has the first and waits for the second", || waiters(&other, "b") == 1);
 
-    // In front of the loser, which hears of it at once and asks for the first again.
+    // The thief queues before the caller that loses the first key and asks for it again at once.
     let thief = other.lock("a").wait(LIMIT);
     let thief = std::thread::spawn(move || thief.acquire_blocking().unwrap());
     eventually("another caller waits for the first", || waiters(&other, "a") == 1);
@@ -317,7 +319,7 @@ fn what_is_lost_while_the_others_are_waited_for_is_asked_for_again(backend: &Bac
     drop(busy);
     let guard = call.join().unwrap().unwrap();
     assert!(guard.is_held());
-    assert!(guard.fencing_token_of("a").unwrap() > fence, "it is not the one that was lost");
+    assert!(guard.fencing_token_of("a").unwrap() > fence, "the first key was taken again");
     drop(guard);
     backend.assert_free(&["a", "b"]);
 }
@@ -362,7 +364,7 @@ fn extend_extends_all(backend: &Backend) {
     let (locks, operator) = (backend.manager(), backend.manager());
     let guard = locks.lock_all(["a", "b"]).ttl(2 * SECOND).renew(false).acquire_blocking().unwrap();
     guard.extend_blocking(60 * SECOND).unwrap();
-    assert!(guard.remaining() > 50 * SECOND, "the least of them");
+    assert!(guard.remaining() > 50 * SECOND, "the shortest of the leases");
     for key in ["a", "b"] {
         let info = operator.inspect_blocking(key).unwrap().unwrap();
         assert!(info.holder().expires_in().unwrap() > 50 * SECOND, "{key}");
@@ -388,7 +390,7 @@ fn each_key_has_its_own_fencing_token(backend: &Backend) {
     drop(guard);
     assert!(
         locks.lock("a").acquire_blocking().unwrap().fencing_token() > b,
-        "whoever is next is newer than all"
+        "the next holder's token is above all of these"
     );
 }
 
@@ -408,7 +410,7 @@ fn min_hold_keeps_all(backend: &Backend) {
     let start = Instant::now();
     locks.lock_all(["a", "b"]).min_hold(SECOND).run_blocking(|_| ()).unwrap();
     for key in ["a", "b"] {
-        // Looked at before it can be over, however slow this machine is.
+        // Checked before `min_hold` can end, however slow this machine is.
         let is_busy = other.lock(key).acquire_blocking().is_err_and(|error| error.is_busy());
         assert!(is_busy || start.elapsed() >= SECOND, "{key}");
     }
@@ -446,9 +448,9 @@ fn nobody_waits_for_himself(backend: &Backend) {
     let outer = locks.lock_all(["b", "d"]).run_blocking(|_| {
         deadlock(locks.lock_all(["a", "b", "c"]).wait(LIMIT).run_blocking(|_| ()), "b");
         deadlock(locks.lock("d").wait(LIMIT).run_blocking(|_| ()), "d");
-        // Nothing was taken for it.
+        // The refused call took no key.
         other.lock_all(["a", "c"]).acquire_blocking().unwrap().release_blocking().unwrap();
-        // What is apart from it is as always.
+        // Keys that the outer call does not hold lock as usual.
         locks.lock_all(["a", "c"]).run_blocking(|_| ()).unwrap();
     });
     outer.unwrap();
@@ -457,7 +459,7 @@ fn nobody_waits_for_himself(backend: &Backend) {
         deadlock(locks.lock_all(["a", "b"]).wait(LIMIT).run(async |_| ()).await, "b");
     }));
     outer.unwrap();
-    // And a body that is over holds nothing.
+    // A finished body holds no key.
     locks.lock_all(["a", "b", "d"]).run_blocking(|_| ()).unwrap();
 }
 
@@ -470,15 +472,15 @@ fn a_reentrant_call_joins_what_is_held_and_takes_the_rest(backend: &Backend) {
             for key in ["a", "b", "c", "d"] {
                 assert!(probe.lock(key).acquire_blocking().unwrap_err().is_busy(), "{key}");
             }
-            // Three deep, of both outer ones.
+            // A third level, with keys of both outer calls.
             locks.lock_all(["a", "d"]).reentrant(true).run_blocking(|_| ()).unwrap();
             locks.lock("c").reentrant(true).run_blocking(|_| ()).unwrap();
         });
         inner.unwrap();
         drop(probe.lock_all(["a", "c"]).acquire_blocking().unwrap());
-        assert!(probe.lock("b").acquire_blocking().is_err(), "the inner call has not given it back");
+        assert!(probe.lock("b").acquire_blocking().is_err(), "the inner call has not released it");
         assert!(outer.is_held());
-        // A busy key releases what the inner call took, and nothing else.
+        // When a key is busy, the inner call releases its own keys and no others.
         let busy = probe.lock("c").acquire_blocking().unwrap();
         assert!(locks.lock_all(["a", "b", "c"]).reentrant(true).acquire_blocking().unwrap_err().is_busy());
         assert!(outer.is_held());
@@ -543,7 +545,7 @@ fn the_attribute_locks_every_key_of_its_list(backend: &Backend) {
     let bank = Bank { locks: backend.manager(), probe: backend.manager() };
     let call = || runtime().block_on(bank.transfer((7, 0), "a:b", 42));
     assert_eq!(call(), Ok(42));
-    // Released when the call returns, not some time later.
+    // All keys are released when the call returns, not later.
     let busy = bank.probe.lock("audit").acquire_blocking().unwrap();
     let outcome = call();
     assert!(matches!(&outcome, Err(LockError::Busy { key, .. }) if &**key == "audit"), "{outcome:?}");
@@ -553,7 +555,7 @@ fn the_attribute_locks_every_key_of_its_list(backend: &Backend) {
     let busy = bank.probe.lock("x").acquire_blocking().unwrap();
     assert_eq!(bank.merge(7, "x".to_owned()), None);
     drop(busy);
-    assert_eq!(bank.merge(7, "account:7".to_owned()).as_deref(), Some("account:7"), "both are one");
+    assert_eq!(bank.merge(7, "account:7".to_owned()).as_deref(), Some("account:7"), "two equal keys are one");
     backend.assert_free(&["account:7", "account:a%3Ab", "audit", "x"]);
 }
 

@@ -1,5 +1,5 @@
-//! Several keys that are asked for in one call: how many calls that takes, counted by the server; and what is left when
-//! a call breaks off, is not answered, or does not get to its end.
+//! Several keys taken in one call: how many commands the server counts, and which keys are left when the caller is
+//! dropped, the answer is lost, or a key is busy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, connect, eventually, owns, unique};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 
-/// So that every script is known to the server.
+/// Loads every script into the server.
 fn warm(locks: &LockManager) {
     locks.lock("w").run_blocking(|_| ()).unwrap();
     locks.lock_all(["w", "x"]).run_blocking(|_| ()).unwrap();
@@ -81,7 +81,7 @@ fn a_busy_key_costs_one_call_and_nothing_behind_it_is_touched() {
     let error = locks.lock_all(["a", "b", "c", "d"]).acquire_blocking().map(drop).unwrap_err();
     assert!(matches!(&error, LockError::Busy { key, .. } if &**key == "c"), "{error:?}");
     eventually("what was taken is released", || server.keys().len() == 2);
-    // What was left out has nothing to release: the first two have, and the busy one never had a place in a queue.
+    // Only the first two keys are released: the call skipped the later ones and did not queue for the busy one.
     assert_eq!(server.client_commands() - before, 1 + 2);
     drop(busy);
 }
@@ -93,8 +93,8 @@ fn what_is_in_the_way_is_handed_over_and_the_rest_costs_one_more_call() {
     warm(&locks);
     warm(&other);
     for blocked in ["a", "c", "e"] {
-        // On a machine that is busy, a claim has to be renewed meanwhile.
-        eventually("the calls are as few as they can be", || {
+        // On a busy machine the holder may need one more command to renew its claim.
+        eventually("the calls are as few as possible", || {
             let busy = other.lock(blocked).acquire_blocking().unwrap();
             let before = server.run::<String>("INFO commandstats");
             let request = locks.lock_all(["a", "b", "c", "d", "e"]).wait(LIMIT);
@@ -103,7 +103,7 @@ fn what_is_in_the_way_is_handed_over_and_the_rest_costs_one_more_call() {
             eventually("it is queued", || server.keys().contains(&format!("lock:{blocked}%queue")));
             drop(busy);
             let guard = waiter.join().unwrap();
-            // The release of the other one is a call, too.
+            // The holder's release is one of the commands.
             let calls = server.client_commands() - start - 1;
             let rest = u64::from(blocked != "e");
             assert!(calls > rest, "{calls} {before}");
@@ -142,11 +142,11 @@ fn a_script_that_the_server_has_forgotten_is_sent_again() {
     let _: String = server.run("SCRIPT FLUSH");
     let before = server.client_commands();
     let guard = locks.lock_all(keys(8)).acquire_blocking().unwrap();
-    assert_eq!(server.client_commands() - before, 2, "in vain, and with its source");
+    assert_eq!(server.client_commands() - before, 2, "one call without the script, one with its source");
     guard.release_blocking().unwrap();
     let before = server.client_commands();
     drop(locks.lock_all(keys(8)).acquire_blocking().unwrap());
-    eventually("nothing is left", || server.keys().is_empty());
+    eventually("no key is left", || server.keys().is_empty());
     assert_eq!(server.client_commands() - before, 1 + 8);
 }
 
@@ -187,7 +187,7 @@ fn a_key_that_the_access_rules_forbid_is_named() {
     assert!(error.to_string().contains("`c`") && error.to_string().contains("NOPERM"), "{error}");
     eventually("what was taken is released", || server.keys().is_empty());
 
-    // A command that is forbidden is named as for a lock of its own.
+    // The error names the forbidden command, as it does for one key.
     let _: String = server.run("ACL SETUSER shop -incr");
     let error = locks.lock_all(["a", "b"]).acquire_blocking().map(drop).unwrap_err();
     assert!(error.to_string().ends_with(": INCR"), "{error}");
@@ -203,7 +203,7 @@ fn a_full_server_gives_none() {
     let _: String = server.run("CONFIG SET maxmemory 1");
     let error = locks.lock_all(["a", "b", "c"]).acquire_blocking().map(drop).unwrap_err();
     assert!(error.to_string().contains("OOM") && error.to_string().contains("`a`"), "{error}");
-    eventually("nothing is left", || server.keys().is_empty());
+    eventually("no key is left", || server.keys().is_empty());
     let _: String = server.run("CONFIG SET maxmemory 0");
     locks.lock_all(["a", "b", "c"]).run_blocking(|_| ()).unwrap();
 }
@@ -217,10 +217,10 @@ fn a_lost_reply_is_answered_by_asking_again() {
         proxy.hold_replies(true);
         let request = locks.lock_all(["a", "b", "c"]).wait(wait);
         let call = thread::spawn(move || request.acquire_blocking().unwrap());
-        eventually("the server has executed it", || server.keys().len() == 3);
+        eventually("the server has executed the request", || server.keys().len() == 3);
         proxy.cut();
         proxy.hold_replies(false);
-        // Not busy with itself: the same tokens are granted again.
+        // The keys are not busy for their own caller: the server grants the same tokens again.
         let guard = call.join().unwrap();
         assert!(guard.is_held());
         assert_eq!(server.keys().len(), 3);
@@ -239,21 +239,19 @@ fn a_lost_reply_of_a_call_that_had_to_wait_in_the_middle() {
     proxy.hold_replies(true);
     let request = locks.lock_all(["a", "b", "c"]).wait(LIMIT);
     let call = thread::spawn(move || request.acquire_blocking().unwrap());
-    eventually("the server has executed it", || waiters(&other, "b") == 1);
+    eventually("the server has executed the request", || waiters(&other, "b") == 1);
     proxy.cut();
-    // What was taken before is somebody else's when it is asked for again.
+    // Another caller holds the first key when the call asks for it again.
     assert!(other.force_release_blocking("a").unwrap().is_some());
     let thief = other.lock("a").acquire_blocking().unwrap();
     proxy.hold_replies(false);
-    eventually("it waits for the first, and for nothing else", || {
-        waiters(&other, "a") == 1 && waiters(&other, "b") == 0
-    });
+    eventually("it waits for the first key only", || waiters(&other, "a") == 1 && waiters(&other, "b") == 0);
     drop(busy);
     let second = other.lock_all(["b", "c"]).acquire_blocking().unwrap();
     drop(second);
     drop(thief);
     drop(call.join().unwrap());
-    eventually("nothing is left", || server.keys().is_empty());
+    eventually("no key is left", || server.keys().is_empty());
 }
 
 #[test]
@@ -267,13 +265,13 @@ fn answers_that_come_too_late_are_no_locks() {
         let guard = request.acquire_blocking().unwrap();
         (guard.remaining(), guard)
     });
-    eventually("the server has executed it", || server.keys().len() == 3);
+    eventually("the server has executed the request", || server.keys().len() == 3);
     eventually("and they have expired", || server.keys().is_empty());
     proxy.hold_replies(false);
     let (remaining, guard) = call.join().unwrap();
-    assert!(!remaining.is_zero(), "asked again, and held only now");
+    assert!(!remaining.is_zero(), "the lease starts at the second request");
     drop(guard);
-    eventually("nothing is left", || server.keys().is_empty());
+    eventually("no key is left", || server.keys().is_empty());
 }
 
 #[test]
@@ -296,7 +294,7 @@ fn a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key() {
                 () = executed => {}
             }
         });
-        // The releases follow on the same connection, also while the reply to the call is still held.
+        // The releases follow on the same connection, even while the reply to the call is held back.
         eventually("no key is left", || server.keys().is_empty());
         proxy.hold_replies(false);
         locks.lock("other").wait(LIMIT).run_blocking(|_| ()).unwrap();
@@ -312,14 +310,14 @@ fn a_holder_that_vanishes_in_the_middle_holds_nothing_for_longer_than_the_ttl() 
     let busy = other.lock("c").acquire_blocking().unwrap();
     let request = locks.lock_all(["a", "b", "c", "d"]).ttl(SECOND).wait(LIMIT);
     let call = thread::spawn(move || request.acquire_blocking().map(drop));
-    eventually("it waits in the middle", || waiters(&other, "c") == 1);
-    // As if its process had been killed.
+    eventually("it waits for the third key", || waiters(&other, "c") == 1);
+    // The server sees what it would see of a killed process.
     proxy.refuse(true);
     drop(busy);
     other.lock_all(["a", "b", "c", "d"]).wait(LIMIT).run_blocking(|_| ()).unwrap();
     proxy.refuse(false);
     call.join().unwrap().unwrap();
-    eventually("nothing is left", || server.keys().is_empty());
+    eventually("no key is left", || server.keys().is_empty());
 }
 
 #[test]
@@ -329,7 +327,7 @@ fn min_hold_keeps_each_of_them() {
     let busy = other.lock("c").acquire_blocking().unwrap();
     let error = locks.lock_all(["a", "b", "c"]).min_hold(60 * SECOND).acquire_blocking().map(drop);
     assert!(error.unwrap_err().is_busy());
-    eventually("no body has run: nothing is kept", || server.keys() == ["lock:c"]);
+    eventually("no body has run: `min_hold` keeps no key", || server.keys() == ["lock:c"]);
     busy.release_blocking().unwrap();
     locks.lock_all(["a", "b", "c"]).min_hold(60 * SECOND).run_blocking(|_| ()).unwrap();
     assert_eq!(server.keys().len(), 3);
@@ -338,7 +336,7 @@ fn min_hold_keeps_each_of_them() {
     }
 }
 
-/// Numbers that look random, the same each time.
+/// A pseudo-random sequence, the same in each run.
 struct Dice(u64);
 
 impl Dice {
@@ -366,8 +364,8 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Many callers take random keys in random order, for some seconds, and `meanwhile` is called again and again. Nobody is
-/// inside with anybody else, and nobody waits for ever, nor for a ttl, which is what a lock costs that nobody gives back.
+/// For some seconds, many callers take random keys in random order while `meanwhile` runs in a loop. No two callers hold
+/// one key, and no caller waits for ever, nor for a ttl, as it would for a lock that was never released.
 fn storm(managers: &[LockManager], keys: &[String], mut meanwhile: impl FnMut()) {
     let inside: Arc<Vec<AtomicBool>> = Arc::new(keys.iter().map(|_| AtomicBool::new(false)).collect());
     let (over, done) = (AtomicBool::new(false), AtomicU32::new(0));
@@ -385,13 +383,13 @@ fn storm(managers: &[LockManager], keys: &[String], mut meanwhile: impl FnMut())
                     let guard = match outcome {
                         Ok(guard) => guard,
                         Err(error) => {
-                            // One that was lost while the connection was gone is asked for again, as long as it waits.
+                            // With a long `wait` the library asks again for lost locks: only short waits fail.
                             assert!(wait < SECOND, "{error}");
                             continue;
                         }
                     };
                     for key in &picked {
-                        assert!(!inside[*key].swap(true, Ordering::SeqCst), "somebody else is inside");
+                        assert!(!inside[*key].swap(true, Ordering::SeqCst), "another caller is inside");
                     }
                     thread::yield_now();
                     for key in &picked {
@@ -402,7 +400,7 @@ fn storm(managers: &[LockManager], keys: &[String], mut meanwhile: impl FnMut())
                 }
             });
         }
-        // However that ends, the callers do.
+        // The callers stop even when the test fails.
         let _over = OnDrop(|| over.store(true, Ordering::SeqCst));
         let start = Instant::now();
         let is_enough = || done.load(Ordering::SeqCst) > 50;
@@ -418,7 +416,7 @@ fn storm(managers: &[LockManager], keys: &[String], mut meanwhile: impl FnMut())
 fn nobody_waits_for_ever_on_one_server() {
     let server = RedisServer::start();
     storm(&[connect(&server), connect(&server), connect(&server)], &keys(7), || ());
-    eventually("nothing is left", || server.keys().is_empty());
+    eventually("no key is left", || server.keys().is_empty());
 }
 
 #[test]
@@ -439,13 +437,13 @@ fn nobody_waits_for_ever_when_connections_break() {
     storm(&managers, &keys(7), || {
         turn += 1;
         let proxy = &proxies[turn % 2];
-        // Sometimes the server has done what nobody hears of.
+        // Sometimes the server executes a request whose reply is lost.
         proxy.hold_replies(true);
         thread::sleep(Duration::from_millis(3));
         proxy.cut();
         proxy.hold_replies(false);
     });
-    eventually("nothing is left", || server.keys().is_empty());
+    eventually("no key is left", || server.keys().is_empty());
 }
 
 #[test]
@@ -468,7 +466,7 @@ fn in_a_cluster_a_call_goes_as_far_as_the_slot() {
     };
     count(&["{1}a", "{1}b", "{1}c", "{1}d"], 1);
     count(&["{1}a", "{1}b", "{2}a", "{2}b", "{2}c", "{3}a"], 3);
-    // By their names, not by their slots: as everywhere.
+    // Keys are taken in the order of their names, not of their slots.
     count(&["a{1}", "b{2}", "c{1}", "d{2}"], 4);
     count(&["a{1}", "b{1}", "c{2}", "d{1}", "e{1}"], 3);
     for node in cluster.primaries() {
@@ -476,7 +474,7 @@ fn in_a_cluster_a_call_goes_as_far_as_the_slot() {
         assert!(!errors.contains("MOVED") && !errors.contains("CROSSSLOT"), "{errors}");
     }
 
-    // Handed over, and the rest in one more call.
+    // The busy key is handed over; one more call takes the rest.
     let other = LockManager::connect_blocking(&cluster.url()).unwrap();
     let busy = other.lock("{1}b").acquire_blocking().unwrap();
     let waiter = queued(&locks, ["{1}a", "{1}b", "{1}c", "{1}d"], "{1}b");
@@ -484,7 +482,7 @@ fn in_a_cluster_a_call_goes_as_far_as_the_slot() {
     drop(locks.lock_all(["{1}c", "{1}d"]).acquire_blocking().unwrap());
     drop(busy);
     drop(waiter.join().unwrap());
-    eventually("nothing is left", || cluster.keys().is_empty());
+    eventually("no key is left", || cluster.keys().is_empty());
 }
 
 #[test]
@@ -498,7 +496,7 @@ fn nobody_waits_for_ever_in_a_cluster_whose_slots_move() {
         turn += 1;
         let to = &cluster.nodes[turn % 3];
         if turn % 2 == 0 {
-            // And connections break: all that listen to an inbox.
+            // Every second turn breaks all connections that listen to an inbox.
             let _: redis::RedisResult<i32> = redis::cmd("CLIENT")
                 .arg("KILL")
                 .arg("TYPE")
@@ -508,7 +506,7 @@ fn nobody_waits_for_ever_in_a_cluster_whose_slots_move() {
             cluster.migrate(slot, to, || ());
         }
     });
-    // What no answer came to in time may have left a place in a queue, which ends by itself; no lock.
+    // A request without an answer in time may leave a place in a queue, which expires, but no lock.
     eventually("no lock is left", || cluster.keys().iter().all(|key| key.ends_with("%queue")));
     managers[0].lock_all(&keys).wait(LIMIT).run_blocking(|_| ()).unwrap();
 }

@@ -1,11 +1,11 @@
-//! Bugs that other Rust locks for Redis ship, each reproduced against the version named; and the test that fails if we
-//! copy it: below, in another module of this binary, or in `tests/attribute` and `tests/topologies`.
+//! Bugs of other Rust locks for Redis, each reproduced with the version named, and the test that fails if we copy it:
+//! below, in another module of this binary, or in `tests/attribute` and `tests/topologies`.
 //!
-//! | what must not happen | who | the test |
+//! | what must not happen | library | the test |
 //! | --- | --- | --- |
-//! | the body runs although somebody else has the lock | `dist_lock_codegen` 0.0.1 | [`a_body_does_not_begin_while_somebody_else_has_the_lock`] |
+//! | the body runs although another caller holds the lock | `dist_lock_codegen` 0.0.1 | [`a_body_does_not_begin_while_somebody_else_has_the_lock`] |
 //! | a wait that ends at once, or ends late | distributed-lock 0.2.0, redis-lock 0.5.1 | [`a_wait_is_neither_cut_short_nor_overrun`], `faults::a_hand_written_set_nx_excludes_us_and_we_it` |
-//! | no end of the wait while Redis is down | rslock 0.10.0 | `faults::redis_down_is_unavailable_at_the_deadline_and_at_once_for_one_try` |
+//! | the wait has no end while Redis is down | rslock 0.10.0 | `faults::redis_down_is_unavailable_at_the_deadline_and_at_once_for_one_try` |
 //! | a lost connection ends the wait | rlock 0.2.0 | `faults::a_cut_connection_ends_neither_a_wait_nor_a_lock` |
 //! | a dropped guard, a panic or a dropped future leaves the key | rslock, redis-lock, distributed-lock, redisson 0.1.0 | `behaviour::dropping_a_guard_releases`, `behaviour::a_panic_in_the_body_releases`, `behaviour::a_body_dropped_in_the_middle_is_gone_before_the_lock_is`, `attribute::every_way_out_of_the_body_releases` |
 //! | a guard that is dropped outside a runtime panics | distkit 0.7.1 | `behaviour::a_guard_outlives_its_runtime_and_its_manager` |
@@ -13,29 +13,29 @@
 //! | a future that is dropped while its SET is on the way leaves the key | all but rlock | `faults::a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key`, `behaviour::a_caller_dropped_at_any_poll_leaves_nothing` |
 //! | one of three nodes down: no lock, or a key left behind | redlock | [`one_of_three_nodes_down_costs_neither_the_lock_nor_a_key`], `quorum::any_minority_may_be_down` |
 //! | two of three nodes down: a key left behind, or no end | redlock, rslock | `quorum::a_majority_that_is_down_is_unavailable_at_the_deadline_with_every_reason` |
-//! | an extension that fails deletes the lock where it was well | rslock, redsync 1.0.1 | [`an_extension_that_fails_deletes_nothing`] |
+//! | an extension that fails deletes the lock on nodes that had extended it | rslock, redsync 1.0.1 | [`an_extension_that_fails_deletes_nothing`] |
 //! | a ttl below the drift: a lock of 18446744073709551615 ms, or a spin | redlock, rslock | `behaviour::bad_requests_are_refused_before_anything_is_sent`, [`the_shortest_lease_is_shorter_than_its_ttl`] |
 //! | a retry delay of zero panics | rslock, redlock | there is no such option; the waits of zero: [`no_wait_is_one_try`] |
 //! | milliseconds sent as seconds | redis-lock | `faults::the_key_lives_exactly_as_long_as_the_ttl` |
-//! | one slow node during a renewal loses the lock, and nobody is told | distributed-lock | [`a_slow_node_costs_no_renewal`], `quorum::a_node_that_falls_silent_is_owed_its_releases` |
-//! | whoever renews has died, and the holder believes it holds | distributed-lock, `rds_lock` 1.0.5 | `faults::a_partitioned_holder_stops_before_the_server_gives_the_lock_away`: the deadline is the holder's own |
+//! | one slow node during a renewal loses the lock, and the holder is not told | distributed-lock | [`a_slow_node_costs_no_renewal`], `quorum::a_node_that_falls_silent_is_owed_its_releases` |
+//! | the renewing task has died, and the holder believes it holds the lock | distributed-lock, `rds_lock` 1.0.5 | `faults::a_partitioned_holder_stops_before_the_server_gives_the_lock_away`: the deadline is the holder's own |
 //! | a free lock is refused because the server is 20 ms away | distributed-lock, redsync | [`a_server_far_away_is_slow_and_nothing_else`], [`nodes_far_away_are_slow_and_nothing_else`], `connecting::a_server_on_another_continent_can_be_connected_to` |
-//! | two inside, because the body is longer than the ttl | redis-lock | `behaviour::a_body_longer_than_its_ttl_keeps_the_lock` |
+//! | two holders, because the body takes longer than the ttl | redis-lock | `behaviour::a_body_longer_than_its_ttl_keeps_the_lock` |
 //! | a stale guard frees the next holder, because both have one token | distributed-lock, distkit | `behaviour::a_late_release_never_frees_the_next_holder`, [`a_stale_guard_dropped_leaves_the_next_one_of_the_same_request_alone`] |
 //! | two tasks hold one lock through one shared handle | redisson, distkit | [`tasks_that_share_one_manager_exclude_each_other`] |
-//! | a release after a theft says that all is well | rlock | `faults::a_release_says_when_the_lock_had_been_stolen` |
-//! | a release that went well says that it did not | redisson | `behaviour::one_holder_at_a_time` |
+//! | a release after a theft reports success | rlock | `faults::a_release_says_when_the_lock_had_been_stolen` |
+//! | a release that succeeded reports a failure | redisson | `behaviour::one_holder_at_a_time` |
 //! | a thread for each held lock, a timer for each wait | rlock, distributed-lock | `faults::a_held_lock_needs_no_thread`, [`ten_thousand_long_waits_leave_nothing_behind`] |
-//! | so many waiters, so many requests | rlock, `micro_types` 0.3.0 | `faults::many_waiters_of_one_process_cost_no_more_than_one`, `hand_off::the_commands_per_acquisition_do_not_grow_with_the_waiters` |
+//! | the number of requests grows with the number of waiters | rlock, `micro_types` 0.3.0 | `faults::many_waiters_of_one_process_cost_no_more_than_one`, `hand_off::the_commands_per_acquisition_do_not_grow_with_the_waiters` |
 //! | a waiter that has died blocks a free lock | redisson | `hand_off::a_dead_waiter_costs_the_others_nothing` |
 //! | different values give one key | rslock | [`values_that_differ_never_share_a_key`], `attribute::a_value_cannot_reach_another_key` |
-//! | a placeholder is taken to the letter: one lock for all | proc-lock 0.4.0 | `tests/ui/fail/unresolved_names.rs`, `one_lock_for_all.rs` |
+//! | a placeholder is taken literally: one lock for all | proc-lock 0.4.0 | `tests/ui/fail/unresolved_names.rs`, `one_lock_for_all.rs` |
 //! | an argument named `lock`, `key` or `guard` does not compile | proc-lock | `hygiene::arguments_named_like_our_variables` |
 //! | arguments, generics, `&self` or `-> u32` do not compile; the future is not `Send` | `serial_test` 4.0.1 | `types::generics_and_lifetimes`, `methods::every_receiver`, `options::on_error`, `functions::send_stays_send` |
-//! | keys of others on the same server break a release | redis-lock | [`keys_of_others_do_not_matter`] |
+//! | keys of other applications on the same server break a release | redis-lock | [`keys_of_others_do_not_matter`] |
 //! | a release that fails replaces what the body returned | redis-lock | [`what_a_body_returns_survives_a_server_that_is_gone`] |
-//! | a nested call waits for itself until its time is up | redisson | `behaviour::nobody_waits_for_himself`, `a_reentrant_call_joins` |
-//! | an extension by zero deletes the lock and says that all is well | redis-py 8.1.0, redisson | `behaviour::extend_moves_the_end` |
+//! | a nested call waits for its own caller until it times out | redisson | `behaviour::nobody_waits_for_himself`, `a_reentrant_call_joins` |
+//! | an extension by zero deletes the lock and reports success | redis-py 8.1.0, redisson | `behaviour::extend_moves_the_end` |
 //! | a bad address panics | rslock, redlock | `faults::a_wrong_password_and_a_bad_address_say_so` |
 //! | a token in `Debug` or in a log | rslock, rlock | `faults::a_hand_written_set_nx_excludes_us_and_we_it` |
 
@@ -48,7 +48,7 @@ use std::time::{Duration, Instant};
 use kit::{DelayProxy, LIMIT, Quorum, RedisServer, SECOND, connect, eventually, runtime};
 use redlocked::{LockError, LockManager, ReleaseOutcome, distributed_lock};
 
-// Inside, and not inside ----------------------------------------------------------------------------------
+// Exclusion ----------------------------------------------------------------------------------------------
 
 struct Shop {
     locks: LockManager,
@@ -100,7 +100,7 @@ fn tasks_that_share_one_manager_exclude_each_other() {
             runtime.spawn(async move {
                 for _ in 0..20 {
                     let guard = request.clone().acquire().await.unwrap();
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "somebody else is inside");
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "another caller is inside");
                     tokio::task::yield_now().await;
                     inside.fetch_sub(1, Ordering::SeqCst);
                     rounds.fetch_add(1, Ordering::SeqCst);
@@ -124,7 +124,7 @@ fn a_stale_guard_dropped_leaves_the_next_one_of_the_same_request_alone() {
     let guard = request.ttl(60 * SECOND).acquire_blocking().unwrap();
     let value: String = server.run("GET lock:k");
     drop(stale);
-    // Behind the release that the stale guard might have sent, on the same connection.
+    // This request follows any release of the stale guard on the same connection.
     assert!(locks.lock("k").acquire_blocking().unwrap_err().is_busy());
     assert_eq!(server.run::<String>("GET lock:k"), value);
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
@@ -154,7 +154,7 @@ fn values_that_differ_never_share_a_key() {
     }
 }
 
-// How long ------------------------------------------------------------------------------------------------
+// Durations ------------------------------------------------------------------------------------------------
 
 #[test]
 fn a_wait_is_neither_cut_short_nor_overrun() {
@@ -212,12 +212,12 @@ fn ten_thousand_long_waits_leave_nothing_behind() {
     let locks = connect(&server);
     let hour = 3600 * SECOND;
     let runtime = runtime();
-    // An hour of waiting that was not needed.
+    // Waits of an hour that ended at once.
     for round in 0..10_000_u32 {
         let request = locks.lock(format!("k{}", round % 7)).wait(hour);
         drop(runtime.block_on(request.acquire()).unwrap());
     }
-    // And hours that somebody gave up.
+    // Waits of hours whose callers were dropped.
     let _: String = server.run("SET lock:k x PX 60000");
     runtime.block_on(async {
         for _ in 0..500 {
@@ -225,7 +225,7 @@ fn ten_thousand_long_waits_leave_nothing_behind() {
             assert!(tokio::time::timeout(Duration::from_micros(10), call).await.is_err());
         }
     });
-    eventually("nobody waits", || {
+    eventually("the queue is empty", || {
         locks.inspect_blocking("k").unwrap().is_some_and(|info| info.waiters() == 0)
     });
     let _: i32 = server.run("DEL lock:k");
@@ -234,7 +234,7 @@ fn ten_thousand_long_waits_leave_nothing_behind() {
     assert_eq!(runtime.metrics().num_alive_tasks(), 0);
 }
 
-// Slow, far away, gone --------------------------------------------------------------------------------------
+// Slow, distant and lost servers -------------------------------------------------------------------------
 
 #[test]
 fn a_server_far_away_is_slow_and_nothing_else() {
@@ -297,7 +297,7 @@ fn one_of_three_nodes_down_costs_neither_the_lock_nor_a_key() {
             assert_eq!(quorum.copies("lock:k"), 2);
             assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
             for up in (0..3).filter(|node| *node != down) {
-                eventually("nothing is left", || quorum.servers[up].keys().is_empty());
+                eventually("no key is left", || quorum.servers[up].keys().is_empty());
             }
         }
     }
@@ -314,10 +314,8 @@ fn an_extension_that_fails_deletes_nothing() {
     quorum.servers[1].pause();
     thread::scope(|scope| {
         let extension = scope.spawn(|| guard.extend_blocking(120 * SECOND));
-        eventually("the node that is well has done it", || {
-            quorum.servers[2].run::<u64>("PTTL lock:k") > 60_000
-        });
-        // Given up by then, and asked again.
+        eventually("the other node has extended it", || quorum.servers[2].run::<u64>("PTTL lock:k") > 60_000);
+        // By now the paused nodes have exceeded `io_timeout` and are asked again.
         thread::sleep(2 * SECOND);
         assert!(!extension.is_finished(), "its first lease goes on");
         assert!(guard.is_held() && guard.remaining() < 60 * SECOND);

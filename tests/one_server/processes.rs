@@ -1,4 +1,4 @@
-//! Several real processes and one key: what a process costs the others that is killed, frozen or kept busy.
+//! Several real processes and one key: how long a killed, frozen or busy process delays the others.
 
 use std::cell::Cell;
 use std::env;
@@ -16,7 +16,7 @@ use redlocked::{LockError, LockManager, ReleaseOutcome};
 const MILLIS: u64 = 1000;
 const MINUTE: u64 = 60 * MILLIS;
 
-/// A figure for whoever reads along.
+/// Prints a figure to stderr.
 fn report(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
@@ -25,10 +25,10 @@ fn in_ms(duration: Duration) -> String {
     format!("{:.2} ms", duration.as_secs_f64() * 1e3)
 }
 
-// What a worker does ---------------------------------------------------------------------------------------
+// The worker processes -----------------------------------------------------------------------------------
 
 #[test]
-#[ignore = "what a worker process runs"]
+#[ignore = "runs in a worker process"]
 fn worker() {
     let Some(job) = Job::of_this_process() else {
         return;
@@ -46,12 +46,12 @@ fn worker() {
     }
 }
 
-/// Takes the lock when told, and gives it back when told.
+/// Takes and releases the lock when told.
 fn obedient(locks: &LockManager, commands: &Receiver<String>, ttl: Duration) {
     while commands.recv().unwrap() == "take" {
         let guard = locks.lock("k").ttl(ttl).wait(LIMIT).acquire_blocking().unwrap();
         let entered = now();
-        assert!(guard.is_held(), "nobody enters on a grant that is over");
+        assert!(guard.is_held(), "no caller enters on an expired grant");
         say("entered", &[entered, guard.fencing_token()]);
         assert_eq!(commands.recv().unwrap(), "give");
         let left = now();
@@ -59,7 +59,7 @@ fn obedient(locks: &LockManager, commands: &Receiver<String>, ttl: Duration) {
     }
 }
 
-/// Takes the lock again and again, for a moment.
+/// Takes the lock in a loop, for a moment each time.
 fn greedy(locks: &LockManager, commands: &Receiver<String>) {
     commands.recv().unwrap();
     loop {
@@ -70,7 +70,7 @@ fn greedy(locks: &LockManager, commands: &Receiver<String>) {
     }
 }
 
-/// Waits, with the lock, for a word from outside.
+/// Holds the lock until the test sends a word.
 fn patient(locks: &LockManager, commands: Receiver<String>, ttl: Duration) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (word, mut words) = tokio::sync::mpsc::unbounded_channel();
@@ -84,7 +84,7 @@ fn patient(locks: &LockManager, commands: Receiver<String>, ttl: Duration) {
         }));
         let outcome = runtime.block_on(poll_fn(|cx| {
             let outcome = call.as_mut().poll(cx);
-            // Only now nobody is in the middle of a poll of the body.
+            // Reported only here, outside any poll of the body.
             if inside.get() && !std::mem::replace(&mut told, inside.get()) {
                 say("inside", &[]);
             }
@@ -98,7 +98,7 @@ fn patient(locks: &LockManager, commands: Receiver<String>, ttl: Duration) {
     }
 }
 
-/// Keeps its only thread from doing anything else while it has the lock.
+/// Blocks its only thread while it holds the lock.
 fn blocking(locks: &LockManager, commands: &Receiver<String>, ttl: Duration) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let outcome = runtime.block_on(locks.lock("k").ttl(ttl).run(async |guard| {
@@ -111,7 +111,7 @@ fn blocking(locks: &LockManager, commands: &Receiver<String>, ttl: Duration) {
     let _ = commands.recv();
 }
 
-// What the test does ---------------------------------------------------------------------------------------
+// The test -----------------------------------------------------------------------------------------------
 
 fn start(server: &RedisServer, task: &str, number: u64) -> Worker {
     let worker = Worker::start("processes::worker", task, &server.url(), &[number]);
@@ -132,23 +132,23 @@ fn queued(server: &RedisServer, ttl: u64) -> Worker {
     worker
 }
 
-/// When it entered, and its fencing token.
+/// When the worker entered, and its fencing token.
 #[track_caller]
 fn entered(worker: &Worker) -> (u64, u64) {
     let numbers = worker.says("entered");
     (numbers[0], numbers[1])
 }
 
-/// When it left with the lock, which was its own until then.
+/// Tells the worker to leave; it must still hold the lock. Returns when it left.
 #[track_caller]
 fn leaves(worker: &mut Worker) -> u64 {
     worker.tell("give");
     let numbers = worker.says("left");
-    assert_eq!(numbers[1], 1, "it had the lock to the end");
+    assert_eq!(numbers[1], 1, "it held the lock to the end");
     numbers[0]
 }
 
-/// How many managers listen for their grants.
+/// The number of managers that listen to their inbox.
 fn listeners(server: &RedisServer) -> usize {
     server.run::<Vec<String>>("PUBSUB CHANNELS lock:%inbox:*").len()
 }
@@ -161,9 +161,9 @@ fn a_killed_holder_is_followed_when_its_ttl_has_passed() {
     holder.tell("take");
     let (_, mut fence) = entered(&holder);
     for _ in 0..3 {
-        // The next one is granted the lock by its expiry and holds it for its own ttl when it is killed in turn.
+        // The next worker gets the lock when the key expires, and is killed in turn while it holds it.
         let next = queued(&server, TTL);
-        eventually("the lock is the holder's for its ttl", || server.run::<u64>("PTTL lock:k") > TTL - 300);
+        eventually("the holder has the lock for its ttl", || server.run::<u64>("PTTL lock:k") > TTL - 300);
         let killed = now();
         holder.kill();
         let (at, next_fence) = entered(&next);
@@ -202,7 +202,9 @@ fn a_killed_waiter_costs_the_others_neither_its_claim_nor_its_ttl() {
             worker.dismiss();
             worker.ends();
         }
-        eventually("nobody listens, nothing is left", || listeners(&server) == 0 && server.keys().is_empty());
+        eventually("no manager listens, no key is left", || {
+            listeners(&server) == 0 && server.keys().is_empty()
+        });
     }
 }
 
@@ -222,9 +224,9 @@ fn a_frozen_waiter_costs_the_others_one_claim_and_does_not_enter_on_its_old_gran
         "next holder {} after the release; the head waiter was stopped; claim 1 s",
         in_ms(after)
     ));
-    assert!(after >= SECOND / 2, "the head of the queue had its chance: {after:?}");
+    assert!(after >= SECOND / 2, "the head of the queue had its claim: {after:?}");
     assert!(after < 10 * SECOND, "one claim, not one ttl: {after:?}");
-    // Its old grant is the first thing that it reads. It takes a new place in the queue instead of entering.
+    // The thawed worker reads its old grant first. It queues again instead of entering.
     frozen.thaw();
     eventually("it is queued again", || waiters(&server) == 1);
     assert!(frozen.said().is_empty(), "it is not inside beside the other");
@@ -239,13 +241,13 @@ fn the_body_of_a_holder_that_was_frozen_past_its_lease_is_not_polled_again() {
     let server = RedisServer::start();
     let mut holder = start(&server, "patient", 500);
     holder.says("inside");
-    // To see that the word gets through when nothing is wrong.
+    // Without a fault, the word reaches the body.
     holder.tell("word");
     holder.says("polled");
     holder.says("done");
     holder.says("inside");
     holder.freeze();
-    // The word makes its body ready while it is frozen: there is something to poll it for.
+    // The word makes the body ready while the process is frozen, so a late poll would run it.
     holder.tell("word");
     let mut other = start(&server, "obedient", MINUTE);
     other.tell("take");
@@ -255,7 +257,7 @@ fn the_body_of_a_holder_that_was_frozen_past_its_lease_is_not_polled_again() {
     holder.says("lost");
     assert!(holder.said().is_empty());
     leaves(&mut other);
-    // The word is there still, for its next body.
+    // The worker's next body reads the word.
     holder.says("polled");
 }
 
@@ -273,13 +275,13 @@ fn a_holder_that_blocks_its_runtime_keeps_its_lock() {
             Err(LockError::Busy { .. }) => refused += 1,
             Err(other) => panic!("{other}"),
         }
-        assert!(between(inside, asked) < LIMIT, "it never comes out");
+        assert!(between(inside, asked) < LIMIT, "the holder never leaves");
         thread::sleep(Duration::from_millis(5));
     };
     let outside = holder.says("outside");
     report(&format!("{refused} times busy while the holder slept for {:.1?}", between(inside, outside[0])));
     assert!(outside[0] <= free_from, "free {:?} too soon", between(free_from, outside[0]));
-    assert_eq!(outside[1], 1, "the holder knows that it has it");
+    assert_eq!(outside[1], 1, "the holder knows that it holds the lock");
     assert!(refused > 10, "{refused}");
     holder.says("done");
 }
@@ -307,7 +309,7 @@ fn setting(name: &str, default: u32) -> u32 {
     env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// `FAIRNESS_PROCESSES` and `FAIRNESS_SECONDS` make it larger and longer.
+/// `FAIRNESS_PROCESSES` and `FAIRNESS_SECONDS` set the size and the length.
 #[test]
 fn no_process_gets_more_than_its_share() {
     let processes = setting("FAIRNESS_PROCESSES", 20);
@@ -317,7 +319,7 @@ fn no_process_gets_more_than_its_share() {
     for worker in &mut workers {
         worker.tell("go");
     }
-    // From when all of them are in the race.
+    // Counted from the moment when all workers compete.
     let mut entries: Vec<Vec<(u64, u64)>> = workers.iter().map(|worker| vec![entered(worker)]).collect();
     let from = now();
     thread::sleep(lasts);
@@ -331,13 +333,13 @@ fn no_process_gets_more_than_its_share() {
     let mean = f64::from(counts.iter().sum::<u32>()) / f64::from(processes);
     let (fewest, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
     report(&format!("{processes} processes, {lasts:?}: {fewest} to {most} acquisitions, mean {mean:.1}"));
-    // One turn more or less is where the run was cut off.
+    // The end of the run may cut off one turn.
     let margin = (mean * 0.05).max(2.0);
     assert!(
         mean > 10.0 && f64::from(*most) <= mean + margin && f64::from(*fewest) >= mean - margin,
         "{counts:?}"
     );
-    // Grants go round: in the order of the fencing tokens, nobody comes twice while another waits for its turn.
+    // Grants go round: ordered by fencing token, no process gets a second turn before the others have had one.
     let mut grants: Vec<(u64, usize)> = Vec::new();
     for (number, entries) in entries.iter().enumerate() {
         assert!(entries.is_sorted(), "its own fencing tokens grow with the time");
@@ -354,8 +356,8 @@ fn no_process_gets_more_than_its_share() {
     assert!(in_turn * 2 > all, "{in_turn} of {all} grants in turn");
 }
 
-/// How long the last of a line waits when the one in front of it, `in_front` places behind the holder, gets stuck or
-/// dies: one claim (1 s), or one ttl. The line before them drains at once.
+/// How long the last waiter of a queue waits when the waiter before it, `in_front` places behind the holder, gets stuck or
+/// dies: one claim (1 s), or one ttl. The waiters before them take no time.
 fn last_of_a_line(in_front: usize, ttl: u64, kill: bool) -> Duration {
     let server = RedisServer::start();
     let mut holder = start(&server, "obedient", MINUTE);
@@ -382,13 +384,13 @@ fn last_of_a_line(in_front: usize, ttl: u64, kill: bool) -> Duration {
 
 #[test]
 fn a_stuck_or_killed_one_costs_the_last_of_a_line_no_more_than_its_claim_or_ttl() {
-    // In front, ttl, killed; and the longest that the last one may wait, with half a second for a slow machine.
+    // Waiters in front, ttl, killed; and the longest wait of the last one, with half a second for a slow machine.
     for (in_front, ttl, kill, most) in
         [(0, 200, true, 700), (12, MINUTE, false, 1500), (12, 1000, true, 1500)]
     {
         let waited = last_of_a_line(in_front, ttl, kill);
         report(&format!(
-            "last of a line: {} with {in_front} in front, ttl {ttl} ms, killed: {kill}",
+            "last waiter: {} with {in_front} in front, ttl {ttl} ms, killed: {kill}",
             in_ms(waited)
         ));
         assert!(waited <= Duration::from_millis(most), "{waited:?} with {in_front} in front, ttl {ttl} ms");

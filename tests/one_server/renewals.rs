@@ -1,5 +1,5 @@
-//! Many locks that are held at once, whose renewals share calls: how many that takes, counted by the server; and that each
-//! goes its own way all the same.
+//! Many held locks share the calls that renew them: how many calls the server counts, and that each lock still expires,
+//! is lost and is released by itself.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, connect, eventually, unique};
 use redlocked::{LockError, LockGuard, LockManager};
 
-/// Renewals are minutes apart.
+/// A ttl whose renewals are minutes apart.
 const LONG: Duration = Duration::from_secs(1000);
 
-/// The calls all begin at once, and each is polled to its end.
+/// Starts all calls at once, and polls each to its end.
 fn together<F>(calls: impl Iterator<Item = F>) -> Vec<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -25,13 +25,13 @@ where
     })
 }
 
-/// The locks `0`, `1` and so on.
+/// Takes the locks `0`, `1` and so on.
 fn hold(locks: &LockManager, count: usize, ttl: impl Fn(usize) -> Duration) -> Vec<Arc<LockGuard>> {
     let take = |number| locks.lock(format!("{number}")).ttl(ttl(number)).wait(LIMIT).acquire();
     together((0..count).map(take)).into_iter().map(|guard| Arc::new(guard.unwrap())).collect()
 }
 
-/// Each for its own ttl, all in the same moment.
+/// Extends all guards at once, each by its own ttl.
 fn extend(guards: &[Arc<LockGuard>], ttl: impl Fn(usize) -> Duration) -> Vec<Result<(), LockError>> {
     together(guards.iter().enumerate().map(|(number, guard)| {
         let (guard, ttl) = (Arc::clone(guard), ttl(number));
@@ -39,7 +39,7 @@ fn extend(guards: &[Arc<LockGuard>], ttl: impl Fn(usize) -> Duration) -> Vec<Res
     }))
 }
 
-/// Does something, and waits until each of them has been renewed since.
+/// Runs `something`, and waits until each lock has been renewed after it.
 #[track_caller]
 fn renewed_after<'a>(guards: impl IntoIterator<Item = &'a Arc<LockGuard>>, something: impl FnOnce()) {
     let ends: Vec<_> = guards.into_iter().map(|guard| (guard, Instant::now() + guard.remaining())).collect();
@@ -54,7 +54,7 @@ fn wait_for_renewals(guards: &[Arc<LockGuard>]) {
     renewed_after(guards, || ());
 }
 
-/// So that what follows is known from renewals alone.
+/// Waits until the server tracks all keys, so that only renewals send commands from then on.
 fn wait_for_first_looks(server: &RedisServer, count: usize) {
     let watched = format!("tracking_total_keys:{count}");
     eventually("all are watched", || server.run::<String>("INFO stats").lines().any(|line| line == watched));
@@ -80,7 +80,7 @@ fn many_renewals_are_few_calls() {
         wait_for_renewals(&guards);
     }
     let calls = server.client_commands() - before;
-    // Those of the round before may have begun, and those of the one after.
+    // Renewals of the round before and of the round after may be counted.
     assert!(calls < (ROUNDS + 2) * LOCKS as u64 / 4, "{calls} calls");
     assert_eq!(lost(&guards), [""; 0]);
     assert_eq!(server.keys().len(), LOCKS);
@@ -93,7 +93,7 @@ fn each_is_watched_from_its_renewal_on() {
     let guards = hold(&LockManager::connect_blocking(&proxy.url()).unwrap(), 120, |_| LONG);
     wait_for_first_looks(&server, guards.len());
     let before = server.client_commands();
-    // Nothing but a renewal watches them over the next connection.
+    // Over the next connection, a renewal is what makes the server track a key again.
     renewed_after(&guards, || proxy.cut());
     let calls = server.client_commands() - before;
     assert!(calls < 20, "{calls} calls");
@@ -105,11 +105,11 @@ fn each_is_watched_from_its_renewal_on() {
         eventually(theft, || !guard.is_held());
     }
     assert_eq!(lost(&guards), ["7", "49", "119"]);
-    // And in the round after that.
+    // The losses also show in the next round.
     assert_eq!(extend(&guards, |_| LONG).iter().filter(|outcome| outcome.is_ok()).count(), 117);
     let names: Vec<_> = (60..100).map(|key| format!("lock:{key}")).collect();
     let _: i32 = server.run(&format!("DEL {}", names.join(" ")));
-    eventually("they are lost", || lost(&guards).len() == 43);
+    eventually("the holders know of the losses", || lost(&guards).len() == 43);
     assert!(guards[60..100].iter().all(|guard| !guard.is_held()));
 }
 
@@ -130,11 +130,11 @@ fn what_was_stolen_meanwhile_is_lost_and_nothing_else() {
         }
         proxy.refuse(false);
     });
-    eventually("they are lost", || stolen.iter().all(|guard| !guard.is_held()));
+    eventually("the holders know of the losses", || stolen.iter().all(|guard| !guard.is_held()));
     assert_eq!(lost(&guards), ["3", "27", "58", "87"]);
     let left: String = server.run("GET lock:27");
     assert_eq!(left, "thief");
-    assert_eq!(server.keys().len(), 99, "and nothing has come back");
+    assert_eq!(server.keys().len(), 99, "and no lost key is back");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_forgotten_script_loses_none() {
     wait_for_renewals(&guards);
     wait_for_renewals(&guards);
     let calls = server.client_commands() - before;
-    assert!(calls < LOCKS as u64, "and then they share calls again: {calls}");
+    assert!(calls < LOCKS as u64, "renewals share calls again: {calls}");
     assert_eq!(lost(&guards), [""; 0]);
 }
 

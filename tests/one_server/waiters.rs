@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, StallingProxy, connect, eventually, runtime};
 use redlocked::{LockManager, ReleaseOutcome};
 
-/// So many calls for the key that begin at once, in the order of their numbers.
+/// Starts `count` calls for the key, in the order of their numbers.
 fn calls(
     locks: &LockManager,
     count: u64,
@@ -23,7 +23,8 @@ fn calls(
     calls
 }
 
-/// A hundred waiters of one process, in whose queue something happens as the lock gets free: all are served, in order.
+/// A hundred waiters of one process are served in order, although an accident happens to their queue while the lock is
+/// released.
 fn all_are_served(server: &RedisServer, locks: &LockManager, accident: &str) {
     let order = Arc::new(Mutex::new(Vec::new()));
     runtime().block_on(async {
@@ -53,7 +54,7 @@ fn when_the_queue_vanishes_all_its_waiters_are_served() {
     }
 }
 
-/// Then one waiter finds out by asking.
+/// One waiter polls instead, and notices the flush.
 #[test]
 fn without_a_push_of_changes_a_flush_forgets_nobody() {
     let server = RedisServer::start();
@@ -104,7 +105,7 @@ fn a_queue_outlives_its_process_by_a_minute_at_most() {
     });
 }
 
-/// A server's clock may be set back while somebody waits.
+/// A server's clock may be set back while callers wait.
 #[test]
 fn who_comes_later_is_behind_even_when_the_clock_went_back() {
     let server = RedisServer::start();
@@ -118,7 +119,7 @@ fn who_comes_later_is_behind_even_when_the_clock_went_back() {
             waiting.push(calls(&locks, 1, move |_| book.lock().unwrap().push(number)));
             tokio::task::yield_now().await;
             eventually("it is queued", || server.run::<u64>("ZCARD lock:k%queue") == number + 1);
-            // As if it had come an hour from now.
+            // As if the waiter had come an hour from now.
             let last: Vec<String> = server.run("ZRANGE lock:k%queue -1 -1");
             let _: f64 = server.run(&format!("ZINCRBY lock:k%queue 3600000000 {}", last[0]));
         }
@@ -130,7 +131,7 @@ fn who_comes_later_is_behind_even_when_the_clock_went_back() {
     assert_eq!(*order.lock().unwrap(), [0, 1, 2]);
 }
 
-/// Members of processes that are gone, each of another one.
+/// Adds queue members of processes that have ended, one for each process.
 fn dead_waiters(server: &RedisServer, count: u32) {
     let mut client = server.client();
     for first in (0..count).step_by(1000) {
@@ -148,7 +149,7 @@ fn a_lock_behind_many_dead_waiters_is_had_at_once() {
     let server = RedisServer::start();
     let (locks, other) = (connect(&server), connect(&server));
     for dead in [1, 2, 3, 64, 1000, 10_000] {
-        // A release that clears them away, for a waiter behind them.
+        // A release removes the dead waiters for a live waiter behind them.
         let guard = locks.lock("k").acquire_blocking().unwrap();
         dead_waiters(&server, dead);
         let waiter = {
@@ -162,11 +163,11 @@ fn a_lock_behind_many_dead_waiters_is_had_at_once() {
         let asked = server.client_commands() - asked;
         assert!(asked < 10 + u64::from(dead) / 1000, "{asked} calls behind {dead} dead waiters");
         eventually("no key is left", || server.keys().is_empty());
-        // One try.
+        // One try removes them.
         dead_waiters(&server, dead);
         drop(other.lock("k").acquire_blocking().unwrap());
         eventually("no key is left", || server.keys().is_empty());
-        // And an operator.
+        // A forced release removes them.
         let guard = locks.lock("k").acquire_blocking().unwrap();
         dead_waiters(&server, dead);
         other.force_release_blocking("k").unwrap();
@@ -194,14 +195,14 @@ fn a_malformed_member_of_the_queue_is_passed_over() {
     }
 }
 
-/// How long a waiter that was granted the lock goes without it, when the push came before the answers to its batch.
+/// How long a granted waiter takes to enter when the push arrives before the answers to its batch.
 fn after_an_early_grant() -> Duration {
     let server = RedisServer::start();
     let guard = connect(&server).lock("first").acquire_blocking().unwrap();
     let before: String = server.run("GET lock:first");
     let proxy = StallingProxy::to(server.port(), "lock:second");
     let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).start().unwrap();
-    // Both are asked for in one batch, as soon as there is a connection.
+    // Both requests go out in one batch, as soon as there is a connection.
     let mut cx = Context::from_waker(Waker::noop());
     let mut calls = ["first", "second"].map(|key| locks.lock(key).wait(LIMIT).acquire());
     for call in &mut calls {
@@ -214,7 +215,7 @@ fn after_an_early_grant() -> Duration {
     let answered = proxy.answered();
     drop(guard);
     eventually("it is granted", || server.run::<String>("GET lock:first") != before);
-    eventually("it is told", || proxy.answered() > answered);
+    eventually("the push has passed the proxy", || proxy.answered() > answered);
     thread::sleep(Duration::from_millis(50));
     let start = Instant::now();
     proxy.go_on();
@@ -231,7 +232,7 @@ fn a_grant_that_overtakes_the_answers_of_its_batch_is_a_lock_at_once() {
     assert!(quickest < Duration::from_millis(250), "{quickest:?}");
 }
 
-/// The credentials of a service are changed while its stand-by leader waits.
+/// The password of a service changes while its stand-by leader waits.
 #[test]
 fn a_wait_without_a_limit_outlives_a_change_of_credentials() {
     let server = RedisServer::start();
@@ -291,7 +292,7 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
         waiter.join().unwrap();
     }
     assert!(start.elapsed() < 4 * SECOND, "not a claim for each of them: {:?}", start.elapsed());
-    // It goes on, and each of its callers has its turn.
+    // The stuck process continues, and each of its callers gets the lock.
     proxy.hold_replies(false);
     for caller in of_the_stuck {
         caller.join().unwrap();
@@ -299,7 +300,7 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
     eventually("no key is left", || server.keys().is_empty());
 }
 
-/// What a release runs on the server.
+/// The script of a release.
 const RELEASE: &str = concat!(
     include_str!("../../redlock-runtime/src/engine/redis/scripts/free.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/fence.lua"),
@@ -307,7 +308,7 @@ const RELEASE: &str = concat!(
     include_str!("../../redlock-runtime/src/engine/redis/scripts/release.lua"),
 );
 
-/// Both take a fencing token in each round.
+/// Both locks draw a fencing token in each round.
 #[test]
 fn two_locks_in_turn_are_both_left_free_for_clients_of_another_kind() {
     let server = RedisServer::start();
@@ -337,7 +338,7 @@ fn two_locks_in_turn_are_both_left_free_for_clients_of_another_kind() {
             assert_eq!(call.invoke::<u32>(&mut client).unwrap(), 1);
             if !redis::cmd("EXISTS").arg(lock).query::<bool>(&mut client).unwrap() {
                 *left_free += 1;
-                // Its waiter takes it.
+                // The waiter takes the free lock, which draws a fencing token.
                 redis::cmd("INCR").arg("lock:%clock").exec(&mut client).unwrap();
             }
         }
