@@ -1,4 +1,4 @@
-//! The whole line: an annotated function, the engine, a real Redis server, and another client on the same key.
+//! End to end: an annotated function, the engine, a real Redis server, and another client on the same key.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ impl Shop {
         Self { locks: LockManager::connect_blocking(&server.url()).unwrap(), server }
     }
 
-    /// Answers the value of the lock's key while the body runs.
+    /// Returns the value of the lock's key while the body runs.
     #[distributed_lock(key = "stock:{sku}", ttl = "10s", wait = "500ms", manager = self.locks)]
     async fn purchase(&self, sku: &str, quantity: u32) -> Result<Option<String>, ShopError> {
         match quantity {

@@ -1,4 +1,4 @@
-//! Boxed futures: `#[async_trait]` of today and of old, and those that are written by hand.
+//! Boxed futures: by the current and an older `#[async_trait]`, and written by hand.
 
 use super::*;
 

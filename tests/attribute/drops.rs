@@ -9,10 +9,10 @@ thread_local! {
     static DROPPED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Notes that it is dropped, and looks whether the lock is held then.
+/// Records its drop, and whether the lock is held at that moment.
 struct Part {
     name: &'static str,
-    /// What has to be locked then.
+    /// The key that must be locked at that moment.
     key: Option<&'static str>,
 }
 
@@ -42,7 +42,7 @@ fn pair(first: Part, second: Part) -> Pair {
     Pair(first, second)
 }
 
-/// A function without the attribute, with it, and with a guard.
+/// Defines a function without the attribute, with it, and with a guard.
 macro_rules! three {
     (impl { $($function:tt)* } $($call:tt)*) => {
         mod plain {
@@ -106,7 +106,7 @@ macro_rules! three {
     };
 }
 
-/// The same call of all three drops the same, in the same order.
+/// Asserts that a call of each of the three drops the same parts in the same order.
 macro_rules! compare {
     ($part:ident => $call:ident($($argument:expr),*)) => {{
         let $part = |name| Part::new(name, None);
@@ -245,7 +245,7 @@ mod boxed {
 
     #[tokio::test]
     async fn boxed_future() -> Outcome {
-        // What the block does not use is no part of the future: it is dropped before that runs.
+        // An argument that the block does not use is not in the future: it is dropped before the future runs.
         let outside = |name| Part::new(name, None);
         compare!(part => run(part("used"), pair(outside("first"), part("second")), outside("unused")));
         Ok(())

@@ -223,7 +223,7 @@ mod send {
 mod external {
     use super::*;
 
-    /// A panic could not leave these functions.
+    /// A panic cannot unwind out of these functions.
     fn is_held(key: &str) -> bool {
         let refused = managers().and_then(|managers| managers.1.lock(key).acquire_blocking());
         refused.is_err_and(|error| error.is_busy())
@@ -303,7 +303,7 @@ mod empty_and_diverging_bodies {
         let next = managers()?.1.lock("diverges:sync").wait(Duration::from_secs(30));
         next.acquire_blocking()?.release_blocking()?;
         let words = panicked.err().and_then(|words| words.downcast::<&str>().ok());
-        assert_eq!(words.as_deref(), Some(&"on purpose"), "the lock is given back, the panic goes on");
+        assert_eq!(words.as_deref(), Some(&"on purpose"), "the lock is released, the panic goes on");
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! What the attribute adds to the future of a function: no copy of the arguments, and the same few bytes for each lock.
+//! The attribute adds no copy of the arguments to a function's future, and a fixed few bytes for each lock.
 #![allow(
     clippy::large_types_passed_by_value,
     clippy::unused_async,
@@ -9,10 +9,10 @@ use std::mem::size_of_val;
 
 use redlocked::{LockError, distributed_lock};
 
-/// An argument that one would not like to have once more.
+/// An argument too large to store twice.
 type Lines = [u8; 1024];
 
-/// One that is moved, not copied.
+/// An argument that is moved, not copied.
 struct Order {
     id: u64,
     lines: Lines,
@@ -28,7 +28,7 @@ impl Order {
     }
 }
 
-/// One that the body uses in part, while the other part has a destructor.
+/// An argument of which the body uses one part, while the other part has a destructor.
 struct Parcel {
     lines: Lines,
     label: Vec<u8>,
@@ -103,7 +103,7 @@ async fn locked_small(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
-/// The parts of the lock that the future holds: the request, the guard, what waits for the engine's answers.
+/// The bytes of the lock in the future: the request, the guard, the receivers of the engine's answers.
 const LOCK: usize = 160;
 
 #[track_caller]
@@ -129,8 +129,8 @@ fn what_the_body_uses_in_part_is_not_stored_twice() {
     compare(size_of_val(&plain_part(Parcel::new())), size_of_val(&locked_part(Parcel::new())), 0);
 }
 
-/// rustc keeps room for a variable that has been borrowed, also after it has been moved, until the function ends. So what
-/// the key borrows is better passed by reference, if it is large.
+/// rustc reserves room for a borrowed variable until the function ends, even after it has been moved. A large argument
+/// that the key borrows is better passed by reference.
 #[test]
 fn what_the_key_borrows_is_stored_once_more_and_not_twice() {
     let (plain, locked) =

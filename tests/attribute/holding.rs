@@ -1,4 +1,4 @@
-//! How long a lock is held, what becomes of a body that has lost it, and calls within calls.
+//! How long a lock is held, the body after a loss, and nested calls.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Longer than anything here takes, so that what hangs fails.
+/// Longer than any call here takes, so that a call that hangs fails.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Somebody else gets the lock: at once, or after a while.
+/// Another manager gets the lock: at once, or later.
 async fn free_later(key: &str) -> Outcome {
     managers()?.1.lock(key).wait(LIMIT).acquire().await?.release().await?;
     Ok(())
@@ -24,7 +24,7 @@ fn free_later_blocking(key: &str) -> Outcome {
 mod nested {
     use super::*;
 
-    // Without a look at itself it would wait for `LIMIT`, and be `TimedOut`.
+    // If the library did not detect the deadlock, this call would wait for `LIMIT` and fail with `TimedOut`.
     #[distributed_lock(key = "within:{id}", wait = LIMIT)]
     async fn inner(id: &str) -> Outcome {
         unreachable!("{id}: the lock is held by the caller")
@@ -86,7 +86,7 @@ mod nested {
     #[distributed_lock(key = "join:{id}", guard = lock)]
     async fn around(id: &str) -> Outcome {
         assert_eq!(joins(id).await?, lock.fencing_token(), "it is the same lock");
-        // The inner call has returned, and has not given the lock back.
+        // The inner call has returned, and has not released the lock.
         held("join:async").await?;
         assert!(lock.is_held());
         assert_eq!(joins(id).await?, lock.fencing_token());
@@ -246,7 +246,7 @@ mod on_lost {
 mod max_hold {
     use super::*;
 
-    // The ttl is so long that without the limit nobody else gets in.
+    // With this ttl, another caller gets the lock in time only because of `max_hold`.
     #[distributed_lock(key = "max:async", ttl = "5m", wait = LIMIT, max_hold = "200ms")]
     async fn hangs() -> Outcome {
         held("max:async").await?;
@@ -261,7 +261,7 @@ mod max_hold {
         free_later("max:async").await
     }
 
-    // Longer than the ttl: renewals go on until then, and no further.
+    // `max_hold` is longer than the ttl: the lock is renewed until then, and no longer.
     #[distributed_lock(key = "max:renewed", global, ttl = "1s", wait = LIMIT, max_hold = limit)]
     async fn is_renewed(limit: Duration) -> Outcome {
         held("max:renewed").await?;

@@ -1,11 +1,11 @@
-//! Names that could meet ours, and attributes that a macro writes.
+//! Names that could collide with ours, and attributes inside macros.
 
 use super::*;
 
 mod our_names {
     use super::*;
 
-    /// Our names, as the user's: none of them is ours.
+    /// Arguments with the names of the expansion's variables.
     #[distributed_lock(key = "{key}:{lock}:{guard}:{body}:{error}:{output}:{unreachable_output}")]
     #[allow(clippy::too_many_arguments)]
     async fn names(
@@ -174,7 +174,7 @@ mod use_in_the_body {
         Outcome,
     }
 
-    /// The `use` in the body shadows the return type, inside it.
+    /// The `use` in the body shadows the return type inside the body.
     #[expect(clippy::items_after_statements, reason = "it is the shape")]
     #[distributed_lock(key = "use")]
     async fn uses() -> Outcome<Shadow> {
@@ -329,7 +329,7 @@ mod items_named_like_our_variables {
 mod reexported {
     use super::*;
 
-    /// What a company's own crate might hold.
+    /// Like a company's internal crate.
     pub(crate) mod platform {
         pub(crate) mod prelude {
             pub(crate) use ::redlocked;

@@ -1,4 +1,4 @@
-//! How a key can be written, and what it is then.
+//! Each way to write a key, and the key that it gives.
 
 use super::*;
 
@@ -53,7 +53,7 @@ mod in_parentheses {
 mod calls {
     use super::*;
 
-    /// As of `tonic`: the fields are private.
+    /// As in `tonic`: the fields are private.
     struct Request<T>(T);
 
     impl<T> Request<T> {
@@ -128,7 +128,7 @@ mod separators {
 mod a_trait_of_the_same_names {
     use super::*;
 
-    /// For every type, and by value: such methods come before ours.
+    /// Implemented for every type, by value: method lookup finds these methods before ours.
     trait Html: Sized {
         fn escape(self, _: impl Sized) -> u8 {
             1

@@ -1,4 +1,4 @@
-//! The attribute as a macro writes it, from every kind of fragment.
+//! The attribute inside macros, with every kind of fragment.
 
 use super::*;
 
@@ -162,7 +162,7 @@ mod options {
 mod whole_items {
     use super::*;
 
-    /// What such macros as `cfg_if!` do: they hand over items that they have not looked at.
+    /// Passes items through unparsed, as `cfg_if!` does.
     macro_rules! as_it_is {
         ($($item:item)*) => { $($item)* };
     }

@@ -1,10 +1,10 @@
-//! Every shape of function, run: the lock is taken before the body, and given back after it.
+//! Every shape of function, run: the lock is taken before the body, and released after it.
 //!
-//! Inside each body a second manager on the same store is refused the key; before and after the call it gets it.
-//! A shape that compiles but locks nothing, as a future that is returned before it runs, fails here.
+//! A second manager on the same store is refused the key inside each body, and gets it before and after the call.
+//! A shape that compiles but locks nothing, such as a future that is returned before it runs, fails here.
 //!
-//! `attribute` has the whole line, down to a real server; `future_size` what the attribute adds to a future; `stacking` the
-//! other attributes, above and below.
+//! `attribute` tests end to end, with a real server; `future_size` the size of the expansion's future; `stacking` other
+//! attributes, above and below.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -32,7 +32,7 @@ mod types;
 
 type Outcome<T = ()> = Result<T, LockError>;
 
-/// The managers of two processes: the first is the one that the attribute finds.
+/// The managers of two processes; the attribute finds the first.
 fn managers() -> Outcome<&'static (LockManager, LockManager)> {
     static MANAGERS: OnceLock<Outcome<(LockManager, LockManager)>> = OnceLock::new();
     let connect = || LockManager::connect_blocking("memory://shapes");
@@ -44,7 +44,7 @@ fn managers() -> Outcome<&'static (LockManager, LockManager)> {
     managers.as_ref().map_err(Clone::clone)
 }
 
-/// Called by each body: nobody else gets the lock now.
+/// Called by each body: the second manager does not get the lock now.
 async fn held(key: &str) -> Outcome {
     let refused = managers()?.1.lock(key).try_acquire().await;
     assert!(matches!(&refused, Err(error) if error.is_busy()), "the body runs without its lock: {refused:?}");

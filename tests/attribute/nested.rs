@@ -1,4 +1,4 @@
-//! Annotated functions within annotated functions, and two attributes on one.
+//! Annotated functions within annotated functions, and two attributes on one function.
 
 use super::*;
 
@@ -112,7 +112,7 @@ mod twice {
     }
 }
 
-/// A sync body may run a runtime, which polls tasks that have nothing to do with it.
+/// A sync body may run a runtime that polls unrelated tasks.
 mod polled_inside {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
@@ -151,7 +151,7 @@ mod polled_inside {
         });
         locks.lock("k").run_blocking(|_| {
             inside.fetch_add(1, Ordering::SeqCst);
-            // Polls the two for the first time, and for long enough to let them in.
+            // Polls both calls for the first time, and for long enough to let them enter.
             runtime.block_on(async {
                 asked.recv().await;
                 asked.recv().await;
@@ -165,7 +165,7 @@ mod polled_inside {
         Ok(())
     }
 
-    /// True when what the body calls is found to be nested in it, with and without `reentrant`.
+    /// True when the library sees the body's call as nested, with and without `reentrant`.
     fn nests(request: &LockRequest, block_on: impl Fn(LockRequest) -> Result<(), LockError>) -> bool {
         let both = request.clone().run_blocking(|_| {
             let joined = block_on(request.clone().reentrant(true)).is_ok();

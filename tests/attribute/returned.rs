@@ -103,7 +103,7 @@ mod methods {
 mod handles {
     use super::*;
 
-    // The lock covers the making of the future, and not its run.
+    // The lock covers the creation of the future, not its run.
     #[distributed_lock(key = "returned:handle:{n}")]
     fn registers(n: u32) -> Result<impl Future<Output = u32>, LockError> {
         held_blocking("returned:handle:7")?;

@@ -1,4 +1,4 @@
-//! Types and patterns of arguments, return types, and what a key says about them.
+//! Types and patterns of arguments, return types, and their use in a key.
 
 use super::*;
 

@@ -1,5 +1,4 @@
-//! The lock of every tutorial: `SET NX PX`, asked again every few milliseconds, and a script that compares before it
-//! deletes.
+//! The lock of every tutorial: `SET NX PX`, repeated every few milliseconds, and a script that compares before it deletes.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::sleep;
@@ -17,7 +16,7 @@ struct HandWritten {
     value: String,
 }
 
-/// Until nobody tells it anything any more.
+/// Runs commands until their sender is dropped.
 pub(crate) fn obey(client: redis::Connection, lines: &Receiver<String>, answer: &Sender<String>) {
     let mut lock = HandWritten { client, key: String::new(), value: String::new() };
     let say = |word: &str| answer.send(word.to_owned()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Other libraries on the same key, as in a fleet that is moved over service by service: redis-py, node-redlock, and the
-//! lock that is written by hand. They exclude us and we exclude them, and neither ends what the other holds.
+//! Other libraries on the same key, as in a fleet that migrates service by service: redis-py, node-redlock, and a
+//! hand-written lock. They exclude us and we exclude them, and neither releases a lock of the other.
 //!
 //! The libraries are fetched below `target/interop/`. Where python3, node or their registries are missing, their tests
 //! say so and pass; with `CI` in the environment they fail.
@@ -50,7 +50,7 @@ fn waiter(locks: &LockManager) -> JoinHandle<Result<ReleaseOutcome, LockError>> 
     thread::spawn(move || request.acquire_blocking()?.release_blocking())
 }
 
-/// Reads, pauses, writes: an update is lost as soon as two are at it.
+/// Reads, pauses, writes: two concurrent calls lose an update.
 fn count_once(client: &mut redis::Connection, counter: &str) {
     let seen: Option<u32> = redis::cmd("GET").arg(counter).query(client).unwrap();
     sleep(Duration::from_millis(1));
@@ -188,7 +188,7 @@ fn their_late_release_and_extension_leave_ours_alone(start: Start) {
 fn our_release_leaves_theirs_alone_when_ours_was_deleted(start: Start) {
     let server = RedisServer::start();
     let Some(mut peer) = start(&server) else { return };
-    // The first try of a client is its slowest, and a holder that is told of the loss sends no release.
+    // The first try warms up the client. Later it must be quick: a holder that knows of the loss sends no release.
     peer.does("try lock:other 60000", "held");
     peer.does("release", "released");
     let guard = connect(&server).lock("k").acquire_blocking().unwrap();

@@ -1,4 +1,4 @@
-//! A client of another kind in a process of its own, which is told what to do line by line.
+//! A client of another kind in its own process, which reads one command a line.
 //!
 //! | we say | it answers |
 //! | --- | --- |
@@ -27,7 +27,7 @@ pub(crate) struct Peer {
     process: Option<Child>,
 }
 
-/// Where a kind of client comes from.
+/// Starts a client of one kind; `None` when it is not available.
 pub(crate) type Start = fn(&RedisServer) -> Option<Peer>;
 
 pub(crate) fn redis_py(server: &RedisServer) -> Option<Peer> {
@@ -38,7 +38,7 @@ pub(crate) fn redis_py_asyncio(server: &RedisServer) -> Option<Peer> {
     python(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/redis_py_asyncio.py"), server)
 }
 
-/// Where the libraries of other languages are.
+/// The directory of the libraries of other languages.
 fn peers() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("interop")
 }
@@ -62,7 +62,7 @@ pub(crate) fn hand_written(server: &RedisServer) -> Option<Peer> {
     Some(Peer::thread(server))
 }
 
-/// What cannot be had is skipped, and said; but not where `CI` is set, because nobody reads along there.
+/// Prints and skips a client that is not available; fails if `CI` is set, where a skipped test would go unnoticed.
 fn or_skip<'a>(what: &str, found: Result<&'a PathBuf, &String>) -> Option<&'a PathBuf> {
     let why = match found {
         Ok(found) => return Some(found),

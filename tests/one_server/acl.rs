@@ -142,7 +142,7 @@ fn everything(server: &RedisServer, url: &str, prefix: &str) -> Result<Capabilit
         let watched = || !server.run::<String>("INFO stats").contains("tracking_total_keys:0");
         eventually("it is watched", watched);
         let _: i32 = server.run(&format!("DEL {prefix}k"));
-        eventually("the loss is told", || !guard.is_held());
+        eventually("the holder learns of the loss", || !guard.is_held());
         assert_eq!(guard.release_blocking()?, ReleaseOutcome::AlreadyLost);
     } else {
         assert!(locks.force_release_blocking("k")?.is_some());

@@ -1,4 +1,4 @@
-//! Locks in a Redis Cluster: over its slots, while these move, and while a node is lost.
+//! Locks in a Redis Cluster: across its slots, while slots move, and while a node is lost.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,7 +14,7 @@ fn connect(cluster: &RedisCluster) -> LockManager {
     LockManager::connect_blocking(&cluster.url()).unwrap()
 }
 
-/// With a prefix that no other test uses.
+/// A manager with a prefix that no other test uses.
 fn connect_as(cluster: &RedisCluster, prefix: &str) -> LockManager {
     LockManager::builder(cluster.url()).prefix(prefix).connect_blocking().unwrap()
 }
@@ -65,7 +65,7 @@ fn keys_with_braces_of_their_own() {
         }
         drop(guard);
         drop(waiter.join().unwrap());
-        eventually("nothing is left", || cluster.keys_of(&prefix).is_empty());
+        eventually("no key is left", || cluster.keys_of(&prefix).is_empty());
     }
 }
 
@@ -82,7 +82,7 @@ fn several_keys_lie_on_several_nodes() {
     }
     drop(guard);
     drop(b.lock_all(&keys).wait(LIMIT).acquire_blocking().unwrap());
-    eventually("nothing is left", || cluster.keys_of(&prefix).is_empty());
+    eventually("no key is left", || cluster.keys_of(&prefix).is_empty());
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn fencing_tokens_grow_while_the_slot_moves() {
     }
 }
 
-/// Locks of all kinds, all the time: no error within `wait`, and nobody beside anybody.
+/// A steady load of all kinds of locks: no error within `wait`, and never two holders.
 struct Load {
     stop: AtomicBool,
     rounds: AtomicU32,
@@ -234,7 +234,7 @@ impl Load {
     }
 }
 
-/// Also when the test fails: its threads would go on for ever.
+/// Stops the load, also when the test fails: its threads would run for ever.
 struct Stop<'a>(&'a Load);
 
 impl Drop for Stop<'_> {
@@ -246,7 +246,7 @@ impl Drop for Stop<'_> {
 #[test]
 fn slots_move_under_load_and_nobody_gets_an_error() {
     let cluster = RedisCluster::start();
-    // Also one try may last longer than by default: a busy machine may need that to move a slot.
+    // A longer time for one try, too: a busy machine may need it to move a slot.
     let builder = || LockManager::builder(cluster.url()).io_timeout(LIMIT / 2);
     let managers = [builder().connect_blocking().unwrap(), builder().connect_blocking().unwrap()];
     let slot = cluster.slot_of("lock:{moves}a");
@@ -259,12 +259,12 @@ fn slots_move_under_load_and_nobody_gets_an_error() {
                 continue;
             }
             cluster.migrate(slot, to, || {
-                // One moment in which no lock of the slot can be taken.
+                // For this moment no lock of the slot can be taken.
                 thread::sleep(Duration::from_millis(if round % 2 == 0 { 0 } else { 200 }));
             });
             load.goes_on(100);
         }
-        // The slots in which the inboxes are.
+        // The slots of the inboxes.
         for slot in [5460, 10_921, 5459, 10_920, 5458, 10_919, 5457, 10_918, 16_383] {
             let from = cluster.primaries().into_iter().position(|node| owns(node, slot)).unwrap();
             cluster.migrate(slot, cluster.primaries()[(from + 1) % 3], || ());
@@ -273,7 +273,7 @@ fn slots_move_under_load_and_nobody_gets_an_error() {
     });
     assert!(long.is_held(), "renewed all the time");
     assert_eq!(long.release_blocking().unwrap(), ReleaseOutcome::Released);
-    eventually("nothing is left", || cluster.keys().is_empty());
+    eventually("no key is left", || cluster.keys().is_empty());
 }
 
 #[test]
@@ -286,12 +286,12 @@ fn a_lock_on_its_way_to_another_node_is_renewed_there() {
     cluster.migrate(slot, to, || {
         guard.extend_blocking(60 * SECOND).unwrap();
         assert!(guard.remaining() > 50 * SECOND);
-        // What needs more than the one key has to wait for the end.
+        // A request for more than one key waits until the slot has moved.
         let waiting = other.lock("k").wait(SECOND / 2).acquire_blocking().unwrap_err();
         assert!(matches!(waiting, LockError::Unavailable { .. }), "{waiting:?}");
     });
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
-    eventually("nothing is left", || cluster.keys().is_empty());
+    eventually("no key is left", || cluster.keys().is_empty());
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn a_waiter_is_served_after_its_slot_has_moved() {
         waiter.join().unwrap();
     }
     assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
-    eventually("nothing is left", || cluster.keys().is_empty());
+    eventually("no key is left", || cluster.keys().is_empty());
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_primary_is_lost_and_its_replica_takes_over() {
     let waiter = queued(&locks, "k");
     let others: Vec<_> = (0..30).map(|number| locks.lock(number.to_string()).wait(LIMIT)).collect();
     let mut client = cluster.nodes[lost].client();
-    // The replica has what was written before this.
+    // After `WAIT`, the replica has all earlier writes.
     let _: String = redis::cmd("SET").arg("{lock:k}test").arg("").query(&mut client).unwrap();
     let replicas: u32 = redis::cmd("WAIT").arg(1).arg(5000).query(&mut client).unwrap();
     assert_eq!(replicas, 1);
@@ -341,7 +341,7 @@ fn a_primary_is_lost_and_its_replica_takes_over() {
     assert!(guard.is_held());
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     drop(waiter.join().unwrap());
-    // It comes back, as a replica.
+    // The lost node returns as a replica.
     cluster.nodes[lost].restart();
     locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap();
 }
@@ -352,14 +352,14 @@ fn a_lock_that_its_replica_has_not_seen_is_known_to_be_lost() {
     let locks = connect(&cluster);
     let port = cluster.owner_of("lock:k").port();
     let primary = cluster.nodes.iter().position(|node| node.port() == port).unwrap();
-    // Stopped, and without what would still be on its way to it.
+    // The replica is stopped, and its connection closed, so it never gets the grant.
     cluster.nodes[primary + 3].pause();
     let _: u32 = cluster.nodes[primary].run("CLIENT KILL TYPE replica");
     let guard = locks.lock("k").ttl(600 * SECOND).acquire_blocking().unwrap();
     let waiter = queued(&locks, "k");
     cluster.nodes[primary].kill();
     cluster.nodes[primary + 3].resume();
-    // Long before its renewal, and not by a watch.
+    // Without a push, and long before the renewal.
     eventually("its holder has compared", || !guard.is_held());
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
     drop(waiter.join().unwrap());
@@ -411,7 +411,7 @@ fn a_waiter_that_is_dropped_leaves_nothing() {
         assert!(b.lock("k").wait(SECOND / 10).acquire().await.unwrap_err().is_busy());
         eventually("the lock alone is left", || cluster.keys_of(&prefix) == [format!("{prefix}k")]);
         drop(guard);
-        eventually("nothing is left", || cluster.keys_of(&prefix).is_empty());
+        eventually("no key is left", || cluster.keys_of(&prefix).is_empty());
     });
 }
 
@@ -430,7 +430,7 @@ fn without_sharded_channels_a_lock_is_handed_over_all_the_same() {
         assert!(locks.capabilities_blocking().unwrap().hands_over());
     }
     let guard = a.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
-    // Both kinds together: each hears of the other, and keeps its place.
+    // Managers with and without sharded channels: pushes reach both kinds, and the order holds.
     let order = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let waiters = [&b, &sharded, &a, &sharded, &b];
@@ -446,7 +446,7 @@ fn without_sharded_channels_a_lock_is_handed_over_all_the_same() {
         drop(guard);
     });
     assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
-    eventually("nothing is left", || cluster.keys_of(&prefix).is_empty());
+    eventually("no key is left", || cluster.keys_of(&prefix).is_empty());
 }
 
 #[test]

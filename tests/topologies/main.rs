@@ -1,4 +1,4 @@
-//! Several servers: a quorum, a Cluster, a primary with sentinels or replicas; and connections that are encrypted.
+//! Several servers: a quorum, a Cluster, a primary with sentinels or replicas; and encrypted connections.
 //!
 //! `cargo test --test topologies quorum::` runs one module. `tls` needs its feature and `openssl`:
 //! `cargo test --features tls --test topologies tls::`.

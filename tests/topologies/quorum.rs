@@ -1,4 +1,4 @@
-//! Redlock on several real servers, of which some are killed, stopped, or forget.
+//! Redlock on several real servers, some of which are killed, stopped, or lose their data.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -59,7 +59,7 @@ fn a_minority_that_is_silent_from_the_first_moment_costs_nothing() {
         let guard = locks.lock("k").acquire_blocking().unwrap();
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     }
-    assert!(start.elapsed() < LIMIT / 2, "nobody waited for them: {:?}", start.elapsed());
+    assert!(start.elapsed() < LIMIT / 2, "no call waited for the silent nodes: {:?}", start.elapsed());
     quorum.servers[1].resume();
     quorum.servers[4].resume();
     quorum.assert_nothing_left();
@@ -73,7 +73,7 @@ fn a_node_that_falls_silent_is_owed_its_releases() {
         (0..20).map(|n| locks.lock(format!("k{n}")).ttl(1000 * SECOND).acquire_blocking().unwrap()).collect();
     eventually("all nodes have them", || quorum.copies("lock:k19") == 3);
     quorum.servers[2].pause();
-    // It is given up before some of the releases, and has not heard of others.
+    // The paused node misses the releases: some are not sent to it any more, others it has not read.
     for guard in guards {
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
         thread::sleep(SECOND / 40);
@@ -98,7 +98,7 @@ fn a_majority_that_is_down_is_unavailable_at_the_deadline_with_every_reason() {
         assert!(error.to_string().contains(&port), "{error}");
     }
     for node in [1, 3] {
-        eventually("nothing is left", || quorum.servers[node].keys().is_empty());
+        eventually("no key is left", || quorum.servers[node].keys().is_empty());
     }
     let error = locks.lock("k").acquire_blocking().unwrap_err();
     assert!(matches!(error, LockError::Unavailable { .. }), "one try, too: {error:?}");
@@ -173,7 +173,7 @@ fn what_is_left_of_a_stolen_lock_is_given_back() {
     let locks = quorum.manager();
     let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
     eventually("all nodes have it", || quorum.copies("lock:k") == 5);
-    // By now it is watched; its next renewal is far away.
+    // By now the nodes track the key; its next renewal is far away.
     thread::sleep(SECOND / 2);
     for node in [0, 1, 2] {
         let _: String = quorum.servers[node].run("SET lock:k thief PX 600000");
@@ -189,7 +189,7 @@ fn a_node_that_has_forgotten_does_not_vote_until_every_lock_of_before_is_over() 
     let ttl = 3 * SECOND;
     let mut quorum = Quorum::forgetful(3);
     let (a, b) = (quorum.manager(), quorum.manager());
-    // At first nobody knows what they have forgotten.
+    // A restarted node may have forgotten a lock, so it does not vote at first.
     let early = a.lock("k").ttl(ttl).acquire_blocking().unwrap_err();
     assert!(early.to_string().contains("votes again in"), "{early}");
     let guard = a.lock("k").ttl(ttl).renew(false).wait(LIMIT).acquire_blocking().unwrap();
@@ -214,7 +214,7 @@ fn fencing_tokens_grow_over_all_managers_whatever_the_nodes_clocks_say() {
         last = guard.fencing_token();
         drop(guard);
         if round % 10 == 0 {
-            // One clock runs ahead.
+            // The fencing clock of one node runs ahead.
             let ahead = last + 1_000_000 * u64::try_from(round).unwrap();
             let _: String = quorum.servers[round % 3].run(&format!("SET lock:%clock {ahead}"));
         }
@@ -287,7 +287,7 @@ fn locks_can_be_looked_at_listed_and_taken_away() {
     assert!(info.holder().name().unwrap().ends_with(&std::process::id().to_string()));
     assert_eq!(locks.list_blocking("*").unwrap(), ["a", "b"]);
     let _: String = quorum.servers[0].run("SET lock:minority foreign PX 600000");
-    assert_eq!(locks.inspect_blocking("minority").unwrap(), None, "one node is nobody's majority");
+    assert_eq!(locks.inspect_blocking("minority").unwrap(), None, "one node is no majority");
     let _: i32 = quorum.servers[0].run("DEL lock:minority");
     locks.force_release_blocking("a").unwrap();
     eventually("it is lost", || !guard.is_held());
@@ -350,14 +350,14 @@ fn one_server_under_two_names_has_one_vote() {
             text.contains("the same server") && text.matches(&format!(":{twice}")).count() == 2,
             "{text}"
         );
-        // Also who would wait.
+        // A caller that may wait fails, too.
         let locks = LockManager::builder(&names).start().unwrap();
         let error = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap_err();
         assert!(error.to_string().contains("the same server"), "{error}");
         assert!(start.elapsed() < LIMIT / 2);
     }
 
-    // A name that moves to a server that has a vote already, while the lock is in use.
+    // While the lock is in use, a name moves to a server that has a vote already.
     let name = Proxy::to(c);
     let builder =
         LockManager::builder(quorum.servers[0].url()).node(quorum.servers[1].url()).node(name.url());

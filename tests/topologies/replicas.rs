@@ -1,4 +1,4 @@
-//! A lock that is had only when so many replicas have it: on a real primary with real replicas.
+//! A lock that is held only when enough replicas confirm it: on a real primary with real replicas.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ fn a_lock_is_on_the_replicas_when_the_caller_has_it() {
     for _ in 0..20 {
         let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
         assert!(on_all("lock:k"));
-        // The next one gets it by a push, and is no sooner inside.
+        // The waiter gets the lock by a push, and enters only after the replicas confirm it.
         let waiter = {
             let locks = servers.connect(2);
             thread::spawn(move || locks.lock("k").ttl(60 * SECOND).wait(LIMIT).acquire_blocking().unwrap())
@@ -85,10 +85,10 @@ fn with_too_few_replicas_it_is_given_back() {
     assert_not_replicated(&outcome, 1, 2);
     assert!(start.elapsed() < LIMIT / 2);
     assert!(!outcome.unwrap_err().is_busy());
-    eventually("it is given back", || servers.primary.keys().is_empty());
+    eventually("the lock is released", || servers.primary.keys().is_empty());
     one.lock("k").run_blocking(|_| ()).unwrap();
 
-    // Handed over by a push, it is not had either; and goes on to the next.
+    // A grant by a push is not held without the replicas either; the lock goes to the next waiter.
     let guard = one.lock("k").acquire_blocking().unwrap();
     let waiter = {
         let all = all.clone();
@@ -104,9 +104,9 @@ fn with_too_few_replicas_it_is_given_back() {
     assert_not_replicated(&waiter.join().unwrap(), 1, 2);
     next.join().unwrap().unwrap();
 
-    eventually("it is given back", || servers.primary.keys().is_empty());
+    eventually("the lock is released", || servers.primary.keys().is_empty());
 
-    // Whoever goes away in the meantime leaves nothing behind.
+    // A call that is dropped before the confirmation leaves no key.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut call = std::pin::pin!(all.lock("k").ttl(600 * SECOND).acquire());
@@ -132,7 +132,7 @@ fn a_connection_that_has_ended_is_made_again() {
     let locks = servers.connect(1);
     for _ in 0..5 {
         locks.lock("k").run_blocking(|_| ()).unwrap();
-        // The one that asks for confirmations, and the test's own, which is passed over.
+        // Closes the connection that asks for confirmations. The server skips the test's own.
         let _: i32 = servers.primary.run("CLIENT KILL TYPE normal");
     }
     let _: String = servers.primary.run("ACL SETUSER shop on >pass ~* &* +@all -wait");
@@ -154,7 +154,7 @@ fn a_lock_that_all_replicas_have_survives_a_failover() {
     let before = group.primary().port();
     group.servers.iter_mut().find(|server| server.port() == before).unwrap().kill();
     group.wait_for_another_primary_than(before);
-    // One replica is left, and two are wanted.
+    // One replica is left; the manager requires two.
     eventually("the new primary is asked", || {
         matches!(
             locks.lock("other").acquire_blocking(),

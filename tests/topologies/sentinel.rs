@@ -1,4 +1,4 @@
-//! A primary that Sentinel names, and its failover: real servers, replicas and sentinels.
+//! A primary that Sentinel reports, and its failover: real servers, replicas and sentinels.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -18,13 +18,13 @@ fn the_primary_is_found_and_followed_when_it_moves() {
     eventually("it is replicated", || {
         group.servers.iter().all(|server| server.run::<i32>("EXISTS lock:k") == 1)
     });
-    // One that is asked and does not answer is passed over.
+    // A sentinel that does not answer is skipped.
     group.sentinels[0].pause();
     let fence = guard.fencing_token();
     let _: String = group.sentinels[1].run(&format!("SENTINEL FAILOVER {MASTER}"));
     group.sentinels[0].resume();
     group.wait_for_another_primary_than(before);
-    // For a moment the old one takes itself for the primary, too.
+    // For a moment the old primary still acts as one.
     eventually("locks are where the primary is", || {
         let later = locks.lock("other").wait(LIMIT).acquire_blocking().unwrap();
         assert!(later.fencing_token() > fence);
@@ -34,12 +34,12 @@ fn the_primary_is_found_and_followed_when_it_moves() {
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
 }
 
-/// The primary vanishes: its connections are closed, or it is silent.
+/// Fails over after the primary vanishes: it closes its connections, or falls silent.
 fn fails_over_under_load(vanish: fn(&mut RedisServer)) {
     let mut group = SentinelGroup::start();
     let builder = LockManager::builder(group.url()).io_timeout(SECOND / 2);
     let locks = builder.connect_blocking().unwrap();
-    // Their next renewal is minutes away.
+    // The next renewal of these locks is minutes away.
     let kept = locks.lock("kept").ttl(1000 * SECOND).acquire_blocking().unwrap();
     let forgotten: Vec<_> = (0..3)
         .map(|n| locks.lock(format!("forgotten{n}")).ttl(1000 * SECOND).acquire_blocking().unwrap())
@@ -74,7 +74,7 @@ fn fails_over_under_load(vanish: fn(&mut RedisServer)) {
                 }
             });
         }
-        // However this scope is left, the workers stop.
+        // The workers stop even when the test fails.
         let stop = Stop(&over);
         eventually("there is load", || served.load(Ordering::SeqCst) > 100);
         let before = group.primary().port();
@@ -83,7 +83,7 @@ fn fails_over_under_load(vanish: fn(&mut RedisServer)) {
         let then = served.load(Ordering::SeqCst);
         eventually("the load is served again", || served.load(Ordering::SeqCst) > then + 100);
         for guard in &forgotten {
-            eventually("what the new primary does not have is lost", || !guard.is_held());
+            eventually("locks that the new primary does not have are lost", || !guard.is_held());
         }
         drop(stop);
     });
@@ -93,7 +93,7 @@ fn fails_over_under_load(vanish: fn(&mut RedisServer)) {
     }
     assert!(kept.is_held());
     assert_eq!(kept.release_blocking().unwrap(), ReleaseOutcome::Released);
-    eventually("nothing is left", || group.primary().keys().is_empty());
+    eventually("no key is left", || group.primary().keys().is_empty());
 }
 
 struct Stop<'a>(&'a AtomicBool);
@@ -167,7 +167,7 @@ fn who_is_asked_and_why_in_vain_is_told() {
     let url = format!("{nobody}?sentinel_password=s:cret");
     LockManager::connect_blocking(&url).unwrap().lock("k").run_blocking(|_| ()).unwrap();
 
-    // The user of the primary is another one than that of the sentinels; the database is the primary's, too.
+    // The user and the database of the URL are for the primary, not for the sentinels.
     let _: String = primary.run("ACL SETUSER shop on >pass ~* &* +@all");
     let url = format!("redis+sentinel://shop:pass@127.0.0.1:{open}/{MASTER}/3");
     let locks = LockManager::connect_blocking(&url).unwrap();

@@ -10,7 +10,7 @@ use kit::{
 };
 use redlocked::{LockError, LockManager, LockManagerBuilder, ReleaseOutcome};
 
-/// An authority, and a server that it has vouched for.
+/// A certificate authority, and a server with a certificate of it.
 fn start(clients: &str) -> (Authority, TlsServer) {
     let authority = Authority::new();
     authority.vouch_for("server", "DNS:localhost,IP:127.0.0.1");
@@ -18,7 +18,7 @@ fn start(clients: &str) -> (Authority, TlsServer) {
     (authority, server)
 }
 
-/// Refused, at once, also for who would wait; and the secrets are not in it.
+/// Asserts that the connection is refused at once, even with a `wait`, and that the error shows no secret.
 #[track_caller]
 fn refused(builder: LockManagerBuilder, why: &str) {
     let lazy = builder.clone();
@@ -61,7 +61,7 @@ fn everything_works_through_tls() {
             server.plain.run::<String>("INFO stats").contains("tracking_total_keys:1")
         });
         let _: i32 = server.plain.run("DEL lock:k");
-        eventually("the loss is told", || !guard.is_held());
+        eventually("the holder learns of the loss", || !guard.is_held());
         drop(guard);
         eventually("no key is left", || server.plain.keys().is_empty());
     }
@@ -79,7 +79,7 @@ fn a_cut_connection_is_made_again() {
     }
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     drop(locks);
-    // Our test's own connection has not subscribed.
+    // The test's own connection has not subscribed.
     eventually("no connection is left", || {
         server.plain.run::<Vec<String>>("PUBSUB CHANNELS lock:*").is_empty()
     });
@@ -89,7 +89,7 @@ fn a_cut_connection_is_made_again() {
 fn a_server_is_checked() {
     let (authority, server) = start("no");
     let url = server.url("rediss", "127.0.0.1");
-    // The system's authorities know nothing of ours.
+    // The system does not trust the test's authority.
     refused(LockManager::builder(&url), "not trusted here");
     refused(LockManager::builder(&url).tls_ca(Authority::new().pem("ca.pem")), "not trusted here");
     let elsewhere = Authority::new();
@@ -97,7 +97,7 @@ fn a_server_is_checked() {
     let impostor = TlsServer::start(&elsewhere, "no");
     let by_name = LockManager::builder(impostor.url("rediss", "localhost"));
     refused(by_name.tls_ca(elsewhere.pem("ca.pem")), "not valid for name");
-    // None of them got as far as a password.
+    // No client sent a password.
     let stats = impostor.plain.run::<String>("INFO commandstats");
     assert!(!stats.contains("cmdstat_hello"), "{stats}");
     drop(authority);
@@ -127,7 +127,7 @@ fn a_client_shows_its_certificate_where_that_is_wanted() {
 fn what_speaks_another_language_is_told_from_what_is_down() {
     let (authority, server) = start("no");
     let plain = LockManager::builder(server.plain.url().replace("redis:", "rediss:"));
-    // It takes a handshake for the beginning of a long line, and says nothing.
+    // A plain server reads a TLS handshake as the start of a long line, and does not answer.
     let error = plain.tls_ca(authority.pem("ca.pem")).connect_blocking().map(drop).unwrap_err();
     assert!(error.to_string().contains("does it speak TLS"), "{error}");
 
@@ -202,7 +202,7 @@ fn sentinels_and_their_primary_are_encrypted() {
     let (authority, server) = start("yes");
     authority.vouch_for("shop", "DNS:shop.example");
     let (port, file) = (kit::free_port(), |name: &str| authority.path(name).display().to_string());
-    // With the certificate of the server, for it is a client of it.
+    // The sentinel is a client of the server, and uses the server's certificate.
     let more = format!(
         "tls-port {port}\ntls-replication yes\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\n",
         file("server.pem"),
@@ -256,7 +256,7 @@ fn all_nodes_of_a_cluster_are_encrypted() {
     eventually("all wait", || {
         keys.iter().all(|key| locks.inspect_blocking(key).unwrap().is_some_and(|info| info.waiters() == 1))
     });
-    // Where it is now is told by a node, too.
+    // A node redirects to the new owner of the slot, over TLS as well.
     let slot = cluster.slot_of("lock:0");
     let to = cluster.primaries().into_iter().find(|node| !owns(node, slot)).unwrap();
     cluster.migrate(slot, to, || ());
@@ -264,7 +264,7 @@ fn all_nodes_of_a_cluster_are_encrypted() {
     for waiter in waiters {
         assert_eq!(waiter.join().unwrap().release_blocking().unwrap(), ReleaseOutcome::Released);
     }
-    eventually("nothing is left", || cluster.keys().is_empty());
+    eventually("no key is left", || cluster.keys().is_empty());
 
     let plain = LockManager::connect_blocking(&cluster.url_of("redis+cluster", "127.0.0.1")).map(drop);
     let text = plain.unwrap_err().to_string();
@@ -278,7 +278,7 @@ fn an_address_that_a_node_announces_is_checked() {
     let cluster = tls_cluster(&authority, "no");
     let url = cluster.url_of("rediss+cluster", "localhost");
     let builder = LockManager::builder(&url).tls_ca(authority.pem("ca.pem"));
-    // They call themselves 127.0.0.1.
+    // The nodes announce themselves as 127.0.0.1.
     refused(builder.clone(), "not valid for name");
     for node in &cluster.nodes {
         let _: String = node.run("CONFIG SET cluster-announce-hostname localhost");

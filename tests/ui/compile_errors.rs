@@ -1,7 +1,7 @@
-//! What the compiler says about each mistake, to the letter.
+//! The compiler's exact messages for each mistake.
 //!
 //! A file holds mistakes of one kind, which rustc reports together, each in a function or module that is named after it.
-//! Errors of types hide those of borrows and both hide lints, so these are files of their own.
+//! Type errors hide borrow errors and both hide lints, so each of these has its own files.
 //! `TRYBUILD=overwrite cargo test --test compile_errors` writes the messages again: read them as a reader who has never seen
 //! this crate. The toolchain is pinned, as the words are rustc's too.
 

@@ -1,4 +1,4 @@
-//! Above and below the attributes of others.
+//! The attribute above and below attributes of other crates.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The compiler's own attributes. Those above ours are handed to it with the function, those below as well.
+//! The compiler's own attributes. Our attribute receives those above it and those below it with the function.
 
 use std::panic::Location;
 
@@ -69,7 +69,7 @@ mod cfg_attr {
         Ok(n)
     }
 
-    /// Not locked, by the caller's wish.
+    /// Not locked: the condition is false.
     #[cfg_attr(any(), distributed_lock(key = "cfg_attr:off"))]
     fn unlocked() -> Outcome {
         managers()?.1.lock("cfg_attr:off").acquire_blocking()?.release_blocking()?;
@@ -173,7 +173,7 @@ mod track_caller {
         }
     }
 
-    // The body is a closure, so it does not see its caller: it sees itself.
+    // The body is a closure, so `#[track_caller]` gives the function's own location.
     #[test]
     fn sync_method() -> Outcome {
         let line = line!();

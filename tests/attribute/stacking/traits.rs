@@ -1,4 +1,4 @@
-//! Other attributes on a method below `#[async_trait]`, which has made a boxed future of it.
+//! Other attributes on a method that `#[async_trait]` has turned into a boxed future.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! `#[axum::debug_handler]`, above and below: it copies the whole function, our attribute with it.
+//! `#[axum::debug_handler]`, above and below: it copies the whole function with our attribute.
 
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -41,7 +41,7 @@ struct Shop {
     locks: LockManager,
 }
 
-/// What the handler answers, through a router.
+/// The handler's answer through a router.
 async fn answer(router: Router<Shop>, path: &str) -> Outcome<StatusCode> {
     let shop = Shop { tenant: "acme".to_owned(), locks: managers()?.0.clone() };
     let mut request = Request::new(Body::from("7"));
@@ -52,7 +52,7 @@ async fn answer(router: Router<Shop>, path: &str) -> Outcome<StatusCode> {
     Ok(response.map_or(StatusCode::INTERNAL_SERVER_ERROR, |response| response.status()))
 }
 
-/// The answer of the handler, and what it answers while somebody else has the lock.
+/// The handler's answer, and its answer while another caller holds the lock.
 async fn serves(handler: axum::routing::MethodRouter<Shop>, key: &str) -> Outcome {
     let router = Router::new().route("/{sku}", handler);
     assert_eq!(locked(key, answer(router.clone(), "/a:b")).await??, StatusCode::OK);

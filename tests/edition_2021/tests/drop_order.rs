@@ -1,5 +1,5 @@
-//! In edition 2021 the temporaries of a tail expression live longer than the variables of their block, in 2024 they do
-//! not. A locked body keeps to the edition of the crate that it stands in.
+//! In edition 2021 the temporaries of a tail expression outlive the variables of their block, in 2024 they do not.
+//! A locked body follows the edition of its crate.
 
 use std::cell::RefCell;
 

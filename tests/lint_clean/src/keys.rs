@@ -1,4 +1,4 @@
-//! What a key is made of.
+//! Every part that a key can have.
 
 use core::fmt::Display;
 
@@ -12,7 +12,7 @@ const TENANT: &str = "acme";
 #[non_exhaustive]
 pub struct Path<T>(pub T);
 
-/// Named fields, one of them called as a keyword.
+/// Named fields, one of them named like a keyword.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Order {
@@ -40,7 +40,7 @@ pub async fn only_the_key(sku: &str, number: u32) -> Result<(), LockError> {
     Ok(())
 }
 
-/// The same in a sync function.
+/// In a sync function.
 #[distributed_lock(key = "{sku}:{number}")]
 pub fn only_the_key_of_a_sync_function(sku: &str, number: u32) -> Result<(), LockError> {
     Ok(())
@@ -91,7 +91,7 @@ where
     Ok((id, list.len()))
 }
 
-/// The same in a sync function.
+/// In a sync function.
 #[distributed_lock(key = "{id}:{tail}")]
 pub fn sync_generics<'name, T, const N: usize>(
     id: &'name T,
@@ -110,7 +110,7 @@ pub async fn unused(_first: String, _second: String) -> Result<u8, LockError> {
     Ok(1)
 }
 
-/// The same in a sync function.
+/// In a sync function.
 #[distributed_lock(key = "unused", global)]
 pub fn unused_blocking(_first: String) -> Result<u8, LockError> {
     Ok(1)

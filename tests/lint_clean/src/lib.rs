@@ -1,7 +1,7 @@
 //! Every option and every shape of function, under the strictest lints that a user can turn on.
 //!
-//! Whoever forbids a lint in a crate of their own must not have to allow it because of the attribute. Clippy looks at this
-//! crate with the rest of the workspace; what rustc alone finds is found by `cargo test`, too.
+//! A user who forbids a lint must not have to allow it because of the attribute. Clippy checks this crate with the rest
+//! of the workspace; `cargo test` also reports the lints of rustc.
 #![forbid(unsafe_code, unreachable_code)]
 #![deny(warnings)]
 #![deny(

@@ -19,7 +19,7 @@ pub struct Shop {
 
 /// A trait with a method that takes the lock by default.
 pub trait Store {
-    /// What it is called.
+    /// Its name.
     fn name(&self) -> String;
 
     /// Takes the lock.
@@ -71,13 +71,13 @@ impl Shop {
         Ok(&mut self.sold)
     }
 
-    /// The same, async.
+    /// A reference out of a mutable one, async.
     #[distributed_lock(key = "tenant:{self.tenant}", manager = self.locks)]
     pub async fn tenant(&self) -> Result<&str, LockError> {
         Ok(&self.tenant)
     }
 
-    /// In a `const` context it would be refused; private it is fine.
+    /// A private method.
     #[distributed_lock(key = "private:{self.tenant}", manager = self.locks)]
     fn private(&self) -> Result<u32, LockError> {
         Ok(self.sold)

@@ -93,7 +93,7 @@ pub async fn guard() -> Result<u64, LockError> {
     Ok(lock.fencing_token())
 }
 
-/// The same in a sync function.
+/// In a sync function.
 #[distributed_lock(key = "ledger", guard = lock)]
 pub fn sync_guard() -> Result<u64, LockError> {
     Ok(lock.fencing_token())
@@ -105,7 +105,7 @@ pub async fn skipped() -> Result<bool, LockError> {
     Ok(true)
 }
 
-/// The same in a sync function.
+/// In a sync function.
 #[distributed_lock(key = "nightly", on_busy = Ok(false))]
 pub fn sync_skipped() -> Result<bool, LockError> {
     Ok(true)

@@ -1,4 +1,4 @@
-//! What a function returns, and how it gets there.
+//! Return types, and the ways to return.
 
 use core::error::Error;
 use core::fmt;
@@ -61,7 +61,7 @@ pub async fn early(sku: &str, quantity: u32) -> Result<u32, ShopError> {
     Ok(left)
 }
 
-/// The same in a sync function.
+/// In a sync function.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ pub fn sync_early(sku: &str, quantity: u32) -> Result<u32, ShopError> {
 #[distributed_lock(key = "nightly", on_busy = (), on_error = drop)]
 pub async fn nothing() {}
 
-/// The same in a sync function.
+/// In a sync function.
 #[distributed_lock(key = "nightly", on_busy = (), on_error = drop)]
 pub fn sync_nothing() {}
 
@@ -89,7 +89,7 @@ pub async fn outcome() -> Outcome {
     Outcome::Done
 }
 
-/// The same in a sync function.
+/// In a sync function.
 #[distributed_lock(key = "nightly")]
 pub fn sync_outcome() -> Outcome {
     Outcome::Done
@@ -107,7 +107,7 @@ pub async fn iterator(end: u32) -> Option<impl Iterator<Item = u32>> {
     Some(0..end)
 }
 
-/// The same in a sync function.
+/// In a sync function.
 #[distributed_lock(key = "count", global, on_error = |_| None)]
 pub fn sync_iterator(end: u32) -> Option<impl Iterator<Item = u32>> {
     Some(0..end)
@@ -172,7 +172,7 @@ pub async fn lead() -> ! {
     }
 }
 
-/// The same in a sync function.
+/// In a sync function.
 #[distributed_lock(key = "leader", wait = "forever", on_error = never)]
 pub fn sync_lead() -> ! {
     loop {
@@ -180,12 +180,12 @@ pub fn sync_lead() -> ! {
     }
 }
 
-/// What is left to do without a lock.
+/// The fallback without a lock.
 fn never(_error: LockError) -> ! {
     process::abort()
 }
 
-/// Whoever denies the implicit return writes it, and the expansion writes it too.
+/// A user who denies the implicit return writes `return`, and so does the expansion.
 #[deny(clippy::implicit_return)]
 #[expect(clippy::needless_return, reason = "the opposite lint")]
 pub mod explicit {

@@ -1,4 +1,4 @@
-//! The functions of this crate do lock; and the shapes of `#[async_trait]`, which allows lints that the library forbids.
+//! The functions of this crate take their locks; and `#[async_trait]`, which allows lints that the library forbids.
 #![deny(warnings, missing_docs, rust_2018_idioms, rust_2024_compatibility, unused, unused_qualifications)]
 #![deny(clippy::all, clippy::nursery, clippy::pedantic)]
 
@@ -52,7 +52,7 @@ pub trait Store {
         Ok(lock.key().len())
     }
 
-    /// The locks.
+    /// The manager of the locks.
     fn locks(&self) -> LockManager;
 }
 

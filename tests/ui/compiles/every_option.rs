@@ -57,7 +57,7 @@ fn one_each(id: u32) -> Result<u32, LockError> {
     Ok(id)
 }
 
-// Nothing to name, and nothing to say.
+// The key names no argument, and the function returns no value.
 #[distributed_lock(key = "prices")]
 fn no_argument_that_is_used(_: u32, _id: u32) -> Result<(), LockError> {
     Ok(())

@@ -1,4 +1,4 @@
-//! How long a lock is held, and what becomes of the body, in every shape of function.
+//! How long a lock is held, and whether a lost lock ends the body, in every shape of function.
 #![deny(warnings)]
 
 use std::future::Future;
@@ -18,7 +18,7 @@ impl Cron {
         Ok(())
     }
 
-    // Nothing to cancel, but a limit all the same: the body asks its guard.
+    // A sync body cannot be cancelled at its limit: it asks its guard.
     #[distributed_lock(key = "a", max_hold = "1m", min_hold = "1m", reentrant, guard = lock)]
     fn blocking(&self) -> Result<bool, LockError> {
         Ok(lock.is_held())
@@ -30,13 +30,13 @@ async fn shorter_than_the_lease() -> Result<(), LockError> {
     Ok(())
 }
 
-// With renewal the key is there for as long as it takes.
+// With renewal, `min_hold` may be longer than the ttl.
 #[distributed_lock(key = "a", ttl = "10s", min_hold = "5m")]
 async fn kept_for_longer_than_the_lease() -> Result<(), LockError> {
     Ok(())
 }
 
-// Not to be decided at compile time.
+// Cannot be decided at compile time.
 #[distributed_lock(key = "a", global, ttl = ttl, renew = false, min_hold = "5m")]
 async fn of_an_argument(ttl: Duration) -> Result<(), LockError> {
     Ok(())

@@ -17,14 +17,14 @@
 
 use redlocked::{FromLockError, LockError, LockGuard, LockManager, distributed_lock};
 
-/// What is sold.
+/// A shop.
 #[derive(Debug)]
 pub struct Shop {
     tenant: String,
     locks: LockManager,
 }
 
-/// What happened.
+/// An error.
 #[derive(Debug)]
 pub struct Failed;
 

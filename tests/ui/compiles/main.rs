@@ -1,4 +1,4 @@
-//! What must compile, and without a warning where a file denies them.
+//! Code that must compile, without warnings where a file denies them.
 
 pub mod async_trait;
 mod attributes_are_kept;
