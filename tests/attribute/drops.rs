@@ -1,5 +1,5 @@
 //! Arguments are dropped while the lock is held, in the order of the plain function.
-#![allow(clippy::unnecessary_wraps, clippy::boxed_local, reason = "these are the shapes")]
+#![allow(clippy::unnecessary_wraps, clippy::boxed_local, reason = "the shapes under test")]
 
 use std::cell::RefCell;
 

@@ -283,7 +283,7 @@ mod empty_and_diverging_bodies {
         }
     }
 
-    #[expect(clippy::panic, reason = "it is the shape")]
+    #[expect(clippy::panic, reason = "the shape under test")]
     #[distributed_lock(key = "diverges:sync")]
     fn panics() -> Outcome {
         held_blocking("diverges:sync")?;

@@ -2,7 +2,7 @@
 #![allow(
     clippy::large_types_passed_by_value,
     clippy::unused_async,
-    reason = "what it costs to pass an argument by value is the question"
+    reason = "the tests measure arguments passed by value"
 )]
 
 use std::mem::size_of_val;

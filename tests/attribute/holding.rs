@@ -85,7 +85,7 @@ mod nested {
 
     #[distributed_lock(key = "join:{id}", guard = lock)]
     async fn around(id: &str) -> Outcome {
-        assert_eq!(joins(id).await?, lock.fencing_token(), "it is the same lock");
+        assert_eq!(joins(id).await?, lock.fencing_token(), "the inner call joins the same lock");
         // The inner call has returned, and has not released the lock.
         held("join:async").await?;
         assert!(lock.is_held());
@@ -107,7 +107,7 @@ mod nested {
 
     #[distributed_lock(key = "join:{id}", guard = lock)]
     fn around_blocking(id: &str) -> Outcome {
-        assert_eq!(joins_blocking(id)?, lock.fencing_token(), "it is the same lock");
+        assert_eq!(joins_blocking(id)?, lock.fencing_token(), "the inner call joins the same lock");
         held_blocking("join:sync")?;
         assert!(lock.is_held());
         assert_eq!(joins_blocking(id)?, lock.fencing_token());
@@ -335,7 +335,7 @@ mod min_hold {
         managers()?;
         assert!(literal().await?);
         held("min:literal").await?;
-        assert!(!literal().await?, "not even the same manager gets it");
+        assert!(!literal().await?, "not even the same manager gets the lock");
         Ok(())
     }
 
@@ -345,7 +345,7 @@ mod min_hold {
         let (started, period) = (Instant::now(), Duration::from_secs(1));
         assert_eq!(nightly("async", period).await?, 5);
         free_later("min:async").await?;
-        assert!(started.elapsed() > period / 2, "it was free too early");
+        assert!(started.elapsed() > period / 2, "the lock was free before `min_hold` was over");
         Ok(())
     }
 
@@ -355,7 +355,7 @@ mod min_hold {
         let (started, period) = (Instant::now(), Duration::from_secs(1));
         assert_eq!(nightly_blocking("sync", period)?, 4);
         free_later_blocking("min:sync")?;
-        assert!(started.elapsed() > period / 2, "it was free too early");
+        assert!(started.elapsed() > period / 2, "the lock was free before `min_hold` was over");
         Ok(())
     }
 

@@ -175,7 +175,7 @@ mod use_in_the_body {
     }
 
     /// The `use` in the body shadows the return type inside the body.
-    #[expect(clippy::items_after_statements, reason = "it is the shape")]
+    #[expect(clippy::items_after_statements, reason = "the shape under test")]
     #[distributed_lock(key = "use")]
     async fn uses() -> Outcome<Shadow> {
         held("use").await?;

@@ -160,7 +160,7 @@ mod polled_inside {
             inside.fetch_sub(1, Ordering::SeqCst);
         })?;
         for task in unrelated {
-            assert!(runtime.block_on(task)??, "two are inside");
+            assert!(runtime.block_on(task)??, "two callers are inside");
         }
         Ok(())
     }

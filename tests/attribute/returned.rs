@@ -1,6 +1,6 @@
 //! `fn … -> impl Future`, whose whole body is an `async` block: the lock goes inside it. A future inside something else is
 //! a handle: the lock is around it.
-#![allow(clippy::manual_async_fn, reason = "this is the shape")]
+#![allow(clippy::manual_async_fn, reason = "the shape under test")]
 
 use super::*;
 

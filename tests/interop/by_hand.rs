@@ -69,9 +69,9 @@ impl HandWritten {
 
     fn count(&mut self, key: &str, counter: &str, rounds: u32) -> &'static str {
         for _ in 0..rounds {
-            assert!(self.wait(key, "20000"), "it never got its turn");
+            assert!(self.wait(key, "20000"), "the client never got its turn");
             super::count_once(&mut self.client, counter);
-            assert!(self.owned(DELETE, ""), "it was taken away");
+            assert!(self.owned(DELETE, ""), "the client lost its lock");
         }
         "counted"
     }

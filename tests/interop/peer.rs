@@ -57,7 +57,7 @@ pub(crate) fn node_redlock(server: &RedisServer) -> Option<Peer> {
     Some(Peer::process(Command::new("node").arg(script), server))
 }
 
-#[allow(clippy::unnecessary_wraps, reason = "as all the others")]
+#[allow(clippy::unnecessary_wraps, reason = "the same signature as the other clients")]
 pub(crate) fn hand_written(server: &RedisServer) -> Option<Peer> {
     Some(Peer::thread(server))
 }
@@ -109,7 +109,7 @@ impl Peer {
     #[track_caller]
     pub(crate) fn expect(&mut self, answer: &str) {
         let said = self.answers.recv_timeout(2 * LIMIT);
-        assert_eq!(said.as_deref(), Ok(answer), "what it answers");
+        assert_eq!(said.as_deref(), Ok(answer), "the peer's answer");
     }
 
     #[track_caller]

@@ -133,14 +133,14 @@ fn everything(server: &RedisServer, url: &str, prefix: &str) -> Result<Capabilit
     let request = others.lock("k").ttl(1000 * SECOND).wait(LIMIT);
     let waiter = thread::spawn(move || request.acquire_blocking());
     if capabilities.hands_over() {
-        eventually("it waits", || locks.inspect_blocking("k").unwrap().unwrap().waiters() == 1);
+        eventually("the waiter is queued", || locks.inspect_blocking("k").unwrap().unwrap().waiters() == 1);
     }
     assert_eq!(guard.release_blocking()?, ReleaseOutcome::Released);
     let guard = waiter.join().unwrap()?;
 
     if capabilities.tracks_changes() {
         let watched = || !server.run::<String>("INFO stats").contains("tracking_total_keys:0");
-        eventually("it is watched", watched);
+        eventually("the server tracks the key", watched);
         let _: i32 = server.run(&format!("DEL {prefix}k"));
         eventually("the holder learns of the loss", || !guard.is_held());
         assert_eq!(guard.release_blocking()?, ReleaseOutcome::AlreadyLost);

@@ -164,7 +164,7 @@ fn a_waiter_gives_up_after_its_wait_and_names_the_key(backend: &Backend) {
         let locks = a.clone();
         move || locks.lock("stock:42").wait(LIMIT).acquire_blocking().map(drop)
     });
-    eventually("it waits", || waiters() == 1);
+    eventually("the waiter is queued", || waiters() == 1);
     let error = b.lock("stock:42").wait(SECOND).acquire_blocking().unwrap_err();
     assert!(error.to_string().contains("with 1 waiter in front"), "{error}");
 }

@@ -37,7 +37,7 @@ impl Book {
         let mut call = Box::pin(async move {
             let request = locks.lock("k").ttl(ttl).wait(LIMIT);
             let body = async |guard: &redlocked::LockGuard| {
-                assert!(!book.inside.swap(true, Ordering::SeqCst), "two are inside");
+                assert!(!book.inside.swap(true, Ordering::SeqCst), "two callers are inside");
                 book.holds.lock().unwrap().push((process, guard.fencing_token()));
                 if body.is_zero() {
                     tokio::task::yield_now().await;

@@ -80,7 +80,7 @@ fn a_cluster_far_away_can_be_connected_to() {
     for (node, far) in cluster.nodes.iter().zip(&far) {
         let _: String = node.run(&format!("CONFIG SET cluster-announce-port {}", far.port()));
     }
-    eventually("each knows where the others are", || {
+    eventually("each node knows the others", || {
         cluster.nodes.iter().all(|node| {
             let nodes: String = node.run("CLUSTER NODES");
             far.iter().all(|far| nodes.contains(&format!(":{}@", far.port())))
@@ -98,7 +98,7 @@ fn replicas_of_a_primary_far_away_confirm() {
     let (primary, replica) = (RedisServer::start(), RedisServer::start());
     let _: String = primary.run("CONFIG SET repl-diskless-sync-delay 0");
     let _: String = replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-    eventually("it replicates", || {
+    eventually("the replica is in sync", || {
         replica.run::<String>("INFO replication").contains("master_link_status:up")
     });
     let far = DelayProxy::to(primary.port(), ONE_WAY);
@@ -125,7 +125,7 @@ fn a_server_that_is_busy_is_asked_again_later() {
         redis::cmd("EVAL").arg("while true do end").arg(0).query::<()>(&mut other).unwrap_err()
     });
     let mut client = server.client();
-    eventually("it is busy", || {
+    eventually("the server is busy", || {
         let told = redis::cmd("GET").arg("k").query::<Option<String>>(&mut client);
         told.is_err_and(|error| error.code() == Some("BUSY"))
     });
@@ -173,7 +173,7 @@ fn what_arrives_late_over_a_broken_connection_takes_no_lock() {
         let request = locks.lock("k").ttl(600 * LIMIT).wait(LIMIT);
         move || request.run_blocking(|_| ()).unwrap()
     });
-    eventually("it is on its way", || proxy.kept() > 0);
+    eventually("the proxy keeps the request", || proxy.kept() > 0);
     proxy.cut();
     // The caller asks again over the next connection, and releases there.
     caller.join().unwrap();
@@ -207,7 +207,7 @@ fn a_firewall_that_forgot_an_idle_connection_does_not_cost_the_next_call_its_onl
         builder.connect_blocking().unwrap()
     });
     for locks in &managers {
-        eventually("it locks", || locks.lock("k").run_blocking(|_| ()).is_ok());
+        eventually("the manager can lock", || locks.lock("k").run_blocking(|_| ()).is_ok());
     }
     // From now on the proxy drops what either end sends, and closes nothing.
     proxy.keep();

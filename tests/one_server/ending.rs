@@ -13,7 +13,7 @@ use redlocked::{LockError, LockGuard, LockManager, LostReason};
 /// The guard gives the same reason in every method.
 #[track_caller]
 fn assert_lost(guard: &LockGuard, expected: LostReason) {
-    eventually("it is lost", || !guard.is_held());
+    eventually("the lock is lost", || !guard.is_held());
     assert_eq!(guard.lost_reason(), Some(expected));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     assert_eq!(runtime.block_on(guard.lost()), expected);
@@ -36,7 +36,7 @@ fn a_lost_lock_says_why() {
     assert_lost(&take(&request.clone().max_hold(SECOND / 5)), LostReason::MaxHold);
 
     let guard = take(&locks.lock("k"));
-    eventually("it is watched", || {
+    eventually("the server tracks the key", || {
         let _: String = server.run("SET lock:k thief PX 60000");
         !guard.is_held()
     });
@@ -99,12 +99,12 @@ fn a_guard_that_is_dropped_in_tokio_or_without_a_connection_holds_up_nothing() {
     server.resume();
     proxy.refuse(true);
     proxy.cut();
-    eventually("it is known", || locks.inspect_blocking("a").is_err());
+    eventually("the manager knows the outage", || locks.inspect_blocking("a").is_err());
     let start = Instant::now();
     drop(outside);
     assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
     proxy.refuse(false);
-    eventually("they are released", || server.keys().is_empty());
+    eventually("the locks are released", || server.keys().is_empty());
 }
 
 // Keys that a process leaves when it ends -------------------------------------------------------------------
@@ -167,7 +167,7 @@ fn stuck(locks: &LockManager) {
     thread::spawn(move || {
         request.run_blocking(|guard| {
             inside.send(()).unwrap();
-            eventually("it is lost", || guard.lost_reason() == Some(LostReason::ManagerClosed));
+            eventually("the lock is lost", || guard.lost_reason() == Some(LostReason::ManagerClosed));
             say("lost", &[]);
             thread::sleep(10 * LIMIT);
         })
@@ -222,7 +222,7 @@ fn a_sync_body_that_is_inside_at_the_shutdown_is_told_and_keeps_its_key_until_th
     assert_eq!(worker.says("shut"), [1, 1]);
     worker.ends();
     assert_eq!(server.keys(), ["lock:k"], "no other caller may enter while the stuck thread holds the lock");
-    eventually("it expires", || server.keys().is_empty());
+    eventually("the key expires", || server.keys().is_empty());
 }
 
 #[cfg(target_os = "linux")]

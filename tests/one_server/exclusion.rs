@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 fn queued(locks: &LockManager, server: &RedisServer, key: &str) -> thread::JoinHandle<LockGuard> {
     let request = locks.lock(key).ttl(MINUTE).wait(LIMIT);
     let waiter = thread::spawn(move || request.acquire_blocking().unwrap());
-    eventually("it is queued", || server.run::<u32>(&format!("ZCARD lock:{key}%queue")) == 1);
+    eventually("the waiter is queued", || server.run::<u32>(&format!("ZCARD lock:{key}%queue")) == 1);
     waiter
 }
 
@@ -99,7 +99,7 @@ fn a_renewal_of_long_ago_does_not_shorten_what_was_extended_since() {
     // Enough locks to be renewed in one call.
     let shared: Vec<_> =
         (0..5).map(|n| locks.lock(format!("b{n}")).ttl(2 * SECOND).acquire_blocking().unwrap()).collect();
-    eventually("each way of renewing is known to the server", || server.run::<u64>("PTTL lock:b4") > 1900);
+    eventually("the server has executed each kind of renewal", || server.run::<u64>("PTTL lock:b4") > 1900);
     proxy.keep();
     eventually("renewals are on their way", || proxy.kept() > 0);
     thread::sleep(SECOND / 2);
@@ -295,7 +295,9 @@ fn fencing_tokens_grow_when_the_data_are_replaced_under_a_connection() {
     let before = fence();
     let _: String = older.run("SET lock:%clock 1700000000000000");
     let _: String = server.run(&format!("REPLICAOF 127.0.0.1 {}", older.port()));
-    eventually("it has the other data", || server.run::<u64>("GET lock:%clock") == 1_700_000_000_000_000);
+    eventually("the server has the older data", || {
+        server.run::<u64>("GET lock:%clock") == 1_700_000_000_000_000
+    });
     let _: String = server.run("REPLICAOF NO ONE");
     let after = fence();
     assert!(after > before, "{before}, then {after}");
@@ -314,7 +316,7 @@ fn a_release_that_is_refused_is_told_at_once_and_done_as_soon_as_it_may_be() {
     let refused = guard.release_blocking();
     assert!(matches!(refused, Err(LockError::Misconfigured { .. })), "{refused:?}");
     let _: String = server.run("ACL SETUSER shop +del");
-    within(5 * SECOND, "it is released", || server.keys().is_empty());
+    within(5 * SECOND, "the lock is released", || server.keys().is_empty());
 }
 
 #[test]
@@ -334,7 +336,7 @@ fn a_release_that_the_server_cannot_do_now_is_told_at_once_and_done_as_soon_as_i
         assert!(matches!(&refused, Err(LockError::Unavailable { .. })), "{refused:?}");
         assert!(start.elapsed() < LIMIT, "the error came after {:?}", start.elapsed());
         needs_replicas(0);
-        within(5 * SECOND, "it is released", || locks.inspect_blocking("k").unwrap().is_none());
+        within(5 * SECOND, "the lock is released", || locks.inspect_blocking("k").unwrap().is_none());
     }
 }
 
@@ -348,7 +350,7 @@ fn a_server_that_cannot_save_is_waited_for() {
     std::fs::remove_dir_all(&directory).unwrap();
     let _: String = redis::cmd("CONFIG").arg(&["SET", "save", "3600 1"]).query(&mut server.client()).unwrap();
     let _: redis::RedisResult<String> = server.try_run("BGSAVE");
-    eventually("it refuses to write", || {
+    eventually("the server refuses writes", || {
         server.try_run::<String>("SET a b").is_err_and(|error| error.code() == Some("MISCONF"))
     });
     let request = locks.lock("wanted").ttl(MINUTE).wait(LIMIT);
@@ -388,9 +390,9 @@ fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
     let owner = cluster.owner_of("lock:k");
     let killed: i32 = owner.run("CLIENT KILL USER shop");
     assert!(killed > 0);
-    eventually("it is connected again", || owner.run::<String>("CLIENT LIST").contains("user=shop"));
+    eventually("the manager is connected again", || owner.run::<String>("CLIENT LIST").contains("user=shop"));
     warm_up();
-    assert!(!hands_over(), "the others cannot");
+    assert!(!hands_over(), "the other nodes cannot hand over");
     let _: String = owner.run("SET lock:k x PX 1000");
     let guard = locks.lock("k").ttl(MINUTE).wait(LIMIT).acquire_blocking().unwrap();
     let (start, remaining) = (Instant::now(), guard.remaining());
@@ -403,11 +405,11 @@ fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
     for node in cluster.primaries() {
         let _: i32 = node.run("CLIENT KILL USER shop");
     }
-    eventually("all can", hands_over);
+    eventually("every node hands over", hands_over);
     // One node that cannot hand over is enough for the whole Cluster to report it.
     rules("-publish -subscribe -ssubscribe -spublish");
     let _: i32 = owner.run("CLIENT KILL USER shop");
-    eventually("one cannot", || !hands_over());
+    eventually("one node cannot hand over", || !hands_over());
 }
 
 // Several keys, and cohorts --------------------------------------------------------------------------------
@@ -443,7 +445,7 @@ fn what_a_cohort_reserves_is_never_ahead_of_the_servers_time() {
     let before = server.client_commands();
     let next = locks.lock("k").ttl(MINUTE).wait(LIMIT);
     let next = thread::spawn(move || next.acquire_blocking().unwrap());
-    eventually("it reserves the next fencing tokens", || server.client_commands() > before);
+    eventually("the manager reserves the next fencing tokens", || server.client_commands() > before);
     let fence = first.fencing_token();
     drop(first);
     assert!(next.join().unwrap().fencing_token() > fence);

@@ -108,7 +108,7 @@ fn a_theft_is_noticed_long_before_the_next_renewal() {
         let request = locks.lock("k").ttl(1000 * SECOND).renew(renew);
         let guard = request.acquire_blocking().unwrap();
         let bystander = locks.lock("bystander").ttl(1000 * SECOND).acquire_blocking().unwrap();
-        eventually("both are watched", || {
+        eventually("the server tracks both keys", || {
             server.run::<String>("INFO stats").contains("tracking_total_keys:2")
         });
         let _: redis::Value = server.run(match theft {
@@ -116,13 +116,13 @@ fn a_theft_is_noticed_long_before_the_next_renewal() {
             "EXPIRE" => "PEXPIRE lock:k 1",
             other => other,
         });
-        eventually("it is lost", || !guard.is_held());
+        eventually("the lock is lost", || !guard.is_held());
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost, "{theft}");
         assert_eq!(bystander.is_held(), theft != "FLUSHALL", "{theft}");
         // Released before the flush, which would make its holder check the key again.
         let _ = bystander.release_blocking().unwrap();
         let _: redis::Value = server.run("FLUSHALL");
-        eventually("nothing is watched", || {
+        eventually("the server tracks no key", || {
             server.run::<String>("INFO stats").contains("tracking_total_keys:0")
         });
     }
@@ -134,11 +134,13 @@ fn a_renewed_lock_is_still_watched() {
     let guard = connect(&server).lock("k").ttl(SECOND).acquire_blocking().unwrap();
     let renewals = |server: &RedisServer| server.client_commands();
     let before = renewals(&server);
-    eventually("it is renewed", || renewals(&server) > before + 1);
+    eventually("the lock is renewed", || renewals(&server) > before + 1);
     guard.extend_blocking(1000 * SECOND).unwrap();
-    eventually("it is watched", || server.run::<String>("INFO stats").contains("tracking_total_keys:1"));
+    eventually("the server tracks the key", || {
+        server.run::<String>("INFO stats").contains("tracking_total_keys:1")
+    });
     let _: i32 = server.run("DEL lock:k");
-    eventually("it is lost", || !guard.is_held());
+    eventually("the lock is lost", || !guard.is_held());
 }
 
 #[test]
@@ -166,7 +168,7 @@ fn redis_down_is_unavailable_at_the_deadline_and_at_once_for_one_try() {
     let start = Instant::now();
     let outcome = locks.lock("k").wait(SECOND).acquire_blocking();
     assert_unavailable(&outcome);
-    assert!(start.elapsed() >= SECOND, "not before its deadline");
+    assert!(start.elapsed() >= SECOND, "the error comes at the deadline, not before");
     let text = outcome.unwrap_err().to_string();
     assert!(text.contains("`k`") && text.contains("refused"), "{text}");
 }
@@ -191,7 +193,7 @@ fn silent_redis_is_unavailable_never_busy() {
         let start = Instant::now();
         let outcome = locks.lock("k").wait(wait).acquire_blocking();
         assert_unavailable(&outcome);
-        assert!(start.elapsed() >= wait, "not before its deadline");
+        assert!(start.elapsed() >= wait, "the error comes at the deadline, not before");
     }
     // The server now executes the requests that it received while silent; none leaves a lock.
     server.resume();
@@ -209,7 +211,7 @@ fn a_waiter_behind_a_foreign_lock_sees_that_redis_went_silent() {
         let locks = locks.clone();
         thread::spawn(move || locks.lock("k").wait(2 * SECOND).acquire_blocking().map(drop))
     };
-    eventually("it has asked", || server.client_commands() > 0);
+    eventually("the caller has sent its request", || server.client_commands() > 0);
     server.pause();
     assert_unavailable(&waiter.join().unwrap());
     server.resume();
@@ -301,15 +303,18 @@ fn questions_about_locks_need_a_server_too() {
     server.pause();
     assert_unavailable(&locks.inspect_blocking("k"));
     server.resume();
-    eventually("it answers again", || locks.inspect_blocking("k") == Ok(None));
+    eventually("the server answers again", || locks.inspect_blocking("k") == Ok(None));
     let _: String = server.run("SCRIPT FLUSH");
     assert_eq!(locks.inspect_blocking("k"), Ok(None));
     server.kill();
-    eventually("it is gone", || locks.list_blocking("*").is_err());
+    eventually("the server is gone", || locks.list_blocking("*").is_err());
     assert_unavailable(&locks.force_release_blocking("k"));
     locks.shutdown_blocking(SECOND).unwrap();
     let closed = locks.lock("k").wait(LIMIT).acquire_blocking();
-    assert!(matches!(closed, Err(LockError::ManagerClosed { .. })), "not an outage: {closed:?}");
+    assert!(
+        matches!(closed, Err(LockError::ManagerClosed { .. })),
+        "a closed manager is not an outage: {closed:?}"
+    );
 }
 
 #[test]
@@ -352,7 +357,7 @@ fn a_cut_connection_ends_neither_a_wait_nor_a_lock() {
         let killed: i32 = server.run("CLIENT KILL TYPE pubsub");
         assert!(killed >= 1);
         let before = server.client_commands();
-        eventually("it asks again", || server.client_commands() > before);
+        eventually("the waiter asks again", || server.client_commands() > before);
     }
     let _: i32 = server.run("DEL lock:k");
     waiter.join().unwrap().unwrap();
@@ -466,7 +471,7 @@ fn a_reply_slower_than_the_lease_is_not_a_lock() {
         locks.lock("k").ttl(ttl).wait(LIMIT).acquire_blocking().map(|guard| guard.remaining())
     });
     eventually("the server has executed the request", || !server.keys().is_empty());
-    eventually("and it has expired", || server.keys().is_empty());
+    eventually("and the key has expired", || server.keys().is_empty());
     proxy.hold_replies(false);
     let remaining = waiter.join().unwrap().unwrap();
     assert!(!remaining.is_zero(), "the lease starts at the second request");

@@ -15,7 +15,7 @@ fn queued(server: &RedisServer, locks: &LockManager, ttl: Duration) -> thread::J
     let before: u32 = server.run("ZCARD lock:k%queue");
     let locks = locks.clone();
     let waiter = thread::spawn(move || locks.lock("k").ttl(ttl).wait(LIMIT).acquire_blocking().unwrap());
-    eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == before + 1);
+    eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == before + 1);
     waiter
 }
 
@@ -35,7 +35,7 @@ fn waiters_of_all_processes_are_served_in_the_order_of_their_arrival() {
                 guard.release().await.unwrap();
             });
             poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
-            eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == number + 1);
+            eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == number + 1);
             waiters.push(tokio::spawn(call));
         }
         guard.release().await.unwrap();
@@ -56,7 +56,7 @@ fn asking_again_keeps_the_place() {
     let second = queued(&server, &other, SECOND);
     let places: Vec<String> = server.run("ZRANGE lock:k%queue 0 -1 WITHSCORES");
     let asked = server.client_commands();
-    eventually("both have asked again", || server.client_commands() >= asked + 4);
+    eventually("both waiters have asked again", || server.client_commands() >= asked + 4);
     assert_eq!(server.run::<Vec<String>>("ZRANGE lock:k%queue 0 -1 WITHSCORES"), places);
     drop(guard);
     drop(first.join().unwrap());
@@ -151,9 +151,9 @@ fn a_waiter_that_gives_up_leaves_the_queue() {
     runtime().block_on(async {
         let mut call = Box::pin(other.lock("k").wait(LIMIT).acquire());
         poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
-        eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+        eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
     });
-    eventually("both have left", || server.keys() == ["lock:k"]);
+    eventually("both waiters have left", || server.keys() == ["lock:k"]);
     drop(guard);
     eventually("no key is left", || server.keys().is_empty());
 }
@@ -174,7 +174,11 @@ fn a_dead_waiter_costs_the_others_nothing() {
     let start = Instant::now();
     drop(guard);
     drop(second.join().unwrap());
-    assert!(start.elapsed() < SECOND, "not its claim, not its ttl: {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < SECOND,
+        "neither a claim nor a ttl delays the next holder: {:?}",
+        start.elapsed()
+    );
     proxy.refuse(false);
     drop(first.join().unwrap());
 }
@@ -193,7 +197,11 @@ fn a_deaf_waiter_costs_the_others_one_claim() {
     drop(guard);
     let guard = second.join().unwrap();
     assert!(start.elapsed() >= SECOND / 2, "the first waiter had its claim");
-    assert!(start.elapsed() < 10 * SECOND, "one claim, not one ttl: {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < 10 * SECOND,
+        "one claim, not one ttl, delays the next holder: {:?}",
+        start.elapsed()
+    );
     // The first waiter reads its grant only now, too late: it does not enter beside the holder.
     proxy.hold_replies(false);
     assert!(!first.is_finished());
@@ -209,7 +217,7 @@ fn an_expired_lock_goes_to_the_head_of_its_queue() {
     let waiter = queued(&server, &locks, SECOND);
     // A caller cannot overtake: one try at a free lock with a queue hands it to the first waiter.
     let barger = connect(&server);
-    eventually("it has expired", || server.run::<i64>("PTTL lock:k") < 0 || waiter.is_finished());
+    eventually("the key has expired", || server.run::<i64>("PTTL lock:k") < 0 || waiter.is_finished());
     let tried = barger.lock("k").acquire_blocking();
     assert!(tried.is_err() || waiter.is_finished(), "{tried:?}");
     drop(tried);
@@ -229,13 +237,13 @@ fn a_lock_that_was_handed_over_is_claimed_for_its_ttl() {
                 request.acquire_blocking().unwrap()
             })
         };
-        eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+        eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
         drop(guard);
         let guard = waiter.join().unwrap();
         // The grant lasts only for the claim at first, unless this test was too slow to see it.
         let pttl: i64 = server.run("PTTL lock:k");
         assert!(pttl <= 1000 || guard.remaining() > SECOND, "{pttl} ms");
-        eventually("it is claimed", || guard.remaining() > 50 * SECOND);
+        eventually("the holder has claimed the lock", || guard.remaining() > 50 * SECOND);
         assert!(server.run::<i64>("PTTL lock:k") > 50_000);
         drop(guard);
         eventually("no key is left", || server.keys().is_empty());
@@ -340,7 +348,9 @@ fn a_client_of_another_kind_finds_the_lock_free_now_and_then() {
         let mut client = server.client();
         let mut set = redis::cmd("SET");
         set.arg("lock:k").arg("foreign").arg("NX").arg("PX").arg(10_000);
-        eventually("it gets its turn", || set.query::<Option<String>>(&mut client).unwrap().is_some());
+        eventually("the foreign client gets its turn", || {
+            set.query::<Option<String>>(&mut client).unwrap().is_some()
+        });
         let _: i32 = server.run("DEL lock:k");
         done.store(true, Ordering::SeqCst);
     });
@@ -378,7 +388,9 @@ fn without_hand_off_a_release_wakes_the_waiters_of_other_processes() {
             thread::spawn(move || locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap())
         })
         .collect();
-    eventually("they watch", || server.run::<String>("INFO stats").contains("tracking_total_items:3"));
+    eventually("the server tracks the key for each waiter", || {
+        server.run::<String>("INFO stats").contains("tracking_total_items:3")
+    });
     let asked = server.client_commands();
     thread::sleep(SECOND);
     let asked = server.client_commands() - asked;
@@ -396,11 +408,13 @@ fn who_waits_for_a_client_of_another_kind_learns_of_its_release() {
         let locks = LockManager::connect_blocking(&url).unwrap();
         let _: String = server.run("SET lock:k foreign PX 60000");
         let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));
-        eventually("it watches", || server.run::<String>("INFO stats").contains("tracking_total_keys:1"));
+        eventually("the server tracks the waiter's key", || {
+            server.run::<String>("INFO stats").contains("tracking_total_keys:1")
+        });
         let asked = server.client_commands();
         thread::sleep(SECOND);
         let asked = server.client_commands() - asked;
-        assert!(asked <= 8, "{user}: it does not poll: {asked} commands in a second");
+        assert!(asked <= 8, "{user}: the waiter does not poll: {asked} commands in a second");
         let _: i32 = server.run("DEL lock:k");
         waiter.join().unwrap().unwrap();
     }
@@ -413,7 +427,7 @@ fn without_pushes_of_any_kind_a_waiter_asks_from_time_to_time() {
     let _: String = server.run("SET lock:k foreign PX 60000");
     let asked = server.client_commands();
     let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));
-    eventually("it asks again and again", || server.client_commands() - asked > 10);
+    eventually("the waiter polls", || server.client_commands() - asked > 10);
     let _: i32 = server.run("DEL lock:k");
     waiter.join().unwrap().unwrap();
 }

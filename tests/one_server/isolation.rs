@@ -181,7 +181,7 @@ fn of_many_waiters_for_one_lock_that_are_refused_one_asks_again() {
             call
         })
         .collect();
-    eventually("each has been refused", || server.client_commands() >= 500);
+    eventually("each call has been refused", || server.client_commands() >= 500);
     let before = server.client_commands();
     thread::sleep(SECOND);
     // One waiter retries after 50 ms, 100 ms, 200 ms and so on.

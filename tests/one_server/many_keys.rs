@@ -302,20 +302,20 @@ fn what_is_lost_while_the_others_are_waited_for_is_asked_for_again(backend: &Bac
     let busy = other.lock("b").acquire_blocking().unwrap();
     let request = locks.lock_all(["a", "b"]).ttl(3 * SECOND).wait(LIMIT);
     let call = std::thread::spawn(move || request.acquire_blocking());
-    eventually("it has the first and waits for the second", || waiters(&other, "b") == 1);
+    eventually("the caller has the first key and waits for the second", || waiters(&other, "b") == 1);
 
     // The thief queues before the caller that loses the first key and asks for it again at once.
     let thief = other.lock("a").wait(LIMIT);
     let thief = std::thread::spawn(move || thief.acquire_blocking().unwrap());
-    eventually("another caller waits for the first", || waiters(&other, "a") == 1);
+    eventually("the thief waits for the first key", || waiters(&other, "a") == 1);
     other.force_release_blocking("a").unwrap().unwrap();
     let thief = thief.join().unwrap();
-    eventually("it waits for the first again", || waiters(&other, "a") == 1);
-    eventually("and for nothing else", || waiters(&other, "b") == 0);
+    eventually("the caller waits for the first key again", || waiters(&other, "a") == 1);
+    eventually("and for no other key", || waiters(&other, "b") == 0);
 
     let fence = thief.fencing_token();
     drop(thief);
-    eventually("it waits for the second again", || waiters(&other, "b") == 1);
+    eventually("the caller waits for the second key again", || waiters(&other, "b") == 1);
     drop(busy);
     let guard = call.join().unwrap().unwrap();
     assert!(guard.is_held());

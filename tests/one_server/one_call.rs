@@ -31,7 +31,7 @@ fn queued(
 ) -> thread::JoinHandle<LockGuard> {
     let request = locks.lock_all(keys).wait(LIMIT);
     let waiter = thread::spawn(move || request.acquire_blocking().unwrap());
-    eventually("it is queued", || waiters(locks, key) == 1);
+    eventually("the waiter is queued", || waiters(locks, key) == 1);
     waiter
 }
 
@@ -80,7 +80,7 @@ fn a_busy_key_costs_one_call_and_nothing_behind_it_is_touched() {
     let before = server.client_commands();
     let error = locks.lock_all(["a", "b", "c", "d"]).acquire_blocking().map(drop).unwrap_err();
     assert!(matches!(&error, LockError::Busy { key, .. } if &**key == "c"), "{error:?}");
-    eventually("what was taken is released", || server.keys().len() == 2);
+    eventually("the taken keys are released", || server.keys().len() == 2);
     // Only the first two keys are released: the call skipped the later ones and did not queue for the busy one.
     assert_eq!(server.client_commands() - before, 1 + 2);
     drop(busy);
@@ -100,7 +100,7 @@ fn what_is_in_the_way_is_handed_over_and_the_rest_costs_one_more_call() {
             let request = locks.lock_all(["a", "b", "c", "d", "e"]).wait(LIMIT);
             let start = server.client_commands();
             let waiter = thread::spawn(move || request.acquire_blocking().unwrap());
-            eventually("it is queued", || server.keys().contains(&format!("lock:{blocked}%queue")));
+            eventually("the waiter is queued", || server.keys().contains(&format!("lock:{blocked}%queue")));
             drop(busy);
             let guard = waiter.join().unwrap();
             // The holder's release is one of the commands.
@@ -170,7 +170,7 @@ fn an_error_in_the_middle_names_its_key_and_leaves_nothing() {
             assert!(text.contains("WRONGTYPE") && text.contains(&format!("`{key}`")), "{wrong}: {text}");
         }
         let left = if busy.is_some() { 2 } else { 1 };
-        eventually("what was taken is released", || server.keys().len() == left);
+        eventually("the taken keys are released", || server.keys().len() == left);
         let _: String = server.run("FLUSHALL");
     }
     locks.lock_all(["a", "b", "c", "d", "e"]).run_blocking(|_| ()).unwrap();
@@ -185,7 +185,7 @@ fn a_key_that_the_access_rules_forbid_is_named() {
     let locks = LockManager::connect_blocking(&url).unwrap();
     let error = locks.lock_all(["a", "b", "c", "d"]).wait(LIMIT).acquire_blocking().map(drop).unwrap_err();
     assert!(error.to_string().contains("`c`") && error.to_string().contains("NOPERM"), "{error}");
-    eventually("what was taken is released", || server.keys().is_empty());
+    eventually("the taken keys are released", || server.keys().is_empty());
 
     // The error names the forbidden command, as it does for one key.
     let _: String = server.run("ACL SETUSER shop -incr");
@@ -245,7 +245,9 @@ fn a_lost_reply_of_a_call_that_had_to_wait_in_the_middle() {
     assert!(other.force_release_blocking("a").unwrap().is_some());
     let thief = other.lock("a").acquire_blocking().unwrap();
     proxy.hold_replies(false);
-    eventually("it waits for the first key only", || waiters(&other, "a") == 1 && waiters(&other, "b") == 0);
+    eventually("the call waits for the first key only", || {
+        waiters(&other, "a") == 1 && waiters(&other, "b") == 0
+    });
     drop(busy);
     let second = other.lock_all(["b", "c"]).acquire_blocking().unwrap();
     drop(second);
@@ -266,7 +268,7 @@ fn answers_that_come_too_late_are_no_locks() {
         (guard.remaining(), guard)
     });
     eventually("the server has executed the request", || server.keys().len() == 3);
-    eventually("and they have expired", || server.keys().is_empty());
+    eventually("and the keys have expired", || server.keys().is_empty());
     proxy.hold_replies(false);
     let (remaining, guard) = call.join().unwrap();
     assert!(!remaining.is_zero(), "the lease starts at the second request");
@@ -310,7 +312,7 @@ fn a_holder_that_vanishes_in_the_middle_holds_nothing_for_longer_than_the_ttl() 
     let busy = other.lock("c").acquire_blocking().unwrap();
     let request = locks.lock_all(["a", "b", "c", "d"]).ttl(SECOND).wait(LIMIT);
     let call = thread::spawn(move || request.acquire_blocking().map(drop));
-    eventually("it waits for the third key", || waiters(&other, "c") == 1);
+    eventually("the call waits for the third key", || waiters(&other, "c") == 1);
     // The server sees what it would see of a killed process.
     proxy.refuse(true);
     drop(busy);

@@ -189,7 +189,7 @@ fn no_wait_is_one_try() {
     let before = server.client_commands();
     assert!(locks.lock("k").wait(Duration::ZERO).acquire_blocking().unwrap_err().is_busy());
     assert_eq!(server.client_commands() - before, 1);
-    assert_eq!(server.keys(), ["lock:k"], "and no place in a queue");
+    assert_eq!(server.keys(), ["lock:k"], "no place in a queue is left");
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn the_shortest_lease_is_shorter_than_its_ttl() {
         assert!(remaining < ttl, "{remaining:?} of {ttl:?}");
         !remaining.is_zero()
     });
-    eventually("and over", || server.keys().is_empty());
+    eventually("and the short lease is over", || server.keys().is_empty());
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn queued(server: &RedisServer, ttl: u64) -> Worker {
     let before = waiters(server);
     let mut worker = start(server, "obedient", ttl);
     worker.tell("take");
-    eventually("it is queued", || waiters(server) == before + 1);
+    eventually("the waiter is queued", || waiters(server) == before + 1);
     worker
 }
 
@@ -144,7 +144,7 @@ fn entered(worker: &Worker) -> (u64, u64) {
 fn leaves(worker: &mut Worker) -> u64 {
     worker.tell("give");
     let numbers = worker.says("left");
-    assert_eq!(numbers[1], 1, "it held the lock to the end");
+    assert_eq!(numbers[1], 1, "the worker held the lock to the end");
     numbers[0]
 }
 
@@ -169,8 +169,11 @@ fn a_killed_holder_is_followed_when_its_ttl_has_passed() {
         let (at, next_fence) = entered(&next);
         let after = between(killed, at);
         report(&format!("next holder {} after kill -9 of the holder; ttl {TTL} ms", in_ms(after)));
-        assert!(after <= Duration::from_millis(TTL) + SECOND, "not within its ttl: {after:?}");
-        assert!(after >= Duration::from_millis(TTL / 2), "it was held: {after:?}");
+        assert!(
+            after <= Duration::from_millis(TTL) + SECOND,
+            "the next worker waits at most for the ttl: {after:?}"
+        );
+        assert!(after >= Duration::from_millis(TTL / 2), "the key outlived its holder: {after:?}");
         assert!(next_fence > fence);
         (holder, fence) = (next, next_fence);
     }
@@ -194,7 +197,7 @@ fn a_killed_waiter_costs_the_others_neither_its_claim_nor_its_ttl() {
         let (at, _) = entered(&second);
         let after = between(released, at);
         report(&format!("next holder {} after the release; the head waiter was killed", in_ms(after)));
-        assert!(after < SECOND, "not its claim, not its ttl: {after:?}");
+        assert!(after < SECOND, "neither a claim nor a ttl delays the next holder: {after:?}");
         leaves(&mut second);
         entered(&third);
         leaves(&mut third);
@@ -225,11 +228,11 @@ fn a_frozen_waiter_costs_the_others_one_claim_and_does_not_enter_on_its_old_gran
         in_ms(after)
     ));
     assert!(after >= SECOND / 2, "the head of the queue had its claim: {after:?}");
-    assert!(after < 10 * SECOND, "one claim, not one ttl: {after:?}");
+    assert!(after < 10 * SECOND, "one claim, not one ttl, delays the next holder: {after:?}");
     // The thawed worker reads its old grant first. It queues again instead of entering.
     frozen.thaw();
-    eventually("it is queued again", || waiters(&server) == 1);
-    assert!(frozen.said().is_empty(), "it is not inside beside the other");
+    eventually("the thawed worker is queued again", || waiters(&server) == 1);
+    assert!(frozen.said().is_empty(), "the thawed worker does not enter beside the holder");
     let next_left = leaves(&mut next);
     let (at, fence) = entered(&frozen);
     assert!(at >= next_left && fence > next_fence, "{at} {next_left}, {fence} {next_fence}");
@@ -252,7 +255,7 @@ fn the_body_of_a_holder_that_was_frozen_past_its_lease_is_not_polled_again() {
     let mut other = start(&server, "obedient", MINUTE);
     other.tell("take");
     entered(&other);
-    assert!(holder.said().is_empty(), "it is frozen");
+    assert!(holder.said().is_empty(), "the holder is frozen");
     holder.thaw();
     holder.says("lost");
     assert!(holder.said().is_empty());

@@ -44,7 +44,7 @@ fn extend(guards: &[Arc<LockGuard>], ttl: impl Fn(usize) -> Duration) -> Vec<Res
 fn renewed_after<'a>(guards: impl IntoIterator<Item = &'a Arc<LockGuard>>, something: impl FnOnce()) {
     let ends: Vec<_> = guards.into_iter().map(|guard| (guard, Instant::now() + guard.remaining())).collect();
     something();
-    eventually("each has been renewed", || {
+    eventually("each lock has been renewed", || {
         ends.iter().all(|(guard, end)| Instant::now() + guard.remaining() > *end + SECOND / 20)
     });
 }
@@ -57,7 +57,9 @@ fn wait_for_renewals(guards: &[Arc<LockGuard>]) {
 /// Waits until the server tracks all keys, so that only renewals send commands from then on.
 fn wait_for_first_looks(server: &RedisServer, count: usize) {
     let watched = format!("tracking_total_keys:{count}");
-    eventually("all are watched", || server.run::<String>("INFO stats").lines().any(|line| line == watched));
+    eventually("the server tracks all keys", || {
+        server.run::<String>("INFO stats").lines().any(|line| line == watched)
+    });
 }
 
 fn lost(guards: &[Arc<LockGuard>]) -> Vec<&str> {

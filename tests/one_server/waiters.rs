@@ -98,7 +98,7 @@ fn a_queue_outlives_its_process_by_a_minute_at_most() {
     runtime().block_on(async {
         let waiting = calls(&locks, 1, |_| ());
         tokio::task::yield_now().await;
-        eventually("it is queued", || server.run::<u64>("ZCARD lock:k%queue") == 1);
+        eventually("the waiter is queued", || server.run::<u64>("ZCARD lock:k%queue") == 1);
         assert!((1..=60_000).contains(&server.run::<i64>("PTTL lock:k%queue")));
         drop(guard);
         waiting.join_all().await;
@@ -118,7 +118,7 @@ fn who_comes_later_is_behind_even_when_the_clock_went_back() {
             let book = Arc::clone(&order);
             waiting.push(calls(&locks, 1, move |_| book.lock().unwrap().push(number)));
             tokio::task::yield_now().await;
-            eventually("it is queued", || server.run::<u64>("ZCARD lock:k%queue") == number + 1);
+            eventually("the waiter is queued", || server.run::<u64>("ZCARD lock:k%queue") == number + 1);
             // As if the waiter had come an hour from now.
             let last: Vec<String> = server.run("ZRANGE lock:k%queue -1 -1");
             let _: f64 = server.run(&format!("ZINCRBY lock:k%queue 3600000000 {}", last[0]));
@@ -156,7 +156,7 @@ fn a_lock_behind_many_dead_waiters_is_had_at_once() {
             let other = other.clone();
             thread::spawn(move || other.lock("k").wait(LIMIT).acquire_blocking().unwrap())
         };
-        eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == dead + 1);
+        eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == dead + 1);
         let asked = server.client_commands();
         drop(guard);
         drop(waiter.join().unwrap());
@@ -187,7 +187,7 @@ fn a_malformed_member_of_the_queue_is_passed_over() {
             let locks = locks.clone();
             thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().unwrap())
         };
-        eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == 2);
+        eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == 2);
         let _: u32 = server.run(&format!("ZADD lock:k%queue 9999999999999999 {member}x"));
         guard.release_blocking().unwrap();
         assert_eq!(waiter.join().unwrap().release_blocking().unwrap(), ReleaseOutcome::Released, "{member}");
@@ -209,12 +209,12 @@ fn after_an_early_grant() -> Duration {
         assert!(Pin::new(call).poll(&mut cx).is_pending());
     }
     proxy.open();
-    eventually("the first has its place, without an answer", || {
+    eventually("the first request is queued, without an answer", || {
         proxy.stalls() && server.run::<u32>("ZCARD lock:first%queue") == 1
     });
     let answered = proxy.answered();
     drop(guard);
-    eventually("it is granted", || server.run::<String>("GET lock:first") != before);
+    eventually("the waiter is granted the lock", || server.run::<String>("GET lock:first") != before);
     eventually("the push has passed the proxy", || proxy.answered() > answered);
     thread::sleep(Duration::from_millis(50));
     let start = Instant::now();
@@ -247,7 +247,7 @@ fn a_wait_without_a_limit_outlives_a_change_of_credentials() {
         let locks = locks.clone();
         thread::spawn(move || locks.lock("k").wait_forever().acquire_blocking().map(drop))
     };
-    eventually("it is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+    eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
     for (trouble, words) in [(">other", "WRONGPASS"), (">pass -set", "forbids")] {
         user(trouble);
         let _: redis::Value = server.run("CLIENT KILL USER shop");
@@ -275,7 +275,7 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
             thread::spawn(move || stuck.lock("k").wait_forever().run_blocking(|_| ()).unwrap())
         })
         .collect();
-    eventually("they are queued", || server.run::<u32>("ZCARD lock:k%queue") == 20);
+    eventually("the waiters are queued", || server.run::<u32>("ZCARD lock:k%queue") == 20);
     let other = connect(&server);
     let waiters: Vec<_> = [&locks, &other, &locks]
         .into_iter()
@@ -284,14 +284,20 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
             thread::spawn(move || locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap())
         })
         .collect();
-    eventually("the others are queued, too", || server.run::<u32>("ZCARD lock:k%queue") == 23);
+    eventually("the waiters of the other managers are queued, too", || {
+        server.run::<u32>("ZCARD lock:k%queue") == 23
+    });
     proxy.hold_replies(true);
     let start = Instant::now();
     drop(guard);
     for waiter in waiters {
         waiter.join().unwrap();
     }
-    assert!(start.elapsed() < 4 * SECOND, "not a claim for each of them: {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < 4 * SECOND,
+        "one claim in all, not one for each stuck waiter: {:?}",
+        start.elapsed()
+    );
     // The stuck process continues, and each of its callers gets the lock.
     proxy.hold_replies(false);
     for caller in of_the_stuck {

@@ -113,7 +113,7 @@ fn queued(locks: &LockManager, key: &str) -> thread::JoinHandle<LockGuard> {
         let request = locks.lock(key).wait(LIMIT);
         move || request.acquire_blocking().unwrap()
     });
-    eventually("it is queued", || waiters() == before + 1);
+    eventually("the waiter is queued", || waiters() == before + 1);
     waiter
 }
 
@@ -133,7 +133,7 @@ fn a_lock_is_handed_over_as_on_one_server() {
                 guard.release().await.unwrap();
             });
             poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
-            eventually("it is queued", || {
+            eventually("the waiter is queued", || {
                 managers[0].inspect_blocking("k").unwrap().is_some_and(|info| info.waiters() == number + 1)
             });
             waiters.push(tokio::spawn(call));
@@ -214,7 +214,7 @@ impl Load {
         let wait = if one_try { Duration::ZERO } else { LIMIT };
         match locks.lock(key).wait(wait).acquire_blocking() {
             Ok(guard) => {
-                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "{key}: two are inside");
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "{key}: two callers are inside");
                 thread::sleep(Duration::from_micros(200));
                 inside.fetch_sub(1, Ordering::SeqCst);
                 drop(guard);
@@ -271,7 +271,7 @@ fn slots_move_under_load_and_nobody_gets_an_error() {
             load.goes_on(100);
         }
     });
-    assert!(long.is_held(), "renewed all the time");
+    assert!(long.is_held(), "the lock is renewed all the time");
     assert_eq!(long.release_blocking().unwrap(), ReleaseOutcome::Released);
     eventually("no key is left", || cluster.keys().is_empty());
 }
@@ -360,7 +360,7 @@ fn a_lock_that_its_replica_has_not_seen_is_known_to_be_lost() {
     cluster.nodes[primary].kill();
     cluster.nodes[primary + 3].resume();
     // Without a push, and long before the renewal.
-    eventually("its holder has compared", || !guard.is_held());
+    eventually("the holder has compared the lock", || !guard.is_held());
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
     drop(waiter.join().unwrap());
 }
@@ -373,9 +373,11 @@ fn a_loss_is_noticed_at_once() {
     for key in ["a", "{b}", "c"] {
         let guard = locks.lock(key).ttl(60 * SECOND).acquire_blocking().unwrap();
         let owner = cluster.owner_of(&format!("{prefix}{key}"));
-        eventually("it is watched", || !owner.run::<String>("INFO stats").contains("tracking_total_keys:0"));
+        eventually("the server tracks the key", || {
+            !owner.run::<String>("INFO stats").contains("tracking_total_keys:0")
+        });
         let _: i32 = owner.run(&format!("DEL {prefix}{key}"));
-        eventually("it is lost", || !guard.is_held());
+        eventually("the lock is lost", || !guard.is_held());
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
     }
 }
@@ -439,7 +441,7 @@ fn without_sharded_channels_a_lock_is_handed_over_all_the_same() {
             scope.spawn(move || {
                 locks.lock("k").wait(LIMIT).run_blocking(|_| order.lock().unwrap().push(number)).unwrap();
             });
-            eventually("it is queued", || {
+            eventually("the waiter is queued", || {
                 a.inspect_blocking("k").unwrap().is_some_and(|info| info.waiters() as usize == number + 1)
             });
         }

@@ -43,7 +43,7 @@ fn any_minority_may_be_down() {
     let error = other.lock("held").acquire_blocking().unwrap_err();
     assert!(error.is_busy(), "{error:?}");
     thread::sleep(2 * SECOND);
-    assert!(held.is_held(), "it is renewed by the others");
+    assert!(held.is_held(), "the other nodes renew the lock");
     assert_eq!(held.release_blocking().unwrap(), ReleaseOutcome::Released);
     drop(other.lock("held").wait(LIMIT).acquire_blocking().unwrap());
 }
@@ -119,14 +119,18 @@ fn an_attempt_that_fails_leaves_nothing_on_any_node() {
     let error = locks.lock("k").acquire_blocking().unwrap_err();
     assert!(error.is_busy(), "{error:?}");
     for node in [3, 4] {
-        eventually("given back", || quorum.servers[node].keys().is_empty());
+        eventually("the lock is released", || quorum.servers[node].keys().is_empty());
     }
     let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking());
     thread::sleep(SECOND / 4);
     let _: i32 = quorum.servers[1].run("DEL lock:k");
     drop(waiter.join().unwrap().unwrap());
     for node in [0, 2] {
-        assert_eq!(quorum.servers[node].run::<String>("GET lock:k"), "foreign", "never taken from another");
+        assert_eq!(
+            quorum.servers[node].run::<String>("GET lock:k"),
+            "foreign",
+            "the foreign lock is left alone"
+        );
         let _: i32 = quorum.servers[node].run("DEL lock:k");
     }
     quorum.assert_nothing_left();
@@ -142,7 +146,7 @@ fn what_a_failed_attempt_got_is_given_back_even_when_the_manager_is_dropped_at_o
         assert!(quorum.manager().lock("k").acquire_blocking().unwrap_err().is_busy());
     }
     for node in [3, 4] {
-        eventually("given back", || quorum.servers[node].keys().is_empty());
+        eventually("the lock is released", || quorum.servers[node].keys().is_empty());
     }
 }
 
@@ -163,7 +167,7 @@ fn a_minority_that_forgets_is_repaired_and_a_majority_is_a_loss() {
     eventually("lost", || !guard.is_held());
     assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
     for node in [3, 4] {
-        eventually("given back", || quorum.servers[node].keys().is_empty());
+        eventually("the lock is released", || quorum.servers[node].keys().is_empty());
     }
 }
 
@@ -180,7 +184,7 @@ fn what_is_left_of_a_stolen_lock_is_given_back() {
     }
     eventually("lost", || !guard.is_held());
     for node in [3, 4] {
-        eventually("given back", || quorum.servers[node].keys().is_empty());
+        eventually("the lock is released", || quorum.servers[node].keys().is_empty());
     }
 }
 
@@ -290,7 +294,7 @@ fn locks_can_be_looked_at_listed_and_taken_away() {
     assert_eq!(locks.inspect_blocking("minority").unwrap(), None, "one node is no majority");
     let _: i32 = quorum.servers[0].run("DEL lock:minority");
     locks.force_release_blocking("a").unwrap();
-    eventually("it is lost", || !guard.is_held());
+    eventually("the lock is lost", || !guard.is_held());
     drop(quorum.manager().lock("a").wait(LIMIT).acquire_blocking().unwrap());
 }
 
@@ -309,7 +313,7 @@ fn what_a_failed_attempt_got_is_given_back_although_its_manager_goes_at_once() {
         }
         drop(locks);
         for node in [3, 4] {
-            eventually("given back", || quorum.servers[node].keys().is_empty());
+            eventually("the lock is released", || quorum.servers[node].keys().is_empty());
         }
     }
 }
@@ -323,7 +327,7 @@ fn locks_are_listed_while_a_minority_is_down() {
         quorum.servers[node].kill();
         assert_eq!(locks.list_blocking("*").unwrap(), ["a"], "without node {node}");
         quorum.servers[node].restart();
-        eventually("it votes again", || {
+        eventually("the node votes again", || {
             let _probe = locks.lock("probe").acquire_blocking().unwrap();
             quorum.servers[node].keys().contains(&"lock:probe".to_owned())
         });
@@ -331,7 +335,7 @@ fn locks_are_listed_while_a_minority_is_down() {
     }
     quorum.servers[0].kill();
     quorum.servers[1].kill();
-    assert!(locks.list_blocking("*").is_err(), "one of three does not know");
+    assert!(locks.list_blocking("*").is_err(), "one node of three cannot answer for the quorum");
 }
 
 #[test]
@@ -365,7 +369,7 @@ fn one_server_under_two_names_has_one_vote() {
     name.lead_to(b);
     name.cut();
     quorum.servers[0].kill();
-    eventually("it has lost its vote", || {
+    eventually("the node has lost its vote", || {
         locks.lock("k").acquire_blocking().unwrap_err().to_string().contains("the same server")
     });
     name.lead_to(c);

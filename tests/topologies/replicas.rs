@@ -17,12 +17,12 @@ fn start() -> Servers {
     let replicas = [RedisServer::start(), RedisServer::start()];
     for replica in &replicas {
         let _: String = replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-        eventually("it replicates", || {
+        eventually("the replica is in sync", || {
             replica.run::<String>("INFO replication").contains("master_link_status:up")
         });
     }
     let mut client = primary.client();
-    eventually("both confirm", || {
+    eventually("both replicas confirm", || {
         redis::cmd("SET").arg("nothing").arg("").arg("PX").arg(1).exec(&mut client).unwrap();
         redis::cmd("WAIT").arg(2).arg(100).query::<u32>(&mut client).unwrap() == 2
     });
@@ -57,7 +57,7 @@ fn a_lock_is_on_the_replicas_when_the_caller_has_it() {
             let locks = servers.connect(2);
             thread::spawn(move || locks.lock("k").ttl(60 * SECOND).wait(LIMIT).acquire_blocking().unwrap())
         };
-        eventually("it waits", || servers.primary.keys().len() == 2);
+        eventually("the waiter is queued", || servers.primary.keys().len() == 2);
         drop(guard);
         let guard = waiter.join().unwrap();
         assert!(on_all("lock:k"));
@@ -94,12 +94,12 @@ fn with_too_few_replicas_it_is_given_back() {
         let all = all.clone();
         thread::spawn(move || all.lock("k").wait(LIMIT).acquire_blocking().map(drop))
     };
-    eventually("it waits", || one.inspect_blocking("k").unwrap().unwrap().waiters() == 1);
+    eventually("the waiter is queued", || one.inspect_blocking("k").unwrap().unwrap().waiters() == 1);
     let next = {
         let one = one.clone();
         thread::spawn(move || one.lock("k").wait(LIMIT).acquire_blocking().map(drop))
     };
-    eventually("it waits", || one.inspect_blocking("k").unwrap().unwrap().waiters() == 2);
+    eventually("the waiter is queued", || one.inspect_blocking("k").unwrap().unwrap().waiters() == 2);
     drop(guard);
     assert_not_replicated(&waiter.join().unwrap(), 1, 2);
     next.join().unwrap().unwrap();
@@ -123,7 +123,7 @@ fn with_too_few_replicas_it_is_given_back() {
     eventually("no key is left", || servers.primary.keys().is_empty());
 
     servers.replicas[0].resume();
-    eventually("it is back", || all.lock("k").run_blocking(|_| ()).is_ok());
+    eventually("the lock can be taken again", || all.lock("k").run_blocking(|_| ()).is_ok());
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn the_primary_is_found_and_followed_when_it_moves() {
     let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
     let before = group.primary().port();
     assert_eq!(group.primary().keys(), ["lock:k"]);
-    eventually("it is replicated", || {
+    eventually("the replicas have the lock", || {
         group.servers.iter().all(|server| server.run::<i32>("EXISTS lock:k") == 1)
     });
     // A sentinel that does not answer is skipped.
@@ -44,7 +44,7 @@ fn fails_over_under_load(vanish: fn(&mut RedisServer)) {
     let forgotten: Vec<_> = (0..3)
         .map(|n| locks.lock(format!("forgotten{n}")).ttl(1000 * SECOND).acquire_blocking().unwrap())
         .collect();
-    eventually("it is replicated", || {
+    eventually("the replicas have the lock", || {
         group.servers.iter().all(|server| server.run::<i32>("EXISTS lock:kept") == 1)
     });
     for guard in &forgotten {
@@ -119,7 +119,7 @@ fn a_loss_shows_also_while_nothing_is_asked() {
     let group = SentinelGroup::start();
     let locks = LockManager::connect_blocking(&group.url()).unwrap();
     let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
-    eventually("it is watched: from now on nothing is sent", || {
+    eventually("the server tracks the key: no more commands are sent", || {
         group.primary().run::<String>("INFO stats").contains("tracking_total_keys:1")
     });
     group.forget_on_replicas("k");
@@ -127,7 +127,7 @@ fn a_loss_shows_also_while_nothing_is_asked() {
     let before = primary.port();
     primary.pause();
     group.wait_for_another_primary_than(before);
-    eventually("it is lost", || !guard.is_held());
+    eventually("the lock is lost", || !guard.is_held());
     primary.resume();
 }
 

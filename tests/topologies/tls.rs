@@ -54,10 +54,10 @@ fn everything_works_through_tls() {
             let locks = locks.clone();
             thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().unwrap())
         };
-        eventually("it waits", || server.plain.keys().len() == 2);
+        eventually("the waiter is queued", || server.plain.keys().len() == 2);
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
         let guard = waiter.join().unwrap();
-        eventually("it is watched", || {
+        eventually("the server tracks the key", || {
             server.plain.run::<String>("INFO stats").contains("tracking_total_keys:1")
         });
         let _: i32 = server.plain.run("DEL lock:k");
@@ -253,7 +253,7 @@ fn all_nodes_of_a_cluster_are_encrypted() {
             thread::spawn(move || request.acquire_blocking().unwrap())
         })
         .collect();
-    eventually("all wait", || {
+    eventually("all waiters are queued", || {
         keys.iter().all(|key| locks.inspect_blocking(key).unwrap().is_some_and(|info| info.waiters() == 1))
     });
     // A node redirects to the new owner of the slot, over TLS as well.
@@ -285,7 +285,7 @@ fn an_address_that_a_node_announces_is_checked() {
         let _: String = node.run("CONFIG SET cluster-preferred-endpoint-type hostname");
     }
     let asked = &cluster.nodes[1];
-    eventually("all are known by name", || {
+    eventually("the nodes know each other by name", || {
         let shards: redis::Value = asked.run("CLUSTER SLOTS");
         format!("{shards:?}").matches("localhost").count() >= 6
     });
