@@ -1,5 +1,5 @@
-//! One suite for every backend: `memory://`, a real Redis server with and without cohorts, a quorum of three, and a real
-//! Cluster.
+//! One suite for every backend: `memory://`, a real Redis server with and without cohorts, a quorum of three, and a
+//! real Cluster.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -209,7 +209,7 @@ fn a_firewall_that_forgot_an_idle_connection_does_not_cost_the_next_call_its_onl
     for locks in &managers {
         eventually("the manager can lock", || locks.lock("k").run_blocking(|_| ()).is_ok());
     }
-    // From now on the proxy drops what either end sends, and closes nothing.
+    // From now on the proxy drops the data of both ends, and closes no connection.
     proxy.keep();
     thread::sleep(io_timeout);
     for locks in &managers {

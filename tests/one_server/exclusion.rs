@@ -136,7 +136,7 @@ fn a_shortening_of_long_ago_does_not_shorten_what_was_extended_since() {
     assert!(Duration::from_millis(pttl) >= guard.remaining(), "{pttl} ms");
 }
 
-/// Waits until the server has executed what a [`LateProxy`] held back, and has closed those connections.
+/// Waits until the server has executed the requests that a [`LateProxy`] held back, and has closed those connections.
 fn arrived(server: &RedisServer) {
     eventually("the server has executed the late requests", || {
         let clients: String = server.run("CLIENT LIST");

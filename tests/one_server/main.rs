@@ -1,5 +1,5 @@
-//! Locks on one Redis server and on `memory://`, as callers, waiters and holders see them; where a promise holds for every
-//! backend, also on a quorum and a Cluster.
+//! Locks on one Redis server and on `memory://`, as callers, waiters and holders see them; where a promise holds for
+//! every backend, also on a quorum and a Cluster.
 //!
 //! | module | question |
 //! | --- | --- |
@@ -13,7 +13,7 @@
 //! | `processes` | what happens when another process is killed or frozen; is the order fair |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
 //! | `one_call`, `many_keys` | how several keys are taken: in one call, and as one lock |
-//! | `acl` | what stops working without each access rule |
+//! | `acl` | which feature stops without each access rule |
 //! | `peer_bugs` | bugs of other libraries, and the test for each |
 //!
 //! `cargo test --test one_server faults::` runs one of them. They run side by side in one process: each takes a server of its

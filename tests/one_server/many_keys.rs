@@ -237,8 +237,8 @@ fn the_deadline_is_for_all_keys_together(backend: &Backend) {
     drop(locks.lock("a").acquire_blocking().unwrap());
 }
 
-/// With almost no time left the caller does not queue, and an answer may come too late: a free lock must not be reported
-/// as unreachable.
+/// With almost no time left the caller does not queue, and an answer may come too late: a free lock must not be
+/// reported as unreachable.
 fn the_last_key_gets_a_try_at_the_end_of_the_wait(backend: &Backend) {
     let (locks, other) = (backend.manager(), backend.manager());
     let busy = other.lock("b").acquire_blocking().unwrap();

@@ -313,7 +313,7 @@ fn a_holder_that_vanishes_in_the_middle_holds_nothing_for_longer_than_the_ttl() 
     let request = locks.lock_all(["a", "b", "c", "d"]).ttl(SECOND).wait(LIMIT);
     let call = thread::spawn(move || request.acquire_blocking().map(drop));
     eventually("the call waits for the third key", || waiters(&other, "c") == 1);
-    // The server sees what it would see of a killed process.
+    // To the server this looks like a killed process.
     proxy.refuse(true);
     drop(busy);
     other.lock_all(["a", "b", "c", "d"]).wait(LIMIT).run_blocking(|_| ()).unwrap();
@@ -366,8 +366,8 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// For some seconds, many callers take random keys in random order while `meanwhile` runs in a loop. No two callers hold
-/// one key, and no caller waits for ever, nor for a ttl, as it would for a lock that was never released.
+/// For some seconds, many callers take random keys in random order while `meanwhile` runs in a loop. No two callers
+/// hold one key, and no caller waits for ever, nor for a ttl, as it would for a lock that was never released.
 fn storm(managers: &[LockManager], keys: &[String], mut meanwhile: impl FnMut()) {
     let inside: Arc<Vec<AtomicBool>> = Arc::new(keys.iter().map(|_| AtomicBool::new(false)).collect());
     let (over, done) = (AtomicBool::new(false), AtomicU32::new(0));

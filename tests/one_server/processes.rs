@@ -359,8 +359,8 @@ fn no_process_gets_more_than_its_share() {
     assert!(in_turn * 2 > all, "{in_turn} of {all} grants in turn");
 }
 
-/// How long the last waiter of a queue waits when the waiter before it, `in_front` places behind the holder, gets stuck or
-/// dies: one claim (1 s), or one ttl. The waiters before them take no time.
+/// How long the last waiter of a queue waits when the waiter before it, `in_front` places behind the holder, gets stuck
+/// or dies: one claim (1 s), or one ttl. The waiters before them take no time.
 fn last_of_a_line(in_front: usize, ttl: u64, kill: bool) -> Duration {
     let server = RedisServer::start();
     let mut holder = start(&server, "obedient", MINUTE);

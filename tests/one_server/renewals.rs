@@ -95,7 +95,7 @@ fn each_is_watched_from_its_renewal_on() {
     let guards = hold(&LockManager::connect_blocking(&proxy.url()).unwrap(), 120, |_| LONG);
     wait_for_first_looks(&server, guards.len());
     let before = server.client_commands();
-    // Over the next connection, a renewal is what makes the server track a key again.
+    // Over the next connection, the server tracks a key again only after a renewal.
     renewed_after(&guards, || proxy.cut());
     let calls = server.client_commands() - before;
     assert!(calls < 20, "{calls} calls");
