@@ -1,5 +1,5 @@
-//! What clients do to each other: many waiters, bursts and dropped calls; operators that flush, delete and force-release;
-//! rights and connections that come and go.
+//! Faults that clients cause each other: many waiters, bursts and dropped calls; operators that flush, delete and
+//! force-release; rights and connections that come and go.
 //!
 //! A mistake in a script is made on the wire, below. One in the engine is put back by hand, in a few lines, to see that
 //! `CHAOS_STOP=1 CHAOS_SECONDS=60` finds it:

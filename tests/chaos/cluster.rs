@@ -21,7 +21,7 @@ fn bursts_are_served_at_once_in_a_cluster() {
     is_clean(|_| ClusterNodes::start(ClusterFaults::Bursts), 4);
 }
 
-/// With this in a script replaced by that on all nodes, the checker finds `what` it looks for.
+/// With this text of a script replaced by that on all nodes, the checker finds `what`.
 fn is_found(
     cluster: RedisCluster,
     faults: ClusterFaults,
@@ -35,7 +35,7 @@ fn is_found(
     chaos.environment.into_cluster()
 }
 
-/// One after the other, because a Cluster takes its time to start.
+/// All mistakes in one Cluster, one after the other, because it takes long to start.
 #[test]
 fn mistakes_in_the_scripts_are_found_in_a_cluster_too() {
     let (overlaps, fences) = (
@@ -47,7 +47,7 @@ fn mistakes_in_the_scripts_are_found_in_a_cluster_too() {
     is_found(cluster, ClusterFaults::Nothing, COUNTS_FROM_RECEIPT, overlaps);
 }
 
-/// What a failover has forgotten is below the time, and has to be for that: a counter alone gives a token twice.
+/// Tokens that a failover has forgotten are below the time, so the next is higher: a mere counter gives a token twice.
 #[test]
 fn fencing_tokens_that_a_failover_gives_twice_are_found() {
     let counts =

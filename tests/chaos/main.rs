@@ -1,9 +1,9 @@
-//! Chaos: processes that take locks while they are frozen, killed, cut off and deceived; and a checker of what they
-//! did. It finds nothing with the scripts as they are, and what is wrong with each script that is broken on purpose.
+//! Chaos: processes that take locks while they are frozen, killed, cut off and deceived; and a checker of all that
+//! they did. It finds nothing with the scripts as they are, and the mistake in each script that is broken on purpose.
 //!
 //! `CHAOS_SECONDS` makes it longer, `CHAOS_SEED` repeats the random choices, `CHAOS_NODES` is the size of the quorum,
 //! `CHAOS_STOP=1` ends a run as soon as something is found.
-//! For hours of it, and with all that can go wrong at once: `cargo run --release --example chaos`, of the same modules
+//! For hours, and with all faults at once: `cargo run --release --example chaos`, of the same modules
 //! in `kit::chaos`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
@@ -65,7 +65,7 @@ fn summary<G>(chaos: &Chaos<G>) {
     ));
 }
 
-/// A run in which nothing is wrong: no violation, no stall, no late call, no key left. On a busy machine it goes on until
+/// A clean run: no violation, no stall, no late call, no key left. On a busy machine it goes on until
 /// there is `enough` to look at; with `CHAOS_STOP=1` it ends as soon as something is found.
 fn is_clean_with<G: Environment>(
     environment: impl FnOnce(&mut Random) -> G,
@@ -100,7 +100,7 @@ fn is_clean<G: Environment>(environment: impl FnOnce(&mut Random) -> G, seconds:
     chaos
 }
 
-/// A run that ends when `what` it looks for is found, within a minute.
+/// A run that ends when the checker finds `what`, within a minute.
 fn is_found<G: Environment>(environment: G, what: impl Fn(&History) -> bool) -> Chaos<G> {
     const LIMIT: Duration = Duration::from_mins(1);
     let (seed, start) = (seed(), Instant::now());
@@ -117,15 +117,15 @@ fn at_most_one_is_inside_whatever_happens() {
     is_clean(|_| OneServer::of(Plan::NO_DATA_LOSS), 6);
 }
 
-/// Mistakes: what of a script becomes what.
+/// Mistakes: a text of a script, and its replacement.
 const DOES_NOT_COMPARE: (&str, &str) = ("if holder ~= token then", "if holder == nil   then");
 
 const IS_NOT_RAISED: (&str, &str) = ("return fence", "return '1'  ");
 
-/// A grant that claims to be from the far future was given, as far as the waiter can tell, when it was received.
+/// A grant dated in the far future counts, for the waiter, from when it was received.
 const COUNTS_FROM_RECEIPT: (&str, &str) = (".. '|' .. now ..", "..'|9' .. now ..");
 
-/// With this in a script replaced by that.
+/// One server, with this text of a script replaced by that.
 fn is_found_with(plan: Plan, words: (&'static str, &'static str), what: impl Fn(&History) -> bool) {
     let chaos = is_found(OneServer::rewritten(plan, words), what);
     assert!(chaos.environment.rewrites() > 0, "no script contains {:?} any more", words.0);
@@ -138,7 +138,7 @@ fn a_release_that_does_not_compare_is_found() {
 
 #[test]
 fn a_fencing_token_that_is_not_raised_is_found() {
-    // Seldom a stale write: what a cohort has reserved is raised, and the resource has seen it soon.
+    // Seldom a stale write: the fences that a cohort has reserved are raised, and the resource sees them soon.
     is_found_with(Plan::MINOR_FAULTS, IS_NOT_RAISED, |history| history.check().fences() > 0);
 }
 

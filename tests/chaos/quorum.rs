@@ -1,5 +1,5 @@
-//! A quorum keeps Redlock's promises while a minority of its nodes fails, and the checker finds each mistake that a client
-//! of a quorum can make, made on the wire.
+//! A quorum keeps Redlock's promises while a minority of its nodes fails, and the checker finds each mistake of a client,
+//! made on the wire.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ fn direct(_: usize, server: &RedisServer) -> u16 {
     server.port()
 }
 
-/// Nothing is found in a run of that plan, and callers enter all the time.
+/// The checker finds nothing in a run of this plan, and callers enter all the time.
 fn is_clean(plan: Plan, seconds: u64, port: impl FnMut(usize, &RedisServer) -> u16) {
     let chaos = super::is_clean(|_| QuorumNodes::new(plan, port), seconds);
-    // Longer than all nodes at once can be unwell.
+    // Longer than the time in which all nodes can be unwell at once.
     let parts = (setting("CHAOS_SECONDS", || seconds) / 5).max(2);
     let over_time = chaos.history.entered_over_time(parts);
     assert!(over_time.iter().all(|holds| *holds > 3), "it stood still: {over_time:?}");
@@ -36,8 +36,8 @@ fn at_most_one_has_the_votes_while_any_minority_is_unwell() {
     everything(false);
 }
 
-/// A clock that jumps takes a vote away from who has it. With the others unwell that is one too many: two may be inside
-/// then, and fencing tokens have to tell them apart.
+/// A clock that jumps takes a vote away from its holder. With other nodes unwell that is one too many: two callers may be
+/// inside then, and their fencing tokens must differ.
 #[test]
 fn fencing_tokens_are_in_order_although_clocks_jump() {
     everything(true);
@@ -53,7 +53,7 @@ fn crowds_are_served_at_once_on_a_quorum() {
     is_clean(Plan::hand_over(nodes()), 4, direct);
 }
 
-/// The checker finds `what` it looks for, with this port for each node.
+/// The checker finds `what`, with this port for each node.
 fn is_found(plan: Plan, port: impl FnMut(usize, &RedisServer) -> u16, what: impl Fn(&CheckResult) -> bool) {
     super::is_found(QuorumNodes::new(plan, port), |history| what(&history.check()));
 }
@@ -74,7 +74,7 @@ fn a_lock_that_has_no_holder_although_it_is_waited_for_is_found_on_a_quorum() {
     is_found(Plan::hand_over(3), rewritten(kept, 3), |result| result.idle() > 0);
 }
 
-/// This in a script becomes that, on the nodes before the `end`th.
+/// Replaces this text of a script by that, on the nodes before the `end`th.
 fn rewritten(
     (pattern, replacement): (&'static str, &'static str),
     end: usize,
@@ -98,13 +98,13 @@ fn a_minority_that_is_accepted_is_found() {
     is_found(Plan::quiet(), rewritten(GENEROUS, 1), |result| result.overlaps() > 0);
 }
 
-/// Twice as fast is more than is allowed for, a hundredth is not.
+/// A clock that is twice as fast exceeds the allowance for drift; one that is a hundredth faster does not.
 #[test]
 fn servers_whose_clocks_run_faster_than_is_allowed_for_are_found() {
     let faster = ("ARGV[1], 'NX', 'PX', ARGV[2]) == false", "ARGV[1],'NX','PX',ARGV[2]*.5) == false");
     is_found(Plan::quiet(), rewritten(faster, 3), |result| result.overlaps() > 0);
     let allowed = ("ARGV[1], 'NX', 'PX', ARGV[2]) == false", "ARGV[1],'NX','PX',ARGV[2]*.99)== false");
-    // Without the allowance: ten milliseconds of each, in which a waiter comes when its time is told.
+    // Without the allowance, a waiter that knows the expiry would enter ten milliseconds before the lease ends.
     let plan = Plan { ttls: [1000; 4], overrun: 1500, ..Plan::quiet() };
     is_clean(plan, 5, rewritten(allowed, 3));
 }

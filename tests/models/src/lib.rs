@@ -1,1 +1,1 @@
-//! Models of the protocol, in `tests/models`: a package of their own, because what explores them takes long to compile.
+//! Models of the protocol, in `tests/models`: a package of their own, because their model checker takes long to compile.

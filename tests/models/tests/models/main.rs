@@ -14,12 +14,12 @@ use std::time::Instant;
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
-/// For whoever reads along.
+/// Printed for the reader of a test run.
 fn report(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Everything that must always hold does, in every state; everything that must be possible is.
+/// Each `always` property holds in every state, and each `sometimes` property in one.
 fn holds<M>(name: &str, model: M)
 where
     M: Model + Send + Sync + 'static,
@@ -38,7 +38,7 @@ where
     checker.assert_properties();
 }
 
-/// With this mistake, what must always hold does not.
+/// With this mistake, the `always` property of this name is violated.
 fn finds<M>(mistake: &str, property: &'static str, model: M)
 where
     M: Model + Send + Sync + 'static,

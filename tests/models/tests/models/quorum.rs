@@ -1,20 +1,20 @@
 //! The fencing tokens of a lock that is taken on several nodes.
 //!
 //! In the model: nodes, each with the lock and its clock of fencing tokens; attempts, each with a token of its own. An
-//! attempt wishes for a fencing token, whatever it is (too low, somebody else's), and asks all nodes to vote. A node
-//! gives the lock if it is free, and accepts the wish if it is *above* its clock, which it then raises. A quorum that
-//! has accepted is enough: one round. Else the attempt confirms, in a second round, one more than all that it was told,
-//! on the nodes that told it, where the lock still is its own. All locks of a node share its clock.
+//! attempt estimates a fencing token (which may be too low, or that of another lock), and asks all nodes to vote. A node
+//! grants the lock if it is free, and accepts the estimate if it is *above* its clock, which it then raises. A quorum of
+//! acceptances is enough: one round. Else the attempt confirms, in a second round, one more than all numbers that it was
+//! told, on the nodes that told it and still hold the lock for it. All locks of a node share its clock.
 //!
 //! Left out, without losing an order of events:
 //! - Time. A lock may expire at any moment, even in the middle of its own attempt: mutual exclusion is a matter of
-//!   deadlines, and not claimed here. Nobody sees an expiry before the next request does, so that is when it happens.
+//!   deadlines, and not claimed here. Only the next request sees an expiry, so that is when it happens.
 //! - Release, which does to a node what expiry does.
-//! - Clients. What one does is a row of attempts, and those of the model start in any relation to each other.
-//! - Crashes, lost requests, lost replies. In the model nothing has to go on: an attempt stands still, a request never
-//!   arrives, a reply is not among those that are heard.
-//! - "No". It changes nothing, and an attempt learns nothing from it.
-//! - Which node is which.
+//! - Clients. A client makes attempts one after the other; those of the model start in any order.
+//! - Crashes, lost requests, lost replies. In the model no step has to happen: an attempt stops, a request never
+//!   arrives, a reply is not among those that the attempt has heard.
+//! - "No". It changes no state, and an attempt learns nothing from it.
+//! - The identity of nodes: they are interchangeable.
 //!
 //! Found: the mistakes of [`Mistake`].
 
@@ -28,15 +28,15 @@ type Fence = u8;
 enum Mistake {
     /// A confirmation is not compared with the lock.
     ConfirmsAnyLock,
-    /// A node accepts a wish that equals its clock: an earlier lock may have it.
+    /// A node accepts an estimate that equals its clock: an earlier lock may have that token.
     AcceptsEqual,
     /// One node that accepted is enough.
     MinorityAccepts,
     /// The second round takes the highest clock, not one more.
     NotAbove,
-    /// A node that restarts without its data votes as if nothing had been.
+    /// A node that restarts without its data votes as if it had granted nothing.
     Forgets,
-    /// A node whose lock is somebody else's accepts a wish.
+    /// A node that holds the lock for another attempt accepts an estimate.
     AcceptsWithoutLock,
     /// The second round also counts nodes whose clocks it has not heard.
     ConfirmsUnheard,
@@ -52,7 +52,8 @@ enum Exchange {
     Asked {
         wish: Fence,
     },
-    /// The lock is the attempt's. The wish, if it is accepted; else a number above it, and not below the clock.
+    /// The node holds the lock for the attempt. `told`: the estimate if accepted, else a higher number, not below
+    /// the clock.
     Voted {
         told: Fence,
     },
@@ -61,20 +62,20 @@ enum Exchange {
         fence: Fence,
     },
     Confirmed,
-    /// Whatever follows, nobody listens.
+    /// The attempt ignores further replies.
     Over,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Node<const ATTEMPTS: usize> {
-    /// Whose the lock is.
+    /// The attempt that has the lock.
     lock: Option<usize>,
     clock: Fence,
     exchanges: [Exchange; ATTEMPTS],
 }
 
 impl<const ATTEMPTS: usize> Node<ATTEMPTS> {
-    /// What `vote.lua` does. `None`: the lock is somebody else's.
+    /// As `vote.lua`. `None`: another attempt has the lock.
     fn vote(&mut self, attempt: usize, wish: Fence, mistake: Option<Mistake>) -> Option<Exchange> {
         if self.lock.is_some_and(|holder| holder != attempt) {
             if mistake != Some(Mistake::AcceptsWithoutLock) || wish <= self.clock {
@@ -89,7 +90,7 @@ impl<const ATTEMPTS: usize> Node<ATTEMPTS> {
         Some(Exchange::Voted { told })
     }
 
-    /// What `confirm.lua` does. `None`: the lock is not the attempt's.
+    /// As `confirm.lua`. `None`: the attempt does not have the lock.
     fn confirm(&mut self, attempt: usize, fence: Fence, mistake: Option<Mistake>) -> Option<Exchange> {
         if self.lock != Some(attempt) && mistake != Some(Mistake::ConfirmsAnyLock) {
             return None;
@@ -117,17 +118,17 @@ enum Attempt {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct State<const NODES: usize, const ATTEMPTS: usize> {
-    /// Sorted: which is which makes no difference.
+    /// Sorted: nodes are interchangeable.
     nodes: [Node<ATTEMPTS>; NODES],
     /// In the order of their start.
     attempts: [Attempt; ATTEMPTS],
     /// A bit for each fencing token that a lock ever had.
     given: u16,
-    /// Two locks had the same.
+    /// Two locks had the same fencing token.
     twice: bool,
-    /// A lock had a lower one than a lock before it.
+    /// A lock had a lower fencing token than a lock before it.
     backwards: bool,
-    /// A node has forgotten everything.
+    /// A node has restarted without its data.
     forgot: bool,
 }
 
@@ -140,7 +141,7 @@ impl<const NODES: usize, const ATTEMPTS: usize> State<NODES, ATTEMPTS> {
         self.attempts[attempt] = Attempt::Held;
         for node in &mut self.nodes {
             let exchange = &mut node.exchanges[attempt];
-            // What is on its way still arrives.
+            // Requests under way still arrive.
             if !matches!(exchange, Exchange::Asked { .. } | Exchange::Confirming { .. }) {
                 *exchange = Exchange::Over;
             }
@@ -158,7 +159,7 @@ enum Action {
     Start { wish: Fence },
     /// Its request arrives at a node, whose lock expires just before, or does not.
     Vote { attempt: usize, node: usize, expired: bool },
-    /// It has heard these nodes, a bit each, and goes on.
+    /// The attempt has heard these nodes, a bit each, and goes on.
     Decide { attempt: usize, heard: u8 },
     /// Its second round arrives at a node.
     Confirm { attempt: usize, node: usize },
@@ -171,7 +172,7 @@ enum Action {
 }
 
 struct Quorum<const NODES: usize, const ATTEMPTS: usize> {
-    /// An attempt wishes for any of 1 to this.
+    /// An attempt estimates any of 1 to this.
     wishes: Fence,
     /// Other locks raise a clock up to this, at any moment.
     others: Fence,
@@ -188,7 +189,7 @@ impl<const NODES: usize, const ATTEMPTS: usize> Quorum<NODES, ATTEMPTS> {
         self.mistake == Some(mistake)
     }
 
-    /// The attempt acts on what these nodes said. Nothing, if that is not enough.
+    /// The attempt acts on the replies of these nodes. `None` if they are not enough.
     fn decide(&self, state: &mut State<NODES, ATTEMPTS>, attempt: usize, heard: u8) -> Option<()> {
         let Attempt::Voting { wish, floor } = state.attempts[attempt] else { return None };
         let (mut yes, mut accepting, mut highest) = (0, 0, wish);
@@ -245,7 +246,7 @@ impl<const NODES: usize, const ATTEMPTS: usize> Model for Quorum<NODES, ATTEMPTS
                 actions.extend((0..1 << NODES).map(|heard| Action::Decide { attempt, heard }));
             }
             for (node, at) in state.nodes.iter().enumerate() {
-                // An expired lock is worth a look where it would be in the way.
+                // An expiry matters only where the lock would refuse the request.
                 let expired = at.lock.is_some_and(|holder| holder != attempt);
                 match at.exchanges[attempt] {
                     Exchange::Asked { .. } => {
@@ -330,7 +331,7 @@ impl<const NODES: usize, const ATTEMPTS: usize> Model for Quorum<NODES, ATTEMPTS
         vec![
             Property::always(UNIQUE, |_, state: &Self::State| !state.twice),
             Property::always(ORDERED, |_, state: &Self::State| !state.backwards),
-            Property::sometimes("a quorum accepts the wish", |_, state: &Self::State| {
+            Property::sometimes("a quorum accepts the estimate", |_, state: &Self::State| {
                 (0..ATTEMPTS).any(|attempt| {
                     let Attempt::Voting { wish, .. } = state.attempts[attempt] else { return false };
                     state.count(attempt, |exchange| exchange == Exchange::Voted { told: wish })

@@ -12,28 +12,28 @@ use crate::chaos::checker::HoldId;
 use crate::chaos::workload::caller::SEVERAL;
 use crate::{Line, between};
 
-/// How much later than it had to a call may come back.
+/// How much later than its limit a call may return.
 pub const PROMPT: Duration = Duration::from_millis(250);
 
-/// When it hangs: a try may last for the timeout of one answer, on a busy machine.
+/// A call hangs after this: a try may last for the timeout of one answer, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a call ended, as a number on the wire.
 pub(crate) const OUTCOMES: [&str; 6] =
     ["cancelled", "granted", "busy or timed out", "lost", "unavailable", "failed otherwise"];
 
-/// Every call of every worker, and how late it came back.
+/// Every call of every worker, and how late it returned.
 #[derive(Default)]
 pub struct Calls {
     open: HashMap<HoldId, Call>,
-    /// When a worker stood still; the last time may not be over.
+    /// When a worker was frozen; the last time may not be over.
     frozen: HashMap<usize, Vec<(u64, u64)>>,
     /// By key.
     entered: HashMap<u64, u64>,
     pub(crate) outcomes: [u64; OUTCOMES.len()],
-    /// The calls that came back later than they had to, and than a plain timer.
+    /// The calls that returned later than their limit, and than a plain timer.
     pub late: BTreeMap<HoldId, Late>,
-    /// How much later than it had to that any came back.
+    /// The largest lateness of a call.
     pub latest: Duration,
 }
 
@@ -50,7 +50,7 @@ enum Step {
     ComesBack,
 }
 
-/// It did not come back in time, or has not yet.
+/// A call that did not return in time, or has not yet.
 #[derive(Clone, Debug)]
 pub struct Late {
     key: u64,
@@ -77,13 +77,13 @@ impl Calls {
         }
     }
 
-    /// It will say nothing more: it was killed, or has ended.
+    /// The worker reports nothing more: it was killed, or has ended.
     pub(crate) fn is_gone(&mut self, worker: usize) {
         self.open.retain(|(number, _), _| *number != worker);
         self.frozen.remove(&worker);
     }
 
-    /// What a worker said, if it is about calls.
+    /// Takes a report of a worker, if it is about calls.
     pub(crate) fn hear(&mut self, worker: usize, line: &Line) {
         let numbers = &line.numbers[..];
         let name = (worker, numbers[0]);
@@ -120,7 +120,7 @@ impl Calls {
         }
     }
 
-    /// Whether any that has not come back is late by now.
+    /// Looks for calls that have not returned and are late by now.
     pub(crate) fn look_at_all(&mut self, now: u64) {
         /// No call lasts longer.
         const LONG: u64 = 60_000_000_000;
@@ -132,7 +132,7 @@ impl Calls {
         }
     }
 
-    /// Whether it has a call that seems to hang. Such a worker is not killed: that would be the end of the evidence.
+    /// Whether the worker has a call that seems to hang. Such a worker is not killed: that would destroy the evidence.
     pub(crate) fn may_hang(&self, worker: usize, now: u64) -> bool {
         let calls = self.open.keys().filter(|(number, _)| *number == worker);
         calls.filter_map(|name| self.lateness(*name, now)).any(|(by, _)| by > PATIENCE / 5)
@@ -151,7 +151,7 @@ impl Calls {
         }
     }
 
-    /// Who waits for that lock, has time left, and runs.
+    /// The calls that wait for that lock, have time left, and run.
     pub(crate) fn waiting(&self, key: u64, now: u64) -> impl Iterator<Item = HoldId> {
         let open = self.open.iter().filter(move |(_, call)| call.key == key);
         let waits = open.filter(
@@ -166,13 +166,13 @@ impl Calls {
         self.open.iter().filter(waits).count()
     }
 
-    /// `None` while it stands still.
+    /// `None` while its worker is frozen.
     pub(crate) fn runs_since(&self, worker: usize) -> Option<u64> {
         let last = self.frozen.get(&worker).and_then(|times| times.last()).map_or(0, |(_, to)| *to);
         (last < u64::MAX).then_some(last)
     }
 
-    /// Whether a worker has any call that may hold this lock.
+    /// Whether the worker has a call that may hold this lock.
     pub(crate) fn has_one(&self, worker: usize, key: u64) -> bool {
         let open = self.open.iter().filter(|((number, _), _)| *number == worker);
         open.map(|(_, call)| call.key).any(|other| other == key || other == SEVERAL)
@@ -194,7 +194,7 @@ impl Calls {
         self.entered.get(&key).copied().unwrap_or(0)
     }
 
-    /// How much later than it had to it comes back, if that is now.
+    /// How late the call would be if it returned now.
     fn lateness(&self, name: HoldId, at: u64) -> Option<(Duration, &'static str)> {
         let Call { since, step, .. } = self.open.get(&name)?;
         let (allowed, doing) = match step {

@@ -14,7 +14,7 @@ use crate::{Line, between, now};
 /// A violation is reported with the events this long before and after it.
 const AROUND: u64 = 250_000_000;
 
-/// A request without an answer may be done so much later, where servers are stopped: in nanoseconds.
+/// Where servers are stopped, a request without an answer may be executed this much later, in nanoseconds.
 const UNANSWERED: u64 = 5_000_000_000;
 
 /// A server that takes longer for a plain command is busy.
@@ -33,14 +33,14 @@ pub struct History {
     checker: Checker,
     pub(crate) losses: Vec<Loss>,
     detection: Option<LossDetection>,
-    /// Those of workers that took a lock away from itself: each with the key and its worker, until it is over.
+    /// Losses by workers that took a lock away from themselves: each with the key and its worker, until it is over.
     forces: HashMap<HoldId, usize>,
     forced: Vec<Loss>,
     /// How each call ended, and how late.
     pub calls: Calls,
     /// Which locks were free or owned by no call.
     pub liveness: Liveness,
-    /// What is told of each finding: the log and calls around it.
+    /// The text of each finding: the log and calls around it.
     pub stories: Vec<String>,
     /// How many have entered, by the tenth of a second.
     entered: HashMap<u64, usize>,
@@ -90,7 +90,7 @@ impl History {
                     continue;
                 }
                 ("forced", &[key, to, done]) => {
-                    // Without an answer it may yet be done.
+                    // Without an answer the request may still be executed.
                     let to = if done == 1 { to } else { to + UNANSWERED };
                     self.is_forced((worker, key), to);
                     continue;
@@ -103,7 +103,7 @@ impl History {
                     (hold.seen, hold.deadline) = (at, deadline);
                     hold.lasts = hold.lasts.max(deadline.saturating_sub(at));
                 }
-                // Before the deadline that it had seen: it was told, or made it shorter.
+                // Before the deadline that it had seen: it learned of a loss, or shortened the lease.
                 ("over", &[_, at]) if at < hold.deadline => hold.deadline = hold.seen,
                 ("over", _) => {}
                 ("write", &[_, at]) => hold.writes.push(at),
@@ -138,7 +138,7 @@ impl History {
         assert!(self.holds.insert(name, hold).is_none(), "{name:?} enters twice");
     }
 
-    /// When a holder whose lock is taken away knows it, and how soon a lock is handed over.
+    /// When a holder notices that its lock was taken away, and how soon a lock is handed over.
     pub(crate) fn expect(&mut self, detection: LossDetection, hand_over: Option<Duration>) {
         self.detection = Some(detection);
         self.checker.hand_over = hand_over;
@@ -149,7 +149,7 @@ impl History {
         self.checker.result.holds + self.checker.result.foreign + self.holds.len()
     }
 
-    /// What is found by now.
+    /// The findings so far.
     pub fn check(&self) -> CheckResult {
         let mut checker = self.checker.clone();
         let (holds, vain_waits) = (in_order(self.holds.clone()), in_order(self.vain_waits.clone()));
@@ -157,7 +157,7 @@ impl History {
         checker.result
     }
 
-    /// What is wrong by now, in a few words each.
+    /// The findings so far, in a few words each.
     pub fn found(&self) -> Vec<String> {
         let violations = self.check().violations;
         let violations =
@@ -167,7 +167,7 @@ impl History {
         violations.chain(stalls).chain(late).collect()
     }
 
-    /// What was found in all that is settled.
+    /// The findings in all that is settled.
     pub fn result(&self) -> &CheckResult {
         &self.checker.result
     }
@@ -182,7 +182,7 @@ impl History {
     ) {
         let before = self.liveness.found.len();
         self.liveness.look(sample, keys, &self.calls, worker_of);
-        // The server itself took so long for a plain command.
+        // The server itself was this slow for a plain command.
         if let Some(sample) = sample.filter(|sample| between(sample.from, sample.to) > SLOW) {
             self.checker.slept.push_back((sample.from, sample.to));
         }
@@ -251,7 +251,7 @@ impl History {
         text
     }
 
-    /// How many have entered in each of so many equal parts of the time.
+    /// How many have entered in each of this many equal parts of the time.
     pub fn entered_over_time(&self, parts: u64) -> Vec<usize> {
         let times = || self.entered.keys();
         let (first, last) = (times().min().unwrap_or(&0), times().max().unwrap_or(&0));

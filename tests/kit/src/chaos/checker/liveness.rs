@@ -1,7 +1,7 @@
 //! Liveness: no lock stays free while a caller waits for it, and no lock stays held by a process that has no call for it.
 //!
-//! Seen in samples of what is on the server, taken while every worker can reach it. Where a sample is missing, or comes
-//! late, it begins anew.
+//! The checker sees it in samples of the keys on the server, taken while every worker can reach it. After a missing or
+//! late sample it begins anew.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -12,40 +12,40 @@ use crate::chaos::checker::calls::Calls;
 use crate::chaos::environment::Sample;
 use crate::chaos::workload::many_callers::DROPPED;
 
-/// So long may a lock be free during one call for it, all in all: the time that a waiter has to claim it, and as much
-/// again for a busy machine. From the beginning, when an operator has deleted it or its queue.
+/// The longest time, in sum, that a lock may be free during one call for it: the time that a waiter has to claim it, and
+/// as much again for a busy machine. The sum begins anew when an operator has deleted the lock or its queue.
 pub(crate) const LONGEST_FREE: Duration = Duration::from_secs(2);
 
-/// A lock whose calls have all come back is given back within this: the timeout of an answer, a new connection, and an
+/// A lock whose calls have all returned is released within this: the timeout of an answer, a new connection, and an
 /// allowance for a busy machine.
 pub(crate) const LONGEST_OWNED: Duration = Duration::from_secs(3);
 
-/// Between two samples at most.
+/// The longest pause between two samples.
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
-/// What the samples of a server say about locks and their waiters.
+/// Locks and their waiters, as seen in the samples of a server.
 #[derive(Default)]
 pub struct Liveness {
     sampled: u64,
     free: HashMap<u64, Free>,
-    /// By name: with that value since then.
+    /// By name: the value, and since when.
     owned: HashMap<String, (String, u64)>,
-    /// Each once.
+    /// The stalls, each once.
     pub found: Vec<Stall>,
 }
 
-/// A lock that is on no sample.
+/// A lock that is free, or was.
 #[derive(Default)]
 struct Free {
-    /// Since then, if it is.
+    /// Since when it is free, if it is.
     since: Option<u64>,
-    /// All in all.
+    /// How long it was free in sum.
     sum: Duration,
-    /// What that was when a call began to wait.
+    /// The sum when a call began to wait.
     waiters: HashMap<HoldId, Duration>,
 }
 
-/// A lock that did not get on.
+/// A lock that made no progress.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stall {
     pub(crate) what: StallKind,
@@ -53,10 +53,10 @@ pub struct Stall {
     pub(crate) lasted: Duration,
 }
 
-/// Why it did not.
+/// The kind of stall.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StallKind {
-    /// No caller had it although some waited all the time.
+    /// No caller had it although callers waited all the time.
     Free {
         /// The number of its key.
         key: u64,
@@ -73,7 +73,7 @@ pub enum StallKind {
 }
 
 impl Liveness {
-    /// `keys`: those whose waiters are known. `worker_of`: the living worker of that process id.
+    /// `keys`: the keys whose waiters are known. `worker_of`: the living worker of that process id.
     pub(crate) fn look(
         &mut self,
         sample: Option<&Sample>,
@@ -103,7 +103,7 @@ impl Liveness {
         let since = std::mem::take(&mut free.since);
         if !sample.locks.contains_key(&format!("lock:k{key}")) {
             free.since = Some(sample.to);
-            // Who entered in between has not left it free all the time.
+            // A caller that entered in between had the lock for a part of the time.
             if let Some(since) = since.filter(|since| calls.entered(key) < *since) {
                 free.sum += between(since, sample.from);
             }
@@ -114,7 +114,7 @@ impl Liveness {
         let waited = waiting.iter().map(|name| sum.saturating_sub(*free.waiters.entry(*name).or_insert(sum)));
         let waited: Vec<Duration> = waited.filter(|time| *time > LONGEST_FREE).collect();
         if let Some(lasted) = waited.iter().max().copied() {
-            // It begins anew, so that it is found once.
+            // The sum begins anew, so that a stall is found once.
             let what = StallKind::Free { key, waiters: waited.len() };
             free.waiters.clear();
             self.found.push(Stall { what, at: sample.from, lasted });
@@ -151,7 +151,7 @@ impl Liveness {
         let lasted = between(*since, sample.from);
         if lasted > LONGEST_OWNED {
             let what = StallKind::Ownerless { name: name.to_owned(), worker };
-            // Once.
+            // So that it is found once.
             *since = u64::MAX;
             self.found.push(Stall { what, at: sample.from, lasted });
         }
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!((liveness.free(), liveness.found.len()), (1, 1), "once");
     }
 
-    /// As when each of a crowd that was forgotten finds out by itself.
+    /// As when each waiter of a forgotten queue finds out by itself.
     #[test]
     fn a_lock_that_is_free_most_of_the_time_while_a_call_waits_is_found() {
         let (mut calls, mut liveness) = (Calls::default(), Liveness::default());

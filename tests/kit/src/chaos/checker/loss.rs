@@ -1,10 +1,10 @@
-//! When locks may have been forgotten, and what that excuses.
+//! When locks may have been forgotten, and which violations that excuses.
 
 use super::{Hold, Violation, ViolationKind};
 use crate::now;
 
 /// Locks may have been forgotten: by a failover, a flush, or the clock of one node of a quorum that jumped ahead. Two
-/// may be inside then, and nothing is promised but that the later has the larger fencing token if it asked later.
+/// callers may be inside then; the only promise is that the later has the larger fencing token if it asked later.
 #[derive(Clone, Debug)]
 pub struct Loss {
     /// Which locks; `None` for all.
@@ -14,7 +14,7 @@ pub struct Loss {
     pub(crate) detection: LossDetection,
 }
 
-/// When a holder whose lock was forgotten knows it.
+/// When a holder notices that its lock was forgotten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossDetection {
     /// Within a round trip, once it has held the lock for a while; else at the next renewal.
@@ -26,7 +26,7 @@ pub enum LossDetection {
 }
 
 impl LossDetection {
-    /// A lock that was held for so long, and a bit, is watched.
+    /// A lock that was held for this long is watched.
     const WATCHED: u64 = 250_000_000;
 
     /// A round trip, on a busy machine.
@@ -44,7 +44,7 @@ impl LossDetection {
 }
 
 impl Loss {
-    /// Of what was done between then and now.
+    /// A loss between `from` and now.
     pub(crate) fn now(keys: Option<Vec<u64>>, from: u64, detection: LossDetection) -> Self {
         Self { keys, from, to: now(), detection }
     }
@@ -52,7 +52,7 @@ impl Loss {
     /// `stolen`: for how long plain timers did not run meanwhile.
     pub(crate) fn excuses(&self, violation: &Violation, first: &Hold, second: &Hold, stolen: u64) -> bool {
         let here = self.keys.as_ref().is_none_or(|keys| keys.contains(&violation.key));
-        // Either had a lock that was forgotten: the second may have been granted it long before it entered.
+        // One of them had a lock that was forgotten: the second may have been granted it long before it entered.
         let then = first.asked.min(second.asked) <= self.to && self.from <= second.entered;
         let promised = match violation.what {
             ViolationKind::Overlap { .. } => {

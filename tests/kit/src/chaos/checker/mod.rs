@@ -1,11 +1,11 @@
 //! Safety: no two holders at once, fencing tokens in order, no write after a later one.
 //!
-//! A holder is inside from when it had the lock and knew it until it left, until its own deadline as it last saw
-//! it, or until it was last heard of, whichever comes first: what it does after its deadline is not the lock's
-//! fault. The resource is a register per key that remembers the largest fencing token it has seen and refuses a
-//! smaller one.
+//! A holder is inside from when it knew that it had the lock until it left, until its own deadline as it last saw it, or
+//! until its last report, whichever comes first: acts after its deadline are not the lock's fault. The resource is a
+//! register per key that remembers the largest fencing token it has seen and refuses a smaller one.
 //!
-//! Holds are looked at in the order in which they entered and then forgotten, so that a run may last for hours.
+//! The checker takes the holds in the order in which they entered and then forgets them, so that a run may last for
+//! hours.
 
 pub mod calls;
 pub mod history;
@@ -23,25 +23,25 @@ pub use loss::{Loss, LossDetection};
 #[derive(Clone, Debug, Default)]
 pub struct Hold {
     pub(crate) key: u64,
-    /// Since when it waited, if it is known.
+    /// Since when the caller waited, if known.
     pub(crate) called: Option<u64>,
-    /// Clients of another kind have none.
+    /// Foreign clients have none.
     pub(crate) fence: Option<u64>,
-    /// Not later than when it was asked for.
+    /// When the caller asked for the lock, or earlier.
     pub(crate) asked: u64,
     pub(crate) entered: u64,
-    /// When it was last seen inside, and until when it had the lock as it saw it then.
+    /// When it was last seen inside, and the deadline of its lease as it saw it then.
     pub(crate) seen: u64,
     pub(crate) deadline: u64,
     /// The longest ttl that it had.
     pub(crate) lasts: u64,
     pub(crate) left: Option<u64>,
-    /// When it wrote, whether it still had the lock or not.
+    /// When it wrote, with or without the lock.
     pub(crate) writes: Vec<u64>,
 }
 
 impl Hold {
-    /// Of a call that came back without the lock: it was inside for no time at all.
+    /// Of a call that returned without the lock: it was never inside.
     pub(crate) fn of_a_vain_wait(key: u64, called: u64, back: u64) -> Self {
         Self {
             key,
@@ -62,7 +62,7 @@ impl Hold {
 /// The worker's number, and the number of the hold in it.
 pub type HoldId = (usize, u64);
 
-/// What two holds of one key may not do to each other.
+/// The kinds of violation between two holds of one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ViolationKind {
     /// Both were inside.
@@ -70,7 +70,7 @@ pub enum ViolationKind {
         /// For so long.
         lasted: Duration,
     },
-    /// The later grant has not the larger fencing token.
+    /// The later grant does not have the larger fencing token.
     Fence {
         /// How much smaller than the token before; zero when equal.
         by: u64,
@@ -80,11 +80,11 @@ pub enum ViolationKind {
         /// For so long.
         lasted: Duration,
     },
-    /// The register took a write of the first although the second, who came later, had written.
+    /// The register accepted a write of the first after a write of the second, which entered later.
     StaleWrite,
 }
 
-/// Two holds of one key, and what was wrong.
+/// A violation between two holds of one key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
     pub(crate) what: ViolationKind,
@@ -94,22 +94,22 @@ pub struct Violation {
     pub(crate) at: u64,
 }
 
-/// What the checker has found, and how much it looked at.
+/// The findings of the checker, and how much it has checked.
 #[derive(Clone, Default, Debug)]
 pub struct CheckResult {
-    /// Every one that nothing excuses.
+    /// The violations that no loss excuses.
     pub violations: Vec<Violation>,
-    /// Violations that a loss excuses, and the longest time that two were inside then.
+    /// The number of violations that a loss excuses.
     pub excused: usize,
-    /// The longest that two were inside where that is excused.
+    /// The longest excused overlap.
     pub longest_excused: Duration,
-    /// Of workers.
+    /// Holds of workers.
     pub holds: usize,
-    /// Holds of a client of another kind.
+    /// Holds of the foreign client.
     pub foreign: usize,
-    /// Of all holders, to the resource.
+    /// Writes of all holders to the resource.
     pub writes: usize,
-    /// Writes whose fencing token was older than one the resource had seen.
+    /// Writes whose fencing token was older than one that the resource had seen.
     pub refused: usize,
 }
 
@@ -124,7 +124,7 @@ impl CheckResult {
         self.count(|what| matches!(what, ViolationKind::Fence { .. }))
     }
 
-    /// How often a write came behind one of a later holder.
+    /// How often a write came after one of a later holder.
     pub fn stale_writes(&self) -> usize {
         self.count(|what| matches!(what, ViolationKind::StaleWrite))
     }
@@ -139,7 +139,7 @@ impl CheckResult {
     }
 }
 
-/// A machine that was busy a moment ago is busy: what a plain timer has lost just before counts, too.
+/// A machine that was busy a moment ago is still busy: the lateness of a plain timer just before counts, too.
 const JUST_BEFORE: u64 = 1_000_000_000;
 
 /// Enough for some minutes.
@@ -153,7 +153,7 @@ type NamedHold = (HoldId, Hold);
 pub struct Checker {
     keys: BTreeMap<u64, Key>,
     pub(crate) result: CheckResult,
-    /// A lock that is waited for has a holder again after so long: where nothing goes wrong.
+    /// How soon a lock with waiters has its next holder, where no fault is injected.
     pub(crate) hand_over: Option<Duration>,
     /// When a plain timer of some process was late.
     pub(crate) slept: VecDeque<(u64, u64)>,
@@ -161,12 +161,12 @@ pub struct Checker {
 
 #[derive(Clone, Default)]
 struct Key {
-    /// Who stays longest of all that have entered.
+    /// The hold that lasts longest of all so far.
     last: Option<NamedHold>,
-    /// The last with a fencing token.
+    /// The last hold with a fencing token.
     fenced: Option<NamedHold>,
     entered: u64,
-    /// Not yet in order with those of holds that are still to come: when, whose number, who.
+    /// Writes that are not yet ordered with those of later holds: the time and a number, and the hold.
     writes: BTreeMap<(u64, u64), NamedHold>,
     register: Register,
     recent: VecDeque<NamedHold>,
@@ -179,8 +179,8 @@ struct Register {
 }
 
 impl Checker {
-    /// All holds that entered, and all waits that ended in vain, before `until`: each once, in that order. Later ones come
-    /// with a later call.
+    /// Takes all holds that entered, and all waits that ended without the lock, before `until`: each once, in that
+    /// order. Later ones come with a later call.
     pub(crate) fn look(
         &mut self,
         holds: Vec<NamedHold>,
@@ -233,7 +233,7 @@ impl Checker {
         }
     }
 
-    /// Before the second is the last of its key. It may have waited in vain.
+    /// Called before the second becomes the last of its key. It may have waited without success.
     fn idles(&self, second: HoldId, hold: &Hold, found: &mut Vec<Found>) {
         let (Some(limit), Some(called)) = (self.hand_over, hold.called) else {
             return;

@@ -128,7 +128,7 @@ fn a_lock_that_nobody_has_although_it_is_waited_for_is_seen() {
         checker.result.idle()
     };
     assert_eq!(idle(1500, &[]), 1);
-    // It came later; a plain timer was late, too, or just before.
+    // The second came later; a plain timer was late, too, or just before.
     assert_eq!(idle(2100, &[]), 0);
     assert_eq!(idle(1500, &[(2200, 2310)]), 0);
     assert_eq!(idle(1500, &[(1500, 1610)]), 0);
@@ -150,7 +150,7 @@ fn a_lock_that_no_caller_enters_again_although_it_is_waited_for_is_seen() {
     let later = hold(8, 2600 * MS, 9000 * MS, Some(2700 * MS), &[]);
     assert_eq!(idle(std::slice::from_ref(&first), 1500, 2501), 1);
     assert_eq!(idle(std::slice::from_ref(&first), 1500, 2500), 0);
-    // It came back while another was inside, or soon after; the lock never had a holder.
+    // It returned while another caller was inside, or soon after; the lock never had a holder.
     assert_eq!(idle(&[first.clone(), later.clone()], 1500, 2650), 0);
     assert_eq!(idle(&[first.clone(), later.clone()], 1500, 3200), 0);
     assert_eq!(idle(&[first, later], 1500, 3201), 1);

@@ -1,4 +1,4 @@
-//! What the workers connect to, and the faults injected there.
+//! The servers that the workers connect to, and the faults injected there.
 
 pub mod cluster;
 pub mod one_server;
@@ -18,14 +18,14 @@ use crate::{RedisServer, now};
 /// The name of the run's own connections, which are never cut.
 const OURS: &str = "driver";
 
-/// A lock that is handed over has its next holder inside after this, behind a thousand other requests on a busy machine;
-/// a waiter that was not told finds out by itself, mostly later.
+/// After a hand-over the next holder is inside within this, behind a thousand other requests on a busy machine; a waiter
+/// that missed its push asks by itself, mostly later.
 pub(crate) const HAND_OVER: Duration = Duration::from_millis(500);
 
 /// Connects; `None` when no server answers.
 pub type Connect = Box<dyn FnMut() -> Option<redis::Connection> + Send>;
 
-/// Which locks there are, and what is in them: not before `from`, not after `to`.
+/// The locks on the server and their values, read between `from` and `to`.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub(crate) from: u64,
@@ -33,17 +33,17 @@ pub struct Sample {
     pub(crate) locks: HashMap<String, String>,
 }
 
-/// The servers of a run: where workers connect, and what goes wrong there.
+/// The servers of a run: where workers connect, and the faults there.
 pub trait Environment {
     /// The worker processes.
     fn fleet(&self) -> Fleet {
         Fleet::MIXED
     }
 
-    /// Where the next worker connects to.
+    /// The URL for the next worker.
     fn address(&mut self, random: &mut Random) -> String;
 
-    /// What its locks are held for, in milliseconds.
+    /// The ttls of the locks, in milliseconds.
     fn ttls(&self) -> [u64; 4];
 
     /// The longest that a caller that ignores its lease stays, in milliseconds.
@@ -51,10 +51,10 @@ pub trait Environment {
         300
     }
 
-    /// Does something to the servers or to the network.
+    /// Injects a fault into the servers or the network.
     fn inject_fault(&mut self, random: &mut Random, log: &mut EventLog);
 
-    /// Ends what has lasted long enough, or everything.
+    /// Ends the faults that have lasted long enough, or all.
     fn heal(&mut self, all: bool, log: &mut EventLog);
 
     /// Connects the foreign client, where the plan has one.
@@ -67,7 +67,7 @@ pub trait Environment {
         None
     }
 
-    /// Which locks, or queues, an operator has deleted since this was last asked; with `None`, all.
+    /// The locks, or queues, that an operator has deleted since the last call; `None` stands for all.
     fn disturbances(&mut self) -> Vec<Option<Vec<u64>>> {
         Vec::new()
     }
@@ -90,7 +90,7 @@ pub trait Environment {
         0
     }
 
-    /// What is left on the servers.
+    /// The keys that are left on the servers.
     fn keys(&self) -> Vec<String>;
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn look_at_keys(client: &mut redis::Connection, keys: &[u64]) -> Opti
 pub struct Watches(HashMap<u16, redis::Connection>);
 
 impl Watches {
-    /// One sample of each; `None` when one does not answer.
+    /// A sample of each server; `None` when one does not answer.
     pub(crate) fn look<'a>(
         &mut self,
         servers: impl Iterator<Item = &'a RedisServer>,

@@ -6,7 +6,7 @@ use crate::chaos::event_log::EventLog;
 use crate::chaos::random::Random;
 use crate::{LateProxy, Proxy};
 
-/// One proxy, and what is wrong with it now.
+/// One proxy, and its fault.
 pub struct FaultyProxy {
     /// The number of the server.
     pub(crate) to: usize,
@@ -21,16 +21,16 @@ enum Kind {
     Late(LateProxy),
 }
 
-/// What is wrong with a proxy, and until when.
+/// The fault of a proxy, and until when it lasts.
 #[derive(Clone, Copy)]
 enum Disruption {
     Closed(Instant),
-    /// The server hears nothing, until the client's side is cut.
+    /// The server receives no requests, until the client's side is cut.
     Keeps {
         cut_at: Instant,
         deliver_at: Instant,
     },
-    /// The client is connected anew; what it had sent arrives then.
+    /// The client has a new connection; the requests that it had sent arrive then.
     Delivers(Instant),
 }
 
@@ -54,7 +54,7 @@ impl FaultyProxy {
         self.disruption.is_none()
     }
 
-    /// For so many milliseconds at most, unless it is in disruption already.
+    /// Starts a fault of at most `longest` milliseconds, unless one lasts already.
     pub(crate) fn disrupt(&mut self, longest: u64, random: &mut Random, log: &mut EventLog) {
         if self.disruption.is_some() {
             return;
@@ -84,7 +84,7 @@ impl FaultyProxy {
         log.add("proxies disrupted", format!("to {}, {how}", self.to));
     }
 
-    /// Ends what has lasted long enough, or everything.
+    /// Ends the faults that have lasted long enough, or all.
     pub(crate) fn heal(&mut self, all: bool) {
         let is_over = |until: Instant| all || until <= Instant::now();
         self.disruption = match (self.disruption, &self.kind) {

@@ -1,5 +1,5 @@
-//! The nodes of a quorum: killed and started again without their data, stopped, cut off from single workers, squatted
-//! on, and with a clock that jumps.
+//! The nodes of a quorum: killed and started again without their data, stopped, cut off from single workers, with
+//! locks of a foreign client, and with a clock that jumps.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,47 +13,47 @@ use crate::chaos::workload::caller::key;
 use crate::chaos::workload::fleet::{Fleet, Role};
 use crate::{RedisServer, now};
 
-/// What may go wrong.
+/// The faults of a run.
 #[derive(Clone, Copy)]
 pub struct Plan {
-    /// How many there are.
+    /// The number of nodes.
     pub nodes: usize,
-    /// So many nodes at once may be down, or have forgotten what was held before.
+    /// How many nodes at once may be down, or have forgotten their locks.
     pub forget: usize,
-    /// The longest that one is down, in milliseconds.
+    /// The longest time that a node is down, in milliseconds.
     pub away: u64,
-    /// How long after a restart the next one may be. Until a lock from before has expired a node has no vote.
+    /// The pause from one restart to the next. A node has no vote until locks from before its restart have expired.
     pub rest: Duration,
     /// Stopped nodes, and connections that are cut or silent.
     pub network: bool,
-    /// One node's clock.
+    /// A clock of one node that jumps.
     pub clock: bool,
-    /// Of the locks, in milliseconds, to choose from.
+    /// The ttls of the locks, in milliseconds, to choose from.
     pub ttls: [u64; 4],
     /// The longest stay of a caller that does not look at its lease, in milliseconds.
     pub overrun: u64,
     /// The workers.
     pub fleet: Fleet,
-    /// What is watched of the waiters.
+    /// The checks of the waiters.
     pub liveness: Liveness,
 }
 
-/// What is watched of the waiters, and what goes wrong no more for that.
+/// The checks of the waiters, and the faults that they exclude.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Liveness {
     /// Whatever happens to be seen.
     Unwatched,
-    /// That no lock is free meanwhile: every worker reaches a quorum all the time.
+    /// No lock stays free while callers wait: every worker reaches a quorum all the time.
     FreeLocks,
-    /// That a lock is handed over at once: nothing goes wrong.
+    /// A lock is handed over at once: there are no faults.
     HandOver,
 }
 
 impl Plan {
-    /// Everything, at any minority.
+    /// All faults, at any minority.
     pub fn everything(nodes: usize) -> Self {
         let ttls = [100, 200, 500, 1000];
-        // The longest ttl, and a second: what a server was up for is told in whole ones.
+        // The longest ttl, and a second: a server reports its uptime in whole seconds.
         let rest = Duration::from_secs(2);
         Self {
             nodes,
@@ -80,7 +80,7 @@ impl Plan {
         }
     }
 
-    /// Crowds of waiters, while nothing goes wrong.
+    /// Crowds of waiters, without faults.
     pub fn hand_over(nodes: usize) -> Self {
         Self {
             forget: 0,
@@ -91,7 +91,7 @@ impl Plan {
         }
     }
 
-    /// Nothing, to three nodes.
+    /// Three nodes, without faults.
     pub fn quiet() -> Self {
         Self { forget: 0, network: false, clock: false, ..Self::everything(3) }
     }
@@ -107,16 +107,16 @@ pub struct QuorumNodes {
     servers: Vec<Node>,
     /// Between some workers and a node.
     proxies: Vec<FaultyProxy>,
-    /// When one's clock has jumped ahead.
+    /// When the clock of a node has jumped ahead.
     losses: Vec<Loss>,
     watches: Watches,
-    /// When a worker last was without a node.
+    /// When a worker last could not reach a node.
     disturbed: Instant,
 }
 
 struct Node {
     server: RedisServer,
-    /// Where workers find it.
+    /// The port for workers.
     port: u16,
     state: State,
 }
@@ -126,12 +126,12 @@ enum State {
     Well,
     Stopped(Instant),
     Down(Instant),
-    /// Up, and some lock from before may not be over.
+    /// Up, but a lock from before its restart may still last.
     Forgetful(Instant),
 }
 
 impl QuorumNodes {
-    /// `port`: where workers find the server of that number.
+    /// `port`: the port for workers of the server of that number.
     pub fn new(plan: Plan, mut port: impl FnMut(usize, &RedisServer) -> u16) -> Self {
         let forgets = plan.forget > 0;
         let start = |number| {
@@ -165,7 +165,7 @@ impl QuorumNodes {
         (0..self.plan.nodes).filter(|node| self.is_well(*node)).collect()
     }
 
-    /// To one of those that answer.
+    /// A connection to one of the nodes that answer.
     fn client(&self, random: &mut Random) -> Option<redis::Connection> {
         let is_up = |node: &&Node| matches!(node.state, State::Well | State::Forgetful(_));
         let up: Vec<&Node> = self.servers.iter().filter(is_up).collect();
@@ -218,7 +218,7 @@ impl QuorumNodes {
             set.arg(&name).arg("squatter").arg("NX").arg("PX").arg(lasts);
             let _: Option<String> = set.query(&mut client).unwrap();
             self.disturbed = Instant::now();
-            log.add("locks squatted on", &name);
+            log.add("locks taken by a foreign client", &name);
         }
     }
 
@@ -238,7 +238,7 @@ impl QuorumNodes {
         let from = now();
         let _: () = redis::cmd("EVAL").arg(script).arg(0).arg(by).query(&mut client).unwrap();
         if script == AHEAD {
-            // The keys have a millisecond left. With their votes gone, two may be inside for as long as they like.
+            // The keys have a millisecond left. Without those votes, two callers may be inside for any time.
             let to = now() + 2_000_000;
             self.losses.push(Loss { keys: None, from, to, detection: LossDetection::Never });
         }
@@ -255,7 +255,7 @@ impl Environment for QuorumNodes {
         self.plan.fleet
     }
 
-    /// Some of the proxies there can be closed: those to the same minority of the nodes for as long as a worker lives.
+    /// Each worker has proxies to one minority of the nodes, the same for its whole life: these can be closed.
     fn address(&mut self, random: &mut Random) -> String {
         const MOST_PROXIES: usize = 20;
         let mut ports: Vec<u16> = self.servers.iter().map(|node| node.port).collect();
@@ -287,7 +287,7 @@ impl Environment for QuorumNodes {
     }
 
     fn inject_fault(&mut self, random: &mut Random, log: &mut EventLog) {
-        /// So long after a connection is lost it is there again, on a busy machine.
+        /// A lost connection is open again after this, on a busy machine.
         const CONNECTED: Duration = Duration::from_millis(500);
         let is_enough = self.plan.liveness == Liveness::FreeLocks && self.disturbed.elapsed() < CONNECTED;
         match random.between(0, 100) {
@@ -337,7 +337,7 @@ impl Environment for QuorumNodes {
         }
     }
 
-    /// What may have the votes of a quorum, while every worker reaches one.
+    /// The locks that may have the votes of a quorum; `None` while a worker may not reach one.
     fn sample(&mut self) -> Option<Sample> {
         let well = self.well();
         let unknown = self.plan.nodes - well.len();

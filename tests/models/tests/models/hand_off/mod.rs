@@ -1,21 +1,21 @@
 //! One node, and the hand-off of a lock to its longest waiter.
 //!
-//! In the model: the node with the lock, its queue, and who listens; clients, each with one attempt, one token, one
-//! connection. What a client asks arrives in order, and so do the answers and the grants that are pushed to it, each
+//! In the model: the node with the lock, its queue, and its open connections; clients, each with one attempt, one token,
+//! one connection. Requests of a client arrive in order, and so do the answers and the grants that are pushed to it, each
 //! after any time. At any moment a call is cancelled, a lease ends (by its body, or by its deadline), a client looks at
-//! the lock again, a connection breaks, a process is killed; the node hears of that only later, and what was on its way
-//! on a broken connection may still arrive, even after what was sent on the next one. Then a lock can be left to a call
-//! that is done, until it expires. That is the worst that happens, and the model shows it.
+//! the lock again, a connection breaks, a process is killed; the node learns of a broken connection only later, and
+//! requests on it may still arrive, even after requests of the next one. Then a lock can be left to a call that is done,
+//! until it expires. That is the worst case, and the model shows it.
 //!
 //! Left out, and why:
 //! - Time. What is left of it: the node's expiry comes after the end of the lease, and a client that reads a grant
-//!   knows from the node's times whether that may have happened ([`Answer::Granted`]). When everything has come to
-//!   rest, what nobody holds expires.
-//! - Frozen processes. In the model nothing has to go on: a frozen client is one that does not read.
-//! - Renewals and the claim. One lasts as long as the lease does, the other is an early expiry.
-//! - Fencing tokens: a script that gives the lock counts.
-//! - That one call clears away 2,000 dead waiters at most, and is made again then.
-//! - Hints (`next`, `free`): a client looks again at any moment as it is. Clients of other kinds.
+//!   knows from the node's times whether that may have happened ([`Answer::Granted`]). When no message is under
+//!   way, a lock without a holder expires.
+//! - Frozen processes. In the model no step has to happen: a frozen client is one that does not read.
+//! - Renewals and the claim. A renewal keeps the lock as long as the lease lasts; an unmade claim is an early expiry.
+//! - Fencing tokens: each script that grants the lock counts up by one.
+//! - The limit of 2,000 dead waiters that one call clears away: the call is repeated then.
+//! - Hints (`next`, `free`): in the model a client asks again at any moment. Clients of other kinds.
 //!
 //! Found: the mistakes of [`Mistake`].
 
@@ -28,19 +28,19 @@ use state::{Answer, Client, Phase, Request, State};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mistake {
-    /// A release does not compare.
+    /// A release does not compare the token.
     ReleasesAnyLock,
     /// A lease is counted from when its grant was read, not from when it was given.
     CountsFromReceipt,
-    /// A free lock is taken, although somebody waits.
+    /// A newcomer takes a free lock, although another client waits.
     Barges,
-    /// Who finds a free lock with a queue joins it, and that is all.
+    /// A client that finds a free lock with a queue only joins the queue.
     LeavesFree,
-    /// A cancelled call leaves the queue, and keeps what it has just been granted.
+    /// A cancelled call leaves the queue, and keeps a lock that it has just been granted.
     OnlyLeaves,
-    /// A waiter is granted the lock, although nobody listens there any more.
+    /// A waiter is granted the lock, although its connection has ended.
     GrantsToNobody,
-    /// Who asks again joins the queue again.
+    /// A client that asks again joins the queue again.
     JoinsAgain,
     /// A release overtakes its acquire, as on another connection.
     Overtakes,
@@ -50,13 +50,13 @@ enum Mistake {
 enum Action {
     /// The next client asks for the lock.
     Begin,
-    /// It looks again.
+    /// The client asks again.
     Ask(usize),
-    /// The node does what the client asked first.
+    /// The node executes the client's first request.
     Serve(usize),
-    /// The same on a connection that has broken: nobody hears the answer.
+    /// The node executes the first request of a broken connection, and its answer is lost.
     Straggle(usize),
-    /// The client reads what it was told first. `late`: its lease would be over already, or nearly.
+    /// The client reads its first answer. `late`: the lease would be over already, or nearly.
     Read {
         client: usize,
         late: bool,
@@ -65,13 +65,13 @@ enum Action {
     End(usize),
     /// The caller goes away, or its wait is over.
     Cancel(usize),
-    /// Nobody answers the release, and its key has expired by now.
+    /// The release gets no answer, and its key has expired by now.
     GiveUp(usize),
     /// The lock expires. Never before its lease has ended.
     Expire,
     Crash(usize),
     Cut(usize),
-    /// The node hears that a connection has ended; what it has not read by then is lost.
+    /// The node learns that a connection has ended; requests that it has not read by then are lost.
     Notice(usize),
     Reconnect(usize),
 }
@@ -239,8 +239,7 @@ impl HandOff {
         Some(())
     }
 
-    /// From here on nothing else happens, and what has to go on does. Is everybody served, then a newcomer, and is
-    /// nothing left?
+    /// Whether, without further faults, every waiter is served, then a newcomer, and no lock or queue is left.
     fn comes_to_rest(&self, state: &State) -> bool {
         let mut state = state.clone();
         self.settle(&mut state);
@@ -252,7 +251,7 @@ impl HandOff {
 
     fn settle(&self, state: &mut State) {
         let clients = 0..state.clients.len();
-        // Each round serves somebody, or gets somebody out of the way.
+        // Each round serves a client, or removes one from the queue.
         for _ in clients.clone() {
             for at in clients.clone() {
                 let _ = self.step(state, Action::Ask(at));
@@ -283,7 +282,7 @@ impl Model for HandOff {
         }]
     }
 
-    /// What cannot happen is left out as far as that is plain to see; [`HandOff::step`] knows better.
+    /// Leaves out some impossible actions; [`HandOff::step`] decides.
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         actions.extend([Action::Begin, Action::Expire]);
         for (at, client) in state.clients.iter().enumerate() {
@@ -336,7 +335,7 @@ impl Model for HandOff {
                         client.phase != Phase::Done || client.cut
                     })
             }),
-            // From every state, what is on its way arrives: it is enough to look where nothing is.
+            // In every state, messages under way can arrive: it is enough to check the states without any.
             Property::always(ALL_SERVED, |model: &Self, state: &State| {
                 !state.clients.iter().all(Client::is_calm) || model.comes_to_rest(state)
             }),
@@ -346,7 +345,7 @@ impl Model for HandOff {
             Property::sometimes("a waiter sleeps over its grant", |_, state: &State| {
                 state.clients.iter().any(|client| client.answers.contains(&Answer::Granted { over: true }))
             }),
-            Property::sometimes("somebody who is gone stands in the queue", |_, state: &State| {
+            Property::sometimes("a waiter that is gone stands in the queue", |_, state: &State| {
                 state.queue.iter().any(|waiter| !state.clients[*waiter].listens())
             }),
             Property::sometimes(

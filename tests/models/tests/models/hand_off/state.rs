@@ -1,4 +1,4 @@
-//! The node, its clients, and what is on its way between them; and what the scripts do on the node.
+//! The node, its clients, the messages between them, and the scripts on the node.
 
 use super::Mistake;
 
@@ -31,7 +31,7 @@ pub(super) enum Phase {
     Waiting {
         asked: bool,
     },
-    /// It has a lease: it is inside.
+    /// The client has a lease: it is inside.
     Holding,
     Releasing,
     Done,
@@ -41,15 +41,15 @@ pub(super) enum Phase {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Client {
     pub(super) phase: Phase,
-    /// It has a connection, as far as it knows.
+    /// The client has a connection, as far as it knows.
     pub(super) up: bool,
-    /// The node has not heard yet that the one before has ended.
+    /// The node does not know yet that the connection before has ended.
     pub(super) ghost: bool,
     /// Its connection broke once.
     pub(super) cut: bool,
     /// On their way to the node.
     pub(super) requests: Vec<Request>,
-    /// On their way to the node, on the connection before: nothing orders them with the others.
+    /// On their way to the node, on the connection before, and in any order with `requests`.
     pub(super) strays: Vec<Request>,
     /// On their way to the client.
     pub(super) answers: Vec<Answer>,
@@ -86,12 +86,12 @@ impl Client {
         matches!(self.phase, Phase::Waiting { .. })
     }
 
-    /// The node finds somebody who listens to its inbox.
+    /// The node finds a connection that listens to the client's inbox.
     pub(super) fn listens(&self) -> bool {
         self.up || self.ghost
     }
 
-    /// Nothing is on its way.
+    /// No message is on its way.
     pub(super) fn is_calm(&self) -> bool {
         self.requests.is_empty() && self.strays.is_empty() && self.answers.is_empty() && !self.ghost
     }
@@ -101,13 +101,13 @@ impl Client {
 pub(super) struct State {
     pub(super) lock: Option<usize>,
     pub(super) queue: Vec<usize>,
-    /// Sorted: which is which makes no difference.
+    /// Sorted: clients are interchangeable.
     pub(super) clients: Vec<Client>,
-    /// What may still break.
+    /// How many faults may still happen.
     pub(super) accidents: u8,
-    /// The lock was given to somebody while somebody else, who listened, had waited for longer.
+    /// The lock was granted to a client while another one, which listened, had waited for longer.
     pub(super) passed_over: bool,
-    /// The lock was passed on to somebody who does not listen.
+    /// The lock was handed to a client that does not listen.
     pub(super) given_to_nobody: bool,
 }
 
@@ -157,7 +157,7 @@ impl State {
         }
     }
 
-    /// `grant.lua`. False when nobody is there.
+    /// `grant.lua`. False when no waiter listens.
     pub(super) fn grant(&mut self, caller: usize, mistake: Option<Mistake>) -> bool {
         while !self.queue.is_empty() {
             let head = self.queue.remove(0);
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// The key's time is up.
+    /// The key expires.
     pub(super) fn expire(&mut self) {
         if let Some(holder) = self.lock.take() {
             for answer in &mut self.clients[holder].answers {

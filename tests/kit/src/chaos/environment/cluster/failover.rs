@@ -22,7 +22,7 @@ pub(crate) enum State {
         node: usize,
         back: Instant,
     },
-    /// Until one of the two replicates the other, and all nodes agree.
+    /// The shard recovers until one node replicates the other, and all nodes agree.
     Settling {
         node: usize,
         loses: bool,
@@ -31,12 +31,12 @@ pub(crate) enum State {
 }
 
 impl ClusterNodes {
-    /// The other one of its shard.
+    /// The other node of its shard.
     pub(crate) fn twin(&self, node: usize) -> usize {
         (node + self.cluster.nodes.len() / 2) % self.cluster.nodes.len()
     }
 
-    /// The one of that shard that is the primary, when the other replicates it.
+    /// The primary of that shard, when the other node replicates it.
     pub(crate) fn primary_of(&self, node: usize) -> Option<usize> {
         let twin = self.twin(node);
         let [a, b] = [node, twin].map(|node| role(&self.cluster.nodes[node]));
@@ -74,7 +74,7 @@ impl ClusterNodes {
         }
     }
 
-    /// Perhaps when its replica has not heard the latest.
+    /// Kills a primary, sometimes while its replica is behind.
     pub(crate) fn kill(&mut self, node: usize, behind: bool, random: &mut Random, log: &mut EventLog) {
         let twin = self.twin(node);
         self.begins_to_lose(node);
@@ -102,7 +102,7 @@ impl ClusterNodes {
         self.state = State::Stopped { node, back };
     }
 
-    /// As operators do it; nothing is forgotten.
+    /// A manual failover, as operators do it; no lock is forgotten.
     pub(crate) fn hand_over(&mut self, node: usize, log: &mut EventLog) {
         let twin = self.twin(node);
         let Some(mut client) = client(&self.cluster.nodes[twin]) else {
@@ -136,7 +136,7 @@ impl ClusterNodes {
         }
     }
 
-    /// One step back to normal, if it is time.
+    /// Takes one step back to normal, if it is time.
     pub(crate) fn recover(&mut self, all: bool) {
         let is_over = |until: Instant| all || until <= Instant::now();
         match self.state {

@@ -1,11 +1,11 @@
-//! A Redis Cluster: its primaries are killed and stopped until their replicas take over, or hand over when they are told
-//! to; slots move; nodes are cut off from their clients and replicas, and flushed.
+//! A Redis Cluster: its primaries are killed and stopped until their replicas take over, or hand over on
+//! command; slots move; nodes are cut off from their clients and replicas, and flushed.
 //!
 //! Clients, and replicas, reach each node through a proxy of ours: a node announces that port instead of its own. Nodes
-//! talk to each other directly, so a node that is cut off stays in office.
+//! talk to each other directly, so a node that is cut off stays primary.
 //!
-//! What is promised is what one server promises, but for locks that a failover or a flush has forgotten. Those excuse
-//! two inside until the holder notices: the lock cannot be renewed, so a ttl later at most.
+//! The promises are those of one server, but for locks that a failover or a flush has forgotten. Those excuse two callers
+//! inside until the holder notices: the lock cannot be renewed, so a ttl later at most.
 
 mod failover;
 
@@ -23,7 +23,7 @@ use failover::State;
 
 const TTLS: [u64; 4] = [100, 200, 500, 2500];
 
-/// A shard is well when it has looked so for this long: an election may be under proxy.
+/// A shard is well when it has looked well for this long: an election may be under way.
 const STEADY: Duration = Duration::from_millis(500);
 
 /// Between the workers and one node.
@@ -34,27 +34,27 @@ pub enum NodeProxy {
     Rewriting(Rewriter),
 }
 
-/// What happens to the nodes themselves.
+/// The faults of the nodes themselves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ClusterFaults {
     /// The nodes stay well.
     Nothing,
-    /// Each to a replica that has not heard the latest.
+    /// Failovers, some to a replica that is behind.
     Failovers,
-    /// What their user may do differs among them, and changes.
+    /// The rights of the user differ among the nodes, and change.
     Rights,
-    /// Their data and slots, behind crowds of waiters.
+    /// Flushes and moved slots, under crowds of waiters.
     Crowds,
-    /// Nothing at all, behind bursts of calls.
+    /// None, under bursts of calls.
     Bursts,
-    /// All of it but bursts.
+    /// All of these but bursts.
     Everything,
 }
 
-/// Whose rights are taken and given back.
+/// The user whose rights are taken and given back.
 const USER: &str = "shop";
 
-/// What may be missing for a waiter to be told.
+/// The missing rights without which a node cannot push to a waiter.
 const NOTICES: [&str; 2] = [
     "-publish -subscribe -spublish -ssubscribe",
     "-publish -subscribe -spublish -ssubscribe -client|tracking",
@@ -81,13 +81,13 @@ pub struct ClusterNodes {
     cluster: RedisCluster,
     proxies: Vec<NodeProxy>,
     faults: ClusterFaults,
-    /// Of each key.
+    /// The slot of each key.
     slots: Vec<(u64, u16)>,
     /// Until when, on each node, the user may not receive pushes.
     denied: Vec<Option<Instant>>,
     state: State,
     closed: Option<(usize, Instant)>,
-    /// Of each shard, the primary as we know it, and when we last saw that it is.
+    /// The primary of each shard as last seen, and when that was.
     primaries: Vec<(usize, u64)>,
     looked: Instant,
     losses: Vec<Loss>,
@@ -96,12 +96,12 @@ pub struct ClusterNodes {
 }
 
 impl ClusterNodes {
-    /// In a Cluster of its own, over proxies that can be cut.
+    /// A Cluster of its own, over proxies that can be cut.
     pub fn start(faults: ClusterFaults) -> Self {
         Self::new(RedisCluster::start(), faults, |server| NodeProxy::Plain(Proxy::to(server.port())))
     }
 
-    /// In this Cluster, over a proxy of this kind to each node.
+    /// This Cluster, over a proxy of this kind to each node.
     pub fn new(
         cluster: RedisCluster,
         faults: ClusterFaults,
@@ -175,16 +175,16 @@ impl ClusterNodes {
         }
     }
 
-    /// A client of another kind takes a lock, and lets it expire.
+    /// A foreign client takes a lock, and lets it expire.
     fn squat(&self, random: &mut Random, log: &mut EventLog) {
         let keys = self.faults.fleet().keys();
         let name = format!("lock:{}", key(keys[random.index(keys.len())]));
         let set = format!("SET {name} squatter NX PX {}", random.between(20, 500));
         let _ = self.cluster.owner_of(&name).try_run::<Option<String>>(&set);
-        log.add("locks squatted on", &name);
+        log.add("locks taken by a foreign client", &name);
     }
 
-    /// For another run, with other proxies.
+    /// The Cluster, for another run with other proxies.
     pub fn into_cluster(self) -> RedisCluster {
         self.cluster
     }
@@ -225,7 +225,7 @@ impl ClusterNodes {
         }
     }
 
-    /// Some of what is in the slot is here and some there: the slot stays where it is, with nothing in it.
+    /// The keys of the slot are on both nodes: the slot stays at its old node, without its keys.
     fn start_afresh(&mut self, slot: u16, from: u64) {
         for node in &self.cluster.nodes {
             let _ = node.try_run::<String>(&format!("CLUSTER SETSLOT {slot} STABLE"));

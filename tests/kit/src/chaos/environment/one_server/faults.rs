@@ -1,4 +1,4 @@
-//! What goes wrong with the server, and what operators do to it.
+//! The faults of the server, and the acts of operators.
 
 use std::time::{Duration, Instant};
 
@@ -50,14 +50,14 @@ pub(crate) fn disrupt_proxy(environment: &mut OneServer, random: &mut Random, lo
     }
 }
 
-/// A client of another kind takes a lock, and lets it expire.
+/// A foreign client takes a lock, and lets it expire.
 pub(crate) fn squat(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
     let (name, lasts) = (format!("lock:{}", key(environment.any_key(random))), random.between(20, 500));
     if let Some(mut client) = environment.client() {
         let mut set = redis::cmd("SET");
         set.arg(&name).arg("squatter").arg("NX").arg("PX").arg(lasts);
         let _ = set.query::<Option<String>>(&mut client);
-        log.add("locks squatted on", &name);
+        log.add("locks taken by a foreign client", &name);
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn delete_queue(environment: &mut OneServer, random: &mut Random, log
     }
 }
 
-/// By a manager outside of the workers, or by hand.
+/// Takes a lock away, by a manager outside of the workers or by hand.
 pub(crate) fn force_release(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
     let number = environment.any_key(random);
     let from = now();

@@ -19,7 +19,7 @@ pub use plans::Plan;
 
 const TTLS: [u64; 4] = [100, 200, 500, 2500];
 
-/// Whose rights are taken and given back.
+/// The user whose rights are taken and given back.
 const USER: &str = "shop";
 
 /// One server, its network and its user.
@@ -50,7 +50,7 @@ impl OneServer {
         Self::new(plan, None)
     }
 
-    /// With this in a script replaced by that.
+    /// With this text of a script replaced by that.
     pub fn rewritten(plan: Plan, words: (&'static str, &'static str)) -> Self {
         Self::new(plan, Some(words))
     }
@@ -74,7 +74,7 @@ impl OneServer {
         }
     }
 
-    /// Where workers, and the proxies of some, connect to.
+    /// The port to which workers, and the proxies of some, connect.
     fn port(&self) -> u16 {
         self.rewriter.as_ref().map_or(self.server.port(), Rewriter::port)
     }
@@ -171,7 +171,7 @@ impl Environment for OneServer {
         Some(Box::new(move || client.get_connection_with_timeout(Duration::from_millis(500)).ok()))
     }
 
-    /// Not while a worker may not reach the server.
+    /// `None` while a worker may not reach the server.
     fn sample(&mut self) -> Option<Sample> {
         if self.state != State::Well
             || !self.proxies.iter().all(FaultyProxy::is_open)

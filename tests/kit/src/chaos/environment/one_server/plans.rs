@@ -10,7 +10,7 @@ use crate::chaos::event_log::EventLog;
 use crate::chaos::random::Random;
 use crate::chaos::workload::fleet::{Fleet, Role};
 
-/// What may be missing, and is done without.
+/// Optional rights that may be missing.
 const RIGHTS: &[(u64, &str)] = &[
     (1, "-publish -subscribe"),
     (1, "-client|tracking"),
@@ -18,7 +18,7 @@ const RIGHTS: &[(u64, &str)] = &[
     (1, "-client|kill -client|tracking"),
 ];
 
-/// Something that is done to the server.
+/// A fault of the server.
 pub(crate) type Fault = fn(&mut OneServer, &mut Random, &mut EventLog);
 
 /// Which workers run, and which faults are injected.
@@ -27,19 +27,19 @@ pub struct Plan {
     pub(crate) fleet: Fleet,
     /// Each with its weight.
     pub(crate) faults: &'static [(u64, Fault)],
-    /// So many in a hundred workers are behind a proxy of ours: each kind.
+    /// The percentage of workers behind a proxy: for each kind of proxy.
     pub(crate) proxied_percent: [u64; 2],
-    /// What is missing, each with its weight, and for how many milliseconds at most.
+    /// The rights that are taken, each with its weight, and for how many milliseconds at most.
     pub(crate) rights: &'static [(u64, &'static str)],
     pub(crate) denied: u64,
-    /// When a holder whose lock is taken away knows it: promptly, where nothing else goes wrong.
+    /// When a holder notices that its lock was taken away: promptly, where there are no other faults.
     pub(crate) detection: LossDetection,
-    /// Whether a lock that is waited for is handed over at once: where nothing goes wrong at all.
+    /// Whether a lock with waiters is handed over at once: where there are no faults at all.
     pub(crate) hands_over: bool,
 }
 
 impl Plan {
-    /// Nothing goes wrong. The base of the others.
+    /// No faults. The base of the other plans.
     const CALM: Self = Self {
         fleet: Fleet::CALM,
         faults: &[(1, inspect), (20, do_nothing)],
@@ -50,14 +50,14 @@ impl Plan {
         hands_over: false,
     };
 
-    /// Nothing but a connection that is cut, scripts that are forgotten, and workers that are frozen and killed.
+    /// Only cut connections, forgotten scripts, and workers that are frozen and killed.
     pub const MINOR_FAULTS: Self = Self {
         fleet: Fleet::MIXED,
         faults: &[(24, cut_one), (20, forget_scripts), (8, stand_still), (6, do_nothing)],
         ..Self::CALM
     };
 
-    /// Everything that a server can suffer without forgetting a lock.
+    /// All faults in which the server forgets no lock.
     pub const NO_DATA_LOSS: Self = Self {
         fleet: Fleet {
             roles: &[(Role::Mixed, 8), (Role::LongHolds, 1), (Role::TtlChanges, 1)],
@@ -80,7 +80,7 @@ impl Plan {
         ..Self::CALM
     };
 
-    /// And it forgets, and operators take locks away.
+    /// All faults, among them those in which the server forgets locks, or operators take them away.
     pub const DATA_LOSS: Self = Self {
         faults: &[
             (240, cut_one),
@@ -100,8 +100,8 @@ impl Plan {
         ..Self::NO_DATA_LOSS
     };
 
-    /// A server that is well, behind proxies over which requests arrive when their connection has long been replaced, for a
-    /// user that has not the rights to do something about it.
+    /// A healthy server, behind proxies that deliver requests when their connection has long been replaced, for a user
+    /// without the rights to prevent it.
     pub const LATE_REQUESTS: Self = Self {
         fleet: Fleet { roles: &[(Role::LongHolds, 8)], ..Fleet::CALM },
         faults: &[(20, disrupt_proxy), (20, take_rights), (2, squat), (1, inspect), (20, do_nothing)],
@@ -119,7 +119,7 @@ impl Plan {
         ..Self::LATE_REQUESTS
     };
 
-    /// Operators that take locks away, and workers that do it to themselves: who had one is told.
+    /// Operators that take locks away, and workers that take their own away: the holder is told.
     pub const OPERATORS: Self = Self {
         fleet: Fleet {
             roles: &[(Role::Mixed, 4), (Role::LongHolds, 2), (Role::TtlChanges, 2)],
@@ -143,11 +143,11 @@ impl Plan {
         ..Self::CALM
     };
 
-    /// Bursts of calls, while nothing goes wrong.
+    /// Bursts of calls, without faults.
     pub const BURSTS: Self =
         Self { fleet: Fleet::BURSTS, detection: LossDetection::Promptly, hands_over: true, ..Self::CALM };
 
-    /// Calls that are dropped by the thousand, while nothing goes wrong.
+    /// Calls that are dropped by the thousand, without faults.
     pub const DROPPED_CALLS: Self = Self {
         fleet: Fleet { roles: &[(Role::Drops, 2)], ..Fleet::CALM },
         faults: &[(1, do_nothing)],
