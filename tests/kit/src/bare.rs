@@ -1,4 +1,4 @@
-//! The lock that one would write by hand: `SET NX PX`, and a script that compares and deletes. No queue, no renewal,
+//! A lock written by hand: `SET NX PX`, and a script that compares and deletes. No queue, no renewal,
 //! no deadline, no fencing token, and a future that is dropped leaves its lock behind.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub struct OwnThread {
 }
 
 impl OwnThread {
-    /// Ready when this returns.
+    /// The runtime is ready when this returns.
     pub fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let handle = runtime.handle().clone();
@@ -75,7 +75,7 @@ impl Bare {
         thread.run(async move { Self::connect(&url).await }).await
     }
 
-    /// One try: the token, or nothing where the lock is held.
+    /// One try: the token, or `None` when the lock is held.
     pub async fn acquire(&mut self, key: &str) -> Option<String> {
         let token = token();
         let mut set = redis::cmd("SET");

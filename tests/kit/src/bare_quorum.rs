@@ -1,4 +1,4 @@
-//! The Redlock that one would write by hand: the two commands of [`bare`](crate::bare) to all nodes at once, and the answers
+//! A Redlock written by hand: the two commands of [`bare`](crate::bare) to all nodes at once, and the answers
 //! of a majority decide. The others are read and thrown away by their connections.
 
 use std::future::poll_fn;

@@ -1,4 +1,4 @@
-//! What most tests begin with: a manager, a runtime of one thread, and calls that are dropped in the middle.
+//! The start of most tests: a manager, a runtime of one thread, and calls that are dropped in the middle.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! Medians, tables, and what this process and the server have used.
+//! Medians, tables, and the CPU time and memory of this process and of the server.
 
 use std::time::Duration;
 
@@ -69,13 +69,13 @@ pub fn own_cpu() -> Duration {
     Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
 }
 
-/// What the server has computed, by its own account.
+/// The CPU time of the server, as it reports it.
 pub fn server_cpu(client: &mut redis::Connection) -> Duration {
     let info: String = redis::cmd("INFO").arg("cpu").query(client).unwrap();
     cpu_in(&info)
 }
 
-/// What `INFO cpu` says that a server has computed.
+/// The CPU time of a server in the text of `INFO cpu`.
 pub fn cpu_in(info: &str) -> Duration {
     let used = |name: &str| -> f64 {
         let line = info.lines().find_map(|line| line.strip_prefix(name)).unwrap();

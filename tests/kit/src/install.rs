@@ -1,5 +1,5 @@
-//! Gets the libraries of other languages, in fixed versions, below the directory that is named and nowhere else. What is
-//! there already is not fetched again. An error names no directory: it may stand on a page. The details go to standard
+//! Gets the libraries of other languages, in fixed versions, only below the named directory. Files that are there already
+//! are not fetched again. An error names no directory, because it may be shown on a page. The details go to standard
 //! error.
 
 use std::fs::{self, File};
@@ -74,7 +74,7 @@ fn once(
     Ok(home)
 }
 
-/// What the program prints.
+/// The output of the program.
 fn run(command: &mut Command) -> Result<String, String> {
     let program =
         Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();

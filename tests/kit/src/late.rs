@@ -1,4 +1,4 @@
-//! A TCP proxy that keeps requests back, and delivers them when their client has long gone.
+//! A TCP proxy that holds requests back, and delivers them long after their client has gone.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -58,7 +58,7 @@ impl LateProxy {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// From now on the server gets nothing over the connections that are open.
+    /// From now on the server receives nothing over the open connections.
     pub fn keep(&self) {
         for open in self.shared.open.lock().unwrap().iter() {
             open.keeps.store(true, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! What the tests, the benches, the comparison with the peers and `examples/chaos` share. Not published.
+//! Code that the tests, the benches, the comparison with the peers and `examples/chaos` share. Not published.
 //!
 //! | you need | take |
 //! | --- | --- |
@@ -14,7 +14,7 @@
 //! | a manager, a runtime of one thread, a call that is dropped after some polls | [`connect`], [`runtime`], [`polled`] |
 //! | to wait for a condition, with a limit | [`eventually`], [`within`], [`LIMIT`] |
 //! | a name that no other test uses, a free port | [`unique`], [`free_port`] |
-//! | processes under chaos, and the checker of what they did | [`chaos`] |
+//! | processes under chaos, and the checker of their holds | [`chaos`] |
 //! | the contenders of a bench: by hand, over a quorum, by publish and subscribe | [`bare`], [`bare_quorum`], [`wake`] |
 //! | a library of another language, in a fixed version | [`install`] |
 //! | medians, tables, processor time | [`figures`] |

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// Passes everything on, until told otherwise.
+/// Passes all bytes on, until a test changes that.
 pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,

@@ -11,7 +11,7 @@ pub struct Quorum {
 }
 
 impl Quorum {
-    /// Whatever they have answered survives a restart, so each votes at once.
+    /// All answered writes survive a restart, so each node votes at once.
     pub fn durable(nodes: usize) -> Self {
         Self { servers: (0..nodes).map(|_| RedisServer::durable()).collect() }
     }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::{LIMIT, RedisServer, eventually, free_port, unique, within};
 
-/// What the sentinels call the primary.
+/// The name of the primary for the sentinels.
 pub const MASTER: &str = "shop";
 
 /// Its processes are killed when this is dropped.
@@ -54,7 +54,7 @@ impl SentinelGroup {
         self.servers.iter().find(|server| server.port() == port).unwrap()
     }
 
-    /// It is so in the servers' eyes, too.
+    /// The servers agree, too.
     pub fn wait_for_another_primary_than(&self, port: u16) {
         // An election without a majority is held again, after a while.
         within(3 * LIMIT, "there is another primary", || {
@@ -77,12 +77,12 @@ impl SentinelGroup {
 
 /// One that watches over the primary at this port. `more`: lines of its settings.
 pub fn sentinel(primary: u16, password: Option<&'static str>, more: &str) -> RedisServer {
-    // Another process may take the port between our look and the sentinel's bind: then try another one.
+    // Another process may take the port before the sentinel binds it: then try another one.
     for _ in 0..50 {
         let directory = std::env::temp_dir().join(unique("redlocked-sentinel"));
         fs::create_dir_all(&directory).unwrap();
         let (port, place) = (free_port(), directory.display());
-        // It writes down what it learns.
+        // It writes its state to this file.
         let file = directory.join("sentinel.conf");
         let locked = password.map(|password| format!("requirepass {password}\n")).unwrap_or_default();
         let settings = format!(

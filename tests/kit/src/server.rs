@@ -35,7 +35,7 @@ impl RedisServer {
         Self::launch(Some(password), false, &[])
     }
 
-    /// Whatever it has answered survives a restart.
+    /// All answered writes survive a restart.
     pub fn durable() -> Self {
         Self::durable_with(&[])
     }
@@ -61,7 +61,7 @@ impl RedisServer {
     }
 
     fn launch(password: Option<&'static str>, durable: bool, more: &[String]) -> Self {
-        // Another process may take the port between our look and the server's bind: then try another one.
+        // Another process may take the port before the server binds it: then try another one.
         for _ in 0..50 {
             let directory = temporary(durable).join(unique("redlocked-test"));
             fs::create_dir_all(&directory).unwrap();
@@ -119,7 +119,7 @@ impl RedisServer {
         }
     }
 
-    /// A connection of the test's own, as `redis-cli` would have.
+    /// A connection of the test's own, as of `redis-cli`.
     #[track_caller]
     pub fn client(&self) -> redis::Connection {
         let mut client = None;
@@ -151,7 +151,7 @@ impl RedisServer {
         keys.filter(|key: &String| !key.ends_with("%clock")).collect()
     }
 
-    /// How many scripts clients have called: what this library sends once it is connected.
+    /// How many scripts clients have called: the requests of this library once it is connected.
     pub fn client_commands(&self) -> u64 {
         let stats: String = self.run("INFO commandstats");
         let calls = |line: &str| -> Option<u64> {

@@ -1,5 +1,5 @@
-//! A TCP proxy that lets nothing through at first, and then stops a client in front of a word in what it sends: how a test
-//! has a server execute one part of a batch long before the rest.
+//! A TCP proxy that lets nothing through at first, and then stops a client before a word in its requests: a test uses
+//! it to have a server execute one part of a batch long before the rest.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -65,7 +65,7 @@ impl StallingProxy {
         self.shared.stalls.load(Ordering::SeqCst)
     }
 
-    /// So many bytes were sent to clients.
+    /// How many bytes were sent to clients.
     pub fn answered(&self) -> usize {
         self.shared.answered.load(Ordering::SeqCst)
     }

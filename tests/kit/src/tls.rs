@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::{RedisCluster, RedisServer, free_port, unique};
 
-/// An authority, and what it has vouched for: `<name>.pem` and `<name>.key` in one directory.
+/// An authority, and the certificates that it has signed: `<name>.pem` and `<name>.key` in one directory.
 pub struct Authority {
     directory: PathBuf,
 }
@@ -101,7 +101,7 @@ impl TlsServer {
             let _: String = plain.run(&format!("CONFIG SET {setting} {}", file(name)));
         }
         let _: String = plain.run(&format!("CONFIG SET tls-auth-clients {clients}"));
-        // Another process may take the port between our look and the server's bind: then try another one.
+        // Another process may take the port before the server binds it: then try another one.
         let mut client = plain.client();
         for _ in 0..50 {
             let port = free_port();

@@ -1,5 +1,5 @@
-//! Real processes: a test binary that runs itself again. An `#[ignore]`d test is what a worker does; its
-//! job comes in the environment, commands on its standard input, and what it says goes to its standard output.
+//! Real processes: a test binary that runs itself again. A worker runs an `#[ignore]`d test; its
+//! job comes in the environment, commands on its standard input, and its reports go to its standard output.
 //!
 //! A worker ends with its standard input, and is killed with the [`Worker`] that started it.
 
@@ -34,7 +34,7 @@ pub fn between(earlier: u64, later: u64) -> Duration {
     Duration::from_nanos(later.saturating_sub(earlier))
 }
 
-/// What a worker said: a word and some numbers.
+/// A report of a worker: a word and some numbers.
 #[derive(Debug)]
 pub struct Line {
     /// What it tells.
@@ -96,12 +96,12 @@ impl Worker {
         }
     }
 
-    /// What it has said by now.
+    /// Its reports so far.
     pub fn said(&self) -> Vec<Line> {
         self.lines.try_iter().collect()
     }
 
-    /// What it says until its output ends.
+    /// Its reports until its output ends.
     pub fn last_words(&self) -> Vec<Line> {
         self.lines.iter().collect()
     }
@@ -110,7 +110,7 @@ impl Worker {
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-        eventually("a worker stands still", || waitid(WaitId::Pid(self.id()), stopped).unwrap().is_some());
+        eventually("a worker is stopped", || waitid(WaitId::Pid(self.id()), stopped).unwrap().is_some());
     }
 
     /// SIGCONT.
@@ -170,7 +170,7 @@ impl Drop for Worker {
     }
 }
 
-/// What this process is to do, when it is a worker.
+/// The job of this process, when it is a worker.
 pub struct Job {
     /// Which of the tasks of this binary.
     pub task: String,

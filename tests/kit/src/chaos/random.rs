@@ -1,6 +1,6 @@
 //! Random numbers that a seed repeats: `SplitMix64`.
 
-/// The same seed throws the same numbers.
+/// The same seed gives the same numbers.
 pub struct Random(u64);
 
 impl Random {

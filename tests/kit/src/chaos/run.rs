@@ -17,10 +17,10 @@ use crate::chaos::workload::foreign_client::ForeignClient;
 use crate::chaos::workload::worker::{LONG_TTLS, WorkerParams};
 use crate::{LIMIT, Worker, now};
 
-/// The keys of short locks, which a client of another kind takes, too.
+/// The keys of short locks, which a foreign client takes, too.
 const MIXED_KEYS: u64 = 4;
 
-/// A run: the servers, the workers, and what they have said so far.
+/// A run: the servers, the workers, and their reports so far.
 pub struct Chaos<G> {
     /// The servers.
     pub environment: G,
@@ -30,16 +30,16 @@ pub struct Chaos<G> {
     absent: Vec<(Instant, Role)>,
     started: usize,
     foreign_holds: u64,
-    /// What was done to servers and workers.
+    /// The faults of servers and workers.
     pub log: EventLog,
-    /// What the workers said, and what is wrong with it.
+    /// The reports of the workers, and the violations in them.
     pub history: History,
 }
 
 struct Running {
     worker: Worker,
     role: Role,
-    /// Which of all workers that there ever were.
+    /// Its number among all workers of the run.
     number: usize,
     frozen_until: Option<Instant>,
 }
@@ -92,7 +92,7 @@ impl<G: Environment> Chaos<G> {
         self.workers.push(Running { worker, role, number: self.started, frozen_until: None });
     }
 
-    /// Goes on until that time has passed, or `enough`, which is asked now and then; then ends in peace.
+    /// Goes on until that time has passed, or until `enough`, which is checked now and then; then lets all calls end.
     pub fn run(&mut self, lasts: Duration, enough: impl FnMut(&Self) -> bool) {
         let foreign_client = self.go_on(lasts, enough);
         self.thaw(true);
@@ -106,7 +106,7 @@ impl<G: Environment> Chaos<G> {
         self.settle(u64::MAX);
     }
 
-    /// Goes on until something is `found`; then ends at once, and all workers are killed. False when the time is over.
+    /// Goes on until `found`; then ends at once, and kills all workers. False when the time is over.
     pub fn search(&mut self, limit: Duration, mut found: impl FnMut(&Self) -> bool) -> bool {
         let mut is_found = false;
         let foreign_client = self.go_on(limit, |chaos| {
@@ -131,7 +131,7 @@ impl<G: Environment> Chaos<G> {
         lasts: Duration,
         mut enough: impl FnMut(&Self) -> bool,
     ) -> Option<(ForeignClient, Receiver<Hold>)> {
-        /// No hold is longer, and heard of later.
+        /// No hold is longer, and no report comes later.
         const LONG: u64 = 120_000_000_000;
         let start = Instant::now();
         let connect = self.environment.foreign_client();
@@ -230,7 +230,7 @@ impl<G: Environment> Chaos<G> {
         self.absent.push((back, running.role));
     }
 
-    /// In the place of those that were killed.
+    /// Starts workers in the place of killed ones.
     fn replace(&mut self) {
         for role in self.absent.extract_if(.., |(back, _)| *back <= Instant::now()).collect::<Vec<_>>() {
             self.start_worker(role.1);
@@ -246,7 +246,7 @@ impl<G: Environment> Chaos<G> {
         self.history.watch(sample, &keys, worker_of, &self.log);
     }
 
-    /// Mostly short, some long enough to outlast every lease.
+    /// Freezes a worker, mostly briefly, sometimes for longer than every lease.
     fn freeze(&mut self, victim: usize) {
         let frozen = self.workers.iter().filter(|running| running.frozen_until.is_some()).count();
         let most = [200, 500, 500, 2500][self.random.index(4)];
@@ -281,7 +281,7 @@ impl<G: Environment> Chaos<G> {
         }
     }
 
-    /// What is left on the servers that should not be. A killed holder's lock ends with its ttl. A killed
+    /// Keys that are left on the servers and should not be. A killed holder's lock ends with its ttl. A killed
     /// waiter's place in the queue stays until the next caller asks.
     pub fn leaks(&mut self) -> Vec<String> {
         let longest = Duration::from_millis(self.max_ttl());

@@ -1,8 +1,8 @@
-//! The calls that the workers make: how each ended, and whether it came back in time.
+//! The calls of the workers: how each ended, and whether it returned in time.
 //!
-//! A call has its `wait` to get in, then as long as its body lasts, then comes back, with [`PROMPT`] for either: that
-//! is what it says itself when it is back, without the time in which a plain timer of its process was late. One that
-//! does not come back within `PATIENCE` hangs; the time in which its process stood still does not count.
+//! A call has its `wait` to enter and the time of its body to return, each plus [`PROMPT`]. The call itself reports how
+//! late it was when it returns, without the time in which a plain timer of its process was late. A call that does not
+//! return within `PATIENCE` hangs; the time in which its process was frozen does not count.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -16,7 +16,7 @@ use crate::chaos::workload::report::{CallParams, CallReport, HoldReport};
 use crate::chaos::workload::ticker::Ticker;
 use crate::{now, say};
 
-/// The key of a call for several keys: not one of them.
+/// The number of a call for several keys; it is none of their numbers.
 pub(crate) const SEVERAL: u64 = 999;
 
 pub(crate) fn key(number: u64) -> String {
@@ -27,9 +27,9 @@ pub(crate) fn key(number: u64) -> String {
 pub struct Caller {
     pub(crate) locks: LockManager,
     pub(crate) random: Random,
-    /// The first of its keys, and how many.
+    /// The first of its keys, and their number.
     pub(crate) keys: (u64, u64),
-    /// In milliseconds, to choose from; the first two are short.
+    /// The ttls in milliseconds, to choose from; the first two are short.
     pub(crate) ttls: [u64; 4],
     /// The longest that a caller that does not look at its lease stays, in milliseconds.
     pub(crate) overrun: u64,
@@ -50,7 +50,7 @@ enum Action {
     DropsMany,
 }
 
-/// What a caller of short locks does, and how often.
+/// The actions of a caller of short locks, each with its weight.
 const ACTIONS: &[(u64, Action)] = &[
     (48, Action::Behaves),
     (24, Action::IsCancelled),
@@ -79,7 +79,7 @@ impl Caller {
         }
     }
 
-    /// Keeps locks of a long ttl across whatever happens meanwhile, and asks for another ttl so often at most.
+    /// Keeps locks of a long ttl across all faults, and asks for another ttl at most `changes` times.
     pub(crate) async fn keeps(mut self, ended: watch::Receiver<bool>, changes: u64) {
         while !*ended.borrow() {
             let (request, call_params) = self.request();
@@ -99,7 +99,7 @@ impl Caller {
         }
     }
 
-    /// After which pause to ask for which ttl.
+    /// A pause, and the ttl to ask for after it.
     fn another_ttl(&mut self) -> (Duration, Duration) {
         let (pause, ttl) = (self.random.between(50, 400), [12_000, 200][self.random.index(2)]);
         (Duration::from_millis(pause), Duration::from_millis(ttl))
@@ -123,8 +123,8 @@ impl Caller {
         (request, CallParams { key: key_number, hold: self.number(), ttl, wait })
     }
 
-    /// Waits, enters, looks at its lease from time to time, writes, leaves. Errors are what chaos is for: what
-    /// matters is who was inside.
+    /// Waits, enters, looks at its lease from time to time, writes, leaves. Chaos causes errors: the
+    /// checker only compares the holds.
     async fn behaves(&mut self) {
         let (request, call_params) = self.request();
         let (steps, blocks) = (self.random.between(0, 5), self.random.percent(5));
@@ -144,10 +144,10 @@ impl Caller {
         let _ = timeout(patience, self.behaves()).await;
     }
 
-    /// Does not care about its lease, and writes when that may be over.
+    /// Ignores its lease, and writes when the lease may be over.
     async fn overruns(&mut self) {
         let (request, call_params) = self.request();
-        // A short one, that it may be over.
+        // A short ttl, so that the lease may be over.
         let ttl = Duration::from_millis(self.ttls[self.random.index(2)]);
         let longest = (u64::try_from(ttl.as_millis()).unwrap() * 3 / 2).min(self.overrun);
         let pause = Duration::from_millis(self.random.between(longest / 3, longest));
@@ -177,7 +177,7 @@ impl Caller {
                 }
             };
             let (_, ()) = tokio::join!(guard.extend(other), goes_on);
-            // The answer may have taken its time.
+            // The answer may have come late.
             let start = Instant::now();
             while report.look() && start.elapsed() < Duration::from_millis(20) {
                 sleep(Duration::from_millis(4)).await;
@@ -270,7 +270,7 @@ pub(crate) fn drop_after(request: LockRequest, pause: Duration) {
     }
 }
 
-/// `force_release`, said before and after.
+/// `force_release`, reported before and after.
 async fn forces(locks: &LockManager, number: u64) {
     say("forces", &[number, now()]);
     let done = locks.force_release(&key(number)).await;
@@ -284,7 +284,7 @@ async fn look_for(report: &HoldReport<'_>, time: Duration) {
     }
 }
 
-/// Looks at its lease all the time, and asks for other ttls, each whether the one before is answered or not.
+/// Checks its lease all the time, and asks for other ttls without waiting for the answer to the one before.
 async fn keep(guard: &LockGuard, call_params: CallParams, time: Duration, ttls: &[(Duration, Duration)]) {
     let Some(report) = HoldReport::begin(guard, call_params) else {
         return;

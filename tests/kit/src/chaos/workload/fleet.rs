@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-/// What a worker process does.
+/// The role of a worker process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Short locks, a few callers of all kinds.
     Mixed,
-    /// Long locks, kept across whatever happens.
+    /// Long locks, kept across all faults.
     LongHolds,
     /// Long locks, whose holders change the ttl again and again.
     TtlChanges,
@@ -28,7 +28,7 @@ pub struct RoleSpec {
     pub(crate) first_key: u64,
     pub(crate) keys: u64,
     pub(crate) callers: u64,
-    /// What it holds ends soon when it is killed.
+    /// Its locks end soon when it is killed.
     pub(crate) may_die: bool,
 }
 
@@ -59,23 +59,23 @@ impl Role {
     }
 }
 
-/// The processes, and how often something happens to one of them.
+/// The processes, and how often one of them is frozen or killed.
 #[derive(Clone, Copy)]
 pub struct Fleet {
     pub(crate) roles: &'static [(Role, usize)],
-    /// So often in a hundred is one frozen, or killed; otherwise the environment injects a fault.
+    /// The percentage of events in which a worker is frozen, or killed; in the others the environment injects a fault.
     pub(crate) freezes: u64,
     pub(crate) kills: u64,
     /// Whether a foreign client takes the same locks.
     pub(crate) foreign_client: bool,
     /// The pause between two events, from and to, in milliseconds.
     pub(crate) pace: (u64, u64),
-    /// How long until there is another one for one that was killed, in milliseconds.
+    /// How long until a killed worker is replaced, in milliseconds.
     pub(crate) absence: u64,
 }
 
 impl Fleet {
-    /// No process yet, and nothing happens to them.
+    /// No processes, and none is frozen or killed.
     pub(crate) const CALM: Self =
         Self { roles: &[], freezes: 0, kills: 0, foreign_client: false, pace: (20, 60), absence: 0 };
 

@@ -14,7 +14,7 @@ use crate::now;
 
 const TTL_MS: u64 = 400;
 
-/// A client of another kind, on a thread of its own.
+/// A foreign client, on a thread of its own.
 pub struct ForeignClient {
     ended: Arc<AtomicBool>,
     thread: thread::JoinHandle<()>,
@@ -73,7 +73,7 @@ fn stay(
         return Ok(None);
     }
     let entered = now();
-    // As our own leases: from before it was asked for, and somewhat shorter than it lasts.
+    // As our own leases: counted from before the request, and somewhat shorter than the ttl.
     let deadline = asked + TTL_MS * 990_000 - 2_000_000;
     let hold = (entered < deadline).then(|| {
         thread::sleep(pause);
@@ -89,7 +89,7 @@ fn stay(
             ..Hold::default()
         }
     });
-    // One that is not given back ends with its ttl.
+    // A lock that is not released ends with its ttl.
     let mut delete = redis::cmd("EVAL");
     let _ = delete.arg(DELETE).arg(1).arg(&name).arg(value).query::<()>(client);
     Ok(hold)

@@ -15,20 +15,20 @@ use crate::chaos::workload::caller::{Caller, drop_after, key};
 use crate::chaos::workload::report::{CallParams, CallReport, HoldReport};
 use crate::{now, say};
 
-/// Longer than anything that the operators do to them lasts.
+/// Longer than the effect of any operator.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Of a dropped call: what is left of it stays for the whole run.
+/// The ttl of dropped calls: a key that one leaves stays for the whole run.
 const LONG_TTL: Duration = Duration::from_mins(10);
 
-/// The locks of dropped calls are called so.
+/// The names of the locks of dropped calls start so.
 pub(crate) const DROPPED: &str = "dropped:";
 
-/// So many calls in a burst.
+/// The calls of a burst.
 const BURST: u64 = 1000;
 
 impl Caller {
-    /// So many calls for one key, of which the first keeps the lock until the others wait behind it.
+    /// Makes many calls for one key, of which the first keeps the lock until the others wait behind it.
     pub(crate) async fn crowds(mut self, ended: watch::Receiver<bool>, sizes: [u64; 4]) {
         while !*ended.borrow() {
             let number = self.keys.0 + self.random.between(0, self.keys.1);

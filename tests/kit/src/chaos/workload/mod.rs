@@ -1,4 +1,4 @@
-//! What the clients do: worker processes, each with its role, and a foreign client that takes the same locks by hand.
+//! The clients: worker processes, each with its role, and a foreign client that takes the same locks by hand.
 
 pub mod caller;
 pub mod fleet;

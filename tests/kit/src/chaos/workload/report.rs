@@ -9,7 +9,7 @@ use redlocked::{LockError, LockGuard};
 use crate::chaos::workload::ticker::Ticker;
 use crate::{between, now, say};
 
-/// The longest that a call waits for one answer. Shorter than some servers are stopped.
+/// How long a call waits for one answer at most. Shorter than some servers are stopped.
 pub(crate) const IO_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// The parameters of a call, and the number of its hold.
@@ -27,7 +27,7 @@ pub struct CallReport {
     hold: u64,
     outcome: u64,
     ticker: Arc<Ticker>,
-    /// When the next step has to be done.
+    /// The deadline of the next step.
     limit: Cell<u64>,
     late: Cell<Duration>,
 }
@@ -42,13 +42,13 @@ impl CallReport {
         Self { hold: call_params.hold, outcome: 0, ticker: Arc::clone(ticker), limit, late }
     }
 
-    /// It has the lock.
+    /// The call has the lock.
     pub(crate) fn enters(&self) {
         self.is_back(now());
         self.limit.set(u64::MAX);
     }
 
-    /// Its release has to be answered, or given up.
+    /// The release begins: it must be answered, or given up, in time.
     pub(crate) fn leaves(&self) {
         self.limit.set(after(now(), IO_TIMEOUT));
     }
@@ -79,26 +79,26 @@ impl Drop for CallReport {
     }
 }
 
-/// Says when it begins, goes on and ends. Of two looks at the clock and the lease the clock always comes first: who
-/// is frozen in between thinks too early of its deadline, never too late.
+/// Reports when a hold begins, goes on and ends. It always reads the clock before the lease: a holder that is frozen in
+/// between reports too early a deadline, never too late a one.
 pub struct HoldReport<'a> {
     guard: &'a LockGuard,
     hold: u64,
-    /// Until when it had the lock as it saw it last.
+    /// The deadline of the lease as the holder last saw it.
     deadline: Cell<u64>,
 }
 
 impl<'a> HoldReport<'a> {
-    /// `None` when the lease is over already: it is not inside.
+    /// `None` when the lease is over already: the holder is not inside.
     pub(crate) fn begin(guard: &'a LockGuard, call_params: CallParams) -> Option<Self> {
         Self::of_one(guard, call_params, guard.fencing_token())
     }
 
-    /// In one of the locks of the guard.
+    /// A hold of one of the locks of the guard.
     pub(crate) fn of_one(guard: &'a LockGuard, call_params: CallParams, fence: u64) -> Option<Self> {
         let entered = now();
         let deadline = deadline(guard, entered)?;
-        // A lease is shorter than the ttl, and counts from when it was asked for.
+        // A lease is shorter than the ttl, and counts from when the caller asked for it.
         let asked = deadline.saturating_sub(u64::try_from(call_params.ttl.as_nanos()).unwrap());
         say("entered", &[call_params.hold, call_params.key, fence, asked, entered, deadline]);
         Some(Self { guard, hold: call_params.hold, deadline: Cell::new(deadline) })

@@ -1,4 +1,4 @@
-//! How late a plain timer is in this process: what a call is late by for no fault of the lock.
+//! How late a plain timer is in this process: lateness of a call that the lock did not cause.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
@@ -10,19 +10,19 @@ use crate::{between, now, say};
 const TICK_MS: u64 = 5;
 const TICK: Duration = Duration::from_millis(TICK_MS);
 
-/// Later than this, a tick is written down.
+/// A tick that is later than this is recorded.
 const LATE: u64 = 3_000_000;
 
-/// A machine that was busy a moment ago is busy: what a plain timer has lost just before counts, too.
+/// A machine that was busy a moment ago is still busy: the lateness of a plain timer just before counts, too.
 const JUST_BEFORE: u64 = 1_000_000_000;
 
-/// Later than this, it is said: for what two processes do together.
+/// A tick that is later than this is reported: for checks that compare two processes.
 const VERY_LATE: u64 = 50_000_000;
 
 /// Enough for several seconds.
 const MOST: usize = 2048;
 
-/// Two timers: of a thread of their own, and of the runtime of the callers.
+/// Two timers: one of a thread of its own, one of the runtime of the callers.
 #[derive(Default)]
 pub struct Ticker {
     started: u64,
@@ -33,11 +33,11 @@ pub struct Ticker {
 struct Timer {
     /// When it last ticked.
     ticked: u64,
-    /// When it should have, and when it did.
+    /// The late ticks: when each was due, and when it came.
     late: VecDeque<(u64, u64)>,
 }
 
-/// In nanoseconds.
+/// The pause between two ticks, in nanoseconds.
 const DUE: u64 = TICK_MS * 1_000_000;
 
 impl Timer {
@@ -63,7 +63,7 @@ impl Timer {
 }
 
 impl Ticker {
-    /// The one of the thread. It ends with the last owner.
+    /// Runs the timer of the thread. It ends with the last owner.
     pub(crate) fn start() -> Arc<Self> {
         let ticker = Arc::new(Self { started: now(), ..Self::default() });
         let weak = Arc::downgrade(&ticker);
@@ -79,7 +79,7 @@ impl Ticker {
         ticker
     }
 
-    /// The one of this runtime, as long as it is polled.
+    /// Runs the timer of this runtime, as long as it is polled.
     pub(crate) async fn ticks(&self) {
         loop {
             self.tick(1);

@@ -15,7 +15,7 @@ use crate::chaos::workload::report::IO_TIMEOUT;
 use crate::chaos::workload::ticker::Ticker;
 use crate::{Job, LIMIT, listen};
 
-/// So often in a row does a process pass a lock on.
+/// How often in a row a process passes a lock on.
 const COHORT: u32 = 3;
 
 /// The ttls of locks that are kept, in milliseconds: renewed much later than a claim ends.
@@ -26,7 +26,7 @@ pub(crate) const LONG_TTLS: [u64; 4] = [6000, 12_000, 12_000, 12_000];
 pub struct WorkerParams {
     pub(crate) role: Role,
     pub(crate) seed: u64,
-    /// In milliseconds, to choose from.
+    /// The ttls in milliseconds, to choose from.
     pub(crate) ttls: [u64; 4],
     /// The longest that a caller that ignores its lease stays, in milliseconds.
     pub(crate) overrun: u64,
@@ -45,7 +45,7 @@ impl WorkerParams {
     }
 }
 
-/// What a worker process does: it takes locks until its standard input ends.
+/// The main of a worker process: it takes locks until its standard input ends.
 pub fn work(job: &Job) {
     let params = WorkerParams::from_numbers(&job.numbers);
     let (end, ended) = watch::channel(false);
@@ -99,6 +99,6 @@ pub fn work(job: &Job) {
             () = ticker.ticks() => {}
         }
     });
-    // Whatever is left is what the driver looks for.
+    // The run looks for keys that are left.
     let _ = locks.shutdown_blocking(LIMIT);
 }
