@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use crate::engine::redis::tls::TlsSettings;
 #[cfg(doc)]
-use crate::{LockError, LockManager};
+use crate::error::LockError;
+#[cfg(doc)]
+use crate::manager::LockManager;
 
 /// The settings of a [`LockManager`]. [`LockManager::builder`] makes it with the defaults.
 ///
