@@ -111,7 +111,7 @@ fn servers_whose_clocks_run_faster_than_is_allowed_for_are_found() {
 
 #[test]
 fn a_wish_for_a_fencing_token_that_is_always_granted_is_found() {
-    let granted = ("if seen < wish then return wish end", "if seen        then return wish end");
+    let granted = ("if seen < wanted then return wanted end", "if seen          then return wanted end");
     is_found(Plan::quiet(), rewritten(granted, 3), |result| result.fences() > 0);
 }
 
