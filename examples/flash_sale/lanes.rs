@@ -14,7 +14,7 @@ impl fmt::Display for Picture<'_> {
         let all = || self.0.iter().flatten();
         let (Some(from), Some(to)) = (all().map(|visit| visit.from).min(), all().map(|visit| visit.to).max())
         else {
-            return f.write_str("nobody held the lock");
+            return f.write_str("no caller held the lock");
         };
         writeln!(f, "who held the lock, {:.2} s from left to right:", seconds(to - from))?;
         self.lanes(f, from, to)?;

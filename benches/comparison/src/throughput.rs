@@ -57,7 +57,7 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
         }
         let table = Table {
             workload: &format!("throughput, {tasks} tasks on {}", threads.name()),
-            title: &format!("Nobody waits: {} on {}", one_or_many(tasks), threads.name()),
+            title: &format!("Without waiters: {} on {}", one_or_many(tasks), threads.name()),
             unit: "locks/s",
             more_is_better: true,
             limits: &[(LIMIT_APART, "bare, own thread"), (LIMIT, "bare")],

@@ -41,7 +41,7 @@ pub struct Plan {
 /// The checks of the waiters, and the faults that they exclude.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Liveness {
-    /// Whatever happens to be seen.
+    /// Only the checks that the injected faults happen to allow.
     Unwatched,
     /// No lock stays free while callers wait: every worker reaches a quorum all the time.
     FreeLocks,

@@ -84,11 +84,11 @@ struct HandOff {
 }
 
 const EXCLUSIVE: &str = "at most one client has a lease";
-const IN_ORDER: &str = "nobody who listens is passed over";
-const TO_SOMEBODY: &str = "a lock is passed on to somebody who listens";
+const IN_ORDER: &str = "no waiter that listens is passed over";
+const TO_SOMEBODY: &str = "a lock is handed to a client that listens";
 const NOTHING_LEFT: &str =
-    "whoever is done has neither the lock nor a place in the queue, unless its connection broke";
-const ALL_SERVED: &str = "whoever still waits gets the lock, and nothing is left behind";
+    "a client that is done has neither the lock nor a place in the queue, unless its connection broke";
+const ALL_SERVED: &str = "each remaining waiter gets the lock, and no key is left behind";
 
 impl HandOff {
     fn has(&self, mistake: Mistake) -> bool {
