@@ -4,11 +4,25 @@ use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use crate::engine::redis::keyspace::is_side_name;
 use crate::error::LockError;
 
 /// Longer keys slow the server down for every client.
 const MAX_BYTES: usize = 1024;
+
+/// Behind the prefix: the clock of fencing tokens.
+pub(crate) const CLOCK: &str = "%clock";
+
+/// Behind a lock's key: its queue.
+pub(crate) const QUEUE: &str = "%queue";
+
+/// Behind the prefix: a manager's channel.
+pub(crate) const INBOX: &str = "%inbox";
+
+/// True for a name that may belong to a side key: no lock may have it. A key template never makes one, because it escapes
+/// each `%` of a value.
+pub(crate) fn is_side_name(name: &str) -> bool {
+    name.contains('%') && [CLOCK, QUEUE, INBOX].iter().any(|side| name.contains(side))
+}
 
 /// Checks what every key must be: not empty, at most 1 KiB with its prefix, without control characters, and not named like
 /// a key of the library's own.

@@ -263,6 +263,20 @@ fn the_transport_and_the_client_know_nothing_of_the_table() {
 }
 
 #[test]
+fn the_ground_names_nothing_above_it() {
+    let runtime = Crate::read("src");
+    let ground = ["capabilities", "clock", "error", "key", "lease", "lost_reason", "outcome", "token"];
+    for module in ground {
+        for other in runtime.imports(module) {
+            assert!(ground.contains(&&*other), "{module} names {other}");
+        }
+    }
+    for other in runtime.imports("engine::protocol") {
+        assert!(ground.contains(&&*other) || other == "engine::slots", "engine::protocol names {other}");
+    }
+}
+
+#[test]
 fn no_package_compiles_the_files_of_another() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut paths = Vec::new();

@@ -150,7 +150,6 @@ impl LockManagerBuilder {
             instance: instance.value().to_owned(),
             foreign_clients: self.foreign_clients,
             allow_eviction: self.allow_eviction,
-            identity: None,
             tls: self.tls,
         };
         let deployment = parse(&self.url, &settings)?;

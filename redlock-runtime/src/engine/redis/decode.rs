@@ -6,13 +6,14 @@ use std::time::Duration;
 use redis::{PushInfo, ServerError, Value};
 
 use super::acl_error;
-use super::keyspace::{Keyspace, is_side_name};
+use super::keyspace::Keyspace;
 use super::scripts::Script;
 use crate::engine::protocol::{
     Action, Claimant, ConnectionEvent, Place, Push, PushKind, Redirect, Refusal, Reply, ServerTime,
 };
 use crate::engine::slots::Slot;
 use crate::error::Holder;
+use crate::key::is_side_name;
 use crate::token::{self, Token};
 
 /// `sharded`: whether the script was the one for sharded channels.

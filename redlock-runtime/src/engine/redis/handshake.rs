@@ -11,11 +11,12 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Script, Value};
 
 use super::fence_floor::ABOVE_ALL;
-use super::keyspace::{Keyspace, QUEUE};
+use super::keyspace::Keyspace;
 use super::scripts::RAISE;
 use super::stale_connection::Client;
 use crate::capabilities::Abilities;
 use crate::engine::protocol::ServerInfo;
+use crate::key::QUEUE;
 
 /// Tries each command of the scripts.
 const COMMANDS: &str = include_str!("scripts/permissions.lua");

@@ -10,21 +10,7 @@ use std::sync::Arc;
 use redis::{Cmd, RedisWrite};
 
 use crate::engine::slots::{Slot, hash_tag};
-
-/// Behind the prefix: the clock of fencing tokens.
-const CLOCK: &str = "%clock";
-
-/// Behind a lock's key: its queue.
-pub(super) const QUEUE: &str = "%queue";
-
-/// Behind the prefix: a manager's channel.
-pub(super) const INBOX: &str = "%inbox";
-
-/// True for a name that may belong to a side key: no lock may have it. A key template never makes one, because it escapes
-/// each `%` of a value.
-pub(crate) fn is_side_name(name: &str) -> bool {
-    name.contains('%') && [CLOCK, QUEUE, INBOX].iter().any(|side| name.contains(side))
-}
+use crate::key::{CLOCK, QUEUE, is_side_name};
 
 #[derive(Clone)]
 pub(super) enum Keyspace {

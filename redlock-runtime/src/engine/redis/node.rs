@@ -16,7 +16,7 @@ use super::connect_error::ConnectError;
 use super::connection::{INBOX_MOVED, RedisConnection};
 use super::decode::{is_passing, read_push};
 use super::handshake::{Handshake, HandshakeCommands, HandshakeParams, Unsuitable};
-use super::keyspace::{INBOX, Keyspace, clock_in};
+use super::keyspace::{Keyspace, clock_in};
 use super::sentinel::Sentinels;
 use super::server_identity::{NodeIdentity, ServerIdentities};
 use super::session::Session;
@@ -25,6 +25,7 @@ use super::tls::{Tls, TlsSettings};
 use crate::clock::Moment;
 use crate::engine::protocol::{ConnectionEvent, Disconnected};
 use crate::engine::slots::Slot;
+use crate::key::INBOX;
 
 /// The manager's settings for a node.
 #[derive(Clone)]
@@ -37,8 +38,6 @@ pub(crate) struct NodeSettings {
     pub(crate) foreign_clients: bool,
     /// Accept a server that may evict locks.
     pub(crate) allow_eviction: bool,
-    /// In a quorum.
-    pub(crate) identity: Option<NodeIdentity>,
     pub(crate) tls: TlsSettings,
 }
 
@@ -50,7 +49,6 @@ impl NodeSettings {
             instance: "1".to_owned(),
             foreign_clients: false,
             allow_eviction: false,
-            identity: None,
             tls: TlsSettings::default(),
         }
     }
@@ -112,7 +110,7 @@ impl RedisNode {
             elsewhere: None,
             foreign_clients: settings.foreign_clients,
             allow_eviction: settings.allow_eviction,
-            identity: settings.identity.clone(),
+            identity: None,
             tls: None,
             sentinels: None,
             stale: StaleConnection::default(),
@@ -122,6 +120,11 @@ impl RedisNode {
     /// Encrypts the connections if there is a `tls`.
     pub(crate) fn encrypted(self, tls: Option<Tls>) -> Self {
         Self { tls, ..self }
+    }
+
+    /// A node of a quorum, in which each server has one vote.
+    pub(crate) fn voting_as(self, identity: NodeIdentity) -> Self {
+        Self { identity: Some(identity), ..self }
     }
 
     /// At the address that the sentinels report.

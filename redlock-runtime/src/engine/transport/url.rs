@@ -104,9 +104,13 @@ pub(crate) fn parse(urls: &str, settings: &NodeSettings) -> Result<Deployment, L
     }
     let identities = (urls.len() > 1).then(Arc::default);
     let identified = |(number, url): (usize, &String)| {
-        let identity = identities.as_ref().map(|identities| NodeIdentity::new(identities, number));
-        let settings = NodeSettings { identity, ..settings.clone() };
-        node(url, &settings).map_err(|reason| invalid(url, &reason))
+        let node = node(url, settings).map_err(|reason| invalid(url, &reason))?;
+        Ok(match (node, &identities) {
+            (Node::Redis(node), Some(identities)) => {
+                Node::Redis(Box::new(node.voting_as(NodeIdentity::new(identities, number))))
+            }
+            (node, _) => node,
+        })
     };
     let nodes = urls.iter().enumerate().map(identified).collect::<Result<_, _>>()?;
     Ok(Deployment::Nodes(nodes))
@@ -236,7 +240,6 @@ mod tests {
             instance: String::new(),
             foreign_clients: true,
             allow_eviction: false,
-            identity: None,
             tls: crate::engine::redis::tls::TlsSettings::default(),
         }
     }
