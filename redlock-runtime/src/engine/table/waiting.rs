@@ -221,7 +221,8 @@ impl Waiting {
 
     /// It is the first waiter of this process now, which asks from time to time in case a push was lost.
     pub(super) fn keep_asking(&mut self, now: Moment) {
-        self.awaits = Awaits::Retry { until: now.after(self.interval()) };
+        // At least once between a grant and its expiry, so that it knows of the expiry.
+        self.awaits = Awaits::Retry { until: now.after(self.interval().min(self.ask.ttl + MILLISECOND)) };
     }
 
     fn behind_a_foreign_holder(&self) -> bool {

@@ -221,3 +221,32 @@ fn a_claim_that_is_not_over_is_not_reported_as_overdue() {
     scenario.send();
     assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
 }
+
+/// A holder and all waiters next to it may die together. Their lock expires after a ttl, and until then the first waiter of
+/// each living process has asked, however far behind it is: so it knows when to ask again.
+#[test]
+fn the_next_first_waiter_of_a_process_asks_within_a_ttl() {
+    let mut scenario = Scenario::connected();
+    let ttl = 2 * SECOND;
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for id in [1, 2] {
+        let (ask, outcome) = scenario.ask(None, None);
+        scenario.table.acquire(
+            scenario.now,
+            id,
+            Ask { ttl, ..ask },
+            Token::from_value(&format!("token {id}")),
+        );
+        scenario.send();
+        let place = scenario.busy(500);
+        scenario.answers(JOIN, place);
+        outcomes.push(outcome);
+    }
+    let at = scenario.server_time();
+    scenario.grants(1, at);
+    assert!(held(&mut outcomes[0]).is_some());
+    scenario.sent.clear();
+    scenario.passes(ttl + SECOND / 100);
+    scenario.tick();
+    assert!(scenario.unanswered().contains(&(2, AGAIN)), "{:?}", scenario.unanswered());
+}
