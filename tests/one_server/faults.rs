@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{DelayProxy, LIMIT, Proxy, RedisServer, SECOND, connect, eventually};
+use kit::{DelayProxy, LIMIT, Proxy, RedisServer, SECOND, connect, dropped_before_its_reply, eventually};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 
 #[track_caller]
@@ -422,24 +422,8 @@ fn a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
     let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     for _ in 0..20 {
-        proxy.hold_replies(true);
-        runtime.block_on(async {
-            let mut call = std::pin::pin!(locks.lock("k").wait(LIMIT).acquire());
-            let executed = async {
-                while server.keys().is_empty() {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            };
-            tokio::select! {
-                outcome = &mut call => panic!("the reply is held back: {outcome:?}"),
-                () = executed => {}
-            }
-        });
-        // The release follows on the same connection, even while the reply to the acquire is held back.
-        eventually("no key is left", || server.keys().is_empty());
-        proxy.hold_replies(false);
+        dropped_before_its_reply(&proxy, &server, 1, locks.lock("k").wait(LIMIT).acquire());
         locks.lock("other").wait(LIMIT).run_blocking(|_| ()).unwrap();
     }
 }

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, connect, eventually, owns, unique};
+use kit::{
+    LIMIT, Proxy, RedisCluster, RedisServer, SECOND, connect, dropped_before_its_reply, eventually, owns,
+    unique,
+};
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 
 /// Loads every script into the server.
@@ -281,24 +284,8 @@ fn a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
     let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     for _ in 0..10 {
-        proxy.hold_replies(true);
-        runtime.block_on(async {
-            let mut call = std::pin::pin!(locks.lock_all(["a", "b", "c"]).wait(LIMIT).acquire());
-            let executed = async {
-                while server.keys().len() < 3 {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            };
-            tokio::select! {
-                outcome = &mut call => panic!("the reply is held back: {outcome:?}"),
-                () = executed => {}
-            }
-        });
-        // The releases follow on the same connection, even while the reply to the call is held back.
-        eventually("no key is left", || server.keys().is_empty());
-        proxy.hold_replies(false);
+        dropped_before_its_reply(&proxy, &server, 3, locks.lock_all(["a", "b", "c"]).wait(LIMIT).acquire());
         locks.lock("other").wait(LIMIT).run_blocking(|_| ()).unwrap();
     }
 }

@@ -1,13 +1,16 @@
 //! The start of most tests: a manager, a runtime of one thread, and calls that are dropped in the middle.
 
+use std::fmt::Debug;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use redlocked::LockManager;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::sleep;
 
-use crate::RedisServer;
+use crate::{Proxy, RedisServer, eventually};
 
 /// A manager of its own, as another process would have.
 #[track_caller]
@@ -19,6 +22,32 @@ pub fn connect(server: &RedisServer) -> LockManager {
 #[track_caller]
 pub fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Drops a call after the server has executed its request, and before its reply arrives. Returns when everything that it
+/// took is released, while the reply is still held back: the release follows on the same connection.
+#[track_caller]
+pub fn dropped_before_its_reply<T: Debug>(
+    proxy: &Proxy,
+    server: &RedisServer,
+    keys: usize,
+    call: impl Future<Output = T>,
+) {
+    proxy.hold_replies(true);
+    runtime().block_on(async {
+        let mut call = pin!(call);
+        let executed = async {
+            while server.keys().len() < keys {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            outcome = &mut call => panic!("the reply is held back: {outcome:?}"),
+            () = executed => {}
+        }
+    });
+    eventually("no key is left", || server.keys().is_empty());
+    proxy.hold_replies(false);
 }
 
 /// The output of a call that is polled at most so many times, and then dropped. `eager`: polled again although nothing
