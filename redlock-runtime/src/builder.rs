@@ -168,7 +168,8 @@ impl LockManagerBuilder {
 
     /// Whether clients of another kind (a hand-written `SET NX PX`, redis-py, redsync …) take locks with the same
     /// keys; true by default. These clients do not join the queue, so about one release in 128 leaves the lock free for a
-    /// moment, in which they can take it. Under constant demand that slows hand-offs by a few per cent.
+    /// moment, in which they can take it, and so can a caller that comes just then. Under constant demand that slows
+    /// hand-offs by a few per cent.
     ///
     /// # Examples
     ///

@@ -1,7 +1,8 @@
 //! Tokens: the unguessable value that proves ownership, and the owner, which is public.
 //!
 //! The value of a lock's key is `<22 characters of base64url>@<host>:<pid>`: 132 random bits, and the owner. The random
-//! part is a secret; it is never printed, logged or put into an error.
+//! part is a secret; it is never printed, logged or put into an error. A `!` stands behind the token while other clients wait
+//! for the lock.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, LazyLock};
@@ -9,6 +10,9 @@ use std::sync::{Arc, LazyLock};
 /// The value that this process writes into a lock's key for one attempt; never reused.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Token(Arc<str>);
+
+/// Behind a token in its key, while other clients wait for the lock. No token ends with it.
+pub(crate) const MARK: &str = "!";
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const SECRET_LENGTH: usize = 22;
@@ -76,6 +80,11 @@ impl Token {
     pub(crate) fn value(&self) -> &str {
         &self.0
     }
+
+    /// True when the value of a key is this token, with the mark or without.
+    pub(crate) fn is_in(&self, value: &[u8]) -> bool {
+        value.strip_prefix(self.0.as_bytes()).is_some_and(|rest| rest.is_empty() || rest == MARK.as_bytes())
+    }
 }
 
 /// The reason in an error: without random numbers there is no token, and without a token no lock.
@@ -89,7 +98,7 @@ const LONGEST_OWNER: usize = 264;
 /// The public part of a lock's value: `<host>:<pid>`, or `None` when another kind of client wrote it. Control characters
 /// are escaped, because such a client may have written anything in this form.
 pub(crate) fn owner_of(value: &str) -> Option<Arc<str>> {
-    let (secret, owner) = value.split_once('@')?;
+    let (secret, owner) = value.strip_suffix(MARK).unwrap_or(value).split_once('@')?;
     let ours = secret.len() == SECRET_LENGTH && secret.bytes().all(|byte| ALPHABET.contains(&byte));
     let shown = || owner.chars().take(LONGEST_OWNER).flat_map(char::escape_debug).collect::<String>();
     (ours && !owner.is_empty()).then(|| shown().into())

@@ -14,7 +14,8 @@ use tokio::task::JoinHandle;
 const TTL: Duration = Duration::from_secs(10);
 
 fn connect(url: &str, cohort: u32) -> LockManager {
-    LockManager::builder(url).cohort(cohort).connect_blocking().unwrap()
+    // A lock that is left free for clients of another kind is had by the next caller, in turn or not.
+    LockManager::builder(url).cohort(cohort).foreign_clients(false).connect_blocking().unwrap()
 }
 
 /// The holders, in order: the number of the process, and the fencing token.

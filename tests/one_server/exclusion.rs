@@ -221,7 +221,7 @@ fn a_push_about_a_key_outside_of_the_prefix_is_dropped() {
     let locks = connect(&server);
     let _: String = server.run("SET other:feature enabled");
     let channels: Vec<String> = server.run("PUBSUB CHANNELS lock:%inbox:*");
-    publish(&server, &channels[0], "granted|enabled|1|1|other:feature");
+    publish(&server, &channels[0], "granted|enabled|1|1||other:feature");
     // The client has handled the forged push before these calls return.
     for _ in 0..3 {
         locks.lock("k").run_blocking(|_| ()).unwrap();
@@ -239,7 +239,7 @@ fn a_push_about_another_lock_than_the_waiters_is_dropped() {
     let [token, _, inbox] = members[0].splitn(3, '|').collect::<Vec<_>>().try_into().unwrap();
     let (seconds, micros): (u64, u64) = server.run("TIME");
     let at = seconds * 1_000_000 + micros;
-    publish(&server, inbox, &format!("granted|{token}|{at}|{at}|lock:other"));
+    publish(&server, inbox, &format!("granted|{token}|{at}|{at}||lock:other"));
     for _ in 0..3 {
         locks.lock("x").run_blocking(|_| ()).unwrap();
     }

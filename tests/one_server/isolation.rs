@@ -36,7 +36,7 @@ fn pushes(server: &RedisServer, stop: &AtomicBool) {
     for count in (118..128).cycle().take_while(|_| !stop.load(Ordering::Relaxed)) {
         let mut burst = redis::pipe();
         for _ in 0..count {
-            burst.cmd("PUBLISH").arg(&channels).arg("next|nobody|1|0|nothing").ignore();
+            burst.cmd("PUBLISH").arg(&channels).arg("next|nobody|1|0||nothing").ignore();
         }
         burst.exec(&mut client).unwrap();
         thread::sleep(Duration::from_micros(300));

@@ -6,6 +6,7 @@
 //! | `behaviour` | does every backend behave alike: `memory://`, Redis with and without cohorts, a quorum, a Cluster |
 //! | `exclusion` | is there ever more than one holder, or a lock that no call owns |
 //! | `waiters`, `hand_off` | is each waiter served, in turn, at once, and at a constant number of commands |
+//! | `mark` | does the mark of a lock that is waited for change nothing for its holder; do newcomers pass waiters |
 //! | `cohort` | does a process hand its lock to its own callers |
 //! | `isolation` | does one caller, one key or one node cost the others anything |
 //! | `faults` | what happens when Redis, the network or another client misbehaves |
@@ -36,6 +37,7 @@ mod faults;
 mod hand_off;
 mod isolation;
 mod many_keys;
+mod mark;
 mod one_call;
 mod peer_bugs;
 #[cfg(unix)]

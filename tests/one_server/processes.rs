@@ -35,7 +35,9 @@ fn worker() {
     };
     let (command, commands) = channel();
     listen(move |line| drop(command.send(line)), || exit(0));
-    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    // A lock that is left free for clients of another kind is had by the next caller, in turn or not.
+    let fair = job.task == "greedy";
+    let locks = LockManager::builder(&job.url).foreign_clients(!fair).connect_blocking().unwrap();
     say("ready", &[]);
     match job.task.as_str() {
         "obedient" => obedient(&locks, &commands, Duration::from_millis(job.numbers[0])),

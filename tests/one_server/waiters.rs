@@ -131,9 +131,13 @@ fn who_comes_later_is_behind_even_when_the_clock_went_back() {
     assert_eq!(*order.lock().unwrap(), [0, 1, 2]);
 }
 
-/// Adds queue members of processes that have ended, one for each process.
+/// The value of a lock whose holder has ended.
+const GONE: &str = "AAAAAAAAAAAAAAAAAAAAAA@gone:1";
+
+/// Adds queue members of processes that have ended, one for each process, and marks the lock. It exists.
 fn dead_waiters(server: &RedisServer, count: u32) {
     let mut client = server.client();
+    let _: u32 = server.run("APPEND lock:k !");
     for first in (0..count).step_by(1000) {
         let mut add = redis::cmd("ZADD");
         add.arg("lock:k%queue");
@@ -163,9 +167,16 @@ fn a_lock_behind_many_dead_waiters_is_had_at_once() {
         let asked = server.client_commands() - asked;
         assert!(asked < 10 + u64::from(dead) / 1000, "{asked} calls behind {dead} dead waiters");
         eventually("no key is left", || server.keys().is_empty());
-        // One try removes them.
-        dead_waiters(&server, dead);
-        drop(other.lock("k").acquire_blocking().unwrap());
+        // One try removes them, when the lease of a dead holder is over, and its grace is not.
+        eventually("one try has removed them", || {
+            let _: String = server.run(&format!("SET lock:k {GONE}"));
+            dead_waiters(&server, dead);
+            let _: i32 = server.run("PEXPIRE lock:k 95");
+            drop(other.lock("k").acquire_blocking().unwrap());
+            let removed = !server.run::<bool>("EXISTS lock:k%queue");
+            let _: u32 = server.run("DEL lock:k%queue");
+            removed
+        });
         eventually("no key is left", || server.keys().is_empty());
         // A forced release removes them.
         let guard = locks.lock("k").acquire_blocking().unwrap();
@@ -309,7 +320,10 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
 /// The script of a release.
 const RELEASE: &str = concat!(
     include_str!("../../redlock-runtime/src/engine/redis/scripts/free.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/time.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/fence.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/mark.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/tell.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/grant.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/release.lua"),
 );
@@ -330,7 +344,7 @@ fn two_locks_in_turn_are_both_left_free_for_clients_of_another_kind() {
             redis::pipe()
                 .cmd("SET")
                 .arg(lock)
-                .arg("holder")
+                .arg(format!("{GONE}!"))
                 .ignore()
                 .cmd("ZADD")
                 .arg(&queue)
@@ -340,7 +354,7 @@ fn two_locks_in_turn_are_both_left_free_for_clients_of_another_kind() {
                 .exec(&mut client)
                 .unwrap();
             let mut call = script.key(lock);
-            call.key(&queue).key("lock:%clock").arg("holder").arg(30_000).arg("1").arg("other");
+            call.key(&queue).key("lock:%clock").arg(GONE).arg(30_000).arg("1").arg("other");
             assert_eq!(call.invoke::<u32>(&mut client).unwrap(), 1);
             if !redis::cmd("EXISTS").arg(lock).query::<bool>(&mut client).unwrap() {
                 *left_free += 1;

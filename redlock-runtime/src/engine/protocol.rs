@@ -67,6 +67,10 @@ pub(crate) enum Mode {
     Join {
         at_most: u32,
     },
+    /// As `Join`, when an earlier request may have joined it: a waiter passes no other.
+    JoinAgain {
+        at_most: u32,
+    },
     /// The waiter had a place in the queue. If that is gone, the server pushes [`PushKind::PlaceLost`].
     Again,
     /// As `Again`, when all waiters of this process ask: the server pushes nothing.
@@ -152,10 +156,11 @@ pub(crate) struct Push {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PushKind {
-    /// The waiter holds the lock since `at`, for a [`CLAIM`].
-    Granted { fence: u64, at: ServerTime },
-    /// The waiter is the head of the queue now, or the first behind those of the claimant. `claim`: the time left to it.
-    Next { claim: Duration, claimant: Claimant },
+    /// The waiter holds the lock since `at`, for a [`CLAIM`]. `marked`: others wait behind it.
+    Granted { fence: u64, at: ServerTime, marked: bool },
+    /// The waiter is one of the first two in the queue, or the first behind those of the claimant. `claim`: the time left, at
+    /// `at`, to the holder.
+    Next { claim: Duration, at: ServerTime, claimant: Claimant },
     /// The lock is free for a moment, for clients that do not use its queue.
     LeftFree,
     /// The token no longer holds the lock. Only `memory://` pushes this to a holder: servers tell connections that watch.

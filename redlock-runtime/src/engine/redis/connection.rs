@@ -223,7 +223,7 @@ impl Expected {
             }
             (Self::Second(action), Some(_)) => read(*action, values.next().unwrap_or(Value::Nil), sharded),
             (Self::Watch(token), Some(_)) => match values.next() {
-                Some(Value::BulkString(value)) if value == token.value().as_bytes() => Reply::Done,
+                Some(Value::BulkString(value)) if token.is_in(&value) => Reply::Done,
                 Some(Value::BulkString(_)) => Reply::NotHeld,
                 Some(Value::Nil) => Reply::Free,
                 Some(Value::ServerError(error)) if is_of_another_type(&error) => Reply::NotHeld,

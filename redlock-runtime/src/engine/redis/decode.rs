@@ -14,7 +14,7 @@ use crate::engine::protocol::{
 use crate::engine::slots::Slot;
 use crate::error::Holder;
 use crate::key::is_side_name;
-use crate::token::{self, Token};
+use crate::token::{self, MARK, Token};
 
 /// `sharded`: whether the script was the one for sharded channels.
 pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
@@ -186,14 +186,16 @@ pub(super) fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// `granted|token|fencing token|server time|lock` and the like, as acquire.lua, grant.lua and release.lua publish it.
+/// `granted|token|fencing token|server time|mark|lock` and the like, as acquire.lua, grant.lua, tell.lua and release.lua
+/// publish it.
 fn decode_push(text: &str) -> Option<Push> {
-    let mut parts = text.splitn(5, '|');
+    let mut parts = text.splitn(6, '|');
     let (kind, token) = (parts.next()?, Token::from_value(parts.next()?));
-    let (first, second) = (parts.next()?.parse().ok()?, parts.next()?);
+    let (first, second, third) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+    let at = ServerTime(second);
     let kind = match kind {
-        "granted" => PushKind::Granted { fence: first, at: ServerTime(second.parse().ok()?) },
-        "next" => PushKind::Next { claim: Duration::from_millis(first), claimant: Claimant::of(second) },
+        "granted" => PushKind::Granted { fence: first, at, marked: third == MARK },
+        "next" => PushKind::Next { claim: Duration::from_millis(first), at, claimant: Claimant::of(third) },
         "free" => PushKind::LeftFree,
         "gone" => PushKind::PlaceLost,
         _ => return None,

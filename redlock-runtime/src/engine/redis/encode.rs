@@ -59,6 +59,11 @@ impl Encoder {
         if self.session.abilities.hands_over { mode } else { Mode::OneTry }
     }
 
+    /// A late request must not shorten the lock: then the server keeps it for longer than the holder counts on.
+    fn may_shorten(&self, shortens: bool) -> bool {
+        shortens && self.session.late_requests == LateRequests::Impossible
+    }
+
     fn script(&self, action: Action) -> Option<Script> {
         match action {
             Action::Release if !self.session.queues => Some(Script::GiveUp),
@@ -88,14 +93,17 @@ impl Encoder {
                 command.arg(2).arg(&*request.name);
                 keyspace.write_queue(&mut command, &request.name);
             }
-            Action::Renew { shortens, .. } | Action::Repair { shortens } => {
+            Action::Repair { shortens } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
-                // A late request must not shorten the lock: then the server keeps it for longer than the holder counts on.
-                let exactly = shortens && self.session.late_requests == LateRequests::Impossible;
-                command.arg(exactly.then_some(EXACTLY));
+                command.arg(self.may_shorten(shortens).then_some(EXACTLY));
             }
-            Action::ExpireLater => {
-                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl).arg(EXACTLY);
+            Action::Renew { shortens, .. } if !self.may_shorten(shortens) => {
+                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
+            }
+            Action::Renew { .. } | Action::ExpireLater => {
+                command.arg(2).arg(&*request.name);
+                keyspace.write_queue(&mut command, &request.name);
+                command.arg(request.token.value()).arg(ttl).arg(EXACTLY);
             }
             Action::Watch | Action::WatchHolder | Action::List { .. } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
@@ -125,6 +133,9 @@ impl Encoder {
                 command.arg(request.token.value()).arg(ttl);
                 let (how, inbox, at_most) = match self.action(request.action) {
                     Action::Acquire(Mode::Join { at_most }) => ("join", Some(&**inbox), Some(at_most)),
+                    Action::Acquire(Mode::JoinAgain { at_most }) => {
+                        ("join_again", Some(&**inbox), Some(at_most))
+                    }
                     Action::Acquire(Mode::Again) => ("again", Some(&**inbox), None),
                     Action::Acquire(Mode::Rejoin) => ("rejoin", Some(&**inbox), None),
                     Action::Acquire(Mode::Overdue { claimant }) => {
@@ -168,6 +179,7 @@ impl Encoder {
         for (_, request) in requests {
             let (how, at_most) = match self.mode(request.action) {
                 Mode::Join { at_most } => ("join", at_most),
+                Mode::JoinAgain { at_most } => ("join_again", at_most),
                 Mode::Again | Mode::Overdue { .. } => ("again", 0),
                 Mode::Rejoin => ("rejoin", 0),
                 Mode::OneTry => ("0", 0),

@@ -4,8 +4,15 @@ use std::sync::LazyLock;
 
 use crate::engine::protocol::Action;
 
+macro_rules! parts {
+    ($($name:literal)*) => { concat!($(include_str!(concat!("scripts/", $name, ".lua"))),*) };
+}
+
 /// Raises the clock of fencing tokens, when a connection begins.
-pub(super) const RAISE: &str = concat!(include_str!("scripts/fence.lua"), include_str!("scripts/raise.lua"));
+pub(super) const RAISE: &str = parts!("time" "fence" "raise");
+
+/// Renews without `exactly`, so it never tells waiters.
+pub(super) const CONFIRM: &str = parts!("keep" "mark" "renew");
 
 #[derive(Clone, Copy)]
 pub(super) enum Script {
@@ -70,24 +77,21 @@ impl Script {
     }
 
     fn plain(self) -> &'static str {
-        macro_rules! parts {
-            ($($name:literal)*) => { concat!($(include_str!(concat!("scripts/", $name, ".lua"))),*) };
-        }
         match self {
-            Self::Acquire => parts!("fence" "take" "grant" "acquire"),
-            Self::Renew => parts!("renew"),
-            Self::Release => parts!("free" "fence" "grant" "release"),
-            Self::Inspect => parts!("inspect"),
-            Self::ForceRelease => parts!("fence" "grant" "force_release"),
+            Self::Acquire => parts!("time" "fence" "take" "mark" "tell" "grant" "acquire"),
+            Self::Renew => parts!("keep" "time" "mark" "tell" "renew"),
+            Self::Release => parts!("free" "time" "fence" "mark" "tell" "grant" "release"),
+            Self::Inspect => parts!("mark" "state" "inspect"),
+            Self::ForceRelease => parts!("time" "fence" "mark" "state" "tell" "grant" "force_release"),
             Self::Vote => parts!("vote"),
             Self::RaiseFence => parts!("raise_fence"),
             Self::Repair => parts!("repair"),
             Self::GiveUp => parts!("give_up"),
-            Self::Reserve => parts!("reserve"),
-            Self::RenewAll => parts!("renew_all"),
+            Self::Reserve => parts!("mark" "reserve"),
+            Self::RenewAll => parts!("mark" "renew_all"),
             Self::AcquireAll => concat!(
                 "local function acquire(KEYS, ARGV)\n",
-                parts!("fence" "take" "grant" "acquire"),
+                parts!("time" "fence" "take" "mark" "tell" "grant" "acquire"),
                 "end\n",
                 parts!("acquire_all")
             ),

@@ -13,6 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, WeakUnboundedSender, unbounded_channe
 use super::decode::is_passing;
 use super::encode::in_ms;
 use super::node::RedisNode;
+use super::scripts::CONFIRM;
 use crate::clock::Moment;
 use crate::engine::command::Command;
 use crate::engine::protocol::{Confirmation, ConnectionEvent, Disconnected, Unconfirmed};
@@ -100,7 +101,7 @@ impl Confirmer {
     ) -> Result<Vec<Value>, redis::RedisError> {
         let mut pipeline = Pipeline::with_capacity(batch.len() + 1);
         for Unconfirmed { request, .. } in batch {
-            pipeline.cmd("EVAL").arg(include_str!("scripts/renew.lua")).arg(1);
+            pipeline.cmd("EVAL").arg(CONFIRM).arg(1);
             pipeline.arg(&*request.name).arg(request.token.value()).arg(in_ms(request.ttl));
         }
         // Zero would wait for ever.

@@ -68,6 +68,16 @@ pub(super) struct Held {
     closed: Option<Moment>,
     /// The caller, until the replicas have the lock.
     pub(super) deliver_to: Option<Caller>,
+    queue: QueueSeen,
+}
+
+/// What is known of the queue on the server.
+#[derive(Clone, Copy, Default)]
+pub(super) struct QueueSeen {
+    /// The lock is marked: others wait.
+    pub(super) marked: bool,
+    /// A request of this attempt as a waiter is unanswered: it may be in the queue.
+    pub(super) asks: bool,
 }
 
 impl Held {
@@ -98,7 +108,33 @@ impl Held {
             reserved_by: None,
             closed: None,
             deliver_to: None,
+            queue: QueueSeen::default(),
         }
+    }
+
+    pub(super) fn with_queue(mut self, queue: QueueSeen) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// The request that it sent as a waiter is answered. It may have written the key, which ends the watch: true when a watch
+    /// is due.
+    pub(super) fn answered(&mut self) -> bool {
+        std::mem::take(&mut self.queue.asks) && self.is_watched()
+    }
+
+    pub(super) fn may_be_queued(&self) -> bool {
+        self.queue.asks
+    }
+
+    /// A waiter of this process has a place behind it. Its request has marked the key, unless another one did before: that
+    /// ended the watch, and the server does not tell of a client's own changes. True when a watch is due.
+    pub(super) fn waited_for(&mut self) -> bool {
+        !std::mem::replace(&mut self.queue.marked, true) && self.is_watched()
+    }
+
+    fn is_watched(&self) -> bool {
+        self.first_look.is_none() && !self.is_closed()
     }
 
     /// No body has run.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::held::Held;
+use super::held::{Held, QueueSeen};
 use super::local_queue::NextAsker;
 use super::releasing::{ReleaseStep, Releasing};
 use super::waiting::Waiting;
@@ -36,7 +36,7 @@ impl LockTable {
     }
 
     /// The node has granted the lock to this waiter by a push.
-    pub(super) fn granted(&mut self, now: Moment, id: Id, fence: u64, at: ServerTime) {
+    pub(super) fn granted(&mut self, now: Moment, id: Id, fence: u64, at: ServerTime, marked: bool) {
         let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) else {
             return;
         };
@@ -51,11 +51,14 @@ impl LockTable {
         let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
             return;
         };
-        // After a renewal, that request would shorten the lock to a claim.
-        self.outbox.take_back(id);
+        let was_taken_back = self.outbox.take_back(id).is_some();
+        // Else that request crossed the push.
+        let queue = QueueSeen { marked, asks: waiting.is_asking() && !was_taken_back };
         let since = since.unwrap_or(now);
         let lease = waiting.ask.lease(fence, since, safe);
-        self.enter(now, id, waiting, lease, |ask, token, lease| Held::handed_over(ask, token, lease, since));
+        self.enter(now, id, waiting, lease, |ask, token, lease| {
+            Held::handed_over(ask, token, lease, since).with_queue(queue)
+        });
     }
 
     fn enter(
@@ -132,6 +135,16 @@ impl LockTable {
         }
     }
 
+    /// A waiter of this process has a place in the queue of the lock.
+    pub(super) fn waited_for_here(&mut self, name: &Arc<str>) {
+        if let Some(id) = self.queues.holder(name)
+            && let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
+            && held.waited_for()
+        {
+            self.watch(id);
+        }
+    }
+
     /// The guard releases the lock.
     pub(crate) fn release(&mut self, now: Moment, id: Id, response: Option<Response>) {
         match self.attempts.remove(&id) {
@@ -168,11 +181,13 @@ impl LockTable {
         self.leave(now, &held.name, id);
     }
 
-    /// The lease ends without its guard; an earlier reason counts. `release`: the server may still have the key.
+    /// The lease ends without its guard; an earlier reason counts. `release`: the server may still have the key. It may have
+    /// a place in the queue instead, when a request of the waiter arrived after the loss.
     pub(super) fn lost(&mut self, now: Moment, id: Id, reason: LostReason, release: bool) {
         let Some(Attempt::Held(held)) = self.attempts.remove(&id) else {
             return;
         };
+        let release = release || held.may_be_queued();
         held.lease.end(reason);
         if !held.awaits_reservation() {
             telemetry::lost(held.lease.key(), held.lease.lost_reason().unwrap_or(reason));

@@ -85,6 +85,13 @@ mod tests {
         Action::AcquireNext { mode: JOIN, after }
     }
 
+    /// The repeated request for the first key, and for one behind another.
+    const AGAIN: Action = Action::Acquire(Mode::JoinAgain { at_most: 10 });
+
+    fn next_again(after: Id) -> Action {
+        Action::AcquireNext { mode: Mode::JoinAgain { at_most: 10 }, after }
+    }
+
     fn ask(key: &str, after: Option<Id>, now: Moment) -> (Ask, Outcome) {
         let (caller, outcome) = oneshot::channel();
         let ask = Ask {
@@ -216,7 +223,7 @@ mod tests {
         let mut call = Call::connected();
         call.table.disconnected("cut".into());
         call.table.connected(call.now, HANDS_OVER);
-        call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+        call.sends(&[(1, AGAIN), (2, next_again(1)), (3, next_again(2))]);
         call.answers(vec![held(), held(), held()]);
         call.says("+++");
     }
@@ -226,7 +233,7 @@ mod tests {
         let mut call = Call::connected();
         call.table.disconnected("cut".into());
         call.table.connected(call.now, HANDS_OVER);
-        call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+        call.sends(&[(1, AGAIN), (2, next_again(1)), (3, next_again(2))]);
         // The call whose reply was lost may have taken more keys than this one.
         call.answers(vec![queued(), Reply::Skipped, Reply::Skipped]);
         call.says("?--");
@@ -248,7 +255,7 @@ mod tests {
         call.table.abandon(call.now, 2);
         call.table.connected(call.now, HANDS_OVER);
         // The second key is being released, so the third has no key to go behind.
-        call.sends(&[(1, FIRST), (2, Action::Release), (3, Action::Release)]);
+        call.sends(&[(1, AGAIN), (2, Action::Release), (3, Action::Release)]);
         call.says("?x-");
     }
 
@@ -256,7 +263,7 @@ mod tests {
     fn a_forgotten_script_is_sent_again_for_all_keys() {
         let mut call = Call::connected();
         call.answers(refused_by(Refusal::NoScript));
-        call.sends(&[(1, FIRST), (2, next(1)), (3, next(2))]);
+        call.sends(&[(1, AGAIN), (2, next_again(1)), (3, next_again(2))]);
     }
 
     #[test]
@@ -264,7 +271,7 @@ mod tests {
         let mut call = Call::connected();
         call.answers(refused_by(Refusal::Permanent("WRONGTYPE".into())));
         // The server may have stopped after some keys.
-        call.sends(&[(1, FIRST), (2, Action::Release), (3, Action::Release)]);
+        call.sends(&[(1, AGAIN), (2, Action::Release), (3, Action::Release)]);
         call.says("?--");
         call.answers(vec![
             Reply::Refused(Refusal::Permanent("WRONGTYPE".into())),
@@ -284,7 +291,7 @@ mod tests {
             // The first key is released under its old token and asked for with a new one, alone.
             let actions: Vec<_> =
                 call.table.take_outbox().into_iter().map(|(_, request)| request.action).collect();
-            assert_eq!(actions, [Action::Release, FIRST, Action::Release, Action::Release]);
+            assert_eq!(actions, [Action::Release, AGAIN, Action::Release, Action::Release]);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::releasing::Releasing;
-use super::waiting::Awaits;
+use super::waiting::{Awaits, Waiting};
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Reply, Request};
@@ -33,8 +33,15 @@ impl LockTable {
         // A token with another lock: a forged push.
         if matches!(self.attempts.get(&id), Some(Attempt::Waiting(waiting)) if waiting.ask.name == push.name)
         {
-            self.pushed(now, id, push.kind);
+            self.pushed(now, self.asker_for(id, &push.name, push.kind), push.kind);
         }
+    }
+
+    /// The waiter that a push to `id` concerns: only the first of this process asks, and that one may be told, too.
+    fn asker_for(&self, id: Id, name: &Arc<str>, kind: PushKind) -> Id {
+        let asks = matches!(kind, PushKind::Next { .. } | PushKind::LeftFree);
+        let first = self.queues.first(name).filter(|_| asks);
+        first.filter(|first| self.waiting(*first).is_some_and(Waiting::is_queued)).unwrap_or(id)
     }
 
     pub(super) fn pushed(&mut self, now: Moment, id: Id, kind: PushKind) {
@@ -46,11 +53,11 @@ impl LockTable {
             return;
         }
         match kind {
-            PushKind::Granted { fence, at } => {
-                self.granted(now, id, fence, at);
+            PushKind::Granted { fence, at, marked } => {
+                self.granted(now, id, fence, at, marked);
                 return;
             }
-            PushKind::Next { claim, claimant } => waiting.is_next(now, claim, claimant),
+            PushKind::Next { claim, at, claimant } => waiting.is_next(now, claim, at, claimant),
             PushKind::LeftFree => waiting.stand_back(now),
             PushKind::TakenAway | PushKind::PlaceLost => {}
         }

@@ -62,6 +62,7 @@ impl LockTable {
             Reply::Busy { holder, place } => {
                 let name = Arc::clone(&waiting.ask.name);
                 let first = self.queues.first(&name) == Some(id);
+                let has_place = place.is_some();
                 let refused_before = waiting.is_refused();
                 let tracks_changes =
                     waiting.busy(now, sent, holder, place, first, self.abilities.tracks_changes);
@@ -75,6 +76,9 @@ impl LockTable {
                 }
                 if first && refused_before {
                     self.ask_after_refusals(now, &name);
+                }
+                if has_place {
+                    self.waited_for_here(&name);
                 }
             }
             Reply::Refused(Refusal::NoScript | Refusal::Unfinished) => {
@@ -146,7 +150,13 @@ impl LockTable {
                 held.retry(now);
                 self.schedule(id);
             }
-            // The reply to an acquire that crossed the push of its own grant: the renewal follows anyway.
+            // It crossed the push of its own grant: the renewal follows anyway.
+            (Action::Acquire(_), _) => {
+                let is_watch_due = held.answered();
+                if is_watch_due {
+                    self.watch(id);
+                }
+            }
             _ => {}
         }
     }

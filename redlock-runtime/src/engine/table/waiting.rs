@@ -98,7 +98,8 @@ impl Waiting {
     pub(super) fn mode(&self, now: Moment, with_all: bool) -> Mode {
         match self.place {
             _ if self.ask.one_try => Mode::OneTry,
-            None => Mode::Join { at_most: self.ask.max_waiters },
+            None if self.asks == 0 => Mode::Join { at_most: self.ask.max_waiters },
+            None => Mode::JoinAgain { at_most: self.ask.max_waiters },
             Some(_) if with_all => Mode::Rejoin,
             Some(_) => match self.overdue {
                 Some((over, claimant)) if over <= now => Mode::Overdue { claimant },
@@ -112,7 +113,6 @@ impl Waiting {
         self.unanswered = self.unanswered.saturating_add(1);
         self.asks = self.asks.saturating_add(1);
         self.ask_again = false;
-        self.overdue = None;
         self.deferred_push = None;
         self.tracks_changes = false;
     }
@@ -159,6 +159,9 @@ impl Waiting {
     /// Another holder has the lock. The first waiter of this process asks again when the lock expires, or sooner, at a
     /// jittered interval; the others wait for a push, or until they are first. `can_watch`: the server can tell a waiter
     /// of changes. True when this waiter is to watch.
+    ///
+    /// The lease in front counts from the sending of the request: the reply may have waited, and a request takes as long as
+    /// that one did.
     pub(super) fn busy(
         &mut self,
         now: Moment,
@@ -170,7 +173,9 @@ impl Waiting {
     ) -> bool {
         (self.unanswered, self.refusals) = (0, 0);
         self.place = place.map(|place| (place, sent));
-        let expires_in = holder.expires_in;
+        let expires = holder.expires_in.map(|left| sent.after(left + MILLISECOND));
+        // A claim that lasts for longer than was told has been renewed.
+        self.overdue.take_if(|(over, _)| expires.is_none_or(|expires| over.after(TOLD_TWICE) < expires));
         self.last_answer = LastAnswer::Busy(holder);
         // A release wakes no waiter without a queue, or when the holder is a client of another kind. In a queue only the
         // head watches.
@@ -179,9 +184,8 @@ impl Waiting {
         self.awaits = match (first, place) {
             (true, _) if self.ask_again && place.is_none() => Awaits::Retry { until: now },
             (true, _) => {
-                let interval = self.interval();
-                let pause = expires_in.map_or(interval, |left| interval.min(left + MILLISECOND));
-                Awaits::Retry { until: now.after(pause) }
+                let until = now.after(self.interval());
+                Awaits::Retry { until: expires.into_iter().fold(until, Ord::min) }
             }
             (false, Some(_)) => Awaits::ServerTurn,
             (false, None) => Awaits::LocalTurn,
@@ -195,13 +199,17 @@ impl Waiting {
         self.awaits = Awaits::Retry { until: now.after(jittered(2 * MILLISECOND)) };
     }
 
-    /// The waiter is next: it asks when the claim in front should be over.
-    pub(super) fn is_next(&mut self, now: Moment, claim: Duration, claimant: Claimant) {
-        if let Awaits::ServerTurn | Awaits::Retry { .. } = self.awaits {
-            let until = now.after(claim + MILLISECOND);
-            self.overdue = Some((until, claimant));
-            self.awaits = Awaits::Retry { until };
-        }
+    /// The waiter is next: it asks when the claim in front should be over, or sooner. That counts from the server's time: the
+    /// push may have waited.
+    pub(super) fn is_next(&mut self, now: Moment, claim: Duration, at: ServerTime, claimant: Claimant) {
+        let over = self.granted_since(now, at).unwrap_or(now).after(claim + MILLISECOND);
+        let until = match self.awaits {
+            Awaits::ServerTurn => over,
+            Awaits::Retry { until } => until.min(over),
+            Awaits::LocalTurn | Awaits::Reply { .. } | Awaits::Connection => return,
+        };
+        self.overdue = Some((over, claimant));
+        self.awaits = Awaits::Retry { until };
     }
 
     /// The lock is free on a quorum of nodes, and other waiters may see that, too. One must ask all nodes before the next
@@ -214,8 +222,11 @@ impl Waiting {
     /// The server refused the watch.
     pub(super) fn cannot_watch(&mut self, now: Moment) {
         self.tracks_changes = false;
-        if let Awaits::Retry { .. } = self.awaits {
+        if let Awaits::Retry { until: armed } = self.awaits {
             self.keep_asking(now);
+            if let Awaits::Retry { until } = &mut self.awaits {
+                *until = armed.min(*until);
+            }
         }
     }
 
@@ -257,6 +268,7 @@ impl Waiting {
 
     pub(super) fn refused(&mut self, now: Moment, reason: Arc<str>) {
         self.last_answer = LastAnswer::Refused(reason);
+        self.overdue = None;
         self.awaits = Awaits::Retry { until: now.after(REFUSED.pause(self.refusals)) };
         self.refusals = self.refusals.saturating_add(1);
     }
@@ -308,6 +320,9 @@ impl Waiting {
 }
 
 const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// Two messages may tell the end of one claim with this difference, because of the network.
+const TOLD_TWICE: Duration = Duration::from_millis(50);
 
 /// How often the first waiter of a process asks again where the server tells of no release.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);

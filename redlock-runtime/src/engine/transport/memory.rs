@@ -189,13 +189,14 @@ impl Lock {
         let waiting = |waiter: &Waiter| waiter.token == request.token;
         if mode != Mode::OneTry && !self.is(&request.token) && !self.queue.iter().any(waiting) {
             let waiters = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
-            if matches!(mode, Mode::Join { at_most } if waiters >= at_most) {
+            if matches!(mode, Mode::Join { at_most } | Mode::JoinAgain { at_most } if waiters >= at_most) {
                 return Reply::QueueFull { waiters };
             }
             let (token, ttl) = (request.token.clone(), request.ttl);
             self.queue.push_back(Waiter { token, ttl, inbox: inbox.clone() });
         }
-        if self.holder.is_none() {
+        let was_free = self.holder.is_none();
+        if was_free {
             self.grant(&request.name, Some(&request.token), now, clock);
         }
         if self.holder.is_none() || self.is(&request.token) {
@@ -203,6 +204,9 @@ impl Lock {
             let has_waited = mode.has_waited();
             let lasts = if has_waited { request.ttl.min(CLAIM) } else { request.ttl };
             self.hold(&request.token, now.after(lasts), inbox);
+            if was_free {
+                self.tell_next(&request.name, now);
+            }
             let fence = next_fence(now, clock);
             return if has_waited { Reply::Claimed { fence } } else { Reply::Granted { fence } };
         }
@@ -238,17 +242,33 @@ impl Lock {
     fn renew(&mut self, request: &Request, now: Moment, shortens: bool) -> Reply {
         match &mut self.holder {
             Some(holder) if holder.token == request.token => {
-                let expires = now.after(request.ttl);
-                holder.expires = if shortens { expires } else { expires.max(holder.expires) };
+                let (before, expires) = (holder.expires, now.after(request.ttl));
+                holder.expires = if shortens { expires } else { expires.max(before) };
+                if holder.expires < before {
+                    self.tell_next(&request.name, now);
+                }
                 Reply::Done
             }
             _ => Reply::NotHeld,
         }
     }
 
+    /// Tells the first two waiters when the lock expires in front of them.
+    fn tell_next(&self, name: &Arc<str>, now: Moment) {
+        let claim = self.holder.as_ref().map_or(Duration::ZERO, |holder| holder.expires.since(now));
+        let next = PushKind::Next { claim, at: server_time(now), claimant: Claimant::of("") };
+        for waiter in self.queue.iter().take(2) {
+            waiter.tell(name, next);
+        }
+    }
+
     fn release(&mut self, request: &Request, now: Moment, clock: &mut u64) -> Reply {
+        let was_head = self.queue.front().is_some_and(|head| head.token == request.token);
+        self.queue.retain(|waiter| waiter.token != request.token);
         if !self.is(&request.token) {
-            self.queue.retain(|waiter| waiter.token != request.token);
+            if was_head {
+                self.tell_next(&request.name, now);
+            }
             return Reply::NotHeld;
         }
         self.holder = None;
@@ -278,15 +298,10 @@ impl Lock {
                 return;
             }
             let fence = next_fence(now, clock);
-            let kind = PushKind::Granted { fence, at: server_time(now) };
-            if next.tell(name, kind) {
-                if let Some(head) = self.queue.front() {
-                    head.tell(
-                        name,
-                        PushKind::Next { claim: next.ttl.min(CLAIM), claimant: Claimant::of("") },
-                    );
-                }
+            let marked = !self.queue.is_empty();
+            if next.tell(name, PushKind::Granted { fence, at: server_time(now), marked }) {
                 self.holder = Some(Holding { token: next.token, expires, inbox: next.inbox });
+                self.tell_next(name, now);
                 return;
             }
         }

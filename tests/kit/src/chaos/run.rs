@@ -1,10 +1,13 @@
 //! A run: it starts, freezes and kills worker processes, injects faults at random, and collects the reports.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::mpsc::Receiver;
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlocked::LockManager;
+use redlocked::{LockError, LockManager, LockRequest};
 
 use crate::chaos::checker::Hold;
 use crate::chaos::checker::history::History;
@@ -15,7 +18,7 @@ use crate::chaos::workload::caller::key;
 use crate::chaos::workload::fleet::{Fleet, Role};
 use crate::chaos::workload::foreign_client::ForeignClient;
 use crate::chaos::workload::worker::{LONG_TTLS, WorkerParams};
-use crate::{LIMIT, Worker, now};
+use crate::{LIMIT, Worker, now, runtime};
 
 /// The keys of short locks, which a foreign client takes, too.
 const MIXED_KEYS: u64 = 4;
@@ -282,7 +285,7 @@ impl<G: Environment> Chaos<G> {
     }
 
     /// Keys that are left on the servers and should not be. A killed holder's lock ends with its ttl. A killed
-    /// waiter's place in the queue stays until the next caller asks.
+    /// waiter's place in the queue stays until a lock is handed over to one behind it, or for a minute.
     pub fn leaks(&mut self) -> Vec<String> {
         let longest = Duration::from_millis(self.max_ttl());
         let mut left = self.left_after(longest, |name| !name.contains("%queue"));
@@ -291,7 +294,8 @@ impl<G: Environment> Chaos<G> {
             .start()
             .unwrap();
         for number in self.fleet.keys() {
-            if let Err(error) = locks.lock(key(number)).ttl(longest).wait(LIMIT).run_blocking(|_| ()) {
+            let request = locks.lock(key(number)).ttl(longest).wait(LIMIT);
+            if let Err(error) = runtime().block_on(handed_over(request)) {
                 left.push(format!("{} cannot be taken: {error}", key(number)));
             }
         }
@@ -312,4 +316,14 @@ impl<G: Environment> Chaos<G> {
             thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// Takes the lock, and hands it over to a second caller.
+async fn handed_over(request: LockRequest) -> Result<(), LockError> {
+    let guard = request.clone().acquire().await?;
+    let mut next = pin!(request.acquire());
+    poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_pending())).await;
+    guard.release().await?;
+    next.await?.release().await?;
+    Ok(())
 }

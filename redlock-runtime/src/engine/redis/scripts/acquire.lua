@@ -1,9 +1,11 @@
 -- Takes a lock that is free or that this token holds already; else joins its queue. Behind take.lua and grant.lua.
--- ARGV[3] '0': one try; 'join': may wait in the queue, unless ARGV[5] waiters do already; 'again': has waited in it;
+-- ARGV[3] '0': one try; 'join': may wait in the queue, unless ARGV[5] waiters do already; 'join_again': the same, of an
+--         attempt that may have a place already, so that it must not pass those in front; 'again': has waited in the queue;
 --         'rejoin': has waited, and all others of its inbox ask again, too; 'overdue': has waited, and the claim is over of
 --         the inbox with the hash ARGV[5]
 -- Returns a fencing token, or {2, waiters} for a full queue, or {3} when the same call again has to go on, or
---         {0, the holder's value, its PTTL in ms (-1: none), server time in us, waiters in front (-1: not queued)}.
+--         {0, the holder's token, what is left of its lease in ms (-1: no expiry), server time in us, waiters in front (-1:
+--         not queued)}.
 -- Idempotent by token: for the holder, a second call renews, so that a caller asks again after a lost reply and counts
 -- its lease from the latest request; a waiter keeps its place. A waiter that asks again gets the lock for a claim only: its
 -- process may be stuck although its connection is open. A request that arrives late never shortens a lease.
@@ -12,21 +14,23 @@
 local QUEUE_TTL = 60000
 
 local waits = ARGV[3] ~= '0'
-local has_waited = waits and ARGV[3] ~= 'join'
+local joins = ARGV[3] == 'join' or ARGV[3] == 'join_again'
+local has_waited = waits and not joins
 
-local function take(at_least)
+-- Returns the fencing token, and the waiters to tell how many ms the lock lasts.
+local function take(at_least, grace)
   local fence = next_fence()
   local lasts = tonumber(ttl)
   if has_waited then lasts = math.min(lasts, CLAIM) end
-  redis.call('SET', lock, token, 'PX', string.format('%.0f', math.max(lasts, at_least)))
-  return fence
+  lasts = math.max(lasts, at_least)
+  return fence, put(token, lasts, grace), lasts
 end
 
 -- The queue is gone (FLUSHALL, DEL, eviction), or only this waiter has left it, granted. The other waiters of its inbox may
 -- have lost their places, too, and only one of them asks.
 local function tell_place_lost()
   if not has_waited or ARGV[3] == 'rejoin' then return end
-  redis.pcall('PUBLISH', ARGV[4], 'gone|' .. token .. '|0|0|' .. lock)
+  redis.pcall('PUBLISH', ARGV[4], 'gone|' .. token .. '|0|0||' .. lock)
 end
 
 local function join()
@@ -62,27 +66,39 @@ local function drop_waiters_of(stuck)
   end
 end
 
-local holder = redis.call('GET', lock)
+local value = redis.call('GET', lock)
+local holder, grace = parse(value)
+local pttl = value and redis.call('PTTL', lock) or 0
+local left = without_grace(pttl, grace)
 if holder == token then
-  return take(redis.call('PTTL', lock))
+  redis.call('ZREM', queue, me)
+  return (take(left, grace))
 end
-if ARGV[3] == 'join' and not redis.call('ZSCORE', queue, me) then
+if joins and not redis.call('ZSCORE', queue, me) then
   local waiters = redis.call('ZCARD', queue)
   if waiters >= tonumber(ARGV[5]) then return {2, waiters} end
 end
-if holder then
-  if waits then join() end
+-- In its grace, the lease of a marked lock is over.
+if value and (grace == 0 or left ~= 0) then
+  if waits then
+    join()
+    set_mark(value, pttl)
+  end
 else
   -- No waiter is overtaken: a free lock with a queue goes to its head, which may be this token.
   if redis.call('EXISTS', queue) == 0 then
     tell_place_lost()
-    return take(0)
+    return (take(0))
   end
   if waits then join() end
   if ARGV[3] == 'overdue' then drop_waiters_of(tonumber(ARGV[5])) end
-  holder = grant()
+  holder, left = grant()
   if holder == false then return {3} end
-  if not holder or holder == token then return take(0) end
+  if not holder or holder == token then
+    local fence, waiters, lasts = take(0)
+    tell(waiters, lasts, time(), ARGV[4])
+    return fence
+  end
 end
 local in_front = waits and redis.call('ZRANK', queue, me) or -1
-return {0, holder, redis.call('PTTL', lock), time(), in_front}
+return {0, holder or value, left, time(), in_front}

@@ -1,4 +1,4 @@
--- The clock of fencing tokens, one per server: KEYS[3].
+-- The clock of fencing tokens, one per server: KEYS[3]. Behind time.lua.
 -- ARGV[6] the floor, or empty: a clock below it is raised to the server's time.
 
 -- A raised clock stays this far below the server's time, in us: room for reserve.lua.
@@ -6,12 +6,6 @@ local BEHIND = 10000
 
 -- Below all times of this age, in us: a clock that is missing counts from zero.
 local LEAST = 1000000000000000
-
--- Microseconds, as text: exact, and cheaper than formatting a number.
-local function time()
-  local now = redis.call('TIME')
-  return now[1] .. string.sub('00000' .. now[2], -6)
-end
 
 -- Returns a fencing token above all earlier ones. While a server keeps its data, counting is enough, and TIME with each
 -- grant would cost a quarter more. A fencing token that was lost in a restart, a failover or a flush is below the time,

@@ -1,7 +1,7 @@
--- Takes a lock away from its holder: the longest waiter gets it, or it is free. Behind grant.lua.
+-- Takes a lock away from its holder: the longest waiter gets it, or it is free. Behind state.lua and grant.lua.
 -- Returns what inspect.lua would have returned before, or {3} when the caller has to call again.
-local before = {redis.call('GET', lock), redis.call('PTTL', lock), redis.call('ZCARD', queue)}
-if before[1] then
+local before = state()
+if redis.call('EXISTS', lock) == 1 then
   local next_holder = grant()
   if next_holder == false then return {3} end
   if not next_holder then redis.call('DEL', lock) end

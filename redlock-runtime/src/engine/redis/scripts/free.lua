@@ -1,11 +1,8 @@
--- The short way of release, for a lock without waiters.
+-- The short way of release, for a lock without waiters: its value has no mark.
 
 -- A value of another type is not this token. Any other error is raised: `call` runs into it again.
-local holder = redis.pcall('GET', KEYS[1])
-if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then redis.call('GET', KEYS[1]) end
+local value = redis.pcall('GET', KEYS[1])
+if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then redis.call('GET', KEYS[1]) end
 
-if holder == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 0 then
-  redis.call('DEL', KEYS[1])
-  return 1
-end
+if value == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 

@@ -1,27 +1,15 @@
--- For acquire and release: hands a free lock to the longest waiter that is still there. Behind fence.lua.
+-- For acquire and release: hands a free lock to the longest waiter that is still there. Behind fence.lua and tell.lua.
 --
--- KEYS[1] the lock, a string: the holder's token
--- KEYS[2] its queue, a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox;
---         score: order of arrival
 -- KEYS[3] the clock of fencing tokens, one per server
 -- ARGV[1] token   ARGV[2] ttl in ms   ARGV[4] inbox: the channel that the caller subscribes to; empty for one try
 --
 -- A waiter is there while its inbox has a subscriber. NUMSUB tells that: the reply of PUBLISH also counts clients that
 -- subscribe to all channels by pattern.
-local lock, queue, clock = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl = ARGV[1], ARGV[2]
 local me = token .. '|' .. ttl .. '|' .. (ARGV[4] or '')
 
 -- A granted waiter has to claim its lock by a renewal within this time, in ms: a stuck waiter costs the others no more.
 local CLAIM = 1000
-
--- Members that one call reads at most, in a few ms: its caller calls again at once. And members that are read together.
-local MOST, TOGETHER = 2000, 250
-
--- Returns token, ttl and inbox of a waiter; nil for a malformed member.
-local function read(member)
-  return string.match(member or '', '^([^|]+)|([1-9]%d*)|(.*)$')
-end
 
 -- A process has one inbox for all its waiters, so each inbox is checked once.
 local heard = {}
@@ -32,29 +20,20 @@ local function is_heard(next_token, next_inbox)
   return heard[next_inbox]
 end
 
--- Tells a waiter that the lock was granted in front of it. It asks again when that claim may be over, and names the claimant.
-local function tell_next(member, lasts, claimant)
-  local next_token, _, next_inbox = read(member)
-  if not next_token then return end
-  redis.pcall('PUBLISH', next_inbox, 'next|' .. next_token .. '|' .. lasts .. '|' .. claimant .. '|' .. lock)
-end
-
--- Tells the head of the queue, and, if that is of the claimant's process, the first waiter of another process, because a
--- stuck process does not ask. A process that hands a lock to itself is not stuck.
-local function tell_those_behind(head, lasts, claimant)
-  tell_next(head, lasts, claimant)
-  local _, _, head_inbox = read(head)
-  if head_inbox ~= claimant or ARGV[4] == claimant then return end
-  for _, member in ipairs(redis.call('ZRANGE', queue, 1, TOGETHER)) do
-    local _, _, other_inbox = read(member)
-    if other_inbox and other_inbox ~= claimant then
-      return tell_next(member, lasts, claimant)
-    end
+-- The lock is this token's for so many ms, and marked if it has waiters, or if `grace` says so. Returns the waiters to tell,
+-- and the mark.
+local function put(next_token, lasts, grace)
+  local waiters, mark = first_two(), ''
+  if #waiters > 0 or grace and grace > 0 then
+    lasts, mark = lasts + GRACE, '!'
   end
+  redis.call('SET', lock, next_token .. mark, 'PX', string.format('%.0f', lasts))
+  return waiters, mark
 end
 
 -- The first waiter whose inbox has a subscriber gets the lock; dead and malformed ones in front of it leave the queue.
--- Returns its token; nil when the queue is empty; false when the queue may be longer than one call reads.
+-- Returns its token, and for how many ms it has the lock; nil when the queue is empty; false when the queue may be longer
+-- than one call reads. If the token is the caller's, the lock is still free.
 --
 -- The order of effects is safe if the server stops in the middle (out of memory, no permission): the waiter leaves the
 -- queue, then the lock is set with its expiry, then the waiter is told.
@@ -70,14 +49,14 @@ local function grant()
       end
       if next_token and is_heard(next_token, next_inbox) then
         redis.call('ZPOPMIN', queue, i)
-        local fence = next_fence()
-        local lasts = string.format('%.0f', math.min(tonumber(next_ttl), CLAIM))
-        redis.call('SET', lock, next_token, 'PX', lasts)
+        local fence = string.format('%.0f', next_fence())
+        local lasts = math.min(tonumber(next_ttl), CLAIM)
+        local waiters, mark = put(next_token, lasts)
         local now = time()
-        fence = string.format('%.0f', fence)
-        redis.pcall('PUBLISH', next_inbox, 'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. lock)
-        tell_those_behind(members[i + 1] or redis.call('ZRANGE', queue, 0, 0)[1], lasts, next_inbox)
-        return next_token
+        redis.pcall('PUBLISH', next_inbox,
+          'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. mark .. '|' .. lock)
+        tell(waiters, lasts, now, next_inbox)
+        return next_token, lasts
       end
     end
     if #members > 0 then redis.call('ZREM', queue, unpack(members)) end
@@ -86,3 +65,4 @@ local function grant()
   end
   return false
 end
+

@@ -2,22 +2,46 @@
 -- token leaves the queue. Behind free.lua and grant.lua.
 -- ARGV[3] '1': other lock clients use the lock, too. They do not know its queue, and would never find it free while it has
 -- waiters. So about one release in 128, by the microseconds of the server's time, leaves it free for a moment and has the
--- head of the queue ask again. Not by a count: with one for all locks, a lock that alternates with another might never be
--- left free, and one for each lock would have to be stored.
+-- first two of the queue ask again. Not by a count: with one for all locks, a lock that alternates with another might never
+-- be left free, and one for each lock would have to be stored.
 -- Returns 1, or 0 when this token does not hold the lock, or 2 when it still does and the caller has to call again.
 local function leave_free()
   if ARGV[3] ~= '1' or tonumber(time()) % 128 ~= 0 then return false end
-  local next_token, _, next_inbox = read(redis.call('ZRANGE', queue, 0, 0)[1])
-  if not next_token or not is_heard(next_token, next_inbox) then return false end
-  redis.call('DEL', lock)
-  redis.pcall('PUBLISH', next_inbox, 'free|' .. next_token .. '|0|0|' .. lock)
-  return true
+  local told = 0
+  for _, member in ipairs(redis.call('ZRANGE', queue, 0, TOGETHER - 1)) do
+    local next_token, _, next_inbox = read(member)
+    if next_token and told < 2 and is_heard(next_token, next_inbox) then
+      if told == 0 then redis.call('DEL', lock) end
+      redis.pcall('PUBLISH', next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)
+      told = told + 1
+    end
+  end
+  return told > 0
+end
+
+local holder, grace = parse(type(value) == 'string' and value or '')
+
+-- The waiters behind this one, if it was the head, are told when to ask. A foreign client releases without a push, so the
+-- new head asks now, and watches the lock from then on.
+local function leave()
+  local was_head = redis.call('ZRANK', queue, me) == 0
+  redis.call('ZREM', queue, me)
+  local waiters = was_head and first_two() or {}
+  if #waiters == 0 then return end
+  local left = 0
+  if holder then
+    local pttl = redis.call('PTTL', lock)
+    set_mark(value, pttl)
+    left = math.max(without_grace(pttl, grace), 0)
+  end
+  tell(waiters, left, time(), '')
 end
 
 if holder ~= token then
-  redis.call('ZREM', queue, me)
+  leave()
   return 0
 end
+redis.call('ZREM', queue, me)
 if leave_free() then return 1 end
 local next_holder = grant()
 if next_holder == false then return 2 end

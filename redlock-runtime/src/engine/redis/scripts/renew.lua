@@ -1,8 +1,11 @@
--- Moves the expiry of a lock that this token holds.
--- KEYS[1] the lock   ARGV[1] token   ARGV[2] ttl in ms (above zero: PEXPIRE 0 would delete)
--- ARGV[3] 'exactly': also to an earlier time. Without it, a request that arrives late does not shorten the lease.
--- Returns 1, or 0 when this token does not hold the lock.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-local lasts, left = ARGV[2], redis.call('PTTL', KEYS[1])
-if ARGV[3] ~= 'exactly' and left > tonumber(lasts) then lasts = left end
-return redis.call('PEXPIRE', KEYS[1], lasts)
+-- Moves the expiry of a lock that this token holds. Behind keep.lua, mark.lua and tell.lua.
+-- KEYS[2] its queue, with 'exactly'
+local holder, grace = parse(value)
+if holder ~= ARGV[1] then return 0 end
+local lasts, left = tonumber(ARGV[2]), without_grace(redis.call('PTTL', KEYS[1]), grace)
+local shortens = ARGV[3] == 'exactly' and lasts < left
+if not shortens then lasts = math.max(lasts, left) end
+redis.call('PEXPIRE', KEYS[1], lasts + grace)
+-- The waiters would ask when the lease was to end before.
+if shortens then tell(first_two(), lasts, time(), '') end
+return 1

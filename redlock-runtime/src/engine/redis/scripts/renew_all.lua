@@ -1,12 +1,17 @@
 -- Moves the expiry of several locks, each if its token holds it, and never to an earlier time. All are read once more in
--- the end: a client that asked for it watches these reads, and our own writes would have ended the watch.
+-- the end: a client that asked for it watches these reads, and our own writes would have ended the watch. Behind mark.lua.
 -- KEYS the locks   ARGV for each its token and its ttl in ms (above zero: PEXPIRE 0 would delete)
 -- Returns for each 1, or 0 when another token holds the lock, or -1 when it is free.
 local answers = {}
 for i, key in ipairs(KEYS) do
-  local value = redis.call('GET', key)
-  if value == ARGV[2 * i - 1] then
-    answers[i] = redis.call('PEXPIRE', key, math.max(ARGV[2 * i], redis.call('PTTL', key)))
+  local value, token, grace = redis.call('GET', key), ARGV[2 * i - 1], 0
+  if value and value ~= token then
+    local holder
+    holder, grace = parse(value)
+    value = holder or value
+  end
+  if value == token then
+    answers[i] = redis.call('PEXPIRE', key, math.max(ARGV[2 * i] + grace, redis.call('PTTL', key)))
   else
     answers[i] = value and 0 or -1
   end

@@ -5,7 +5,7 @@
 local function listeners(inbox, its_token, its_lock)
   local sharded, plain = redis.call('PUBSUB', 'SHARDNUMSUB', inbox)[2], redis.call('PUBSUB', 'NUMSUB', inbox)[2]
   if sharded + plain == 0 then
-    redis.pcall('PUBLISH', inbox, 'free|' .. its_token .. '|0|0|' .. its_lock)
+    redis.pcall('PUBLISH', inbox, 'free|' .. its_token .. '|0|0||' .. its_lock)
   end
   return sharded + plain
 end

@@ -1,7 +1,9 @@
--- The short way of acquire, for a free lock without waiters. Behind fence.lua.
-if (ARGV[3] == '0' or ARGV[3] == 'join') and redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
-  local fence = next_fence()
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  return fence
+-- The short way of acquire, for the first request of an attempt and a free key. Behind fence.lua.
+if (ARGV[3] == '0' or ARGV[3] == 'join') and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+  local counted, fence = pcall(next_fence)
+  if counted then return fence end
+  redis.call('DEL', KEYS[1])
+  -- Runs into the same error again.
+  next_fence()
 end
 

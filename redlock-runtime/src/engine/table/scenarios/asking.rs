@@ -20,7 +20,7 @@ fn a_reply_that_took_longer_than_the_lease_is_not_a_lock() {
     let Some((_, _, release)) = scenario.next() else { unreachable!("it is released") };
     assert_eq!(release.action, Action::Release);
     let Some((_, _, fresh)) = scenario.next() else { unreachable!("it is asked for again") };
-    assert_eq!(fresh.action, JOIN);
+    assert_eq!(fresh.action, JOIN_AGAIN);
     assert_ne!(fresh.token, release.token, "a token is never reused");
 }
 
@@ -79,11 +79,11 @@ fn only_the_first_of_a_process_asks_again() {
 }
 
 #[test]
-fn the_new_head_asks_when_the_claim_in_front_is_over() {
+fn the_first_of_the_process_asks_when_the_claim_in_front_of_one_is_over() {
     let mut scenario = Scenario::connected();
     let outcomes: Vec<_> = (1..=2).map(|id| queued(id, &mut scenario)).collect();
     let claimant = Claimant::of("inbox");
-    let kind = PushKind::Next { claim: CLAIM, claimant };
+    let kind = PushKind::Next { claim: CLAIM, at: ServerTime(SERVER_START), claimant };
     let push = Push { token: Token::from_value("token 2"), name: "lock:k".into(), kind };
     scenario.table.on_push(scenario.now, &push);
     scenario.passes(CLAIM / 10);
@@ -91,7 +91,7 @@ fn the_new_head_asks_when_the_claim_in_front_is_over() {
     scenario.is_quiet();
     scenario.passes(CLAIM);
     scenario.tick();
-    assert!(scenario.sent.iter().any(|(id, _, request)| *id == 2 && request.action == Action::Acquire(Mode::Overdue { claimant })));
+    assert_eq!(scenario.unanswered(), [(1, Action::Acquire(Mode::Overdue { claimant }))]);
     drop(outcomes);
 }
 

@@ -122,8 +122,8 @@ fn of_refused_waiters_only_the_first_asks_again() {
     for _ in 0..5 {
         scenario.passes(2 * SECOND);
         scenario.tick();
-        assert_eq!(scenario.unanswered(), [(1, JOIN)]);
-        scenario.answers(JOIN, refused());
+        assert_eq!(scenario.unanswered(), [(1, JOIN_AGAIN)]);
+        scenario.answers(JOIN_AGAIN, refused());
     }
     // It leaves: the next one asks.
     scenario.abandons(1);
@@ -131,11 +131,11 @@ fn of_refused_waiters_only_the_first_asks_again() {
     scenario.answers(Action::Release, Reply::Done);
     scenario.passes(2 * SECOND);
     scenario.tick();
-    assert_eq!(scenario.unanswered(), [(2, JOIN)]);
+    assert_eq!(scenario.unanswered(), [(2, JOIN_AGAIN)]);
     let busy = scenario.busy(0);
-    scenario.answers(JOIN, busy);
+    scenario.answers(JOIN_AGAIN, busy);
     scenario.send();
-    assert_eq!(scenario.unanswered(), [(3, JOIN)], "it is refused no longer");
+    assert_eq!(scenario.unanswered(), [(3, JOIN_AGAIN)], "it is refused no longer");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn waiters_behind_a_refused_one_ask_when_it_has_the_lock() {
     }
     scenario.passes(2 * SECOND);
     scenario.tick();
-    scenario.answers(JOIN, Reply::Granted { fence: 1 });
+    scenario.answers(JOIN_AGAIN, Reply::Granted { fence: 1 });
     scenario.send();
-    assert_eq!(scenario.unanswered(), [(2, JOIN), (3, JOIN)]);
+    assert_eq!(scenario.unanswered(), [(2, JOIN_AGAIN), (3, JOIN_AGAIN)]);
 }

@@ -17,7 +17,7 @@ fn with_early_push(kind: PushKind) -> (Scenario, Outcome) {
 #[test]
 fn a_grant_that_overtakes_the_reply_is_entered_with_it() {
     let (scenario, mut outcome) =
-        with_early_push(PushKind::Granted { fence: 7, at: ServerTime(SERVER_START) });
+        with_early_push(PushKind::Granted { fence: 7, at: ServerTime(SERVER_START), marked: false });
     let lease = held(&mut outcome);
     assert!(lease.is_some_and(|lease| lease.remaining(scenario.now) > Some(CLAIM / 2)));
     scenario.is_quiet();
@@ -28,7 +28,7 @@ fn a_grant_that_overtakes_the_reply_and_is_over_is_asked_about() {
     let mut scenario = Scenario::connected();
     let mut outcome = scenario.acquires(1, None);
     let at = scenario.server_time();
-    scenario.tells(1, PushKind::Granted { fence: 7, at });
+    scenario.tells(1, PushKind::Granted { fence: 7, at, marked: false });
     let place = scenario.busy(1);
     scenario.passes(CLAIM);
     scenario.answers(JOIN, place);
@@ -42,16 +42,21 @@ fn a_hint_that_overtakes_the_reply_counts_after_it() {
     let claimant = Claimant::of("inbox");
     let overdue = Action::Acquire(Mode::Overdue { claimant });
     for (kind, by, action) in [
-        (PushKind::Next { claim: CLAIM, claimant }, CLAIM + SECOND / 100, overdue),
+        (
+            PushKind::Next { claim: CLAIM, at: ServerTime(SERVER_START), claimant },
+            CLAIM + SECOND / 100,
+            overdue,
+        ),
         (PushKind::LeftFree, SECOND / 100, AGAIN),
     ] {
-        let (mut scenario, _outcome) = with_early_push(kind);
+        let mut scenario = Scenario::connected();
+        let _outcome = scenario.acquires(1, None);
+        scenario.tells(1, kind);
+        let busy = scenario.busy(0);
+        scenario.answers(JOIN, busy);
         scenario.passes(by);
         scenario.tick();
-        assert!(
-            scenario.sent.iter().any(|(id, _, request)| *id == 2 && request.action == action),
-            "{kind:?}"
-        );
+        assert_eq!(scenario.unanswered(), [(1, action)], "{kind:?}");
     }
 }
 
@@ -174,7 +179,7 @@ fn a_permanent_refusal_ends_only_a_bounded_wait() {
     assert!(matches!(outcomes[0].try_recv(), Ok(AcquireOutcome::Failed(LockError::Misconfigured { .. }))));
     scenario.passes(SECOND);
     scenario.tick();
-    scenario.answers(JOIN, Reply::Granted { fence: 1 });
+    scenario.answers(JOIN_AGAIN, Reply::Granted { fence: 1 });
     assert!(held(&mut outcomes[1]).is_some());
 }
 
@@ -196,7 +201,7 @@ fn a_permanent_refusal_to_connect_ends_only_a_bounded_wait() {
     scenario.sent.clear();
     scenario.connects();
     scenario.send();
-    assert_eq!(scenario.unanswered(), [(1, Action::Release), (2, JOIN), (4, JOIN)]);
+    assert_eq!(scenario.unanswered(), [(1, Action::Release), (2, JOIN_AGAIN), (4, JOIN)]);
 }
 
 #[test]
@@ -204,7 +209,7 @@ fn a_claim_that_is_not_over_is_not_reported_as_overdue() {
     let mut scenario = Scenario::connected();
     let claimant = Claimant::of("inbox");
     let _first = queued(1, &mut scenario);
-    let next = PushKind::Next { claim: CLAIM, claimant };
+    let next = PushKind::Next { claim: CLAIM, at: ServerTime(SERVER_START), claimant };
     scenario.tells(1, next);
     // Meanwhile the lock was claimed, released and left free.
     scenario.passes(CLAIM / 2);

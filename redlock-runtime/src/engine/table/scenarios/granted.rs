@@ -114,7 +114,7 @@ fn a_grant_over_the_next_connection_is_confirmed_first() {
 fn a_push_about_another_lock_is_dropped() {
     let mut scenario = Scenario::connected();
     let mut outcome = queued(1, &mut scenario);
-    let kind = PushKind::Granted { fence: 7, at: scenario.server_time() };
+    let kind = PushKind::Granted { fence: 7, at: scenario.server_time(), marked: false };
     let push = Push { token: Token::from_value("token 1"), name: "lock:other".into(), kind };
     scenario.table.on_push(scenario.now, &push);
     scenario.send();

@@ -7,6 +7,7 @@ mod cohort;
 mod forgotten;
 mod granted;
 mod losing;
+mod marked;
 mod releasing;
 mod renewing;
 mod watching;
@@ -34,6 +35,7 @@ use crate::token::Token;
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(30);
 const JOIN: Action = Action::Acquire(Mode::Join { at_most: 10 });
+const JOIN_AGAIN: Action = Action::Acquire(Mode::JoinAgain { at_most: 10 });
 const AGAIN: Action = Action::Acquire(Mode::Again);
 const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 const REJOIN: Action = Action::Acquire(Mode::Rejoin);
@@ -136,7 +138,7 @@ impl Scenario {
 
     /// A grant that the node pushed at `at` arrives now.
     fn grants(&mut self, id: Id, at: ServerTime) {
-        self.tells(id, PushKind::Granted { fence: 7, at });
+        self.tells(id, PushKind::Granted { fence: 7, at, marked: false });
     }
 
     fn tells(&mut self, id: Id, kind: PushKind) {

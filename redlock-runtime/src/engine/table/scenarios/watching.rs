@@ -16,10 +16,10 @@ fn without_hand_off_a_change_wakes_the_first_waiter() {
     scenario.is_quiet();
     scenario.changes();
     assert!(matches!(scenario.sent.as_slice(), [(1, ..)]), "the first asks, and it alone");
-    scenario.answers(JOIN, busy());
+    scenario.answers(JOIN_AGAIN, busy());
     // The lock became free before the watch began.
     scenario.answers(Action::WatchHolder, Reply::Free);
-    scenario.answers(JOIN, Reply::Granted { fence: 1 });
+    scenario.answers(JOIN_AGAIN, Reply::Granted { fence: 1 });
     drop(outcomes);
 }
 
@@ -65,7 +65,7 @@ fn over_a_quorum_a_late_watch_reply_does_not_end_the_lease() {
     scenario.changes();
     scenario.passes(SECOND / 10);
     scenario.tick();
-    scenario.answers(JOIN, Reply::Granted { fence: 1 });
+    scenario.answers(JOIN_AGAIN, Reply::Granted { fence: 1 });
     let lease = held(&mut outcome);
     let Some((id, sent, request)) = watch else { unreachable!("a waiter watches") };
     scenario.table.reply(scenario.now, id, sent, &request, Reply::Free);

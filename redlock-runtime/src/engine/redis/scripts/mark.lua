@@ -1,0 +1,21 @@
+-- The value of a lock is the token of its holder; with an exclamation mark behind it while the lock has waiters. So the
+-- holder's release looks for waiters only when there are some.
+
+-- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
+-- client finds it free.
+local GRACE = 100
+
+local TOKEN = '^(' .. string.rep('[%w_-]', 22) .. '@[%w._-]+:%d+)(!?)$'
+
+-- Returns the token in the value of a lock, and the grace of its key, which is 0 without a mark. For the value of a foreign
+-- client, which is never marked, nil and 0.
+local function parse(value)
+  local holder, mark = string.match(value or '', TOKEN)
+  return holder, mark == '!' and GRACE or 0
+end
+
+-- The rest of the lease, of a PTTL in ms. Below zero, the key does not expire, or does not exist.
+local function without_grace(pttl, grace)
+  return pttl < 0 and pttl or math.max(pttl - grace, 0)
+end
+

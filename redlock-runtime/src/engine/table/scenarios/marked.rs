@@ -1,0 +1,109 @@
+//! A waiter asks in time when a marked lock expires, and a holder knows of its mark.
+
+use super::*;
+
+/// The lock lasts for so long, as the server said.
+fn busy_for(lasts: Duration, scenario: &Scenario) -> Reply {
+    let holder = Holder { name: Some("host:1".into()), expires_in: Some(lasts) };
+    Reply::Busy { holder, place: Some(Place { in_front: 0, at: scenario.server_time() }) }
+}
+
+#[track_caller]
+fn asks_again(scenario: &mut Scenario, time: Duration) {
+    scenario.passes(time);
+    scenario.tick();
+    assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
+}
+
+#[test]
+fn a_waiter_counts_the_lease_in_front_from_its_request() {
+    let mut scenario = Scenario::connected();
+    let _outcome = scenario.acquires(1, None);
+    let busy = busy_for(SECOND / 5, &scenario);
+    // The process stood still for a while, and reads the reply late.
+    scenario.passes(SECOND / 10);
+    scenario.answers(JOIN, busy);
+    asks_again(&mut scenario, SECOND / 10 + SECOND / 100);
+}
+
+#[test]
+fn a_waiter_counts_a_claim_in_front_from_the_servers_time() {
+    let mut scenario = Scenario::connected();
+    let _outcome = queued(1, &mut scenario);
+    let next =
+        PushKind::Next { claim: SECOND / 5, at: scenario.server_time(), claimant: Claimant::of("inbox") };
+    scenario.passes(SECOND / 10);
+    scenario.tells(1, next);
+    scenario.passes(SECOND / 10 + SECOND / 100);
+    scenario.tick();
+    assert!(matches!(scenario.unanswered().as_slice(), [(1, Action::Acquire(Mode::Overdue { .. }))]));
+}
+
+#[test]
+fn a_push_only_brings_the_time_to_ask_forward() {
+    let mut scenario = Scenario::connected();
+    let _outcome = scenario.acquires(1, None);
+    let busy = busy_for(SECOND / 10, &scenario);
+    scenario.answers(JOIN, busy);
+    let next = PushKind::Next { claim: CLAIM, at: scenario.server_time(), claimant: Claimant::of("inbox") };
+    scenario.tells(1, next);
+    asks_again(&mut scenario, SECOND / 10 + SECOND / 100);
+}
+
+/// A request that comes a moment too early does not spare the stuck process the rest.
+#[test]
+fn a_claim_that_is_not_quite_over_is_reported_with_the_next_request() {
+    let mut scenario = Scenario::connected();
+    let _outcome = queued(1, &mut scenario);
+    let claimant = Claimant::of("inbox");
+    scenario.tells(1, PushKind::Next { claim: SECOND / 10, at: scenario.server_time(), claimant });
+    scenario.passes(SECOND / 10 + SECOND / 500);
+    scenario.tick();
+    let overdue = Action::Acquire(Mode::Overdue { claimant });
+    let busy = busy_for(SECOND / 500, &scenario);
+    scenario.answers(overdue, busy);
+    scenario.passes(SECOND / 100);
+    scenario.tick();
+    assert_eq!(scenario.unanswered(), [(1, overdue)]);
+    // The next one says that another waiter has a claim.
+    let busy = busy_for(CLAIM, &scenario);
+    scenario.answers(overdue, busy);
+    asks_again(&mut scenario, 2 * SECOND);
+}
+
+#[test]
+fn a_lock_that_is_lost_while_its_waiters_request_is_unanswered_is_released() {
+    for is_answered in [false, true] {
+        let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
+        let mut outcome = queued(1, &mut scenario);
+        scenario.passes(SECOND / 10);
+        let at = scenario.server_time();
+        asks_again(&mut scenario, SECOND);
+        scenario.tells(1, PushKind::Granted { fence: 7, at: ServerTime(at.0 + 900_000), marked: false });
+        assert!(held(&mut outcome).is_some());
+        let Some((id, sent, again)) = scenario.next() else { unreachable!("it asked again") };
+        if is_answered {
+            scenario.table.reply(scenario.now, id, sent, &again, Reply::Claimed { fence: 8 });
+        }
+        scenario.table.watch(1);
+        scenario.send();
+        scenario.answers(Action::Watch, Reply::NotHeld);
+        let expected: &[_] = if is_answered { &[] } else { &[(1, Action::Release)] };
+        assert_eq!(scenario.unanswered(), expected);
+    }
+}
+
+/// The server does not tell a client of its own changes, and a change ends the watch.
+#[test]
+fn a_holder_watches_again_when_a_waiter_of_its_process_has_marked_the_lock() {
+    let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
+    scenario.holds(1);
+    scenario.passes(SECOND / 5);
+    scenario.tick();
+    scenario.answers(Action::Watch, Reply::Done);
+    let _second = queued(2, &mut scenario);
+    scenario.answers(Action::Watch, Reply::Done);
+    // It has the mark already.
+    let _third = queued(3, &mut scenario);
+    scenario.is_quiet();
+}
