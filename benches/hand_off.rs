@@ -1,12 +1,13 @@
-//! The time from the call of a release to the next holder's first line: beside the usual way to wait, and beside one bare
-//! round trip, the limit for every lock that goes through a server.
+//! The time from the call of a release to the next holder's first line: an annotated function beside direct hand-off
+//! written by hand, beside the usual way to wait, and beside one bare round trip, the limit for every lock that goes
+//! through a server.
 //!
 //! ```text
 //! cargo bench --bench hand_off
 //! ```
 //!
-//! A manager with a thread and a connection of its own stands for each process. The contenders take turns in small
-//! rounds, and one of their rounds is a round of pings.
+//! A client with a connection of its own stands for each process. The contenders take turns in small rounds, and one of
+//! their rounds is a round of pings. Read the ratios: the times depend on the machine.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 
@@ -14,7 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kit::bare::{Bare, OwnThread};
-use kit::figures::{median, micros, percentile, rounds, table};
+use kit::contender::{Annotated, Client, Clients, Direct};
+use kit::figures::{median, micros, over, percentile, rounds, table};
+use kit::load::runtime;
 use kit::wake::WakeAndAsk;
 use kit::{DelayProxy, RedisServer};
 use redlocked::LockManager;
@@ -27,114 +30,120 @@ const IN_A_ROUND: usize = 20;
 
 fn main() {
     let server = RedisServer::start();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = runtime(1);
     let proxy = DelayProxy::to(server.port(), Duration::from_micros(500));
     let places = [("loopback", server.url(), 2), ("a round trip of 1 ms", proxy.url(), 4)];
     let mut rows = Vec::new();
     for (place, url, holds_ms) in places {
         for (waiters, processes) in [(2, 2), (50, 1), (50, 10)] {
-            let crowd = Crowd { waiters, processes, holds: Duration::from_millis(holds_ms) };
-            rows.extend(runtime.block_on(compare(place, &url, &crowd)));
+            let crowd = Crowd { waiters, holds: Duration::from_millis(holds_ms) };
+            rows.extend(runtime.block_on(compare(place, &url, &crowd, processes)));
         }
     }
-    let title = "From the call of a release to the next holder's first line, in microseconds";
-    let head = ["where, waiters/processes: how", "p50", "p99", "p50 / ping", "p50 / wake"];
-    table(title, &head, &rows);
+    let title = "From the call of a release to the next holder's first line, in microseconds; ratios are medians over \
+                 rounds of p50";
+    table(title, &["where, waiters/processes: how", "p50", "p99", "/ direct", "/ ping", "/ wake"], &rows);
 }
 
 struct Crowd {
     waiters: usize,
-    processes: usize,
     /// Long enough for the last holder to queue again.
     holds: Duration,
 }
 
-async fn compare(place: &str, url: &str, crowd: &Crowd) -> Vec<Vec<String>> {
+/// All times, and the median of each round.
+#[derive(Default)]
+struct Times {
+    all: Vec<f64>,
+    medians: Vec<f64>,
+}
+
+impl Times {
+    fn add(&mut self, round: Vec<f64>) {
+        self.medians.push(median(&round));
+        self.all.extend(round);
+    }
+}
+
+async fn compare(place: &str, url: &str, crowd: &Crowd, processes: usize) -> Vec<Vec<String>> {
     let thread = OwnThread::start();
-    let mut bare = Bare::connect_on(&thread, url).await;
-    let mut managers = Vec::new();
-    let mut others = Vec::new();
-    for _ in 0..crowd.processes {
-        managers.push(LockManager::connect(url).await.unwrap());
-        others.push(WakeAndAsk::connect_on(&thread, url, "wake-and-ask").await);
+    let mut bare = Bare::connect(url).await;
+    let [mut ours, mut direct, mut wake] = [(); 3].map(|()| Clients::new());
+    for _ in 0..processes {
+        ours.push(Arc::new(Annotated(LockManager::connect(url).await.unwrap())));
+        direct.push(Arc::new(Direct::connect(url).await));
+        wake.push(Arc::new(WakeAndAsk::connect_on(&thread, url, KEY).await));
     }
-    let (mut ours, mut wake, mut ping) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..rounds(5, 1) {
-        for _ in 0..IN_A_ROUND {
-            // The pause of a hand-over, so that the threads are equally asleep in both.
-            tokio::time::sleep(crowd.holds).await;
-            let start = Instant::now();
-            bare.ping().await;
-            ping.push(micros(start.elapsed()));
+    let mut times: [Times; 4] = Default::default();
+    for round in 0..rounds(6, 1) {
+        for turn in 0..times.len() {
+            let next = (turn + round) % times.len();
+            let one_round = match next {
+                0 => pings(&mut bare, crowd.holds).await,
+                1 => crowd.hand_overs("direct", &direct).await,
+                2 => crowd.hand_overs("annotated", &ours).await,
+                // The key that it has subscribed to.
+                _ => crowd.hand_overs(KEY, &wake).await,
+            };
+            times[next].add(one_round);
         }
-        ours.extend(crowd.of_ours(&managers).await);
-        wake.extend(crowd.of_wake(&others).await);
     }
-    let (ping_p50, wake_p50) = (median(&ping), median(&wake));
-    let name = format!("{place}, {}/{}", crowd.waiters, crowd.processes);
-    [("ping", &ping), ("redlocked", &ours), ("wake and ask again", &wake)]
+    let name = format!("{place}, {}/{processes}", crowd.waiters);
+    let [ping, direct, _, wake] = &times;
+    ["ping", "direct hand-off by hand", "annotated async fn", "wake and ask again"]
+        .into_iter()
+        .zip(&times)
         .map(|(how, times)| {
-            let p50 = median(times);
+            let ratio = |to: &Times| format!("{:.2}", over(&times.medians, &to.medians));
             vec![
                 format!("{name}: {how}"),
-                format!("{p50:.0}"),
-                format!("{:.0}", percentile(times, 99)),
-                format!("{:.2}", p50 / ping_p50),
-                format!("{:.2}", p50 / wake_p50),
+                format!("{:.0}", median(&times.all)),
+                format!("{:.0}", percentile(&times.all, 99)),
+                ratio(direct),
+                ratio(ping),
+                ratio(wake),
             ]
         })
-        .into()
+        .collect()
+}
+
+/// With the pause of a hand-over, so that the threads are equally asleep in both.
+async fn pings(bare: &mut Bare, pause: Duration) -> Vec<f64> {
+    let mut times = Vec::new();
+    for _ in 0..IN_A_ROUND {
+        tokio::time::sleep(pause).await;
+        let start = Instant::now();
+        bare.ping().await;
+        times.push(micros(start.elapsed()));
+    }
+    times
 }
 
 impl Crowd {
-    async fn of_ours(&self, managers: &[LockManager]) -> Vec<f64> {
+    async fn hand_overs(&self, key: &'static str, clients: &[Arc<dyn Client>]) -> Vec<f64> {
         let baton = Arc::new(Mutex::new(Baton::new(self.waiters)));
-        let tasks = (0..self.waiters).map(|number| {
-            let (baton, holds, locks) =
-                (Arc::clone(&baton), self.holds, managers[number % self.processes].clone());
-            tokio::spawn(async move {
-                loop {
-                    let guard = locks.lock(KEY).wait(LONG).acquire().await.unwrap();
-                    let goes_on = Baton::take(&baton);
-                    tokio::time::sleep(holds).await;
-                    Baton::pass(&baton);
-                    guard.release().await.unwrap();
-                    if !goes_on {
-                        return;
+        let tasks: Vec<_> = (0..self.waiters)
+            .map(|number| {
+                let (baton, holds, client) =
+                    (Arc::clone(&baton), self.holds, Arc::clone(&clients[number % clients.len()]));
+                tokio::spawn(async move {
+                    while Baton::goes_on(&baton) {
+                        let held = Arc::clone(&baton);
+                        let body = async move {
+                            Baton::take(&held);
+                            tokio::time::sleep(holds).await;
+                            Baton::pass(&held);
+                        };
+                        client.locked(key.to_owned(), LONG, Box::pin(body)).await.unwrap();
                     }
-                }
+                })
             })
-        });
-        finish(tasks.collect(), &baton).await
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        std::mem::take(&mut baton.lock().unwrap().times)
     }
-
-    async fn of_wake(&self, others: &[WakeAndAsk]) -> Vec<f64> {
-        let baton = Arc::new(Mutex::new(Baton::new(self.waiters)));
-        let tasks = (0..self.waiters).map(|number| {
-            let (baton, holds, mut lock) =
-                (Arc::clone(&baton), self.holds, others[number % self.processes].clone());
-            tokio::spawn(async move {
-                loop {
-                    let token = lock.acquire().await;
-                    let goes_on = Baton::take(&baton);
-                    tokio::time::sleep(holds).await;
-                    Baton::pass(&baton);
-                    lock.release(&token).await;
-                    if !goes_on {
-                        return;
-                    }
-                }
-            })
-        });
-        finish(tasks.collect(), &baton).await
-    }
-}
-
-async fn finish(tasks: Vec<tokio::task::JoinHandle<()>>, baton: &Mutex<Baton>) -> Vec<f64> {
-    for task in tasks {
-        task.await.unwrap();
-    }
-    std::mem::take(&mut baton.lock().unwrap().times)
 }
 
 /// A holder leaves here, for the next one, when it called its release.
@@ -150,20 +159,21 @@ impl Baton {
         Self { released: None, warm_up, times: Vec::new() }
     }
 
-    /// The first line of a holder. False when there have been enough hand-overs.
-    fn take(baton: &Mutex<Self>) -> bool {
+    /// There have not been enough hand-overs yet.
+    fn goes_on(baton: &Mutex<Self>) -> bool {
+        baton.lock().unwrap().times.len() < IN_A_ROUND
+    }
+
+    /// The first line of a holder.
+    fn take(baton: &Mutex<Self>) {
         let now = Instant::now();
         let mut baton = baton.lock().unwrap();
-        let goes_on = baton.times.len() < IN_A_ROUND;
-        let Some(released) = baton.released.take() else {
-            return goes_on;
-        };
+        let Some(released) = baton.released.take() else { return };
         if baton.warm_up > 0 {
             baton.warm_up -= 1;
-        } else if goes_on {
+        } else if baton.times.len() < IN_A_ROUND {
             baton.times.push(micros(now - released));
         }
-        goes_on
     }
 
     fn pass(baton: &Mutex<Self>) {

@@ -1,214 +1,141 @@
-//! An uncontended lock: acquire and release, one after the other and many at once, beside a lock that is written by
-//! hand.
+//! An uncontended lock by one task: acquire and release, beside the bare pair (`SET NX PX`, and a script that compares
+//! and deletes) on a connection of the same runtime.
 //!
 //! ```text
-//! cargo bench --bench uncontended
+//! cargo bench --bench uncontended -- [--server PATH]
 //! ```
 //!
-//! The contenders take turns in small rounds, so that other work of the machine hits all of them. Read the ratios: the
-//! times depend on the machine.
+//! `--server` names the `redis-server` of another version, which is measured beside the one on PATH. The contenders take
+//! turns in small rounds, so that other work of the machine hits all of them. Read the ratios: the times depend on the
+//! machine.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
-use kit::RedisServer;
-use kit::bare::{Bare, OwnThread};
-use kit::figures::{median, micros, own_cpu, percentile, rounds, server_cpu, table};
+use kit::bare::{Bare, BareSync, OwnThread, Ping};
+use kit::contender::{Annotated, AnnotatedSync, Client, Run};
+use kit::figures::{median, micros, over, percentile, rounds, table};
+use kit::load::{one_by_one, runtime};
+use kit::{RedisServer, second_server};
 use redlocked::LockManager;
 use tokio::runtime::Runtime;
 
+const IN_A_ROUND: usize = 25;
+
 fn main() {
     let server = RedisServer::start();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let thread = OwnThread::start();
-    let bare = runtime.block_on(Bare::connect(&server.url()));
-    let bare_apart = runtime.block_on(Bare::connect_on(&thread, &server.url()));
-    let locks = LockManager::connect_blocking(&server.url()).unwrap();
-    let memory = LockManager::connect_blocking("memory://uncontended").unwrap();
-
-    let mut contenders = [
-        Contender::new(BARE_APART, Way::Bare(bare_apart)),
-        Contender::new(BARE, Way::Bare(bare)),
-        Contender::new("redlocked, async", Way::Async(locks.clone())),
-        Contender::new("redlocked, sync", Way::Sync(locks)),
-        Contender::new("redlocked, async, memory://", Way::Async(memory)),
-    ];
-    one_at_a_time(&runtime, &mut contenders);
-    contenders.iter_mut().for_each(Contender::forget);
-    many_at_once(&server, &runtime, &mut contenders[..3]);
+    let second = second_server();
+    let mut groups = Vec::new();
+    for server in [Some(&server), second.as_ref()].into_iter().flatten() {
+        groups.push(Group::on_runtime(server, 1));
+        groups.push(Group::on_runtime(server, 2));
+    }
+    groups.push(Group::blocking(&server));
+    for round in 0..rounds(250, 3) {
+        for group in &mut groups {
+            group.take_turns(round);
+        }
+    }
+    let rows: Vec<_> = groups.iter().flat_map(Group::rows).collect();
+    let title = "Acquire and release, one task: microseconds; ratios are medians over rounds";
+    table(title, &["", "p50", "p99", "p50 / bare"], &rows);
 }
 
-const BARE: &str = "bare pair, its connection on the caller's runtime";
-const BARE_APART: &str = "bare pair, its connection on a thread of its own";
-
-enum Way {
-    Bare(Bare),
-    Async(LockManager),
-    Sync(LockManager),
+/// Contenders that are compared with the first of them.
+struct Group {
+    name: String,
+    contenders: Vec<Contender>,
 }
 
 struct Contender {
     name: &'static str,
-    way: Way,
+    one_round: Box<dyn Fn() -> Vec<f64>>,
     /// One lock each, in microseconds.
     times: Vec<f64>,
-    /// The middle one of each round.
-    middles: Vec<f64>,
-    loads: Vec<Load>,
-}
-
-/// One round of many at once: microseconds for each lock.
-struct Load {
-    elapsed: f64,
-    own_cpu: f64,
-    server_cpu: f64,
+    /// The median of each round.
+    medians: Vec<f64>,
 }
 
 impl Contender {
-    fn new(name: &'static str, way: Way) -> Self {
-        Self { name, way, times: Vec::new(), middles: Vec::new(), loads: Vec::new() }
+    fn new(name: &'static str, one_round: impl Fn() -> Vec<f64> + 'static) -> Self {
+        Self { name, one_round: Box::new(one_round), times: Vec::new(), medians: Vec::new() }
     }
 
-    fn forget(&mut self) {
-        self.times.clear();
-        self.middles.clear();
-        self.loads.clear();
+    fn on(runtime: &Arc<Runtime>, name: &'static str, client: impl Client + 'static) -> Self {
+        let (runtime, client): (_, Arc<dyn Client>) = (Arc::clone(runtime), Arc::new(client));
+        Self::new(name, move || one_by_one(&client, IN_A_ROUND, &runtime))
     }
 
-    /// The median over rounds of `value`, relative to the same round of `other`.
-    fn relative_to(&self, other: &Self, value: impl Fn(&Load) -> f64) -> f64 {
-        let ratios: Vec<f64> =
-            self.loads.iter().zip(&other.loads).map(|(ours, theirs)| value(ours) / value(theirs)).collect();
-        median(&ratios)
-    }
-}
-
-fn ratio(value: f64) -> String {
-    format!("{value:.2}")
-}
-
-// One at a time ------------------------------------------------------------------------------------------------
-
-fn one_at_a_time(runtime: &Runtime, contenders: &mut [Contender]) {
-    const IN_A_ROUND: usize = 25;
-    for round in 0..rounds(400, 4) {
-        for turn in 0..contenders.len() {
-            let next = (turn + round) % contenders.len();
-            let contender = &mut contenders[next];
-            let times: Vec<f64> = (0..=IN_A_ROUND).map(|_| one(runtime, &mut contender.way)).collect();
-            // The first lock finds cold caches and a sleeping thread.
-            contender.middles.push(median(&times[1..]));
-            contender.times.extend(&times[1..]);
-        }
-    }
-    let (apart, same) = (contenders[0].middles.clone(), contenders[1].middles.clone());
-    let relative = |middles: &[f64], to: &[f64]| {
-        ratio(median(&middles.iter().zip(to).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>()))
-    };
-    let rows: Vec<_> = contenders
-        .iter()
-        .map(|contender| {
-            let micros = |percent| format!("{:.1}", percentile(&contender.times, percent));
-            let (to_apart, to_same) =
-                (relative(&contender.middles, &apart), relative(&contender.middles, &same));
-            vec![contender.name.to_owned(), micros(50), micros(99), to_apart, to_same]
-        })
-        .collect();
-    let title = "Acquire and release, one task: microseconds; ratios are medians over rounds";
-    table(title, &["", "p50", "p99", "/ bare, own thread", "/ bare, caller's"], &rows);
-}
-
-fn one(runtime: &Runtime, way: &mut Way) -> f64 {
-    const KEY: &str = "uncontended";
-    match way {
-        Way::Sync(locks) => {
+    fn blocking(name: &'static str, pair: impl Fn(&str) + 'static) -> Self {
+        let one = move || {
             let start = Instant::now();
-            locks.lock(KEY).acquire_blocking().unwrap().release_blocking().unwrap();
+            pair("uncontended:sync");
             micros(start.elapsed())
-        }
-        Way::Async(locks) => runtime.block_on(async {
-            let start = Instant::now();
-            locks.lock(KEY).acquire().await.unwrap().release().await.unwrap();
-            micros(start.elapsed())
-        }),
-        Way::Bare(bare) => runtime.block_on(async {
-            let start = Instant::now();
-            bare.pair(KEY).await;
-            micros(start.elapsed())
-        }),
+        };
+        // The first lock finds cold caches and a sleeping thread.
+        Self::new(name, move || (0..=IN_A_ROUND).map(|_| one()).skip(1).collect())
     }
 }
 
-// Many at once -------------------------------------------------------------------------------------------------
-
-fn many_at_once(server: &RedisServer, runtime: &Runtime, contenders: &mut [Contender]) {
-    let mut client = server.client();
-    let mut rows = Vec::new();
-    for (tasks, each) in [(1, 400), (64, 40), (1024, 4)] {
-        for round in 0..rounds(21, 2) {
-            for turn in 0..contenders.len() {
-                let next = (turn + round) % contenders.len();
-                let contender = &mut contenders[next];
-                let load = load(runtime, &mut client, &contender.way, tasks, each);
-                // The first round warms up.
-                if round > 0 {
-                    contender.loads.push(load);
-                }
-            }
-        }
-        let bare = &contenders[0];
-        for contender in &*contenders {
-            let middle =
-                |value: fn(&Load) -> f64| median(&contender.loads.iter().map(value).collect::<Vec<_>>());
-            rows.push(vec![
-                format!("{tasks}: {}", contender.name),
-                format!("{:.0}", 1e6 / middle(|load| load.elapsed)),
-                ratio(1.0 / contender.relative_to(bare, |load| load.elapsed)),
-                format!("{:.1}", middle(|load| load.own_cpu)),
-                ratio(contender.relative_to(bare, |load| load.own_cpu)),
-                format!("{:.1}", middle(|load| load.server_cpu)),
-            ]);
-        }
-        contenders.iter_mut().for_each(Contender::forget);
+impl Group {
+    /// Each with a connection that this runtime drives, as far as the contender lets it.
+    fn on_runtime(server: &RedisServer, workers: usize) -> Self {
+        let (runtime, url) = (Arc::new(runtime(workers)), server.url());
+        let contenders = runtime.block_on(async {
+            let locks = LockManager::connect(&url).await.unwrap();
+            let memory = LockManager::connect("memory://uncontended").await.unwrap();
+            vec![
+                Contender::on(&runtime, "bare pair", Bare::connect(&url).await),
+                Contender::on(&runtime, "one PING", Ping::connect(&url).await),
+                Contender::on(&runtime, "annotated async fn", Annotated(locks.clone())),
+                Contender::on(&runtime, "run, with a fencing token", Run(locks)),
+                Contender::on(&runtime, "annotated async fn, memory://", Annotated(memory)),
+            ]
+        });
+        let threads = if workers == 1 { "one thread" } else { "two workers" };
+        Self { name: format!("{}, {threads}", server.version()), contenders }
     }
-    let title = "So many tasks, each with a key of its own, on a runtime of one thread: locks a second, and microseconds \
-                 of CPU for each lock; ratios to the first line, medians over rounds";
-    table(title, &["tasks", "locks/s", "ratio", "CPU here", "ratio", "CPU of Redis"], &rows);
-}
 
-fn load(runtime: &Runtime, client: &mut redis::Connection, way: &Way, tasks: usize, each: usize) -> Load {
-    let before = (server_cpu(client), own_cpu(), Instant::now());
-    runtime.block_on(async {
-        let tasks: Vec<_> = (0..tasks)
-            .map(|number| {
-                let key = format!("uncontended:{number}");
-                match way {
-                    Way::Bare(bare) => {
-                        let mut bare = bare.clone();
-                        tokio::spawn(async move {
-                            for _ in 0..each {
-                                bare.pair(&key).await;
-                            }
-                        })
-                    }
-                    Way::Async(locks) | Way::Sync(locks) => {
-                        let locks = locks.clone();
-                        tokio::spawn(async move {
-                            for _ in 0..each {
-                                locks.lock(&key).acquire().await.unwrap().release().await.unwrap();
-                            }
-                        })
-                    }
-                }
-            })
-            .collect();
-        for task in tasks {
-            task.await.unwrap();
+    /// Without a runtime of the caller's.
+    fn blocking(server: &RedisServer) -> Self {
+        let url = server.url();
+        let bare = BareSync::connect(&url);
+        let (thread, blocks) = (OwnThread::start(), runtime(1));
+        let apart = blocks.block_on(Bare::connect_on(&thread, &url));
+        let annotated = AnnotatedSync(LockManager::connect_blocking(&url).unwrap());
+        let contenders = vec![
+            Contender::blocking("bare pair, redis::Connection", move |key| bare.pair(key)),
+            Contender::blocking("bare pair, its connection on a thread of its own", move |key| {
+                let _lives_as_long = &thread;
+                blocks.block_on(apart.clone().pair(key));
+            }),
+            Contender::blocking("annotated fn", move |key| annotated.call(key)),
+        ];
+        Self { name: format!("{}, sync", server.version()), contenders }
+    }
+
+    fn take_turns(&mut self, round: usize) {
+        for turn in 0..self.contenders.len() {
+            let next = (turn + round) % self.contenders.len();
+            let contender = &mut self.contenders[next];
+            let times = (contender.one_round)();
+            contender.medians.push(median(&times));
+            contender.times.extend(times);
         }
-    });
-    let (elapsed, own) = (before.2.elapsed(), own_cpu().saturating_sub(before.1));
-    let server = server_cpu(client).saturating_sub(before.0);
-    let per_lock = |total: Duration| micros(total) / f64::from(u32::try_from(tasks * each).unwrap());
-    Load { elapsed: per_lock(elapsed), own_cpu: per_lock(own), server_cpu: per_lock(server) }
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let bare = &self.contenders[0].medians;
+        let row = |one: &Contender| {
+            vec![
+                format!("{}: {}", self.name, one.name),
+                format!("{:.1}", percentile(&one.times, 50)),
+                format!("{:.1}", percentile(&one.times, 99)),
+                format!("{:.2}", over(&one.medians, bare)),
+            ]
+        };
+        self.contenders.iter().map(row).collect()
+    }
 }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 use redis::aio::MultiplexedConnection;
 use redis::cmd;
 
-use crate::by_hand::{SetNx, connect, in_words};
+use kit::bare::connect;
+
+use crate::by_hand::{SetNx, in_words};
 use crate::contender::{Body, Client, Clients, Contender, Kind, Outcome, Part, TTL};
 
 /// The pause between two tries. The articles name none.
@@ -21,10 +23,10 @@ pub async fn join(all: &mut Vec<Contender>, url: &str, clients: usize) {
         timestamps.push(Arc::new(Timestamps { connection: connect(url).await }));
         reentrant.push(Arc::new(Reentrant(SetNx::every(url, PAUSE).await)));
     }
-    let contender = |name, part, clients| Contender { name, kind: Kind::Article, part, clients };
-    all.push(contender("SETNX + EXPIRE, again every 50 ms", Part::Everything, two));
-    all.push(contender("SETNX/GETSET of timestamps, every 50 ms", Part::Everything, timestamps));
-    all.push(contender("re-entrant by a count of the thread", Part::OneProcess, reentrant));
+    let contender = |name, clients| Contender { name, kind: Kind::Article, part: Part::Sale, clients };
+    all.push(contender("SETNX + EXPIRE, again every 50 ms", two));
+    all.push(contender("SETNX/GETSET of timestamps, every 50 ms", timestamps));
+    all.push(contender("re-entrant by a count of the thread", reentrant));
 }
 
 /// The tries of one call, until its wait is over.

@@ -1,23 +1,23 @@
 //! A flash sale in one process: requests for one item, a fixed number at a time, each with an INCR under the lock.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kit::RedisServer;
+use kit::contender::empty;
+use kit::figures::percentile;
+use kit::load::runtime;
 use tokio::runtime::Runtime;
 
-use crate::by_hand::connect;
 use crate::contender::{Client, Kind, PING, Part};
 use crate::direct::DIRECT;
 use crate::field;
 use crate::foreign::{self, Foreign};
 use crate::ours;
 use crate::report::Report;
-use crate::series::{Series, Table, best_peer, figure, find, whole};
-use crate::used::commands;
-use crate::workload::{Day, Extent, Sale};
-use kit::figures::percentile;
-use kit::{RedisServer, unique};
+use crate::series::{Series, Table, best_peer, find, whole};
+use crate::used::{Commands, needs_monitor};
+use crate::workload::{Day, Extent, Sale, Servers};
 
 const PACE: &str = "two PINGs a request, one after the other";
 
@@ -44,16 +44,16 @@ impl<'a> Runner<'a> {
     }
 }
 
-pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
+pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     let sale = extent.of(
         Sale { requests: 2000, at_a_time: 1000, wait: Duration::from_secs(10) },
         Sale { requests: 400, at_a_time: 200, wait: Duration::from_secs(2) },
     );
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (server, runtime) = (&servers.redis, runtime(1));
     let contenders = runtime.block_on(field::all(&server.url(), 1));
     let ping = &contenders.iter().find(|one| one.name == PING).unwrap().clients[0];
     let mut pace = Series::new(PACE, Kind::Limit);
-    let takes_part = |part| matches!(part, Part::Everything | Part::Waiting | Part::OneProcess);
+    let takes_part = |part| matches!(part, Part::Everything | Part::Waiting | Part::Sale);
     let here = contenders.iter().filter(|one| takes_part(one.part));
     let mut field: Vec<Runner> =
         here.map(|one| Runner::new(Who::Here(&one.clients[0]), one.name, one.kind)).collect();
@@ -74,6 +74,11 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
             }
         }
     }
+    for runner in &mut field {
+        if needs_monitor(&runner.series.name) && runner.series.name != ours::MEMORY {
+            runner.commands = runner.count(server, &runtime, sale).into_iter().collect();
+        }
+    }
     let mut all = vec![pace];
     all.extend(field.into_iter().map(Runner::finish));
     let Sale { requests, at_a_time, wait } = sale;
@@ -87,14 +92,14 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
         unit: "requests/s, if all were served",
         more_is_better: true,
         limits: &[(PACE, "2 PINGs"), (DIRECT, "direct")],
-        more: &["sent away", "two inside", "seconds"],
+        more: &["sent away", "two inside"],
     };
     report.add(&table, &all);
     targets(report, &all);
 }
 
 fn targets(report: &mut Report, all: &[Series]) {
-    let ours = find(all, ours::ASYNC).unwrap();
+    let ours = find(all, ours::ANNOTATED).unwrap();
     let best = best_peer(all, true);
     let p99 = |one: &Series| one.costs.iter().find(|(what, _)| *what == P99)?.1;
     report.target("flash sale, best peer", best.and_then(|best| ours.over(best)));
@@ -104,15 +109,25 @@ fn targets(report: &mut Report, all: &[Series]) {
 }
 
 impl Runner<'_> {
+    /// One more day, for its commands alone.
+    fn count(&mut self, server: &RedisServer, runtime: &Runtime, sale: Sale) -> Option<f64> {
+        let (day, sent) = runtime.block_on(self.sell(server, sale, Commands::by_monitor(server)));
+        (!day.waits.is_empty()).then(|| sent / day.waits.len() as f64)
+    }
+
+    async fn sell(&mut self, server: &RedisServer, sale: Sale, mut commands: Commands) -> (Day, f64) {
+        let before = commands.so_far().await;
+        let day = match &mut self.who {
+            Who::Here(client) => sale.hold(&server.url(), client).await,
+            Who::Elsewhere(foreign) => foreign.flash_sale(&server.url(), sale).await,
+        };
+        (day, commands.so_far().await - before)
+    }
+
     fn hold(&mut self, server: &RedisServer, runtime: &Runtime, sale: Sale) {
         let (day, sent) = runtime.block_on(async {
-            let mut stats = connect(&server.url()).await;
-            let before = commands(&mut stats, &self.series.name).await;
-            let day = match &mut self.who {
-                Who::Here(client) => hold(server, client, sale).await,
-                Who::Elsewhere(foreign) => foreign.flash_sale(&server.url(), sale).await,
-            };
-            (day, commands(&mut stats, &self.series.name).await - before)
+            let commands = Commands::by_statistics(server, &self.series.name).await;
+            self.sell(server, sale, commands).await
         });
         // A contender that turns requests away, or serves two at once, has not sold faster.
         let sold = day.failed == 0 && day.overlaps == 0;
@@ -127,7 +142,6 @@ impl Runner<'_> {
         let Self { mut series, days, commands, .. } = self;
         let waits: Vec<f64> = days.iter().flat_map(|day| day.waits.iter().copied()).collect();
         let of = |values: &[f64], percent| (!values.is_empty()).then(|| percentile(values, percent));
-        let lasted: Vec<f64> = days.iter().map(|day| day.lasted).collect();
         series.cost("p50 ms", of(&waits, 50));
         series.cost(P99, of(&waits, 99));
         series
@@ -135,7 +149,6 @@ impl Runner<'_> {
         series.more = vec![
             days.iter().map(|day| day.failed).max().unwrap_or_default().to_string(),
             days.iter().map(|day| day.overlaps).max().unwrap_or_default().to_string(),
-            figure(of(&lasted, 50)),
         ];
         series
     }
@@ -145,55 +158,8 @@ async fn median_ping(client: &Arc<dyn Client>) -> f64 {
     let mut times = Vec::new();
     for _ in 0..500 {
         let start = Instant::now();
-        client.locked(String::new(), Duration::ZERO, Box::pin(async {})).await.unwrap();
+        client.locked(String::new(), Duration::ZERO, empty()).await.unwrap();
         times.push(start.elapsed().as_secs_f64());
     }
     percentile(&times, 50)
-}
-
-async fn hold(server: &RedisServer, client: &Arc<dyn Client>, sale: Sale) -> Day {
-    let (key, sold) = (unique("item"), unique("sold"));
-    let connection = connect(&server.url()).await;
-    let waits = Arc::new(Mutex::new(Vec::new()));
-    let (next, failed, overlaps) =
-        (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let occupied = Arc::new(AtomicBool::new(false));
-    let start = Instant::now();
-    let tasks: Vec<_> = (0..sale.at_a_time)
-        .map(|_| {
-            let (client, key, sold, connection, waits) =
-                (Arc::clone(client), key.clone(), sold.clone(), connection.clone(), Arc::clone(&waits));
-            let (next, failed, overlaps, occupied) =
-                (Arc::clone(&next), Arc::clone(&failed), Arc::clone(&overlaps), Arc::clone(&occupied));
-            tokio::spawn(async move {
-                while next.fetch_add(1, Ordering::Relaxed) < sale.requests {
-                    let (overlaps, occupied) = (Arc::clone(&overlaps), Arc::clone(&occupied));
-                    let (mut connection, sold) = (connection.clone(), sold.clone());
-                    let body = async move {
-                        if occupied.swap(true, Ordering::SeqCst) {
-                            overlaps.fetch_add(1, Ordering::SeqCst);
-                        }
-                        let incr = redis::cmd("INCR").arg(&sold).query_async::<u32>(&mut connection).await;
-                        incr.unwrap();
-                        occupied.store(false, Ordering::SeqCst);
-                    };
-                    let asked = Instant::now();
-                    match client.locked(key.clone(), sale.wait, Box::pin(body)).await {
-                        Ok(()) => waits.lock().unwrap().push(asked.elapsed().as_secs_f64() * 1e3),
-                        Err(_) => drop(failed.fetch_add(1, Ordering::Relaxed)),
-                    }
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    let waits = std::mem::take(&mut *waits.lock().unwrap());
-    Day {
-        lasted: start.elapsed().as_secs_f64(),
-        waits,
-        failed: failed.load(Ordering::Relaxed),
-        overlaps: overlaps.load(Ordering::SeqCst),
-    }
 }

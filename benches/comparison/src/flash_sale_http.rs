@@ -22,13 +22,12 @@ use redlocked::{LockError, LockManager, distributed_lock};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use crate::by_hand::connect;
 use crate::contender::{Client, Kind};
 use crate::field;
 use crate::report::Report;
 use crate::series::{Series, Table};
-use crate::workload::Extent;
-use kit::bare::OwnThread;
+use crate::workload::{Extent, Servers};
+use kit::bare::{OwnThread, connect};
 use kit::figures::percentile;
 use kit::wake::WakeAndAsk;
 use kit::{RedisServer, eventually, unique};
@@ -45,7 +44,7 @@ const OURS: &str = "redlocked, the attribute on the handler";
 /// The names of these contenders in the other workloads.
 const OTHERS: [&str; 3] = ["SET NX PX, again every 50 ms", "rslock 0.10.0", "rlock 0.2.0"];
 
-pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
+pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     let Some(wrk) = Wrk::find() else {
         report.left_out("the flash sale over HTTP", "there is no `wrk` on PATH");
         return;
@@ -61,7 +60,7 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
         let turns = series.len();
         for turn in 0..turns {
             let (series, days) = &mut series[(turn + round) % turns];
-            let day = hold(server, &wrk, &series.name, customers, lasts);
+            let day = hold(&servers.redis, &wrk, &series.name, customers, lasts);
             series.rounds.push((day.served > 0.0).then_some(day.served));
             days.push(day);
         }
@@ -76,7 +75,6 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
     };
     let series = series.into_iter().map(|(mut series, days)| {
         let middle = |of: fn(&Day) -> f64| Some(percentile(&days.iter().map(of).collect::<Vec<_>>(), 50));
-        series.cost("p50 in ms", middle(|day| day.p50));
         series.cost("p99 in ms", middle(|day| day.p99));
         series.cost("longest wait in ms, answered or not", middle(|day| day.longest));
         series.cost("failed", middle(|day| day.failed));
@@ -89,7 +87,6 @@ pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
 struct Day {
     /// Requests a second.
     served: f64,
-    p50: f64,
     p99: f64,
     longest: f64,
     failed: f64,
@@ -258,8 +255,8 @@ async fn visit(State(shop): State<Arc<Shop>>, request: Request, next: Next) -> R
 const TELL: &str = r#"
 done = function(summary, latency, requests)
   local e = summary.errors
-  io.write(string.format("\nfigures %d %d %f %f %d %d\n", summary.requests, summary.duration,
-    latency:percentile(50), latency:percentile(99), e.status, e.connect + e.read + e.write + e.timeout))
+  io.write(string.format("\nfigures %d %d %f %d %d\n", summary.requests, summary.duration,
+    latency:percentile(99), e.status, e.connect + e.read + e.write + e.timeout))
 end
 "#;
 
@@ -285,11 +282,11 @@ impl Wrk {
             panic!("wrk says {said} {}", String::from_utf8_lossy(&output.stderr));
         });
         let figures: Vec<f64> = figures.split(' ').map(|word| word.parse().unwrap()).collect();
-        let [requests, micros, p50, p99, refused, broken] = figures[..] else {
+        let [requests, micros, p99, refused, broken] = figures[..] else {
             panic!("wrk gave other figures");
         };
         let served = (requests - refused) / (micros / 1e6);
-        Day { served, p50: p50 / 1e3, p99: p99 / 1e3, longest: 0.0, failed: refused + broken, sold_twice: 0 }
+        Day { served, p99: p99 / 1e3, longest: 0.0, failed: refused + broken, sold_twice: 0 }
     }
 }
 

@@ -7,89 +7,116 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use redis::aio::MultiplexedConnection;
+use kit::load::runtime;
+use kit::{DelayProxy, RedisServer, unique};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::by_hand::{EVERY_2_S, EVERY_50_MS, SPINS, connect};
 use crate::contender::{Client, Contender, Kind, PING, Part};
 use crate::direct::DIRECT;
 use crate::field;
 use crate::foreign::{self, Foreign};
 use crate::ours;
 use crate::report::Report;
-use crate::series::{Series, Table, find, whole};
-use crate::used::commands;
-use crate::workload::{Crowd, Extent};
-use kit::DelayProxy;
-use kit::{RedisServer, unique};
+use crate::series::{Series, Table, figure, whole};
+use crate::uncontended::worst;
+use crate::used::{Commands, needs_monitor};
+use crate::workload::{Crowd, Extent, Servers};
 
 /// The waiters are spread over at most this many clients.
 const CLIENTS: usize = 10;
-
-const COMMANDS: &str = "commands/acquisition";
 
 /// The most waiters of a contender that needs a thread or a connection for each.
 const FEW: usize = 50;
 
 const MANY: usize = 10_000;
 
-pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
-    let delayed = |one_way| DelayProxy::to(server.port(), Duration::from_micros(one_way));
-    let (near, far) = (delayed(500), delayed(5_000));
+pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
+    let server = &servers.redis;
+    let delayed = DelayProxy::to(server.port(), Duration::from_micros(500));
     // Held long enough for the last holder to ask again.
-    let places = [
-        Place { name: "on loopback", url: server.url(), round_trip_ms: 0, holds_ms: 1 },
-        Place { name: "at a round trip of 1 ms", url: near.url(), round_trip_ms: 1, holds_ms: 4 },
-        Place { name: "at a round trip of 10 ms", url: far.url(), round_trip_ms: 10, holds_ms: 20 },
-    ];
+    let (loopback, delayed) =
+        (Place { url: server.url(), holds_ms: 1 }, Place { url: delayed.url(), holds_ms: 4 });
     let mut foreign = foreign::all(report);
-    let mut at_1_ms: Vec<f64> = Vec::new();
-    for place in &places {
-        for waiters in [2, FEW, 500, MANY] {
-            if extent.quick && !matches!((place.round_trip_ms, waiters), (0, 2 | FEW | MANY) | (1, FEW)) {
-                continue;
-            }
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let most = if waiters == MANY { extent.of(3500, 2500) } else { extent.of(1000, 450) };
-            let crowd = Crowd {
-                waiters,
-                holds: Duration::from_millis(place.holds_ms),
-                lasts: Duration::from_millis(most + 20 * place.round_trip_ms),
-            };
-            let series = runtime.block_on(compare(server, place, &crowd, extent, &mut foreign));
-            let ours = find(&series, ours::ASYNC).unwrap();
-            match (place.round_trip_ms, waiters) {
-                (0, MANY) => {
-                    let commands = ours.costs.iter().find(|(what, _)| *what == COMMANDS);
-                    report.target("commands, 10,000 waiters", commands.and_then(|(_, value)| *value));
-                }
-                (1, 2..=500) => at_1_ms.extend(find(&series, PING).and_then(|ping| ours.over(ping))),
-                _ => {}
-            }
-            add(report, place, waiters, &series);
+    let mut results = Vec::new();
+    for (place, waiters) in
+        [(&loopback, FEW), (&loopback, 2), (&loopback, 500), (&loopback, MANY), (&delayed, FEW)]
+    {
+        if extent.quick && waiters == 500 {
+            continue;
         }
+        let most = if waiters == MANY { extent.of(3500, 2500) } else { extent.of(1000, 450) };
+        let crowd = Crowd {
+            waiters,
+            holds: Duration::from_millis(place.holds_ms),
+            lasts: Duration::from_millis(most),
+        };
+        let by_contender = runtime(1).block_on(compare(server, place, &crowd, extent, &mut foreign));
+        let name = match place.holds_ms {
+            1 => wait(waiters),
+            _ => format!("{}, 1 ms away", wait(waiters)),
+        };
+        results.push((name, by_contender));
     }
-    report.target("hand-off, 1 ms", at_1_ms.into_iter().max_by(f64::total_cmp));
+    tell(&results, report);
+}
+
+fn wait(waiters: usize) -> String {
+    format!("{} wait", whole(waiters))
 }
 
 struct Place {
-    name: &'static str,
     url: String,
-    round_trip_ms: u64,
     holds_ms: u64,
 }
 
-fn add(report: &mut Report, place: &Place, waiters: usize, series: &[Series]) {
+/// The hand-overs of one contender, and its commands for each.
+struct Result {
+    times: Series,
+    commands: Series,
+}
+
+fn tell(results: &[(String, Vec<Result>)], report: &mut Report) {
+    let found = |results: &[Result], name: &str| -> Option<(Series, Option<f64>)> {
+        let one = results.iter().find(|one| one.times.name == name)?;
+        Some((one.times.clone(), one.commands.middle()))
+    };
+    let over_direct = |results: &[Result], name: &str| {
+        let direct = found(results, DIRECT)?.0;
+        found(results, name)?.0.over(&direct)
+    };
+    let ((_, few), others) = results.split_first().unwrap();
+    let mut heads = vec!["commands".to_owned()];
+    for (name, _) in others {
+        heads.extend([format!("{name}: p50"), "÷ direct".to_owned(), "commands".to_owned()]);
+    }
+    let mut series: Vec<Series> = few.iter().map(|one| one.times.clone()).collect();
+    for one in &mut series {
+        one.more.push(figure(found(few, &one.name).and_then(|(_, commands)| commands)));
+        for (_, results) in others {
+            let there = found(results, &one.name);
+            one.more.push(figure(there.as_ref().and_then(|(times, _)| times.middle())));
+            one.more.push(figure(over_direct(results, &one.name)));
+            one.more.push(figure(there.and_then(|(_, commands)| commands)));
+        }
+    }
     let table = Table {
-        workload: &format!("hand-off {}, {waiters} waiters", place.name),
-        title: &format!("{} wait, {}: from a release to the next holder", whole(waiters), place.name),
+        workload: "hand-off",
+        title: &format!("{FEW} wait, on loopback: from a release to the next holder"),
         unit: "p50 in ms",
         more_is_better: false,
         limits: &[(PING, "PING"), (DIRECT, "direct")],
-        more: &["of so many"],
+        more: &heads.iter().map(String::as_str).collect::<Vec<_>>(),
     };
-    report.add(&table, series);
+    report.add(&table, &series);
+    let of = |waiters: usize| results.iter().find(|(name, _)| *name == wait(waiters));
+    let ours = |waiters| over_direct(&of(waiters)?.1, ours::ANNOTATED);
+    report.target("hand-off, 2 waiters", ours(2));
+    report.target("hand-off, 50 waiters", ours(FEW));
+    let on_loopback = results.iter().filter(|(name, _)| !name.contains("away"));
+    let commands: Vec<Option<f64>> =
+        on_loopback.map(|(_, results)| found(results, ours::ANNOTATED)?.1).collect();
+    report.target("commands", worst(&commands));
 }
 
 enum Who<'a> {
@@ -109,21 +136,14 @@ impl<'a> Runner<'a> {
     }
 }
 
-fn takes_part(contender: &Contender, place: &Place, waiters: usize) -> bool {
-    let near = place.round_trip_ms == 0;
+fn takes_part(contender: &Contender, waiters: usize) -> bool {
     match contender.part {
-        _ if contender.name == EVERY_2_S => near && waiters == FEW,
-        // One waiter of each process asks: the number of commands does not tell when all of many wait.
-        _ if contender.name == ours::COHORT => waiters < FEW,
-        // The articles wait in the same ways as `SET NX PX`: two of them are enough here.
-        _ if contender.kind == Kind::Article && (!near || waiters == MANY) => {
-            [EVERY_50_MS, SPINS].contains(&contender.name)
-        }
+        // Its waiters ask one by one for each process: their commands do not tell when all of them wait.
+        Part::Waiting => contender.name != ours::COHORT,
         Part::Everything => contender.name != ours::MEMORY,
-        Part::Waiting => true,
         Part::Some => waiters <= FEW,
         Part::Free => contender.name == PING,
-        Part::Alone | Part::OneProcess => false,
+        Part::Sale => false,
     }
 }
 
@@ -133,61 +153,55 @@ async fn compare(
     crowd: &Crowd,
     extent: Extent,
     foreign: &mut [Foreign],
-) -> Vec<Series> {
+) -> Vec<Result> {
     let waiters = crowd.waiters;
     let contenders = field::all(&place.url, CLIENTS.min(waiters)).await;
-    let here = contenders.iter().filter(|one| takes_part(one, place, waiters));
+    let here = contenders.iter().filter(|one| takes_part(one, waiters));
     let mut field: Vec<Runner> =
         here.map(|contender| Runner::new(Who::Here(contender), contender.name, contender.kind)).collect();
     for foreign in foreign.iter_mut().filter(|one| waiters <= one.most_waiters) {
         let name = foreign.name;
         field.push(Runner::new(Who::Elsewhere(foreign), name, Kind::Peer));
     }
-    let mut stats = connect(&server.url()).await;
-    let rounds = match (place.round_trip_ms, waiters) {
+    let rounds = match waiters {
         _ if extent.quick => 1,
-        (0, MANY) => 2,
-        (_, MANY) => 1,
-        (10, _) => 2,
+        MANY => 2,
         _ => 3,
     };
     for round in 0..rounds {
         let turns = field.len();
         for turn in 0..turns {
             let Runner { who, series, commands } = &mut field[(turn + round) % turns];
-            let mut crowd = *crowd;
-            if series.name == EVERY_2_S {
-                if round > 0 {
-                    continue;
-                }
-                crowd.lasts = Duration::from_secs(8);
-            }
+            let mut sent = Commands::by_statistics(server, &series.name).await;
             let one = match who {
                 Who::Here(ping) if ping.name == PING => {
                     series.add_round(&pings(&ping.clients[0], crowd.holds).await);
                     continue;
                 }
-                Who::Here(contender) => hand_overs(contender, &crowd, &mut stats).await,
+                Who::Here(contender) => hand_overs(contender, crowd, &mut sent).await,
                 Who::Elsewhere(foreign) => {
-                    let name = foreign.name;
-                    let times = foreign.hand_overs(&place.url, &crowd);
+                    let times = foreign.hand_overs(&place.url, crowd);
                     let counts = AtomicBool::new(true);
                     let (times, sent) =
-                        tokio::join!(times, sent_meanwhile(name, &crowd, &mut stats, &counts, |_| true));
+                        tokio::join!(times, sent_meanwhile(crowd, &mut sent, &counts, |_| true));
                     Turn { times, sent }
                 }
             };
-            commands.rounds.push((!one.times.is_empty()).then(|| one.sent / one.times.len() as f64));
+            commands.rounds.push(one.commands_each());
             series.add_round(&one.times);
         }
     }
-    let finish = |runner: Runner| {
-        let Runner { mut series, commands, .. } = runner;
-        series.cost(COMMANDS, commands.middle());
-        series.more = vec![series.all.len().to_string()];
-        series
-    };
-    field.into_iter().map(finish).collect()
+    for Runner { who, commands, .. } in &mut field {
+        if let Who::Here(contender) = who
+            && needs_monitor(contender.name)
+        {
+            // It takes longer until many wait.
+            let crowd = Crowd { lasts: 2 * crowd.lasts, ..*crowd };
+            let turn = hand_overs(contender, &crowd, &mut Commands::by_monitor(server)).await;
+            commands.rounds = vec![turn.commands_each()];
+        }
+    }
+    field.into_iter().map(|Runner { series, commands, .. }| Result { times: series, commands }).collect()
 }
 
 /// With the pauses of a hand-over, so that the threads are equally asleep in both.
@@ -208,25 +222,30 @@ struct Turn {
     sent: f64,
 }
 
+impl Turn {
+    fn commands_each(&self) -> Option<f64> {
+        (!self.times.is_empty()).then(|| self.sent / self.times.len() as f64)
+    }
+}
+
 /// The commands that the server gets while the round counts: from when `all_wait` is true of the commands so far.
 async fn sent_meanwhile(
-    name: &str,
     crowd: &Crowd,
-    stats: &mut MultiplexedConnection,
+    commands: &mut Commands,
     counts: &AtomicBool,
     all_wait: impl Fn(f64) -> bool,
 ) -> f64 {
     let start = tokio::time::Instant::now();
     tokio::time::sleep_until(start + crowd.counts_from()).await;
-    let mut before = commands(stats, name).await;
+    let mut before = commands.so_far().await;
     while !all_wait(before) && start.elapsed() < crowd.counts_to() {
         tokio::time::sleep(Duration::from_millis(5)).await;
-        before = commands(stats, name).await;
+        before = commands.so_far().await;
     }
     counts.store(true, Ordering::SeqCst);
     tokio::time::sleep_until(start + crowd.counts_to()).await;
     counts.store(false, Ordering::SeqCst);
-    commands(stats, name).await - before
+    commands.so_far().await - before
 }
 
 #[derive(Default)]
@@ -235,13 +254,13 @@ struct Baton {
     times: Vec<f64>,
 }
 
-async fn hand_overs(contender: &Contender, crowd: &Crowd, stats: &mut MultiplexedConnection) -> Turn {
+async fn hand_overs(contender: &Contender, crowd: &Crowd, commands: &mut Commands) -> Turn {
     let &Crowd { waiters, holds, lasts } = crowd;
     let key = unique("hand-off");
     let baton = Arc::new(Mutex::new(Baton::default()));
     let held = Arc::new(watch::Sender::new(0_u32));
     let counts = Arc::new(AtomicBool::new(false));
-    let first = commands(stats, contender.name).await;
+    let first = commands.so_far().await;
     let start = Instant::now();
     let mut tasks = JoinSet::new();
     for number in 0..waiters {
@@ -280,7 +299,7 @@ async fn hand_overs(contender: &Contender, crowd: &Crowd, stats: &mut Multiplexe
     }
     // Then each waiter has asked once: each former holder has released and asked again, but for the last ones.
     let all_wait = |sent: f64| sent - first - 2.0 * f64::from(*held.borrow()) + 4.0 >= waiters as f64;
-    let sent = sent_meanwhile(contender.name, crowd, stats, &counts, all_wait).await;
+    let sent = sent_meanwhile(crowd, commands, &counts, all_wait).await;
     // Some contenders do not give up in time.
     let all = async { while tasks.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(Duration::from_secs(2), all).await;

@@ -5,17 +5,18 @@ use std::process::Command;
 
 use kit::RedisServer;
 
-pub fn describe(server: &RedisServer) -> Vec<(&'static str, String)> {
+use crate::workload::Servers;
+
+pub fn describe(servers: &Servers) -> Vec<(&'static str, String)> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let info: String = server.run("INFO server");
-    let redis = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("?");
+    let versions: Vec<String> = servers.all().map(RedisServer::version).collect();
     vec![
         (
             "CPU",
-            format!("{}, {cores} cores for everything, Redis included", model().unwrap_or("?".to_owned())),
+            format!("{}, {cores} cores for everything, servers included", model().unwrap_or("?".to_owned())),
         ),
         ("System", format!("{} {}", std::env::consts::OS, kernel().unwrap_or_default())),
-        ("Redis", format!("{}, on loopback, without persistence", redis.trim())),
+        ("Servers", format!("{}, on loopback, without persistence", versions.join(" and "))),
         ("Rust", rustc().unwrap_or("?".to_owned())),
     ]
 }

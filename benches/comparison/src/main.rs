@@ -1,13 +1,14 @@
 //! redlocked beside the locks of others and beside the bare limits.
 //!
 //! ```text
-//! cargo run --release --manifest-path benches/comparison/Cargo.toml -- [--quick] [--write] [WORKLOAD]...
+//! cargo run --release --manifest-path benches/comparison/Cargo.toml -- [--quick] [--write] [--server PATH] [WORKLOAD]...
 //! ```
 //!
 //! The contenders take turns in rounds, so that other work of the machine hits all of them. A ratio is the median over
 //! rounds of the ratio within one round. Quote the ratios; the times depend on the machine. The tables go to
 //! standard output, each figure of each round into `target/benchmarks.jsonl`; `--write` makes `BENCHMARKS.md` and its
-//! pictures from them.
+//! pictures from them. `--server` names the `redis-server` of another version, which some workloads measure beside the one
+//! on PATH.
 
 mod articles;
 mod by_hand;
@@ -30,6 +31,7 @@ mod report;
 mod series;
 mod sheet;
 mod sizes;
+mod sync;
 mod targets;
 mod throughput;
 mod uncontended;
@@ -38,15 +40,15 @@ mod workload;
 
 use std::time::Instant;
 
-use kit::RedisServer;
+use kit::{RedisServer, second_server};
 use report::Report;
-use workload::Extent;
+use workload::{Extent, Servers};
 
 struct Workload {
     name: &'static str,
     /// Its text on the page: a heading and an explanation.
     prose: &'static str,
-    measure: fn(&RedisServer, Extent, &mut Report),
+    measure: fn(&Servers, Extent, &mut Report),
 }
 
 /// In the order of the page.
@@ -56,6 +58,7 @@ const WORKLOADS: &[Workload] = &[
         prose: include_str!("../prose/uncontended.md"),
         measure: uncontended::measure,
     },
+    Workload { name: "sync", prose: include_str!("../prose/sync.md"), measure: sync::measure },
     Workload {
         name: "throughput",
         prose: include_str!("../prose/throughput.md"),
@@ -85,12 +88,14 @@ struct Options {
 }
 
 impl Options {
-    fn read(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+    fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self { extent: Extent { quick: false }, write: false, workloads: Vec::new() };
-        for argument in arguments {
+        while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--quick" => options.extent.quick = true,
                 "--write" => options.write = true,
+                // `kit::second_server` reads it.
+                "--server" => drop(arguments.next().ok_or("--server needs the path of a redis-server")?),
                 name => match WORKLOADS.iter().find(|workload| workload.name == name) {
                     Some(workload) => options.workloads.push(workload),
                     None => return Err(format!("{name} is neither an option nor a workload")),
@@ -112,13 +117,13 @@ fn main() {
     }
     let options = Options::read(std::env::args().skip(1)).unwrap_or_else(|error| {
         let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
-        eprintln!("{error}\noptions: --quick --write\nworkloads: {}", names.join(" "));
+        eprintln!("{error}\noptions: --quick --write --server PATH\nworkloads: {}", names.join(" "));
         std::process::exit(2);
     });
     allow_many_files();
     let start = Instant::now();
-    let server = RedisServer::start();
-    let machine = machine::describe(&server);
+    let servers = Servers { redis: RedisServer::start(), second: second_server() };
+    let machine = machine::describe(&servers);
     for (what, is) in &machine {
         println!("{what}: {is}");
     }
@@ -126,10 +131,13 @@ fn main() {
     for (who, why) in field::LEFT_OUT {
         report.left_out(who, why);
     }
+    if servers.second.is_none() {
+        report.left_out("the rows of a second server", "no `--server PATH`");
+    }
     for workload in &options.workloads {
         let start = Instant::now();
         report.begin(workload.prose);
-        (workload.measure)(&server, options.extent, &mut report);
+        (workload.measure)(&servers, options.extent, &mut report);
         println!("\n{}: {:.0} s", workload.name, start.elapsed().as_secs_f64());
     }
     if options.write {

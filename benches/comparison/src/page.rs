@@ -31,7 +31,7 @@ pub fn write(report: &Report, machine: &[(&str, String)], minutes: f64, quick: b
         .replace("{{targets}}\n", &targets(report))
         .replace("{{losses}}\n", &losses(report))
         .replace("{{left out}}\n", &left_out(report))
-        .replace("{{workloads}}\n", &report.chapters.iter().map(chapter).collect::<Vec<_>>().join("\n"));
+        .replace("{{workloads}}\n", &chapters(report));
     fs::write(product().join("BENCHMARKS.md"), page).unwrap();
 }
 
@@ -53,6 +53,10 @@ fn targets(report: &Report) -> String {
     let mut text = String::from("| what | aim | measured | |\n| --- | ---: | ---: | --- |\n");
     for target in TARGETS {
         let measured = report.measured.iter().rev().find(|(one, _)| one.name == target.name);
+        // Said in a line of its own.
+        if measured.is_none() && target.needs_second {
+            continue;
+        }
         let (value, verdict) = measured
             .map_or(("–".to_owned(), "not measured".to_owned()), |(_, value)| {
                 (target.in_unit(*value), target.verdict(*value))
@@ -62,29 +66,25 @@ fn targets(report: &Report) -> String {
     text
 }
 
+/// A line for each table.
 fn losses(report: &Report) -> String {
-    let mut text = String::from("| where | what | ours | better |\n| --- | --- | --- | --- |\n");
-    let mut none = true;
+    let mut lines = String::new();
     for sheet in report.chapters.iter().flat_map(|chapter| &chapter.sheets) {
-        let mut losses: Vec<&Loss> = sheet.losses.iter().collect();
-        losses.sort_by(|one, two| two.times_better().total_cmp(&one.times_better()));
-        // One line for each of our figures.
-        while let Some(first) = losses.first().copied() {
-            none = false;
-            let same = |loss: &&Loss| loss.what == first.what && loss.ours == first.ours;
-            let theirs: Vec<String> = losses.iter().copied().filter(same).map(in_words).collect();
-            losses.retain(|loss| !same(loss));
-            let ours = format!("{}: {}", first.ours, figure(first.our_figure));
-            let _ =
-                writeln!(text, "| {} | {} | {ours} | {} |", sheet.workload, first.what, theirs.join("; "));
+        let losses: Vec<String> = sheet.losses.iter().map(in_words).collect();
+        if !losses.is_empty() {
+            let _ = writeln!(lines, "| {} | {} |", sheet.workload, losses.join("; "));
         }
     }
-    if none { "Nowhere in this run.\n".to_owned() } else { text }
+    if lines.is_empty() {
+        return "Nowhere in this run.\n".to_owned();
+    }
+    format!("| where | what: ours, the best peer's |\n| --- | --- |\n{lines}")
 }
 
 fn in_words(loss: &Loss) -> String {
     let factor = loss.factor.map_or("we have none".to_owned(), |factor| format!("{factor:.2} ×"));
-    format!("{}: {} ({factor})", loss.theirs, figure(Some(loss.their_figure)))
+    let (ours, theirs) = (figure(loss.our_figure), figure(Some(loss.their_figure)));
+    format!("{}: {ours}, {} {theirs} ({factor})", loss.what, loss.theirs)
 }
 
 fn left_out(report: &Report) -> String {
@@ -95,13 +95,18 @@ fn left_out(report: &Report) -> String {
     text
 }
 
+/// But for those whose workload was left out.
+fn chapters(report: &Report) -> String {
+    let done = report.chapters.iter().filter(|chapter| !chapter.sheets.is_empty());
+    done.map(chapter).collect::<Vec<_>>().join("\n")
+}
+
 fn chapter(chapter: &Chapter) -> String {
     let mut text = chapter.prose.to_owned();
     for sheet in &chapter.sheets {
         let _ = write!(
             text,
-            "\n### {}\n\n![{} ({})](benches/comparison/pictures/{})\n\n{}",
-            sheet.title,
+            "\n![{} ({})](benches/comparison/pictures/{})\n\n{}",
             sheet.title,
             sheet.unit,
             file_name(sheet),

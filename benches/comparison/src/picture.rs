@@ -168,8 +168,9 @@ mod tests {
         let picture = draw(&sheet(false));
         assert_eq!(picture, draw(&sheet(false)));
         assert!(picture.contains("a &lt; b") && !picture.contains("a < b"));
-        assert!(picture.contains("logarithmic"), "40 is more than 20 times 1");
-        let places = ["limit<", "less<", "ours<", "more<", "idle<"].map(|name| picture.find(name).unwrap());
+        assert!(picture.contains("logarithmic"), "70 is more than 20 times 1");
+        let places =
+            ["limit<", "less<", "ours<", "most<", "more<", "idle<"].map(|name| picture.find(name).unwrap());
         assert!(places.is_sorted(), "the limit, and then the best first: {places:?}");
     }
 }

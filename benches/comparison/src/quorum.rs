@@ -13,12 +13,12 @@ use tokio::runtime::Runtime;
 use crate::contender::Kind;
 use crate::report::Report;
 use crate::series::{Series, Table, find};
-use crate::workload::Extent;
+use crate::workload::{Extent, Servers};
 use kit::Quorum;
 use kit::bare::OwnThread;
 use kit::bare_quorum::BareQuorum;
 use kit::figures::percentile;
-use kit::{LIMIT, RedisServer, eventually};
+use kit::{LIMIT, RedisServer};
 
 const NODES: usize = 5;
 
@@ -49,7 +49,7 @@ struct Contender<'a> {
     failed: Option<String>,
 }
 
-pub fn measure(_: &RedisServer, extent: Extent, report: &mut Report) {
+pub fn measure(_: &Servers, extent: Extent, report: &mut Report) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let thread = OwnThread::start();
     let mut quorums = SCENARIOS.map(|_| Quorum::forgetful(NODES));
@@ -116,7 +116,7 @@ const STUCK: Duration = Duration::from_millis(100);
 async fn connect<'a>(quorum: &Quorum, thread: &'a OwnThread) -> [(&'static str, Kind, Lock<'a>); 4] {
     let urls: Vec<String> = quorum.servers.iter().map(RedisServer::url).collect();
     let bare = std::rc::Rc::new(BareQuorum::connect_on(thread, urls.clone()).await);
-    let ours = ready(quorum);
+    let ours = ready(quorum).await;
     let rslock = rslock::LockManager::new(urls.clone());
     let distributed = RedisLockProvider::builder().urls(&urls).expiry(TTL).extension_cadence(TTL / 3);
     let distributed = std::sync::Arc::new(distributed.min_validity(TTL / 2).build().await.unwrap());
@@ -173,16 +173,22 @@ fn in_words(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Connected; all nodes vote.
-fn ready(quorum: &Quorum) -> LockManager {
-    let locks = quorum.builder().max_ttl(TTL).connect_blocking().unwrap();
-    eventually("all nodes vote", || {
-        let guard = locks.lock("warm-up").ttl(TTL).wait(LIMIT).acquire_blocking();
+/// Connected from the callers' runtime; all nodes vote.
+async fn ready(quorum: &Quorum) -> LockManager {
+    let locks = quorum.builder().max_ttl(TTL).connect().await.unwrap();
+    let start = Instant::now();
+    loop {
+        let guard = locks.lock("warm-up").ttl(TTL).wait(LIMIT).acquire().await;
         let copies = quorum.copies("lock:warm-up");
-        drop(guard);
-        copies == NODES
-    });
-    locks
+        if let Ok(guard) = guard {
+            let _ = guard.release().await;
+        }
+        if copies == NODES {
+            return locks;
+        }
+        assert!(start.elapsed() < LIMIT, "not all nodes vote");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// How many keys stay on the servers for each lock that was released.
@@ -201,32 +207,41 @@ fn left_behind(runtime: &Runtime, contender: &Contender<'_>, quorum: &Quorum) ->
 
 fn tell(contenders: Vec<Contender<'_>>, left: &[f64], report: &mut Report) {
     let p99 = |series: &Series| (!series.all.is_empty()).then(|| percentile(&series.all, 99));
-    let mut tables = SCENARIOS.map(|_| Vec::new());
+    let mut by_scenario = SCENARIOS.map(|_| Vec::new());
     for (contender, left) in contenders.into_iter().zip(left) {
         let Contender { scenario, mut series, failed, .. } = contender;
-        let well = find(&tables[0], &series.name).and_then(p99);
-        if scenario > 0 {
-            let over = p99(&series).zip(well).map(|(now, well)| now / well);
-            series.cost("p99 ÷ p99 while all are well", over);
+        if let Some(why) = failed {
+            report.left_out(&format!("{}, with {}", series.name, SCENARIOS[scenario]), &why);
         }
-        series.cost("keys left behind a lock", Some(*left));
-        series.more = vec![failed.unwrap_or_default()];
-        tables[scenario].push(series);
+        if scenario == 0 {
+            series.cost("keys left behind a lock", Some(*left));
+            // Its release does not wait for the servers.
+            series.does_less = *left > 0.0;
+        }
+        by_scenario[scenario].push(series);
     }
-    for (scenario, series) in SCENARIOS.into_iter().zip(&tables) {
-        let table = Table {
-            workload: &format!("quorum of {NODES}, {scenario}"),
-            title: &format!("Redlock on {NODES} servers, {scenario}: acquire and release"),
-            unit: "p50 in ms",
-            more_is_better: false,
-            limits: &[(BARE, "bare")],
-            more: &["failed"],
-        };
-        report.add(&table, series);
+    let [mut well, stopped, killed] = by_scenario;
+    for one in &mut well {
+        for (there, p50, tail) in
+            [(&stopped, "2 stopped: p50", "2 stopped: p99"), (&killed, "2 killed: p50", "2 killed: p99")]
+        {
+            let there = find(there, &one.name);
+            one.cost(p50, there.and_then(Series::middle));
+            one.cost(tail, there.and_then(p99));
+        }
     }
-    let ours = |scenario: usize| find(&tables[scenario], OURS);
-    let both = ours(0).zip(find(&tables[0], BARE));
+    let table = Table {
+        workload: "quorum",
+        title: &format!("Redlock on {NODES} servers, all well: acquire and release"),
+        unit: "p50 in ms",
+        more_is_better: false,
+        limits: &[(BARE, "bare")],
+        more: &[],
+    };
+    report.add(&table, &well);
+    let (ours, hung) = (find(&well, OURS), find(&stopped, OURS));
+    let both = ours.zip(find(&well, BARE));
     report.target("quorum of 5", both.and_then(|(ours, bare)| ours.over(bare)));
-    let hung = ours(1).and_then(p99).zip(ours(0).and_then(p99));
+    let hung = hung.and_then(p99).zip(ours.and_then(p99));
     report.target("quorum of 5, 2 hung", hung.map(|(hung, well)| hung / well));
 }

@@ -12,13 +12,15 @@ use redis::{Cmd, Pipeline};
 use redlocked::LockManager;
 use serde_json::{Value, json};
 
-use crate::by_hand::connect;
 use crate::contender::Kind;
 use crate::report::Report;
-use crate::series::{Series, Table, find};
-use crate::workload::Extent;
+use crate::series::{Series, Table, find, whole};
+use crate::workload::{Extent, Servers};
 use kit::RedisServer;
+use kit::bare::connect;
 use kit::figures::{own_cpu, server_cpu, status};
+use kit::load::runtime;
+use kit::weight::{Weight, What};
 
 /// This program asks itself to hold locks with this variable: the order, in JSON.
 const CHILD: &str = "REDLOCKED_BENCHMARKS_HOLD";
@@ -31,6 +33,10 @@ const DISTRIBUTED: &str = "distributed-lock 0.2.0";
 const MEMORY: &str = "bytes of memory a lock";
 const LOST: &str = "lost";
 
+/// Not a contender: the memory of a waiter.
+const WAITER: &str = "a waiter";
+const WAITERS: u64 = 10_000;
+
 /// The others do not renew by themselves.
 const CONTENDERS: [(&str, Kind); 4] =
     [(BY_HAND, Kind::Limit), (OURS, Kind::Ours), (RLOCK, Kind::Peer), (DISTRIBUTED, Kind::Peer)];
@@ -38,52 +44,43 @@ const CONTENDERS: [(&str, Kind); 4] =
 /// The locks that are taken together.
 const AT_ONCE: usize = 10;
 
-/// With fewer locks, memory would show the allocator rather than a lock.
-const WORTH_WEIGHING: u64 = 10_000;
-
-pub fn measure(_: &RedisServer, extent: Extent, report: &mut Report) {
+pub fn measure(_: &Servers, extent: Extent, report: &mut Report) {
     if status("VmRSS").is_none() {
         report.left_out("renewals", "there is no `/proc/self/status` here");
         return;
     }
     // As many renewals per second as ten times as many locks with ten times the ttl.
     let ttl = Duration::from_secs(extent.of(30, 3));
-    let many = extent.of(100_000, 10_000);
-    // Too few locks to measure the load.
-    let few: Vec<_> = [10, 1000].map(|count| (count, start(count, ttl, 2))).into();
-    let mut done: Vec<_> = few.into_iter().map(|(count, started)| (count, finish(started))).collect();
+    let count = extent.of(100_000, 10_000);
+    let many = u64::try_from(count).unwrap();
     let rounds = 2;
-    let one_by_one = CONTENDERS.map(|contender| finish(vec![run(contender, many, ttl, rounds)]).remove(0));
-    done.push((many, one_by_one.into()));
-    for (count, series) in done {
-        let table = Table {
-            workload: &format!("renewals, {count} locks"),
-            title: &format!("{count} locks held, ttl {ttl:?}, each renewed once in {:?}", ttl / 3),
-            unit: "% of a core",
-            more_is_better: false,
-            limits: &[(BY_HAND, "by hand")],
-            more: &[],
-        };
-        report.add(&table, &series);
-        if let Some(ours) = find(&series, OURS).filter(|_| count == 100_000) {
-            let cost = |what| ours.costs.iter().find(|(name, _)| *name == what).and_then(|(_, value)| *value);
-            report.target("100,000 held, CPU", ours.middle());
-            report.target("100,000 held, memory", cost(MEMORY).map(|bytes| bytes / 1024.0));
-            report.target("100,000 held, lost", cost(LOST));
-        }
+    let series = CONTENDERS.map(|contender| run(contender, many, ttl, rounds).finish());
+    let table = Table {
+        workload: "renewals",
+        title: &format!("{} locks held, ttl {ttl:?}, each renewed once in {:?}", whole(count), ttl / 3),
+        unit: "% of a core",
+        more_is_better: false,
+        limits: &[(BY_HAND, "by hand")],
+        more: &[],
+    };
+    report.add(&table, &series);
+    // Other figures than those of the full run would not be compared with their aims.
+    if extent.quick {
+        return;
     }
+    let ours = find(&series, OURS);
+    let cost = |what| ours?.costs.iter().find(|(name, _)| *name == what).and_then(|(_, value)| *value);
+    report.target("100,000 held, CPU", ours.and_then(Series::middle));
+    report.target("100,000 held, memory", cost(MEMORY));
+    report.target("100,000 held, lost", cost(LOST));
+    let weighed = run((WAITER, Kind::Ours), WAITERS, ttl, 0).said();
+    report.target("10,000 waiters, memory", weighed.and_then(|said| said["bytes"].as_f64()));
 }
 
 struct Running {
     contender: (&'static str, Kind),
-    count: u64,
-    ttl: Duration,
     process: Child,
     _server: RedisServer,
-}
-
-fn start(count: u64, ttl: Duration, rounds: u32) -> Vec<Running> {
-    CONTENDERS.map(|contender| run(contender, count, ttl, rounds)).into()
 }
 
 fn run(contender: (&'static str, Kind), count: u64, ttl: Duration, rounds: u32) -> Running {
@@ -94,35 +91,28 @@ fn run(contender: (&'static str, Kind), count: u64, ttl: Duration, rounds: u32) 
     });
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.env(CHILD, order.to_string()).stdout(Stdio::piped());
-    Running { contender, count, ttl, process: child.spawn().unwrap(), _server: server }
+    Running { contender, process: child.spawn().unwrap(), _server: server }
 }
 
-fn finish(running: Vec<Running>) -> Vec<Series> {
-    let series = running.into_iter().map(|Running { contender, count, ttl, process, _server }| {
-        let (name, kind) = contender;
-        let output = process.wait_with_output().unwrap();
-        let mut series = Series::new(name, kind);
-        if !output.status.success() {
-            return series;
-        }
-        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+impl Running {
+    /// What it has printed; nothing when it has failed.
+    fn said(self) -> Option<Value> {
+        let output = self.process.wait_with_output().unwrap();
+        output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    fn finish(self) -> Series {
+        let mut series = Series::new(self.contender.0, self.contender.1);
+        let Some(said) = self.said() else { return series };
         let shares = said["shares"].as_array().unwrap();
         series.rounds = shares.iter().map(|share| Some(share.as_f64().unwrap() * 100.0)).collect();
-        let a_renewal = series.middle().map(|share| share / 100.0 * ttl.as_secs_f64() / 3.0 / count as f64);
-        series.cost("CPU in us a renewal", a_renewal.map(|seconds| seconds * 1e6));
-        for (what, name) in [
-            (MEMORY, "bytes"),
-            ("server, % of a core", "server"),
-            ("commands run/s", "commands"),
-            ("kB/s sent", "sent"),
-            ("kB/s received", "received"),
-            (LOST, "lost"),
-        ] {
+        for (what, name) in
+            [(MEMORY, "bytes"), ("server, % of a core", "server"), ("kB/s sent", "sent"), (LOST, "lost")]
+        {
             series.cost(what, said[name].as_f64());
         }
         series
-    });
-    series.collect()
+    }
 }
 
 // In a process of its own ------------------------------------------------------------------------------------------
@@ -141,8 +131,12 @@ pub fn was_ordered() -> bool {
         rounds: number("rounds"),
         url: text("url").to_owned(),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    println!("{}", runtime.block_on(hold.by(text("name"))));
+    if text("name") == WAITER {
+        let weight = Weight::of(What::WaitersForOneKey, usize::try_from(hold.count).unwrap(), &hold.url);
+        println!("{}", json!({ "bytes": weight.map(|weight| weight.bytes_each) }));
+        return true;
+    }
+    println!("{}", runtime(1).block_on(hold.by(text("name"))));
     true
 }
 
@@ -266,20 +260,17 @@ impl Hold {
         let kib = status("VmRSS").unwrap().saturating_sub(before);
         drop(first);
         let mut said = self.watch().await;
-        if self.count >= WORTH_WEIGHING {
-            // Including the memory of their renewal.
-            let kib = status("VmRSS").unwrap().saturating_sub(before).max(kib);
-            said["bytes"] = (kib * 1024 / self.count).into();
-        }
+        // Including the memory of their renewal.
+        let kib = status("VmRSS").unwrap().saturating_sub(before).max(kib);
+        said["bytes"] = (kib * 1024 / self.count).into();
         (said, held)
     }
 
     async fn watch(&self) -> Value {
         let mut client = redis::Client::open(&*self.url).unwrap().get_connection().unwrap();
-        let traffic = ["total_commands_processed", "total_net_input_bytes", "total_net_output_bytes"];
         let lasts = self.ttl / 3;
         let mut shares = Vec::new();
-        let (server, before) = (server_cpu(&mut client), traffic.map(|name| stat(&mut client, name)));
+        let (server, before) = (server_cpu(&mut client), received(&mut client));
         let mut start = tokio::time::Instant::now();
         let began = start;
         for _ in 0..self.rounds {
@@ -291,8 +282,7 @@ impl Hold {
         }
         let seconds = (start - began).as_secs_f64();
         let server = server_cpu(&mut client).saturating_sub(server).as_secs_f64() / seconds;
-        let [commands, sent, received] =
-            std::array::from_fn(|which| (stat(&mut client, traffic[which]) - before[which]) / seconds);
+        let sent = (received(&mut client) - before) / seconds;
         let mut left = 0_u64;
         let mut scan = redis::cmd("SCAN");
         scan.cursor_arg(0).arg("MATCH").arg("*a-key-of-usual-length:*").arg("COUNT").arg(10_000);
@@ -300,8 +290,8 @@ impl Hold {
             left += u64::from(!found.unwrap().contains('%'));
         }
         json!({
-            "shares": shares, "server": server * 100.0, "commands": commands,
-            "sent": sent / 1e3, "received": received / 1e3, "lost": self.count.saturating_sub(left),
+            "shares": shares, "server": server * 100.0, "sent": sent / 1e3,
+            "lost": self.count.saturating_sub(left),
         })
     }
 }
@@ -314,8 +304,9 @@ async fn send(connection: &mut MultiplexedConnection, numbers: &[u64], command: 
     pipeline.query_async::<()>(connection).await.unwrap();
 }
 
-fn stat(client: &mut redis::Connection, name: &str) -> f64 {
+/// Bytes that the server has received.
+fn received(client: &mut redis::Connection) -> f64 {
     let info: String = redis::cmd("INFO").arg("stats").query(client).unwrap();
-    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix("total_net_input_bytes:")).unwrap();
     line.trim().parse().unwrap()
 }

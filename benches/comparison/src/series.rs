@@ -17,12 +17,22 @@ pub struct Series {
     pub more: Vec<String>,
     /// Its costs, in further columns: less is better.
     pub costs: Vec<(&'static str, Option<f64>)>,
+    /// It leaves out a part of the work, so that its figures are no loss of ours.
+    pub does_less: bool,
 }
 
 impl Series {
     pub fn new(name: impl Into<String>, kind: Kind) -> Self {
         let name = name.into();
-        Self { name, kind, rounds: Vec::new(), all: Vec::new(), more: Vec::new(), costs: Vec::new() }
+        Self {
+            name,
+            kind,
+            rounds: Vec::new(),
+            all: Vec::new(),
+            more: Vec::new(),
+            costs: Vec::new(),
+            does_less: false,
+        }
     }
 
     /// The middle of the times of one round.
@@ -51,8 +61,12 @@ impl Series {
 
 /// The best of the peers, if any has a figure.
 pub fn best_peer(series: &[Series], more_is_better: bool) -> Option<&Series> {
-    let peers = series.iter().filter(|one| one.kind == Kind::Peer && one.middle().is_some());
-    peers.min_by(|one, two| {
+    best(series.iter().filter(|one| one.kind == Kind::Peer), more_is_better)
+}
+
+/// The best of these, if any has a figure.
+pub fn best<'a>(series: impl IntoIterator<Item = &'a Series>, more_is_better: bool) -> Option<&'a Series> {
+    series.into_iter().filter(|one| one.middle().is_some()).min_by(|one, two| {
         let (one, two) = (one.middle().unwrap_or_default(), two.middle().unwrap_or_default());
         if more_is_better { two.total_cmp(&one) } else { one.total_cmp(&two) }
     })

@@ -25,22 +25,14 @@ pub struct Bar {
     pub value: Option<f64>,
 }
 
-/// One figure that is better elsewhere than with us.
+/// One figure that is better with the best of the peers than with us.
 pub struct Loss {
-    pub ours: String,
-    pub theirs: String,
     pub what: String,
     pub our_figure: Option<f64>,
+    pub theirs: String,
     pub their_figure: f64,
     /// How many times better; `None` where we have no figure.
     pub factor: Option<f64>,
-}
-
-impl Loss {
-    /// Infinite where we have no figure.
-    pub fn times_better(&self) -> f64 {
-        self.factor.unwrap_or(f64::INFINITY)
-    }
 }
 
 impl Sheet {
@@ -106,36 +98,41 @@ fn cost(one: &Series, what: &str) -> Option<f64> {
     one.costs.iter().find(|(name, _)| *name == what)?.1
 }
 
+/// Of our first contender, the plainest one. An article's lock does less, so it is not compared.
 fn losses(table: &Table, series: &[Series]) -> Vec<Loss> {
+    let Some(ours) = series.iter().find(|one| one.kind == Kind::Ours) else { return Vec::new() };
+    // Without a figure it did not do the work, so its costs are not compared.
+    let peers = || {
+        let peers = series.iter().filter(|one| one.kind == Kind::Peer && !one.does_less);
+        peers.filter_map(|one| Some((one, one.middle()?)))
+    };
     let mut losses = Vec::new();
-    let ours = series.iter().filter(|one| one.kind == Kind::Ours && !one.name.contains("memory://"));
-    for ours in ours {
-        for theirs in series.iter().filter(|one| matches!(one.kind, Kind::Peer | Kind::Article)) {
-            // Without a figure it did not do the work, so its costs are not compared.
-            let Some(their_figure) = theirs.middle() else { continue };
-            let loss = |what: &str, our_figure, their_figure, factor| Loss {
-                ours: ours.name.clone(),
-                theirs: theirs.name.clone(),
-                what: what.to_owned(),
-                our_figure,
-                their_figure,
-                factor,
-            };
-            let factor = if table.more_is_better { theirs.over(ours) } else { ours.over(theirs) };
-            if factor.is_none_or(|factor| factor > 1.0) {
-                losses.push(loss(table.unit, ours.middle(), their_figure, factor));
-            }
-            let costs = ours.costs.iter().map(|&(what, value)| (what, value, cost(theirs, what)));
-            for (what, our, their) in costs.chain([("p99", p99(table, ours), p99(table, theirs))]) {
-                if let (Some(our), Some(their)) = (our, their)
-                    && their < our
-                {
-                    losses.push(loss(what, Some(our), their, Some(our / their)));
-                }
-            }
-        }
+    let main = peers().filter_map(|(one, figure)| {
+        let factor = if table.more_is_better { one.over(ours) } else { ours.over(one) };
+        factor.is_none_or(|factor| factor > 1.0).then(|| loss(table.unit, ours.middle(), one, figure, factor))
+    });
+    losses.extend(most(main));
+    let costs = ours.costs.iter().map(|&(what, value)| (what, value));
+    for (what, our) in costs.chain([("p99", p99(table, ours))]) {
+        let better = peers().filter_map(|(one, _)| {
+            let their = if what == "p99" { p99(table, one) } else { cost(one, what) }?;
+            let our = our.filter(|our| their < *our)?;
+            Some(loss(what, Some(our), one, their, Some(our / their)))
+        });
+        losses.extend(most(better));
     }
     losses
+}
+
+fn loss(what: &str, ours: Option<f64>, peer: &Series, figure: f64, factor: Option<f64>) -> Loss {
+    let (what, theirs) = (what.to_owned(), peer.name.clone());
+    Loss { what, our_figure: ours, theirs, their_figure: figure, factor }
+}
+
+/// The largest of them.
+fn most(losses: impl Iterator<Item = Loss>) -> Option<Loss> {
+    let times = |loss: &Loss| loss.factor.unwrap_or(f64::INFINITY);
+    losses.max_by(|one, two| times(one).total_cmp(&times(two)))
 }
 
 #[cfg(test)]
@@ -157,7 +154,8 @@ pub mod tests {
             series("limit", Kind::Limit, 1.0, 1.0),
             series("ours", Kind::Ours, 20.0, 4.0),
             series("less", Kind::Peer, 10.0, 5.0),
-            series("more", Kind::Article, 40.0, 2.0),
+            series("more", Kind::Article, 70.0, 1.0),
+            series("most", Kind::Peer, 60.0, 2.0),
             nothing_done,
         ];
         let limits = &[("limit", "bare")];
@@ -168,14 +166,14 @@ pub mod tests {
     }
 
     #[test]
-    fn what_others_do_better_is_found_whichever_way_is_better() {
+    fn what_the_best_peer_does_better_is_found_whichever_way_is_better() {
         let losses = |more_is_better| {
             let losses = sheet(more_is_better).losses;
             losses.into_iter().map(|loss| (loss.theirs, loss.what, loss.factor)).collect::<Vec<_>>()
         };
-        let loss = |theirs: &str, what: &str| (theirs.to_owned(), what.to_owned(), Some(2.0));
-        assert_eq!(losses(false), [loss("less", "u"), loss("more", "commands")]);
-        assert_eq!(losses(true), [loss("more", "u"), loss("more", "commands")]);
+        let loss = |theirs: &str, what: &str, factor| (theirs.to_owned(), what.to_owned(), Some(factor));
+        assert_eq!(losses(false), [loss("less", "u", 2.0), loss("most", "commands", 2.0)]);
+        assert_eq!(losses(true), [loss("most", "u", 3.0), loss("most", "commands", 2.0)]);
     }
 
     #[test]
@@ -183,6 +181,6 @@ pub mod tests {
         let lines: Vec<String> = sheet(false).markdown.lines().map(str::to_owned).collect();
         assert_eq!(lines[0], "|  | u | ÷ bare | ÷ less | commands |");
         assert_eq!(lines[3], "| **ours** | 20.0 | 20.0 | 2.00 | 4.00 |");
-        assert_eq!(lines[6], "| idle | – | – | – | – |");
+        assert_eq!(lines[7], "| idle | – | – | – | – |");
     }
 }

@@ -10,9 +10,8 @@ use std::process::{Command, Stdio};
 
 use crate::contender::Kind;
 use crate::report::{Report, product};
-use crate::series::{Series, Table, figure};
-use crate::workload::Extent;
-use kit::RedisServer;
+use crate::series::{Series, Table};
+use crate::workload::{Extent, Servers};
 
 const WITHOUT: &str = "tokio alone";
 
@@ -25,27 +24,13 @@ struct Program {
     main: &'static str,
 }
 
-fn programs(redlocked: &Path) -> [Program; 5] {
+fn programs(redlocked: &Path) -> [Program; 4] {
     [
         Program {
             name: WITHOUT,
             kind: Kind::Limit,
             dependencies: TOKIO.to_owned(),
             main: "#[tokio::main]\nasync fn main() { println!(\"sold\"); }\n",
-        },
-        Program {
-            name: "async-trait 0.1",
-            kind: Kind::Limit,
-            dependencies: format!("{TOKIO}\nasync-trait = \"0.1\""),
-            main: r#"
-                #[async_trait::async_trait]
-                trait Shop { async fn sell(&self) -> u32; }
-                struct Mine;
-                #[async_trait::async_trait]
-                impl Shop for Mine { async fn sell(&self) -> u32 { 1 } }
-                #[tokio::main]
-                async fn main() { println!("{}", Mine.sell().await); }
-            "#,
         },
         Program {
             name: "redlocked",
@@ -99,7 +84,7 @@ fn programs(redlocked: &Path) -> [Program; 5] {
     ]
 }
 
-pub fn measure(_: &RedisServer, extent: Extent, report: &mut Report) {
+pub fn measure(_: &Servers, extent: Extent, report: &mut Report) {
     if extent.quick {
         report.left_out("builds and sizes", "only the full run builds");
         return;
@@ -109,42 +94,30 @@ pub fn measure(_: &RedisServer, extent: Extent, report: &mut Report) {
     let place = Place(product.join("target/sizes"));
     // A killed run leaves its directory.
     let _ = fs::remove_dir_all(&place.0);
-    let (mut builds, mut bytes) = (Vec::new(), Vec::new());
+    let mut builds = Vec::new();
     for program in programs(product) {
         let Program { name, kind, .. } = program;
         match build(&place.0, here, &program) {
             Ok((seconds, size)) => {
-                let series = |figure| {
-                    let mut series = Series::new(name, kind);
-                    series.rounds.push(Some(figure));
-                    series
-                };
-                builds.push(series(seconds));
-                bytes.push(series(size / 1024.0));
+                let mut series = Series::new(name, kind);
+                series.rounds.push(Some(seconds));
+                series.cost("KiB, stripped", Some(size / 1024.0));
+                builds.push(series);
             }
             Err(why) => report.left_out(&format!("the build of {name}"), &why),
         }
         // Each build starts from nothing.
         let _ = fs::remove_dir_all(&place.0);
     }
-    let table = |workload, title, unit| Table {
-        workload,
-        title,
-        unit,
+    let table = Table {
+        workload: "build",
+        title: "Cold release build of a program of a few lines",
+        unit: "s of processor time",
         more_is_better: false,
         limits: &[(WITHOUT, "tokio alone")],
-        more: &["more than tokio alone"],
+        more: &[],
     };
-    for (table, mut series) in [
-        (table("build", "Cold release build of a program of a few lines", "s of processor time"), builds),
-        (table("size", "The program, release, stripped", "KiB"), bytes),
-    ] {
-        let without = series.iter().find(|one| one.name == WITHOUT).and_then(Series::middle);
-        for one in &mut series {
-            one.more = vec![figure(one.middle().zip(without).map(|(one, without)| one - without))];
-        }
-        report.add(&table, &series);
-    }
+    report.add(&table, &builds);
 }
 
 /// A directory, removed with this.

@@ -1,220 +1,150 @@
-//! Uncontended locks, by many tasks, each with a key of its own.
+//! Uncontended locks, by many tasks, each with a key of its own: on runtimes of one thread and of two, and on a second
+//! server.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
+use kit::RedisServer;
+use kit::load::{Load, runtime};
 use tokio::runtime::Runtime;
 
-use crate::by_hand::{SetNx, connect};
-use crate::contender::{Client, Contender, Kind, LIMIT, LIMIT_APART, Part};
+use crate::contender::{Contender, LIMIT, PING, Part};
+use crate::direct::DIRECT;
 use crate::field;
 use crate::ours;
 use crate::report::Report;
-use crate::series::{Series, Table, whole};
-use crate::used::server_cpu;
-use crate::workload::Extent;
-use kit::RedisServer;
-use kit::figures::own_cpu;
+use crate::series::{Series, Table, best_peer, figure, find};
+use crate::uncontended::worst;
+use crate::workload::{Extent, Servers};
 
-const PIPELINES: &str = "the same in pipelines, by one task";
+const MANY: usize = 64;
 
-pub fn measure(server: &RedisServer, extent: Extent, report: &mut Report) {
-    for (tasks, threads) in [(1, Threads::One), (64, Threads::One), (64, Threads::Two), (1024, Threads::Two)]
-    {
-        let runtime = threads.runtime();
-        let contenders = runtime.block_on(field::all(&server.url(), 1));
-        let takes_part = |one: &&Contender| {
-            // A thread or a connection for each of a thousand tasks is another experiment.
-            one.kind != Kind::Article && matches!(one.part, Part::Free | Part::Everything)
-        };
-        let mut field: Vec<_> = contenders
-            .iter()
-            .filter(takes_part)
-            .map(|one| Runner { way: Way::Locks(&one.clients[0]), results: Results::new(one.name, one.kind) })
-            .collect();
-        if tasks > 1 {
-            let way = Way::Pipelines(runtime.block_on(SetNx::once(&server.url())));
-            field.insert(2, Runner { way, results: Results::new(PIPELINES, Kind::Limit) });
-        }
-        let mut stats = runtime.block_on(connect(&server.url()));
-        for round in 0..extent.of(11, 4) {
-            let turns = field.len();
-            for turn in 0..turns {
-                let runner = &mut field[(turn + round) % turns];
-                let load = load(
-                    &runtime,
-                    &mut stats,
-                    &runner.way,
-                    tasks,
-                    Duration::from_millis(extent.of(200, 100)),
-                );
-                // The first round warms up.
-                if round > 0 {
-                    runner.results.add(&load);
-                }
-            }
-        }
-        let table = Table {
-            workload: &format!("throughput, {tasks} tasks on {}", threads.name()),
-            title: &format!("Without waiters: {} on {}", one_or_many(tasks), threads.name()),
-            unit: "locks/s",
-            more_is_better: true,
-            limits: &[(LIMIT_APART, "bare, own thread"), (LIMIT, "bare")],
-            more: &[],
-        };
-        let results: Vec<Results> = field.into_iter().map(|runner| runner.results).collect();
-        let targets = targets(tasks, threads, &results);
-        report.add(&table, &results.into_iter().map(Results::finish).collect::<Vec<_>>());
-        for (name, value) in targets {
-            report.target(name, value);
+pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
+    let one_task = compare(&[&servers.redis], 1, 1, extent).remove(0);
+    let both: Vec<&RedisServer> = servers.all().collect();
+    let one_thread = compare(&both, MANY, 1, extent);
+    let two_threads = compare(&both, MANY, 2, extent);
+    let second = servers.second.as_ref().map(RedisServer::version);
+    let heads = second.map(|name| {
+        [format!("{name}: ÷ bare"), "two workers: ÷ bare".to_owned(), "server CPU, ÷ bare".to_owned()]
+    });
+    let heads: Vec<&str> = ["two workers: locks/s", "÷ bare"]
+        .into_iter()
+        .chain(heads.iter().flatten().map(String::as_str))
+        .collect();
+    let rates = |loads: &[Loads]| loads.iter().map(|one| one.rate.clone()).collect::<Vec<_>>();
+    let mut series = rates(&one_thread[0]);
+    for one in &mut series {
+        let loads = &one_thread[0];
+        one.cost("client CPU, µs/lock", found(loads, &one.name).and_then(|loads| loads.own_cpu.middle()));
+        one.cost("server CPU, µs/lock", found(loads, &one.name).and_then(|loads| loads.server_cpu.middle()));
+        one.more = vec![
+            figure(found(&two_threads[0], &one.name).and_then(|loads| loads.rate.middle())),
+            figure(over_bare(&two_threads[0], &one.name, |loads| &loads.rate)),
+        ];
+        if let (Some(one_thread), Some(two_threads)) = (one_thread.get(1), two_threads.get(1)) {
+            one.more.push(figure(over_bare(one_thread, &one.name, |loads| &loads.rate)));
+            one.more.push(figure(over_bare(two_threads, &one.name, |loads| &loads.rate)));
+            one.more.push(figure(over_bare(one_thread, &one.name, |loads| &loads.server_cpu)));
         }
     }
-}
-
-/// The threads of the runtime of the callers.
-#[derive(Clone, Copy)]
-enum Threads {
-    One,
-    /// The default of `#[tokio::main]` on a machine with two cores.
-    Two,
-}
-
-impl Threads {
-    fn runtime(self) -> Runtime {
-        let builder = match self {
-            Self::One => tokio::runtime::Builder::new_current_thread().enable_all().build(),
-            Self::Two => tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build(),
-        };
-        builder.unwrap()
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::One => "one thread",
-            Self::Two => "two threads",
-        }
-    }
-}
-
-fn one_or_many(tasks: usize) -> String {
-    if tasks == 1 { "one task".to_owned() } else { format!("{} tasks, a key each", whole(tasks)) }
-}
-
-fn targets(tasks: usize, threads: Threads, results: &[Results]) -> Vec<(&'static str, Option<f64>)> {
-    let ratio = |limit: &str, figures: fn(&Results) -> &Series| {
-        let find = |name: &str| results.iter().map(figures).find(|series| series.name == name);
-        find(ours::ASYNC)?.over(find(limit)?)
+    let table = Table {
+        workload: "many tasks",
+        title: &format!("Uncontended: {MANY} tasks, a key each, on a runtime of one thread"),
+        unit: "locks/s",
+        more_is_better: true,
+        limits: &[(LIMIT, "bare")],
+        more: &heads,
     };
-    match (tasks, threads) {
-        (1, _) => vec![
-            ("client CPU", ratio(LIMIT_APART, |one| &one.cpu)),
-            ("client CPU, caller's runtime", ratio(LIMIT, |one| &one.cpu)),
-        ],
-        (64, Threads::Two) => vec![("throughput, 64 tasks", ratio(LIMIT, |one| &one.rate))],
-        (64, Threads::One) => vec![("throughput, 64 tasks, one thread", ratio(LIMIT, |one| &one.rate))],
-        _ => Vec::new(),
-    }
+    report.add(&table, &series);
+
+    let ratio = |loads: &[Loads], of| over_bare(loads, ours::ANNOTATED, of);
+    let rate: fn(&Loads) -> &Series = |loads| &loads.rate;
+    report.target("64 tasks, one thread", ratio(&one_thread[0], rate));
+    report.target("64 tasks, two workers", ratio(&two_threads[0], rate));
+    let over_peer = |loads: &[Loads]| {
+        let rates = rates(loads);
+        find(&rates, ours::ANNOTATED)?.over(best_peer(&rates, true)?)
+    };
+    report.target("64 tasks, peers", least(&[over_peer(&one_thread[0]), over_peer(&two_threads[0])]));
+    let second = |loads: &[Vec<Loads>]| ratio(loads.get(1)?, rate);
+    report.target("64 tasks, second server", least(&[second(&one_thread), second(&two_threads)]));
+    let cpu: fn(&Loads) -> &Series = |loads| &loads.own_cpu;
+    report.target("client CPU", worst(&[ratio(&one_task, cpu), ratio(&one_thread[0], cpu)]));
+    let cpu: fn(&Loads) -> &Series = |loads| &loads.server_cpu;
+    report.target("server CPU", ratio(&one_thread[0], cpu));
+    report.target("server CPU, second server", one_thread.get(1).and_then(|second| ratio(second, cpu)));
 }
 
-enum Way<'a> {
-    Locks(&'a Arc<dyn Client>),
-    Pipelines(SetNx),
+/// The smallest; nothing when one is missing.
+fn least(ratios: &[Option<f64>]) -> Option<f64> {
+    worst(&ratios.iter().map(|ratio| ratio.map(|ratio| -ratio)).collect::<Vec<_>>()).map(|ratio| -ratio)
 }
 
-struct Runner<'a> {
-    way: Way<'a>,
-    results: Results,
+fn found<'a>(loads: &'a [Loads], name: &str) -> Option<&'a Loads> {
+    loads.iter().find(|one| one.rate.name == name)
 }
 
-struct Results {
+fn over_bare(loads: &[Loads], name: &str, of: fn(&Loads) -> &Series) -> Option<f64> {
+    of(found(loads, name)?).over(of(found(loads, LIMIT)?))
+}
+
+/// The figures of one contender.
+struct Loads {
     rate: Series,
-    /// Microseconds of CPU for each lock: of this process, and of the server.
-    cpu: Series,
+    own_cpu: Series,
     server_cpu: Series,
 }
 
-/// The figures of one round.
-struct Load {
-    locks: f64,
-    elapsed: Duration,
-    own_cpu: Duration,
-    server_cpu: Duration,
-}
-
-impl Results {
-    fn new(name: &str, kind: Kind) -> Self {
-        let series = || Series::new(name, kind);
-        Self { rate: series(), cpu: series(), server_cpu: series() }
+impl Loads {
+    fn of(contender: &Contender) -> Self {
+        let series = || Series::new(contender.name, contender.kind);
+        Self { rate: series(), own_cpu: series(), server_cpu: series() }
     }
 
-    fn add(&mut self, load: &Load) {
-        let of = |value: f64| (load.locks > 0.0).then_some(value);
-        self.rate.rounds.push(of(load.locks / load.elapsed.as_secs_f64()));
-        self.cpu.rounds.push(of(load.own_cpu.as_secs_f64() * 1e6 / load.locks));
-        self.server_cpu.rounds.push(of(load.server_cpu.as_secs_f64() * 1e6 / load.locks));
-    }
-
-    fn finish(mut self) -> Series {
-        self.rate.cost("client CPU, µs/lock", self.cpu.middle());
-        self.rate.cost("server CPU, µs/lock", self.server_cpu.middle());
-        self.rate
+    fn add(&mut self, load: Option<Load>) {
+        self.rate.rounds.push(load.map(|load| load.rate));
+        self.own_cpu.rounds.push(load.map(|load| load.own_cpu));
+        self.server_cpu.rounds.push(load.map(|load| load.server_cpu));
     }
 }
 
-fn load(
-    runtime: &Runtime,
-    stats: &mut MultiplexedConnection,
-    way: &Way,
-    tasks: usize,
-    lasts: Duration,
-) -> Load {
-    runtime.block_on(async {
-        let served = server_cpu(stats).await;
-        let (used, start) = (own_cpu(), Instant::now());
-        let locks = match way {
-            Way::Locks(client) => locks(client, tasks, lasts).await,
-            Way::Pipelines(by_hand) => pipelines(by_hand, tasks, lasts).await,
-        };
-        let (elapsed, own_cpu) = (start.elapsed(), own_cpu().saturating_sub(used));
-        let server_cpu = server_cpu(stats).await.saturating_sub(served);
-        Load { locks: f64::from(locks), elapsed, own_cpu, server_cpu }
-    })
+/// The contenders on one server, and what they have done.
+struct Field {
+    contenders: Vec<Contender>,
+    loads: Vec<Loads>,
+    stats: redis::Connection,
 }
 
-async fn pipelines(by_hand: &SetNx, locks: usize, lasts: Duration) -> u32 {
-    let start = Instant::now();
-    let keys: Vec<String> = (0..locks).map(|number| format!("throughput:{number}")).collect();
-    let mut done = 0;
-    while start.elapsed() < lasts {
-        done += by_hand.all_at_once(&keys).await;
+impl Field {
+    fn new(server: &RedisServer, runtime: &Runtime) -> Self {
+        let mut contenders = runtime.block_on(field::all(&server.url(), 1));
+        contenders.retain(|one| {
+            matches!(one.part, Part::Free | Part::Everything)
+                && ![PING, DIRECT, ours::MEMORY].contains(&one.name)
+        });
+        let loads = contenders.iter().map(Loads::of).collect();
+        Self { contenders, loads, stats: server.client() }
     }
-    done
 }
 
-async fn locks(client: &Arc<dyn Client>, tasks: usize, lasts: Duration) -> u32 {
-    let start = Instant::now();
-    let tasks: Vec<_> = (0..tasks)
-        .map(|number| {
-            let client = Arc::clone(client);
-            tokio::spawn(async move {
-                let mut done = 0;
-                while start.elapsed() < lasts {
-                    let call = client.locked(
-                        format!("throughput:{number}"),
-                        Duration::from_secs(30),
-                        Box::pin(async {}),
-                    );
-                    call.await.unwrap();
-                    done += 1;
+/// On each server in turn.
+fn compare(servers: &[&RedisServer], tasks: usize, workers: usize, extent: Extent) -> Vec<Vec<Loads>> {
+    let runtime = runtime(workers);
+    let lasts = Duration::from_millis(extent.of(200, 100));
+    let mut fields: Vec<Field> = servers.iter().map(|server| Field::new(server, &runtime)).collect();
+    for round in 0..extent.of(11, 4) {
+        for field in &mut fields {
+            let turns = field.contenders.len();
+            for turn in 0..turns {
+                let next = (turn + round) % turns;
+                let client = &field.contenders[next].clients[0];
+                let load = Load::of(client, tasks, lasts, &runtime, &mut field.stats);
+                // The first round warms up.
+                if round > 0 {
+                    field.loads[next].add(load);
                 }
-                done
-            })
-        })
-        .collect();
-    let mut done = 0;
-    for task in tasks {
-        done += task.await.unwrap();
+            }
+        }
     }
-    done
+    fields.into_iter().map(|field| field.loads).collect()
 }

@@ -2,6 +2,24 @@
 
 use std::time::Duration;
 
+use kit::RedisServer;
+pub use kit::sale::{Day, Sale};
+
+/// The servers that the workloads run on.
+pub struct Servers {
+    /// The one on PATH.
+    pub redis: RedisServer,
+    /// One of another version, for the workloads that compare the two.
+    pub second: Option<RedisServer>,
+}
+
+impl Servers {
+    /// Both, the one on PATH first.
+    pub fn all(&self) -> impl Iterator<Item = &RedisServer> {
+        std::iter::once(&self.redis).chain(&self.second)
+    }
+}
+
 /// `--quick` gives rough figures in a few minutes; quote those of the full run.
 #[derive(Clone, Copy)]
 pub struct Extent {
@@ -33,20 +51,4 @@ impl Crowd {
     pub fn counts_to(&self) -> Duration {
         self.lasts * 19 / 20
     }
-}
-
-/// Requests for one item, each with a limit to its wait.
-#[derive(Clone, Copy)]
-pub struct Sale {
-    pub requests: u32,
-    pub at_a_time: u32,
-    pub wait: Duration,
-}
-
-/// The result of a sale: how long it took in seconds, and each wait in milliseconds.
-pub struct Day {
-    pub lasted: f64,
-    pub waits: Vec<f64>,
-    pub failed: u32,
-    pub overlaps: u32,
 }

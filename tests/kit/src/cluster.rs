@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use crate::server::{RedisServer, spawn};
+use crate::server::{REDIS_SERVER, RedisServer, spawn};
 use crate::{eventually, unique};
 
 const PRIMARIES: usize = 3;
@@ -212,9 +213,16 @@ fn start_node(more: impl Fn() -> Vec<String>) -> RedisServer {
         ];
         settings = settings.iter().flat_map(|setting| setting.split(' ').map(str::to_owned)).collect();
         settings.extend(more());
-        let process = spawn(port, None, false, &settings, &directory);
-        let mut node =
-            RedisServer { process, port, password: None, durable: false, more: settings, directory };
+        let process = spawn(Path::new(REDIS_SERVER), port, None, false, &settings, &directory);
+        let mut node = RedisServer {
+            process,
+            program: REDIS_SERVER.into(),
+            port,
+            password: None,
+            durable: false,
+            more: settings,
+            directory,
+        };
         if node.is_up() {
             return node;
         }

@@ -25,6 +25,11 @@ pub fn median(values: &[f64]) -> f64 {
     percentile(values, 50)
 }
 
+/// The median over rounds of the ratio within one round.
+pub fn over(ours: &[f64], theirs: &[f64]) -> f64 {
+    median(&ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>())
+}
+
 /// As a figure of a table.
 pub fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6

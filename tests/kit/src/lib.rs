@@ -15,9 +15,10 @@
 //! | to wait for a condition, with a limit | [`eventually`], [`within`], [`LIMIT`] |
 //! | a name that no other test uses, a free port | [`unique`], [`free_port`] |
 //! | processes under chaos, and the checker of their holds | [`chaos`] |
-//! | the contenders of a bench: by hand, over a quorum, by publish and subscribe | [`bare`], [`bare_quorum`], [`wake`] |
+//! | the contenders of a bench: ours, by hand, over a quorum, by publish and subscribe | [`contender`], [`bare`], [`bare_quorum`], [`wake`] |
+//! | what they do: locks that no other caller wants, a flash sale, a server of another version | [`load`], [`sale`], [`second_server`] |
 //! | a library of another language, in a fixed version | [`install`] |
-//! | medians, tables, processor time | [`figures`] |
+//! | medians, tables, processor time, the memory of a lock | [`figures`], [`weight`] |
 //!
 //! Every server listens on a free loopback port and ends with its value: tests run side by side, and leave nothing.
 #![allow(
@@ -39,20 +40,25 @@ mod calls;
 #[cfg(unix)]
 pub mod chaos;
 mod cluster;
+pub mod contender;
 mod delay;
 pub mod figures;
 pub mod install;
 mod late;
+pub mod load;
 mod names;
 mod proxy;
 mod quorum;
 mod rewriter;
+pub mod sale;
+mod second_server;
 mod sentinel;
 mod server;
 mod stalling;
 mod tls;
 mod wait;
 pub mod wake;
+pub mod weight;
 #[cfg(unix)]
 mod worker;
 
@@ -66,6 +72,7 @@ pub use names::{free_port, unique};
 pub use proxy::Proxy;
 pub use quorum::Quorum;
 pub use rewriter::Rewriter;
+pub use second_server::second_server;
 pub use sentinel::{MASTER, SentinelGroup, sentinel};
 pub use server::RedisServer;
 pub use stalling::StallingProxy;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use crate::server::REDIS_SERVER;
 use crate::{LIMIT, RedisServer, eventually, free_port, unique, within};
 
 /// The name of the primary for the sentinels.
@@ -92,11 +93,18 @@ pub fn sentinel(primary: u16, password: Option<&'static str>, more: &str) -> Red
              sentinel failover-timeout {MASTER} 3000\n"
         );
         fs::write(&file, settings).unwrap();
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(REDIS_SERVER);
         command.arg(&file).arg("--sentinel").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().unwrap();
-        let mut sentinel =
-            RedisServer { process, port, password, durable: false, more: Vec::new(), directory };
+        let mut sentinel = RedisServer {
+            process,
+            program: REDIS_SERVER.into(),
+            port,
+            password,
+            durable: false,
+            more: Vec::new(),
+            directory,
+        };
         if sentinel.is_up() {
             return sentinel;
         }

@@ -8,9 +8,14 @@ use std::time::{Duration, Instant};
 
 use crate::{LIMIT, eventually, free_port, unique};
 
+/// The program, from PATH.
+pub(crate) const REDIS_SERVER: &str = "redis-server";
+
 /// A server that is killed when this is dropped.
 pub struct RedisServer {
     pub(crate) process: Child,
+    /// `redis-server`, or the path of another one.
+    pub(crate) program: PathBuf,
     pub(crate) port: u16,
     pub(crate) password: Option<&'static str>,
     pub(crate) durable: bool,
@@ -28,6 +33,11 @@ impl RedisServer {
     /// [`start`](Self::start) with more settings.
     pub fn start_with(more: &[String]) -> Self {
         Self::launch(None, false, more)
+    }
+
+    /// [`start`](Self::start) of another program than the `redis-server` on PATH.
+    pub fn start_program(program: &Path) -> Self {
+        Self::launch_program(program, None, false, &[])
     }
 
     /// Without persistence, and with `requirepass`.
@@ -61,18 +71,29 @@ impl RedisServer {
     }
 
     fn launch(password: Option<&'static str>, durable: bool, more: &[String]) -> Self {
+        Self::launch_program(Path::new(REDIS_SERVER), password, durable, more)
+    }
+
+    fn launch_program(
+        program: &Path,
+        password: Option<&'static str>,
+        durable: bool,
+        more: &[String],
+    ) -> Self {
         // Another process may take the port before the server binds it: then try another one.
         for _ in 0..50 {
             let directory = temporary(durable).join(unique("redlocked-test"));
             fs::create_dir_all(&directory).unwrap();
             let port = free_port();
-            let process = spawn(port, password, durable, more, &directory);
-            let mut server = Self { process, port, password, durable, more: more.to_vec(), directory };
+            let process = spawn(program, port, password, durable, more, &directory);
+            let program = program.to_path_buf();
+            let more = more.to_vec();
+            let mut server = Self { process, program, port, password, durable, more, directory };
             if server.is_up() {
                 return server;
             }
         }
-        panic!("redis-server does not start on any port");
+        panic!("{} does not start on any port", program.display());
     }
 
     pub(crate) fn is_up(&mut self) -> bool {
@@ -151,6 +172,18 @@ impl RedisServer {
         keys.filter(|key: &String| !key.ends_with("%clock")).collect()
     }
 
+    /// What it is, as it says: `Redis 7.0.15`, `Valkey 9.1.2`.
+    #[track_caller]
+    pub fn version(&self) -> String {
+        let info: String = self.run("INFO server");
+        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
+        let (name, version) = match field("valkey_version:") {
+            Some(version) => ("Valkey", Some(version)),
+            None => ("Redis", field("redis_version:")),
+        };
+        format!("{name} {}", version.unwrap_or("?").trim())
+    }
+
     /// How many scripts clients have called: the requests of this library once it is connected.
     pub fn client_commands(&self) -> u64 {
         let stats: String = self.run("INFO commandstats");
@@ -169,7 +202,8 @@ impl RedisServer {
 
     /// On the same port, and it answers when this returns.
     pub fn restart(&mut self) {
-        self.process = spawn(self.port, self.password, self.durable, &self.more, &self.directory);
+        self.process =
+            spawn(&self.program, self.port, self.password, self.durable, &self.more, &self.directory);
         assert!(self.is_up(), "redis-server does not start again");
         eventually("it has read what it had written", || {
             self.connect().is_some_and(|mut client| redis::cmd("DBSIZE").query::<u64>(&mut client).is_ok())
@@ -216,13 +250,14 @@ fn temporary(durable: bool) -> PathBuf {
 }
 
 pub(crate) fn spawn(
+    program: &Path,
     port: u16,
     password: Option<&str>,
     durable: bool,
     more: &[String],
     directory: &Path,
 ) -> Child {
-    let mut command = Command::new("redis-server");
+    let mut command = Command::new(program);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
     command.args(["--appendonly", if durable { "yes" } else { "no" }, "--appendfsync", "always"]);
     command.arg("--dir").arg(directory);
@@ -231,6 +266,7 @@ pub(crate) fn spawn(
     }
     command.args(more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap_or_else(|error| {
-        panic!("these tests need `redis-server` on PATH ({error}); `./test` gets it and runs them")
+        let program = program.display();
+        panic!("these tests need `{program}`, and `redis-server` on PATH ({error}); `./test` gets that and runs them")
     })
 }

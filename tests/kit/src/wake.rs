@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::io::tcp::TcpSettings;
-use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind};
+use redis::{PushInfo, PushKind};
 use tokio::sync::Notify;
 
-use crate::bare::{OwnThread, token};
+use crate::bare::{self, OwnThread, token};
+use crate::contender::{Body, Client, Outcome};
 
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
      redis.call('DEL', KEYS[1]) redis.call('PUBLISH', KEYS[1], '') return 1";
@@ -38,16 +38,7 @@ impl WakeAndAsk {
             }
             Ok::<(), redis::aio::SendError>(())
         };
-        let info = url.into_connection_info().unwrap();
-        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let info =
-            info.set_tcp_settings(TcpSettings::default().set_nodelay(true)).set_redis_settings(settings);
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            .set_response_timeout(None)
-            .set_push_sender(push);
-        let client = Client::open(info).unwrap();
-        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
+        let mut connection = bare::connect_and_listen(url, push).await;
         connection.subscribe(key).await.unwrap();
         let mut load = redis::cmd("SCRIPT");
         let hash = load.arg("LOAD").arg(RELEASE).query_async(&mut connection).await.unwrap();
@@ -73,5 +64,18 @@ impl WakeAndAsk {
         let mut release = redis::cmd("EVALSHA");
         release.arg(&self.hash).arg(1).arg(&*self.key).arg(token);
         assert_eq!(release.query_async::<u8>(&mut self.connection).await.unwrap(), 1);
+    }
+}
+
+impl Client for WakeAndAsk {
+    /// Its key is the one that it has subscribed to.
+    fn locked(&self, _: String, wait: Duration, body: Body) -> Outcome<'_> {
+        let mut lock = self.clone();
+        Box::pin(async move {
+            let token = tokio::time::timeout(wait, lock.acquire()).await.map_err(|_| "busy")?;
+            body.await;
+            lock.release(&token).await;
+            Ok(())
+        })
     }
 }
