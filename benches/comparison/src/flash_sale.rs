@@ -111,7 +111,10 @@ fn targets(report: &mut Report, all: &[Series]) {
 impl Runner<'_> {
     /// One more day, for its commands alone.
     fn count(&mut self, server: &RedisServer, runtime: &Runtime, sale: Sale) -> Option<f64> {
-        let (day, sent) = runtime.block_on(self.sell(server, sale, Commands::by_monitor(server)));
+        let (day, sent) = runtime.block_on(async {
+            let commands = Commands::monitored(&self.series.name, server).await;
+            self.sell(server, sale, commands).await
+        });
         (!day.waits.is_empty()).then(|| sent / day.waits.len() as f64)
     }
 
@@ -126,7 +129,7 @@ impl Runner<'_> {
 
     fn hold(&mut self, server: &RedisServer, runtime: &Runtime, sale: Sale) {
         let (day, sent) = runtime.block_on(async {
-            let commands = Commands::by_statistics(server, &self.series.name).await;
+            let commands = Commands::of(&self.series.name, server).await;
             self.sell(server, sale, commands).await
         });
         // A contender that turns requests away, or serves two at once, has not sold faster.

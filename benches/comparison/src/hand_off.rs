@@ -172,7 +172,7 @@ async fn compare(
         let turns = field.len();
         for turn in 0..turns {
             let Runner { who, series, commands } = &mut field[(turn + round) % turns];
-            let mut sent = Commands::by_statistics(server, &series.name).await;
+            let mut sent = Commands::of(&series.name, server).await;
             let one = match who {
                 Who::Here(ping) if ping.name == PING => {
                     series.add_round(&pings(&ping.clients[0], crowd.holds).await);
@@ -197,7 +197,8 @@ async fn compare(
         {
             // It takes longer until many wait.
             let crowd = Crowd { lasts: 2 * crowd.lasts, ..*crowd };
-            let turn = hand_overs(contender, &crowd, &mut Commands::by_monitor(server)).await;
+            let mut sent = Commands::monitored(contender.name, server).await;
+            let turn = hand_overs(contender, &crowd, &mut sent).await;
             commands.rounds = vec![turn.commands_each()];
         }
     }
@@ -228,7 +229,7 @@ impl Turn {
     }
 }
 
-/// The commands that the server gets while the round counts: from when `all_wait` is true of the commands so far.
+/// The commands that the server gets while the round counts: from when `all_wait` is true of the statistics.
 async fn sent_meanwhile(
     crowd: &Crowd,
     commands: &mut Commands,
@@ -237,11 +238,10 @@ async fn sent_meanwhile(
 ) -> f64 {
     let start = tokio::time::Instant::now();
     tokio::time::sleep_until(start + crowd.counts_from()).await;
-    let mut before = commands.so_far().await;
-    while !all_wait(before) && start.elapsed() < crowd.counts_to() {
+    while !all_wait(commands.by_statistics().await) && start.elapsed() < crowd.counts_to() {
         tokio::time::sleep(Duration::from_millis(5)).await;
-        before = commands.so_far().await;
     }
+    let before = commands.so_far().await;
     counts.store(true, Ordering::SeqCst);
     tokio::time::sleep_until(start + crowd.counts_to()).await;
     counts.store(false, Ordering::SeqCst);
@@ -260,7 +260,7 @@ async fn hand_overs(contender: &Contender, crowd: &Crowd, commands: &mut Command
     let baton = Arc::new(Mutex::new(Baton::default()));
     let held = Arc::new(watch::Sender::new(0_u32));
     let counts = Arc::new(AtomicBool::new(false));
-    let first = commands.so_far().await;
+    let first = commands.by_statistics().await;
     let start = Instant::now();
     let mut tasks = JoinSet::new();
     for number in 0..waiters {

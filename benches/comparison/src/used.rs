@@ -13,36 +13,40 @@ use redis::aio::MultiplexedConnection;
 use crate::direct::DIRECT;
 
 /// The commands of one contender so far.
-pub enum Commands {
-    Statistics { connection: MultiplexedConnection, sends: &'static [&'static str] },
-    Monitor(Monitor),
+pub struct Commands {
+    connection: MultiplexedConnection,
+    sends: &'static [&'static str],
+    monitor: Option<Monitor>,
 }
 
 impl Commands {
-    /// By the statistics of the server. They also count commands that scripts call, and do not tell them apart, so this
-    /// lists the commands that each contender sends itself.
-    pub async fn by_statistics(server: &RedisServer, contender: &str) -> Self {
-        Self::Statistics { connection: connect(&server.url()).await, sends: sent_by(contender) }
+    /// Counted by the statistics of the server.
+    pub async fn of(contender: &str, server: &RedisServer) -> Self {
+        Self { connection: connect(&server.url()).await, sends: sent_by(contender), monitor: None }
     }
 
-    /// By `MONITOR`, which tells the commands of scripts apart. It costs time: nothing else is measured meanwhile.
-    pub fn by_monitor(server: &RedisServer) -> Self {
-        Self::Monitor(Monitor::start(server))
+    /// Counted by `MONITOR`, which tells the commands of scripts apart. It costs time: nothing else is measured meanwhile.
+    pub async fn monitored(contender: &str, server: &RedisServer) -> Self {
+        Self { monitor: Some(Monitor::start(server)), ..Self::of(contender, server).await }
     }
 
     pub async fn so_far(&mut self) -> f64 {
-        match self {
-            Self::Statistics { connection, sends } => {
-                let mut ask = redis::cmd("INFO");
-                let info: String = ask.arg("commandstats").query_async(connection).await.unwrap();
-                let calls = |line: &str| -> Option<f64> {
-                    let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-                    sends.contains(&name).then(|| rest.split(',').next().unwrap().parse().unwrap())
-                };
-                info.lines().filter_map(calls).sum()
-            }
-            Self::Monitor(monitor) => monitor.seen.load(Ordering::SeqCst) as f64,
+        match &self.monitor {
+            Some(monitor) => monitor.seen.load(Ordering::SeqCst) as f64,
+            None => self.by_statistics().await,
         }
+    }
+
+    /// The server also counts commands that scripts call, and does not tell them apart, so this counts the commands that
+    /// each contender sends itself. Of ours, these are the scripts: a waiter joins the queue with one.
+    pub async fn by_statistics(&mut self) -> f64 {
+        let mut ask = redis::cmd("INFO");
+        let info: String = ask.arg("commandstats").query_async(&mut self.connection).await.unwrap();
+        let calls = |line: &str| -> Option<f64> {
+            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            self.sends.contains(&name).then(|| rest.split(',').next().unwrap().parse().unwrap())
+        };
+        info.lines().filter_map(calls).sum()
     }
 }
 
@@ -65,7 +69,7 @@ pub fn needs_monitor(contender: &str) -> bool {
 }
 
 /// Reads every command that the server gets, until it is dropped.
-pub struct Monitor {
+struct Monitor {
     stream: TcpStream,
     seen: Arc<AtomicU64>,
 }
