@@ -10,6 +10,7 @@
 
 mod clients;
 mod cluster;
+mod mark;
 mod quorum;
 
 use std::env;

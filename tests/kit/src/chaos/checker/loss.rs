@@ -53,7 +53,8 @@ impl Loss {
     pub(crate) fn excuses(&self, violation: &Violation, first: &Hold, second: &Hold, stolen: u64) -> bool {
         let here = self.keys.as_ref().is_none_or(|keys| keys.contains(&violation.key));
         // One of them had a lock that was forgotten: the second may have been granted it long before it entered.
-        let then = first.asked.min(second.asked) <= self.to && self.from <= second.entered;
+        let until = if violation.what == ViolationKind::Changed { violation.at } else { second.entered };
+        let then = first.asked.min(second.asked) <= self.to && self.from <= until;
         let promised = match violation.what {
             ViolationKind::Overlap { .. } => {
                 let had_it = [first, second].into_iter().filter(|hold| hold.asked <= self.to);
@@ -61,6 +62,7 @@ impl Loss {
                 first.end().min(second.end()) > known.unwrap_or(self.to).saturating_add(stolen)
             }
             ViolationKind::Idle { .. } => true,
+            ViolationKind::Changed => false,
             ViolationKind::Fence { .. } | ViolationKind::StaleWrite => second.asked >= first.entered,
         };
         here && then && !promised

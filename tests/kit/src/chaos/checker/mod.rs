@@ -36,6 +36,8 @@ pub struct Hold {
     /// The longest ttl that it had.
     pub(crate) lasts: u64,
     pub(crate) left: Option<u64>,
+    /// When a foreign client found another value than its own, before its deadline.
+    pub(crate) changed: Option<u64>,
     /// When it wrote, with or without the lock.
     pub(crate) writes: Vec<u64>,
 }
@@ -80,6 +82,8 @@ pub enum ViolationKind {
         /// For so long.
         lasted: Duration,
     },
+    /// A foreign client could not release its lock, because another client had changed the value.
+    Changed,
     /// The register accepted a write of the first after a write of the second, which entered later.
     StaleWrite,
 }
@@ -127,6 +131,11 @@ impl CheckResult {
     /// How often a write came after one of a later holder.
     pub fn stale_writes(&self) -> usize {
         self.count(|what| matches!(what, ViolationKind::StaleWrite))
+    }
+
+    /// How often a foreign client's value was changed.
+    pub fn changed(&self) -> usize {
+        self.count(|what| matches!(what, ViolationKind::Changed))
     }
 
     /// How often a lock that was waited for had no holder.
@@ -205,6 +214,11 @@ impl Checker {
             key.writes.extend(writes.into_iter().map(|at| ((at, key.entered), (name, hold.clone()))));
             key.fences(name, &hold, &mut found);
             key.overlaps(name, &hold, &mut found);
+            if let Some(at) = hold.changed {
+                let what = ViolationKind::Changed;
+                let violation = Violation { what, key: hold.key, first: name, second: name, at };
+                found.push((violation, hold.clone(), hold.clone()));
+            }
             key.recent.push_back((name, hold));
         }
         for (name, wait) in vain_waits {

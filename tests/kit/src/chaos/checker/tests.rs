@@ -12,6 +12,7 @@ fn hold(fence: u64, entered: u64, deadline: u64, left: Option<u64>, writes: &[u6
         deadline,
         lasts: deadline - entered,
         left,
+        changed: None,
         writes,
     }
 }
@@ -177,4 +178,14 @@ fn what_another_lock_has_lost_excuses_nothing() {
     let loss = |keys| [Loss { keys, from: 20, to: 21, detection: LossDetection::AtLeaseEnd }];
     assert_eq!(check_with(&holds, &loss(Some(vec![2, 3]))).overlaps(), 1);
     assert_eq!(check_with(&holds, &loss(None)).overlaps(), 0);
+}
+
+#[test]
+fn a_foreign_value_that_another_client_changed_is_seen() {
+    let changed = Hold { fence: None, changed: Some(21), ..hold(0, 10, 90, Some(20), &[]) };
+    assert_eq!(check(std::slice::from_ref(&changed)).changed(), 1);
+    let force = |from| Loss { keys: None, from, to: 30, detection: LossDetection::Never };
+    let taken_away = check_with(std::slice::from_ref(&changed), &[force(15)]);
+    assert_eq!((taken_away.changed(), taken_away.excused), (0, 1));
+    assert_eq!(check_with(&[changed], &[force(25)]).changed(), 1);
 }

@@ -80,12 +80,12 @@ impl Caller {
     }
 
     /// Keeps locks of a long ttl across all faults, and asks for another ttl at most `changes` times.
-    pub(crate) async fn keeps(mut self, ended: watch::Receiver<bool>, changes: u64) {
+    pub(crate) async fn keeps(mut self, ended: watch::Receiver<bool>, lasts: [u64; 4], changes: u64) {
         while !*ended.borrow() {
             let (request, call_params) = self.request();
             let wait = Duration::from_secs(8);
             let call_params = CallParams { wait, ..call_params };
-            let lasts = Duration::from_millis([20, 500, 2500, 3500][self.random.index(4)]);
+            let lasts = Duration::from_millis(lasts[self.random.index(4)]);
             let changes: Vec<_> = (0..changes).map(|_| self.another_ttl()).collect();
             let call = CallReport::begin(call_params, &self.ticker);
             let outcome = request.wait(wait).run(async |guard| {

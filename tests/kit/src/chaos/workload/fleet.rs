@@ -9,6 +9,8 @@ pub enum Role {
     Mixed,
     /// Long locks, kept across all faults.
     LongHolds,
+    /// Locks of a long ttl that are held briefly, with a few waiters each.
+    ShortHolds,
     /// Long locks, whose holders change the ttl again and again.
     TtlChanges,
     /// A hundred waiters for one key.
@@ -33,20 +35,21 @@ pub struct RoleSpec {
 }
 
 /// The number of a role is its place here.
-pub(crate) const ROLES: [RoleSpec; 7] = [
+pub(crate) const ROLES: [RoleSpec; 8] = [
     RoleSpec { role: Role::Mixed, first_key: 0, keys: 4, callers: 3, may_die: true },
     RoleSpec { role: Role::LongHolds, first_key: 4, keys: 8, callers: 4, may_die: false },
     RoleSpec { role: Role::TtlChanges, first_key: 4, keys: 8, callers: 4, may_die: false },
     RoleSpec { role: Role::Crowds, first_key: 12, keys: 2, callers: 1, may_die: true },
     RoleSpec { role: Role::LongQueue, first_key: 12, keys: 1, callers: 1, may_die: true },
     RoleSpec { role: Role::Bursts, first_key: 14, keys: 1, callers: 1, may_die: false },
+    RoleSpec { role: Role::ShortHolds, first_key: 16, keys: 24, callers: 12, may_die: false },
     RoleSpec { role: Role::Drops, first_key: 15, keys: 0, callers: 1, may_die: false },
 ];
 
 impl Role {
     /// Whether its locks outlive a claim.
     pub(crate) fn is_long(self) -> bool {
-        matches!(self, Self::LongHolds | Self::TtlChanges)
+        matches!(self, Self::LongHolds | Self::ShortHolds | Self::TtlChanges)
     }
 
     pub(crate) fn number(self) -> u64 {

@@ -39,9 +39,10 @@ impl ForeignClient {
                 }
                 if let Some(connection) = &mut client {
                     match stay(connection, number, &value, pause) {
-                        Ok(hold) => {
-                            let _ = hold.map(|hold| tell.send(hold));
+                        Ok(Some(hold)) => {
+                            let _ = tell.send(hold);
                         }
+                        Ok(None) => {}
                         Err(_) => client = None,
                     }
                 }
@@ -64,7 +65,8 @@ fn stay(
     value: &str,
     pause: Duration,
 ) -> redis::RedisResult<Option<Hold>> {
-    const DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end";
+    const DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end \
+         return 0";
     let name = format!("lock:{}", key(number));
     let asked = now();
     let mut ask = redis::cmd("SET");
@@ -75,7 +77,7 @@ fn stay(
     let entered = now();
     // As our own leases: counted from before the request, and somewhat shorter than the ttl.
     let deadline = asked + TTL_MS * 990_000 - 2_000_000;
-    let hold = (entered < deadline).then(|| {
+    let mut hold = (entered < deadline).then(|| {
         thread::sleep(pause);
         let left = Some(now());
         Hold {
@@ -91,6 +93,10 @@ fn stay(
     });
     // A lock that is not released ends with its ttl.
     let mut delete = redis::cmd("EVAL");
-    let _ = delete.arg(DELETE).arg(1).arg(&name).arg(value).query::<()>(client);
+    let deleted = delete.arg(DELETE).arg(1).arg(&name).arg(value).query::<u32>(client);
+    let at = now();
+    if let Some(hold) = hold.as_mut().filter(|_| deleted == Ok(0) && at < deadline) {
+        hold.changed = Some(at);
+    }
     Ok(hold)
 }

@@ -84,8 +84,9 @@ pub fn work(job: &Job) {
         tasks.spawn_local(async move {
             match params.role {
                 Role::Mixed => caller.roams(ended).await,
-                Role::LongHolds => caller.keeps(ended, 0).await,
-                Role::TtlChanges => caller.keeps(ended, 30).await,
+                Role::LongHolds => caller.keeps(ended, [20, 500, 2500, 3500], 0).await,
+                Role::ShortHolds => caller.keeps(ended, [20, 100, 400, 440], 0).await,
+                Role::TtlChanges => caller.keeps(ended, [20, 500, 2500, 3500], 30).await,
                 Role::Crowds => caller.crowds(ended, [20, 60, 250, 1000]).await,
                 Role::LongQueue => caller.crowds(ended, [250, 1000, 1000, 1000]).await,
                 Role::Bursts => caller.bursts(ended).await,

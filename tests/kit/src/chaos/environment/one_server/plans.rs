@@ -147,6 +147,20 @@ impl Plan {
     pub const BURSTS: Self =
         Self { fleet: Fleet::BURSTS, detection: LossDetection::Promptly, hands_over: true, ..Self::CALM };
 
+    /// Locks of short ttls that holders overrun and extend, and that a foreign client takes, without faults.
+    pub const SHORT_TTLS: Self = Self {
+        fleet: Fleet { roles: &[(Role::Mixed, 6)], foreign_client: true, ..Fleet::CALM },
+        ..Self::CALM
+    };
+
+    /// A few callers that wait for each of eight locks, without faults.
+    pub const FEW_WAITERS: Self = Self {
+        fleet: Fleet { roles: &[(Role::ShortHolds, 5)], ..Fleet::CALM },
+        detection: LossDetection::Promptly,
+        hands_over: true,
+        ..Self::CALM
+    };
+
     /// Calls that are dropped by the thousand, without faults.
     pub const DROPPED_CALLS: Self = Self {
         fleet: Fleet { roles: &[(Role::Drops, 2)], ..Fleet::CALM },
