@@ -5,11 +5,13 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::TcpKeepalive;
-use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError};
+use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::connect_error::ConnectError;
+use super::opened::{Opened, tcp_stream};
 use super::tls::Tls;
+use super::until_closed::until_closed;
 use crate::engine::protocol::ConnectionEvent;
 
 /// Batches in flight at most; then the next batch grows. The `redis` crate queues as many, so that none waits for room
@@ -38,23 +40,45 @@ pub(super) fn tcp_settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true).set_keepalive(keep_alive)
 }
 
-/// Opens a connection. An encrypted one ends with the receiver of `pushes`.
+/// Opens a connection.
 pub(super) async fn open(
     info: ConnectionInfo,
     config: AsyncConnectionConfig,
     tls: Option<&Tls>,
-    pushes: &UnboundedSender<ConnectionEvent>,
     timeout: Duration,
-) -> Result<MultiplexedConnection, ConnectError> {
+) -> Result<Opened, ConnectError> {
     let info = info.set_tcp_settings(tcp_settings());
     let opening = async {
         if let Some(tls) = tls {
-            return tls.open(&info, config, pushes.clone()).await;
+            return tls.open(&info, config).await;
         }
-        let client = Client::open(info).map_err(ConnectError::Failed)?;
-        client.get_multiplexed_async_connection_with_config(&config).await.map_err(ConnectError::Failed)
+        let opened = match info.addr() {
+            #[cfg(unix)]
+            ConnectionAddr::Unix(path) => {
+                let stream = tokio::net::UnixStream::connect(path).await.map_err(RedisError::from);
+                Opened::over(stream.map_err(ConnectError::Failed)?, &info, config).await
+            }
+            ConnectionAddr::Tcp(host, port) => {
+                let stream = tcp_stream(host, *port, info.tcp_settings()).await.map_err(RedisError::from);
+                Opened::over(stream.map_err(ConnectError::Failed)?, &info, config).await
+            }
+            other => Err((ErrorKind::InvalidClientConfig, "no such connection", other.to_string()).into()),
+        };
+        opened.map_err(ConnectError::Failed)
     };
     tokio::time::timeout(timeout, opening).await.unwrap_or(Err(ConnectError::TimedOut))
+}
+
+/// Opens a connection that a task drives, for as long as `pushes` has a receiver.
+pub(super) async fn open_in_background(
+    info: ConnectionInfo,
+    tls: Option<&Tls>,
+    pushes: UnboundedSender<ConnectionEvent>,
+    timeout: Duration,
+) -> Result<MultiplexedConnection, ConnectError> {
+    let Opened { connection, driver } = open(info, without_timeouts(), tls, timeout).await?;
+    tokio::spawn(async move { until_closed(&pushes, driver).await });
+    Ok(connection)
 }
 
 pub(super) fn speaks_no_resp3(error: &RedisError) -> bool {

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::task::Context;
 use std::{slice, vec};
 
 use redis::aio::MultiplexedConnection;
@@ -13,6 +14,7 @@ use super::decode::{is_of_another_type, nonsense, read, refusal};
 use super::encode::Encoder;
 use super::fence_floor::FenceFloor;
 use super::keyspace::Keyspace;
+use super::opened::{ConnectionDriver, Opened};
 use super::session::Session;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
@@ -26,6 +28,8 @@ pub(crate) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconn
 /// The engine's own connection: the application never uses it.
 pub(crate) struct RedisConnection {
     connection: MultiplexedConnection,
+    /// `None` once the connection has ended.
+    driver: Option<ConnectionDriver>,
     encoder: Encoder,
     /// How many of the next renewals are sent one by one.
     renewals_alone: usize,
@@ -33,13 +37,23 @@ pub(crate) struct RedisConnection {
 }
 
 impl RedisConnection {
-    pub(super) fn new(connection: MultiplexedConnection, session: Session) -> Self {
+    pub(super) fn new(opened: Opened, session: Session) -> Self {
         let fences = FenceFloor::new(session.server_info.clock, Moment::now());
-        Self { connection, encoder: Encoder::new(session), renewals_alone: 0, fences }
+        let Opened { connection, driver } = opened;
+        Self { connection, driver: Some(driver), encoder: Encoder::new(session), renewals_alone: 0, fences }
     }
 
     pub(crate) fn server_info(&self) -> ServerInfo {
         self.encoder.session.server_info
+    }
+
+    /// Writes what was sent, and reads answers and pushes.
+    pub(crate) fn drive(&mut self, cx: &mut Context<'_>) {
+        if let Some(driver) = &mut self.driver
+            && driver.as_mut().poll(cx).is_ready()
+        {
+            self.driver = None;
+        }
     }
 
     /// All requests in one write. The first poll sends; dropping the future takes no request back. `asking`: another node

@@ -13,6 +13,7 @@ mod handshake;
 pub(super) mod hedged;
 pub(crate) mod keyspace;
 pub(crate) mod node;
+mod opened;
 mod scripts;
 pub(super) mod sentinel;
 pub(super) mod server_identity;

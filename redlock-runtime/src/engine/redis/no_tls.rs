@@ -1,11 +1,9 @@
 //! Replaces `tls.rs` in a build without the feature `tls`: there are no encrypted connections.
 
-use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ConnectionInfo};
-use tokio::sync::mpsc::UnboundedSender;
 
 use super::connect_error::ConnectError;
-use crate::engine::protocol::ConnectionEvent;
+use super::opened::Opened;
 
 #[derive(Clone, Default)]
 pub(crate) struct TlsSettings {}
@@ -26,12 +24,11 @@ impl Tls {
     }
 
     #[expect(clippy::unused_async, reason = "as with the feature")]
-    pub(crate) async fn open(
+    pub(super) async fn open(
         &self,
         _: &ConnectionInfo,
         _: AsyncConnectionConfig,
-        _: UnboundedSender<ConnectionEvent>,
-    ) -> Result<MultiplexedConnection, ConnectError> {
+    ) -> Result<Opened, ConnectError> {
         match *self {}
     }
 }

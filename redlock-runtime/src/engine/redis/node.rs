@@ -9,9 +9,9 @@ use redis::{
     ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo, RedisError,
     Value,
 };
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedSender;
 
-use super::connect::{open, speaks_no_resp3, without_timeouts};
+use super::connect::{open, open_in_background, speaks_no_resp3, without_timeouts};
 use super::connect_error::ConnectError;
 use super::connection::{INBOX_MOVED, RedisConnection};
 use super::decode::{is_passing, read_push};
@@ -180,7 +180,7 @@ impl RedisNode {
         }
         let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
         let info = self.info.clone().set_redis_settings(settings);
-        let opening = open(info, without_timeouts(), self.tls.as_ref(), pushes, timeout).await;
+        let opening = open_in_background(info, self.tls.as_ref(), pushes.clone(), timeout).await;
         opening.map_err(|error| self.not_opened(error, timeout))
     }
 
@@ -203,15 +203,15 @@ impl RedisNode {
         let config = without_timeouts();
         let tls = self.tls.as_ref();
         let with_pushes = config.clone().set_push_sender(push);
-        let resp3 = open(self.info.clone(), with_pushes, tls, pushes, timeout).await;
+        let resp3 = open(self.info.clone(), with_pushes, tls, timeout).await;
         let speaks_resp3 = !matches!(&resp3, Err(ConnectError::Failed(error)) if speaks_no_resp3(error));
         let connection = if speaks_resp3 {
             resp3
         } else {
             let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-            open(self.info.clone().set_redis_settings(settings), config, tls, pushes, timeout).await
+            open(self.info.clone().set_redis_settings(settings), config, tls, timeout).await
         };
-        let mut connection = connection.map_err(|error| self.not_opened(error, timeout))?;
+        let mut opened = connection.map_err(|error| self.not_opened(error, timeout))?;
         let handshake = HandshakeCommands::new(&HandshakeParams {
             keyspace: &self.keyspace,
             inbox: &self.inbox,
@@ -222,7 +222,8 @@ impl RedisNode {
             stale: self.stale.get(),
         });
         let asked_at = Moment::now();
-        let answers = match tokio::time::timeout(timeout, handshake.send(&mut connection)).await {
+        let asking = opened.drive(async |connection| handshake.send(connection).await);
+        let answers = match tokio::time::timeout(timeout, asking).await {
             Ok(answers) => answers.map_err(|error| self.failed(&error))?,
             Err(_) => return Err(self.no_answer(timeout)),
         };
@@ -254,7 +255,7 @@ impl RedisNode {
             late_requests,
             _identity: claimed,
         };
-        Ok(RedisConnection::new(connection, session))
+        Ok(RedisConnection::new(opened, session))
     }
 
     fn not_opened(&self, error: ConnectError, timeout: Duration) -> Disconnected {
@@ -268,12 +269,11 @@ impl RedisNode {
     /// Sends one command over its own connection: connecting and the answer each have the time limit.
     pub(crate) async fn ask(&self, command: &redis::Cmd, timeout: Duration) -> Result<Value, Disconnected> {
         let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-        // An encrypted connection lasts as long as this.
-        let (pushes, _open) = unbounded_channel();
         let info = self.info.clone().set_redis_settings(settings);
-        let opening = open(info, without_timeouts(), self.tls.as_ref(), &pushes, timeout);
-        let mut connection = opening.await.map_err(|error| self.not_opened(error, timeout))?;
-        match tokio::time::timeout(timeout, connection.send_packed_command(command)).await {
+        let opening = open(info, without_timeouts(), self.tls.as_ref(), timeout);
+        let mut opened = opening.await.map_err(|error| self.not_opened(error, timeout))?;
+        let asking = opened.drive(async |connection| connection.send_packed_command(command).await);
+        match tokio::time::timeout(timeout, asking).await {
             Ok(Ok(Value::ServerError(error))) => Err(self.failed(&error.into())),
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(self.failed(&error)),

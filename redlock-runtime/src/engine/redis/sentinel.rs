@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::connect::{open, without_timeouts};
+use super::connect::open_in_background;
 use super::connect_error::ConnectError;
 use super::hedged;
 use super::tls::Tls;
@@ -44,7 +44,7 @@ pub(super) struct PrimaryAddress {
 struct Sentinel {
     address: String,
     connection: MultiplexedConnection,
-    /// An encrypted connection lasts as long as this.
+    /// The connection lasts as long as this.
     _open: UnboundedReceiver<ConnectionEvent>,
 }
 
@@ -141,7 +141,7 @@ impl Sentinels {
     /// Connecting and the answer each have the time limit.
     async fn ask(&self, info: &ConnectionInfo, timeout: Duration) -> Result<PrimaryAddress, Silence> {
         let (pushes, open_while) = unbounded_channel();
-        let connection = open(info.clone(), without_timeouts(), self.tls.as_ref(), &pushes, timeout).await?;
+        let connection = open_in_background(info.clone(), self.tls.as_ref(), pushes, timeout).await?;
         let mut by = Sentinel { address: info.addr().to_string(), connection, _open: open_while };
         match tokio::time::timeout(timeout, by.primary(&self.name)).await {
             Ok(Ok(Some((host, port)))) => Ok(PrimaryAddress { host, port, by }),

@@ -5,12 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
-use redis::io::tcp::socket2::SockRef;
 use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc::UnboundedSender;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::client::ResolvesClientCert;
@@ -21,8 +18,7 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore, SignatureScheme};
 
 use super::connect_error::ConnectError;
-use super::until_closed::until_closed;
-use crate::engine::protocol::ConnectionEvent;
+use super::opened::{Opened, tcp_stream};
 
 /// A manager's settings for TLS, in PEM form. Not `Debug`: one holds a private key.
 #[derive(Clone, Default)]
@@ -67,25 +63,18 @@ impl Tls {
         Ok(Self { config: Arc::new(config), shows_certificate: settings.client.is_some() })
     }
 
-    /// Connects. The connection ends with the receiver of `pushes`.
-    pub(crate) async fn open(
+    pub(super) async fn open(
         &self,
         info: &ConnectionInfo,
         config: AsyncConnectionConfig,
-        pushes: UnboundedSender<ConnectionEvent>,
-    ) -> Result<MultiplexedConnection, ConnectError> {
+    ) -> Result<Opened, ConnectError> {
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
             return Err(ConnectError::Refused("TLS is for TCP".to_owned()));
         };
         let asked_for_certificate = Arc::new(AtomicBool::new(false));
         let stream = self.handshake(host, *port, info.tcp_settings(), &asked_for_certificate).await?;
-        match MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await {
-            Ok((connection, driver)) => {
-                // It closes at once, as a connection does that the `redis` crate opens: pending answers must not keep the
-                // subscription to the inbox alive.
-                tokio::spawn(async move { until_closed(&pushes, driver).await });
-                Ok(connection)
-            }
+        match Opened::over(stream, info, config).await {
+            Ok(opened) => Ok(opened),
             Err(error) if error.is_io_error() && asked_for_certificate.load(Ordering::Relaxed) => {
                 Err(ConnectError::Refused("it wants a certificate of ours: see `tls_client`".to_owned()))
             }
@@ -104,11 +93,7 @@ impl Tls {
             ConnectError::Refused(format!("`{host}` is not a name that a certificate can have"))
         })?;
         let failed = |error: std::io::Error| ConnectError::Failed(error.into());
-        let tcp = TcpStream::connect((host, port)).await.map_err(failed)?;
-        tcp.set_nodelay(settings.nodelay()).map_err(failed)?;
-        if let Some(keep_alive) = settings.keepalive() {
-            SockRef::from(&tcp).set_tcp_keepalive(keep_alive).map_err(failed)?;
-        }
+        let tcp = tcp_stream(host, port, settings).await.map_err(failed)?;
         let mut config = Arc::clone(&self.config);
         if !self.shows_certificate {
             let resolver = Arc::new(NoCertificate { asked: Arc::clone(asked_for_certificate) });

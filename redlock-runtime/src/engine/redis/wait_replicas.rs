@@ -31,7 +31,7 @@ struct OpenConnection {
     connection: MultiplexedConnection,
     /// When the server last answered.
     heard: Moment,
-    /// An encrypted connection lasts as long as this.
+    /// The connection lasts as long as this.
     _events: UnboundedReceiver<ConnectionEvent>,
 }
 

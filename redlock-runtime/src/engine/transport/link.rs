@@ -282,6 +282,9 @@ impl Up {
             }
             Poll::Pending => None,
         };
+        if let Kind::Redis(connection) = &mut self.connection.kind {
+            connection.drive(cx);
+        }
         self.window.sent(requests.len());
         if self.in_flight.is_empty() {
             self.was_idle = now.since(self.heard) >= io_timeout;
@@ -341,6 +344,9 @@ impl Up {
         now: Moment,
         io_timeout: Duration,
     ) -> Poll<Result<TransportEvent, Arc<str>>> {
+        if let Kind::Redis(connection) = &mut self.connection.kind {
+            connection.drive(cx);
+        }
         let silent_since = self.silent_since();
         if let Some(batch) = self.in_flight.front_mut() {
             let answered = match batch.early.take() {

@@ -27,7 +27,8 @@ async fn connection() -> (RedisConnection, TcpStream) {
     let opening = MultiplexedConnection::new_with_config(&silent, stream, without_timeouts());
     let (connection, driver) = opening.await.unwrap();
     tokio::spawn(driver);
-    (RedisConnection::new(connection, Session::for_a_test()), server)
+    let driven_by_that_task = Box::pin(std::future::pending());
+    (RedisConnection::new(Opened { connection, driver: driven_by_that_task }, Session::for_a_test()), server)
 }
 
 fn request(action: Action, name: &str) -> Vec<(Id, Request)> {

@@ -1,0 +1,73 @@
+//! An open connection, and the driver that moves its bytes.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::SockRef;
+use redis::{AsyncConnectionConfig, ConnectionInfo, RedisError};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+
+use super::hedged;
+
+/// Moves the bytes of a connection. Dropping it closes the connection at once, also with answers pending.
+pub(super) type ConnectionDriver = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// An open connection, which goes on only while its driver is polled.
+pub(super) struct Opened {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) driver: ConnectionDriver,
+}
+
+impl Opened {
+    pub(super) async fn over(
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        info: &ConnectionInfo,
+        config: AsyncConnectionConfig,
+    ) -> Result<Self, RedisError> {
+        let opening = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config);
+        let (connection, driver) = opening.await?;
+        Ok(Self { connection, driver: Box::pin(driver) })
+    }
+
+    /// The outcome of `work`, which uses the connection.
+    pub(super) async fn drive<T>(&mut self, work: impl AsyncFnOnce(&mut MultiplexedConnection) -> T) -> T {
+        let Self { connection, driver } = self;
+        let (mut work, mut is_open) = (pin!(work(connection)), true);
+        poll_fn(|cx| {
+            // A driver that has ended must not be polled again, and its end fails what waits for an answer.
+            is_open = is_open && driver.as_mut().poll(cx).is_pending();
+            let outcome = work.as_mut().poll(cx);
+            if outcome.is_pending() && is_open {
+                // What the work has just written.
+                is_open = driver.as_mut().poll(cx).is_pending();
+            }
+            outcome
+        })
+        .await
+    }
+}
+
+/// To the first address of the host that accepts.
+pub(super) async fn tcp_stream(host: &str, port: u16, settings: &TcpSettings) -> io::Result<TcpStream> {
+    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
+    let stream = match addresses.as_slice() {
+        [address] => TcpStream::connect(address).await?,
+        several => {
+            let connecting = several.iter().copied().map(TcpStream::connect);
+            let none = || io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+            hedged::first(connecting)
+                .await
+                .map_err(|errors| errors.into_iter().next().unwrap_or_else(none))?
+        }
+    };
+    stream.set_nodelay(settings.nodelay())?;
+    if let Some(keep_alive) = settings.keepalive() {
+        SockRef::from(&stream).set_tcp_keepalive(keep_alive)?;
+    }
+    Ok(stream)
+}
