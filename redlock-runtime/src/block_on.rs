@@ -11,6 +11,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task;
 
 use crate::clock::Moment;
+use crate::engine::home::about_to_block;
 
 struct Unpark(Thread);
 
@@ -35,7 +36,11 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 pub(crate) fn block_on_until<F: Future>(limit: Option<Moment>, future: F) -> Option<F::Output> {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => task::block_in_place(|| park_until_ready(limit, future)),
-        _ => park_until_ready(limit, future),
+        Ok(_) => {
+            about_to_block();
+            park_until_ready(limit, future)
+        }
+        Err(_) => park_until_ready(limit, future),
     }
 }
 

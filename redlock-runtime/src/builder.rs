@@ -41,6 +41,7 @@ pub struct LockManagerBuilder {
     max_ttl: Duration,
     replicas: u32,
     cohort: u32,
+    own_thread: bool,
     tls: TlsSettings,
 }
 
@@ -57,6 +58,7 @@ impl LockManagerBuilder {
             max_ttl: Duration::ZERO,
             replicas: 0,
             cohort: 0,
+            own_thread: false,
             tls: TlsSettings::default(),
         }
     }
@@ -211,6 +213,24 @@ impl LockManagerBuilder {
     /// ```
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.replicas = replicas;
+        self
+    }
+
+    /// Gives the engine of this manager a thread of its own; off by default.
+    ///
+    /// By default the engine runs on the tokio runtime of its callers, where no outcome crosses threads, and one more thread
+    /// for the whole process takes it over when that runtime is dropped or blocked for some 40 ms. Each such move is a new
+    /// connection. A thread of its own is for services whose tasks often block their runtime, and for a runtime without
+    /// I/O or timers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = redlocked::LockManager::builder("redis://127.0.0.1/").own_thread(true);
+    /// # let _ = builder;
+    /// ```
+    pub fn own_thread(mut self, own_thread: bool) -> Self {
+        self.own_thread = own_thread;
         self
     }
 

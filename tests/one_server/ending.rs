@@ -187,7 +187,7 @@ fn no_thread() {
         let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
         let limit = rustix::process::Rlimit { current: Some(pages * 4096 + 1_500_000), maximum: None };
         rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
-        let error = LockManager::builder("memory://").start().map(drop).unwrap_err();
+        let error = LockManager::builder("memory://").own_thread(true).start().map(drop).unwrap_err();
         assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
     });
     say("refused", &[]);

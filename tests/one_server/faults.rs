@@ -421,7 +421,8 @@ fn fencing_tokens_grow_even_when_the_server_forgets() {
 fn a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    let locks =
+        LockManager::builder(proxy.url()).own_thread(true).io_timeout(LIMIT).connect_blocking().unwrap();
     for _ in 0..20 {
         dropped_before_its_reply(&proxy, &server, 1, locks.lock("k").wait(LIMIT).acquire());
         locks.lock("other").wait(LIMIT).run_blocking(|_| ()).unwrap();
@@ -534,9 +535,10 @@ fn many_waiters_of_one_process_cost_no_more_than_one() {
     let server = RedisServer::start();
     let locks = connect(&server);
     let _: String = server.run("SET lock:k x PX 60000");
-    let _: String = server.run("CONFIG RESETSTAT");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
+        locks.lock("warm up").run(async |_| ()).await.unwrap();
+        let _: String = server.run("CONFIG RESETSTAT");
         let calls: Vec<_> = (0..200).map(|_| tokio::spawn(locks.lock("k").wait(SECOND).acquire())).collect();
         for call in calls {
             assert!(call.await.unwrap().unwrap_err().is_busy());

@@ -69,12 +69,12 @@ fn commands_per_acquisition(waiters: u32, processes: u32) -> f64 {
     let rounds = if waiters < 1000 { 5 } else { 2 };
     let server = RedisServer::start();
     let managers: Vec<_> = (0..processes).map(|_| connect(&server)).collect();
-    for locks in &managers {
-        locks.lock("warm up").wait(LIMIT).run_blocking(|_| ()).unwrap();
-    }
-    let _: String = server.run("CONFIG RESETSTAT");
     let start = Instant::now();
     runtime().block_on(async {
+        for locks in &managers {
+            locks.lock("warm up").wait(LIMIT).run(async |_| ()).await.unwrap();
+        }
+        let _: String = server.run("CONFIG RESETSTAT");
         let tasks: Vec<_> = (0..waiters)
             .map(|number| {
                 let locks = managers[(number % processes) as usize].clone();

@@ -283,7 +283,8 @@ fn answers_that_come_too_late_are_no_locks() {
 fn a_call_dropped_while_its_reply_is_on_the_way_leaves_no_key() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    let locks =
+        LockManager::builder(proxy.url()).own_thread(true).io_timeout(LIMIT).connect_blocking().unwrap();
     for _ in 0..10 {
         dropped_before_its_reply(&proxy, &server, 3, locks.lock_all(["a", "b", "c"]).wait(LIMIT).acquire());
         locks.lock("other").wait(LIMIT).run_blocking(|_| ()).unwrap();

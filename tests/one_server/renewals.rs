@@ -10,6 +10,11 @@ use redlocked::{LockError, LockGuard, LockManager};
 /// A ttl whose renewals are minutes apart.
 const LONG: Duration = Duration::from_secs(1000);
 
+/// A manager whose connection does not depend on the runtimes of its callers.
+fn through(proxy: &Proxy) -> LockManager {
+    LockManager::builder(proxy.url()).own_thread(true).connect_blocking().unwrap()
+}
+
 /// Starts all calls at once, and polls each to its end.
 fn together<F>(calls: impl Iterator<Item = F>) -> Vec<F::Output>
 where
@@ -92,7 +97,7 @@ fn many_renewals_are_few_calls() {
 fn each_is_watched_from_its_renewal_on() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let guards = hold(&LockManager::connect_blocking(&proxy.url()).unwrap(), 120, |_| LONG);
+    let guards = hold(&through(&proxy), 120, |_| LONG);
     wait_for_first_looks(&server, guards.len());
     let before = server.client_commands();
     // Over the next connection, the server tracks a key again only after a renewal.
@@ -119,7 +124,7 @@ fn each_is_watched_from_its_renewal_on() {
 fn what_was_stolen_meanwhile_is_lost_and_nothing_else() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
-    let guards = hold(&LockManager::connect_blocking(&proxy.url()).unwrap(), 100, |_| LONG);
+    let guards = hold(&through(&proxy), 100, |_| LONG);
     wait_for_first_looks(&server, guards.len());
     let (others, stolen): (Vec<_>, Vec<_>) =
         guards.iter().partition(|guard| !matches!(guard.key(), "3" | "27" | "87" | "58"));
@@ -162,7 +167,7 @@ fn each_is_renewed_for_its_own_ttl() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
     let ttl = |number: usize| LONG * u32::try_from(number % 3 + 1).unwrap();
-    let guards = hold(&LockManager::connect_blocking(&proxy.url()).unwrap(), 60, ttl);
+    let guards = hold(&through(&proxy), 60, ttl);
     wait_for_first_looks(&server, guards.len());
     renewed_after(&guards, || proxy.cut());
     for (number, guard) in guards.iter().enumerate() {

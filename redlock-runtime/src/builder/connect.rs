@@ -165,6 +165,7 @@ impl LockManagerBuilder {
             node_timeout: self.node_timeout.min(self.io_timeout),
             max_ttl: self.max_ttl,
             cohort: self.cohort,
+            own_thread: self.own_thread,
         };
         let engine = Engine::start(deployment, engine_settings).map_err(|error| LockError::Unavailable {
             key: None,

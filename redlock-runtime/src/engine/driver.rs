@@ -1,70 +1,27 @@
-//! The loop of the engine's thread: commands, replies and timers go to the table, and its requests to the transport.
+//! The loop of the engine: commands, replies and timers go to the table, and its requests to the transport.
+//!
+//! Whichever task polls it runs it: `home.rs` says where.
 
-use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::mpsc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep};
 
 use super::command::Command;
-use super::handle::Engine;
 use super::protocol::{Disconnected, Unconfirmed};
+use super::redis::node::RedisNode;
 use super::redis::wait_replicas::Confirmer;
 use super::settings::{EngineSettings, TableSettings};
 use super::table::LockTable;
 use super::table::closing::Closing;
-use super::transport::link::TransportEvent;
+use super::transport::link::{ELSEWHERE, TransportEvent};
 use super::transport::{Deployment, Transport};
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::telemetry;
-
-impl Engine {
-    /// Starts the thread, which connects.
-    pub(crate) fn start(deployment: Deployment, settings: EngineSettings) -> std::io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (commands, inbox) = unbounded_channel();
-        let multi_key = deployment.multi_key();
-        // Weak: the engine ends with the last manager and guard.
-        let own_commands = commands.downgrade();
-        let (hand_over, handed_over) = mpsc::channel::<Runtime>();
-        let thread = std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
-            let Ok(runtime) = handed_over.recv() else {
-                return;
-            };
-            runtime.block_on(async {
-                let EngineSettings { io_timeout, cohort, .. } = settings;
-                let (to_confirm, unconfirmed) = unbounded_channel();
-                let mut replicas = 0;
-                if let (Some(node), 1..) = (deployment.one_server(), settings.replicas) {
-                    replicas = settings.replicas;
-                    // A batch of confirmations may wait for the one before it: both must end within the time limit.
-                    let (node, limit) = (node.clone(), io_timeout / 2);
-                    let confirmer = Confirmer { node, wanted: replicas, limit, commands: own_commands };
-                    tokio::spawn(confirmer.run(unconfirmed));
-                }
-                let table = LockTable::new(TableSettings { io_timeout, replicas, cohort });
-                let transport = Transport::new(deployment, settings);
-                let driver = Driver::new(inbox, table, transport, to_confirm, io_timeout);
-                // A task: the runtime polls a woken task before it looks for more I/O events.
-                let _ = tokio::spawn(driver.run()).await;
-            });
-        });
-        if let Err(error) = thread {
-            // Dropping a runtime inside the caller's runtime would panic.
-            runtime.shutdown_background();
-            return Err(error);
-        }
-        let _ = hand_over.send(runtime);
-        Ok(Self::new(commands, multi_key, settings.io_timeout))
-    }
-}
 
 /// The most commands before the transport and the timers have their turn, and the most that are read at a time.
 const COMMANDS: usize = 1024;
@@ -76,31 +33,71 @@ const EVENTS: usize = 256;
 /// The most rounds before the tasks of the connections have their turn.
 const ROUNDS: usize = 16;
 
-struct Driver {
+/// How a poll of the loop ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// There may be more to do at once, after other tasks have had their turn.
+    Again,
+    /// Every handle is gone, and everything is released.
+    Ended,
+    /// The clock of this runtime stands still (`tokio::time::pause`): the loop must run elsewhere.
+    NoClock,
+}
+
+pub(super) struct Driver {
     inbox: UnboundedReceiver<Command>,
     /// A buffer for commands, reused.
     buffer: Vec<Command>,
-    /// False once the last [`Engine`] is gone.
+    /// False once the last [`Engine`](super::handle::Engine) is gone.
     open: bool,
     table: LockTable,
     transport: Transport,
-    /// To the task that asks the replicas.
-    to_confirm: UnboundedSender<Unconfirmed>,
+    confirming: Option<Confirming>,
     /// The callers of connect.
     connecting: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
     /// The callers of shutdown.
     closing: Vec<Closing>,
     io_timeout: Duration,
-    alarm: Pin<Box<Sleep>>,
+    /// Belongs to the runtime that polls the loop.
+    alarm: Option<Pin<Box<Sleep>>>,
     alarm_at: Option<Moment>,
+    /// The next deadline, as of the last poll.
+    due: Option<Moment>,
+}
+
+/// Where granted locks go that replicas must confirm.
+struct Confirming {
+    node: RedisNode,
+    wanted: u32,
+    commands: WeakUnboundedSender<Command>,
+    /// To the task that asks the replicas; `None` until it runs.
+    task: Option<UnboundedSender<Unconfirmed>>,
 }
 
 impl Driver {
-    fn new(
+    pub(super) fn new(
+        deployment: Deployment,
+        settings: EngineSettings,
         inbox: UnboundedReceiver<Command>,
-        table: LockTable,
+        commands: WeakUnboundedSender<Command>,
+    ) -> Self {
+        let EngineSettings { io_timeout, cohort, .. } = settings;
+        let confirming = match (deployment.one_server(), settings.replicas) {
+            (Some(node), wanted @ 1..) => {
+                Some(Confirming { node: node.clone(), wanted, commands, task: None })
+            }
+            _ => None,
+        };
+        let replicas = confirming.as_ref().map_or(0, |confirming| confirming.wanted);
+        let table = LockTable::new(TableSettings { io_timeout, replicas, cohort });
+        Self::over(Transport::new(deployment, settings), table, inbox, confirming, io_timeout)
+    }
+
+    fn over(
         transport: Transport,
-        to_confirm: UnboundedSender<Unconfirmed>,
+        table: LockTable,
+        inbox: UnboundedReceiver<Command>,
+        confirming: Option<Confirming>,
         io_timeout: Duration,
     ) -> Self {
         Self {
@@ -109,47 +106,102 @@ impl Driver {
             open: true,
             table,
             transport,
-            to_confirm,
+            confirming,
             connecting: Vec::new(),
             closing: Vec::new(),
             io_timeout,
-            alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            alarm: None,
             alarm_at: None,
+            due: None,
         }
     }
 
-    async fn run(mut self) {
-        while poll_fn(|cx| self.poll(cx)).await {
-            // The tasks of the connections run, and the runtime looks for I/O events.
-            yield_now().await;
+    /// Leaves the runtime that has polled it: the next one that does connects anew.
+    pub(super) fn leave(&mut self) {
+        if self.transport.restart(Moment::now()) {
+            self.table.disconnected(ELSEWHERE.into());
+        }
+        (self.alarm, self.alarm_at) = (None, None);
+        if let Some(confirming) = &mut self.confirming {
+            confirming.task = None;
         }
     }
 
-    /// Runs rounds: in each, commands, the transport and the timers have their turn. `Ready(true)` when there may be more to
-    /// do at once, `Ready(false)` at the end of the engine.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+    /// True while no caller waits for anything and no lock is held, as far as commands were read.
+    pub(super) fn is_idle(&self) -> bool {
+        self.table.is_idle()
+            && self.table.has_no_admin_calls()
+            && self.transport.is_idle()
+            && self.connecting.is_empty()
+            && self.closing.is_empty()
+    }
+
+    /// True when a command was not read yet.
+    pub(super) fn has_commands(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    /// True while a caller waits for the server.
+    pub(super) fn has_waiters(&self) -> bool {
+        self.table.has_waiters()
+    }
+
+    /// The next deadline, as of the last poll.
+    pub(super) fn due(&self) -> Option<Moment> {
+        self.due
+    }
+
+    /// Handles the commands that callers have sent, and writes what can be written at once: its runtime is being dropped.
+    pub(super) fn flush(&mut self, cx: &mut Context<'_>) {
+        self.take_commands(cx);
+        self.send(cx);
+    }
+
+    /// Runs rounds: in each, commands, the transport and the timers have their turn.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         for _ in 0..ROUNDS {
             let has_more = self.take_commands(cx);
             self.send(cx);
             let has_more = self.take_events(cx) | has_more;
-            for unconfirmed in self.table.take_unconfirmed() {
-                let _ = self.to_confirm.send(unconfirmed);
-            }
+            self.confirm();
             let now = Moment::now();
             self.table.tick(now);
             self.poll_closing(now);
             if !self.open && self.table.is_idle() && self.transport.is_idle() {
-                return Poll::Ready(false);
+                return Poll::Ready(Turn::Ended);
             }
             if has_more {
-                return Poll::Ready(true);
+                return Poll::Ready(Turn::Again);
             }
             let can_send = self.transport.room().is_some_and(|room| self.table.has_requests(room));
-            if !can_send && self.sleep(cx, now).is_pending() {
-                return Poll::Pending;
+            if !can_send {
+                match self.sleep(cx, now) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(NoClock)) => return Poll::Ready(Turn::NoClock),
+                    Poll::Pending => return Poll::Pending,
+                }
             }
         }
-        Poll::Ready(true)
+        Poll::Ready(Turn::Again)
+    }
+
+    /// Hands granted locks to the task that asks the replicas.
+    fn confirm(&mut self) {
+        let Some(Confirming { node, wanted, commands, task }) = &mut self.confirming else {
+            return;
+        };
+        let to_confirm = task.get_or_insert_with(|| {
+            self.table.confirm_again();
+            let (to_confirm, unconfirmed) = unbounded_channel();
+            // A batch of confirmations may wait for the one before it: both must end within the time limit.
+            let (node, limit) = (node.clone(), self.io_timeout / 2);
+            let confirmer = Confirmer { node, wanted: *wanted, limit, commands: commands.clone() };
+            tokio::spawn(confirmer.run(unconfirmed));
+            to_confirm
+        });
+        for unconfirmed in self.table.take_unconfirmed() {
+            let _ = to_confirm.send(unconfirmed);
+        }
     }
 
     /// True when there may be more.
@@ -193,21 +245,32 @@ impl Driver {
     }
 
     /// Ready at the next deadline of the table, the transport or a shutdown.
-    fn sleep(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<()> {
+    fn sleep(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<Result<(), NoClock>> {
         let shutdown = self.closing.iter().map(Closing::due).min();
         let dues = [self.table.next_timer(), self.transport.due(), shutdown];
-        let Some(due) = dues.into_iter().flatten().min() else {
+        self.due = dues.into_iter().flatten().min();
+        let Some(due) = self.due else {
             return Poll::Pending;
         };
         if due <= now {
-            return Poll::Ready(());
+            return Poll::Ready(Ok(()));
         }
         // Reset only when it must ring sooner. An alarm that rings too soon costs less than a reset for each lock.
         if self.alarm_at.is_none_or(|at| due < at) {
+            let Some(start) = running_clock() else {
+                return Poll::Ready(Err(NoClock));
+            };
             self.alarm_at = Some(due);
-            self.alarm.as_mut().reset(Instant::now() + due.since(now));
+            let at = start + due.since(now);
+            match &mut self.alarm {
+                Some(alarm) => alarm.as_mut().reset(at),
+                None => self.alarm = Some(Box::pin(tokio::time::sleep_until(at))),
+            }
         }
-        self.alarm.as_mut().poll(cx).map(|()| self.alarm_at = None)
+        let Some(alarm) = &mut self.alarm else {
+            return Poll::Pending;
+        };
+        alarm.as_mut().poll(cx).map(|()| Ok(self.alarm_at = None))
     }
 
     fn poll_closing(&mut self, now: Moment) {
@@ -282,6 +345,16 @@ impl Driver {
             }
         }
     }
+}
+
+/// The clock of the runtime stands still.
+struct NoClock;
+
+/// The time of this runtime, unless its clock stands still or was moved: then it differs from the system's.
+pub(super) fn running_clock() -> Option<Instant> {
+    let before = std::time::Instant::now();
+    let now = Instant::now();
+    (before <= now.into_std() && now.into_std() <= std::time::Instant::now()).then_some(now)
 }
 
 #[cfg(test)]

@@ -1,36 +1,67 @@
 //! The handle of an engine: callers send commands through it.
 
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::command::Command;
+use super::driver::Driver;
+use super::home::{Home, run_on_own_thread};
 use super::multi_key::MultiKey;
 use super::protocol::Id;
+use super::settings::EngineSettings;
+use super::transport::Deployment;
 
-/// The handle of an engine. Its thread ends when the last handle is dropped and everything is released.
+/// The handle of an engine. Its loop ends when the last handle is dropped and everything is released.
 pub(crate) struct Engine {
     commands: UnboundedSender<Command>,
     next_id: AtomicU64,
     multi_key: MultiKey,
     io_timeout: Duration,
-    /// The process of the thread: a forked child has none.
+    /// `None` for an engine with a thread of its own.
+    home: Option<Arc<Home>>,
+    /// The process of the loop: a forked child has none.
     process: AtomicU32,
 }
 
 impl Engine {
-    pub(super) fn new(commands: UnboundedSender<Command>, multi_key: MultiKey, io_timeout: Duration) -> Self {
+    /// Starts the loop, which connects.
+    pub(crate) fn start(deployment: Deployment, settings: EngineSettings) -> io::Result<Self> {
+        let (commands, inbox) = unbounded_channel();
+        let multi_key = deployment.multi_key();
+        // Weak: the loop ends with the last manager and guard.
+        let driver = Driver::new(deployment, settings, inbox, commands.downgrade());
+        let home = if settings.own_thread {
+            run_on_own_thread(driver)?;
+            None
+        } else {
+            Some(Home::new(driver)?)
+        };
+        let engine = Self::new(commands, multi_key, settings.io_timeout, home);
+        engine.home.iter().for_each(Home::settle);
+        Ok(engine)
+    }
+
+    fn new(
+        commands: UnboundedSender<Command>,
+        multi_key: MultiKey,
+        io_timeout: Duration,
+        home: Option<Arc<Home>>,
+    ) -> Self {
         Self {
             commands,
             next_id: AtomicU64::new(1),
             multi_key,
             io_timeout,
+            home,
             process: AtomicU32::new(std::process::id()),
         }
     }
 
-    /// False in a forked child, where no thread reads commands.
+    /// False in a forked child, where no loop reads commands.
     pub(crate) fn is_here(&self) -> bool {
         self.is_in(std::process::id())
     }
@@ -39,11 +70,11 @@ impl Engine {
         self.process.load(Ordering::Relaxed) == process
     }
 
-    /// An engine without a thread: the test reads its commands.
+    /// An engine without a loop: the test reads its commands.
     #[cfg(test)]
     pub(crate) fn stuck() -> (Self, tokio::sync::mpsc::UnboundedReceiver<Command>) {
         let (commands, waiting) = unbounded_channel();
-        let engine = Self::new(commands, MultiKey::Any, Duration::from_millis(20));
+        let engine = Self::new(commands, MultiKey::Any, Duration::from_millis(20), None);
         (engine, waiting)
     }
 
@@ -77,19 +108,24 @@ impl Engine {
     pub(crate) fn send_from(&self, process: u32, command: Command) {
         if self.is_in(process) {
             let _ = self.commands.send(command);
+            self.home.iter().for_each(Home::has_sent);
         }
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if !self.is_here() {
-            // The thread may have been using the channel at the fork: leak it.
-            let (nowhere, _) = unbounded_channel();
-            std::mem::forget(std::mem::replace(&mut self.commands, nowhere));
+        let (nowhere, _) = unbounded_channel();
+        let commands = std::mem::replace(&mut self.commands, nowhere);
+        if self.is_here() {
+            drop(commands);
+            self.home.iter().for_each(Home::closes);
+        } else {
+            // A thread of the parent may have been using them at the fork: leak them.
+            std::mem::forget((commands, self.home.take()));
         }
     }
 }
 
 /// The error when no thread answers. Only a fork is known to cause it.
-pub(crate) const ENGINE_GONE: &str = "this lock manager has no thread in this process, which was forked after it was started: connect a new one";
+pub(crate) const ENGINE_GONE: &str = "this lock manager does not run in this process, which was forked after it was started: connect a new one";

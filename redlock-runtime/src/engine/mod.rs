@@ -59,6 +59,7 @@ pub(crate) mod command;
 mod driver;
 mod fifo;
 pub(crate) mod handle;
+pub(crate) mod home;
 pub(crate) mod multi_key;
 mod outbox;
 pub(crate) mod protocol;

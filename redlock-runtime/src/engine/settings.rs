@@ -15,6 +15,8 @@ pub(crate) struct EngineSettings {
     pub(crate) max_ttl: Duration,
     /// The local hand-overs before other processes have their turn; zero when each waiter queues on the server.
     pub(crate) cohort: u32,
+    /// The loop has a thread of its own.
+    pub(crate) own_thread: bool,
 }
 
 /// The settings of a lock table.

@@ -3,6 +3,7 @@
 use std::task::Waker;
 
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::yield_now;
 
 use super::*;
 use crate::clock::Moment;
@@ -19,13 +20,8 @@ const TTL: Duration = Duration::from_secs(6);
 fn driver(name: &str) -> (Driver, UnboundedSender<Command>, UnboundedSender<ConnectionEvent>) {
     let link = Link::new(Node::Memory(MemoryNode::named(name)), SECOND);
     let (commands, inbox) = unbounded_channel();
-    let mut driver = Driver::new(
-        inbox,
-        LockTable::new(TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0 }),
-        Transport::One(link),
-        unbounded_channel().0,
-        SECOND,
-    );
+    let table = LockTable::new(TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0 });
+    let mut driver = Driver::over(Transport::One(link), table, inbox, None, SECOND);
     assert!(poll(&mut driver).is_pending());
     let pushes = match &driver.transport {
         Transport::One(link) => link.inbox(),
@@ -35,7 +31,7 @@ fn driver(name: &str) -> (Driver, UnboundedSender<Command>, UnboundedSender<Conn
     (driver, commands, pushes)
 }
 
-fn poll(driver: &mut Driver) -> Poll<bool> {
+fn poll(driver: &mut Driver) -> Poll<Turn> {
     driver.poll(&mut Context::from_waker(Waker::noop()))
 }
 

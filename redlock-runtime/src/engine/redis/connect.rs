@@ -1,5 +1,6 @@
 //! Opening a connection, plain or encrypted, within a limit.
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -76,8 +77,8 @@ pub(super) async fn open_in_background(
     pushes: UnboundedSender<ConnectionEvent>,
     timeout: Duration,
 ) -> Result<MultiplexedConnection, ConnectError> {
-    let Opened { connection, driver } = open(info, without_timeouts(), tls, timeout).await?;
-    tokio::spawn(async move { until_closed(&pushes, driver).await });
+    let Opened { connection, mut driver } = open(info, without_timeouts(), tls, timeout).await?;
+    tokio::spawn(async move { until_closed(&pushes, poll_fn(|cx| driver.poll(cx))).await });
     Ok(connection)
 }
 

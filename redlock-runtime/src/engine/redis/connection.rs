@@ -28,8 +28,7 @@ pub(crate) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconn
 /// The engine's own connection: the application never uses it.
 pub(crate) struct RedisConnection {
     connection: MultiplexedConnection,
-    /// `None` once the connection has ended.
-    driver: Option<ConnectionDriver>,
+    driver: ConnectionDriver,
     encoder: Encoder,
     /// How many of the next renewals are sent one by one.
     renewals_alone: usize,
@@ -40,7 +39,7 @@ impl RedisConnection {
     pub(super) fn new(opened: Opened, session: Session) -> Self {
         let fences = FenceFloor::new(session.server_info.clock, Moment::now());
         let Opened { connection, driver } = opened;
-        Self { connection, driver: Some(driver), encoder: Encoder::new(session), renewals_alone: 0, fences }
+        Self { connection, driver, encoder: Encoder::new(session), renewals_alone: 0, fences }
     }
 
     pub(crate) fn server_info(&self) -> ServerInfo {
@@ -49,11 +48,8 @@ impl RedisConnection {
 
     /// Writes what was sent, and reads answers and pushes.
     pub(crate) fn drive(&mut self, cx: &mut Context<'_>) {
-        if let Some(driver) = &mut self.driver
-            && driver.as_mut().poll(cx).is_ready()
-        {
-            self.driver = None;
-        }
+        // Its end fails what waits for an answer.
+        let _ = self.driver.poll(cx);
     }
 
     /// All requests in one write. The first poll sends; dropping the future takes no request back. `asking`: another node

@@ -4,6 +4,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
@@ -15,7 +16,26 @@ use tokio::net::{TcpStream, lookup_host};
 use super::hedged;
 
 /// Moves the bytes of a connection. Dropping it closes the connection at once, also with answers pending.
-pub(super) type ConnectionDriver = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) struct ConnectionDriver {
+    /// `None` once the connection has ended.
+    work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl ConnectionDriver {
+    pub(super) fn new(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { work: Some(Box::pin(work)) }
+    }
+
+    /// Writes what was sent, and reads answers and pushes.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.work {
+            Some(work) => ready!(work.as_mut().poll(cx)),
+            None => return Poll::Ready(()),
+        }
+        self.work = None;
+        Poll::Ready(())
+    }
+}
 
 /// An open connection, which goes on only while its driver is polled.
 pub(super) struct Opened {
@@ -31,20 +51,20 @@ impl Opened {
     ) -> Result<Self, RedisError> {
         let opening = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config);
         let (connection, driver) = opening.await?;
-        Ok(Self { connection, driver: Box::pin(driver) })
+        Ok(Self { connection, driver: ConnectionDriver::new(driver) })
     }
 
     /// The outcome of `work`, which uses the connection.
     pub(super) async fn drive<T>(&mut self, work: impl AsyncFnOnce(&mut MultiplexedConnection) -> T) -> T {
         let Self { connection, driver } = self;
-        let (mut work, mut is_open) = (pin!(work(connection)), true);
+        let mut work = pin!(work(connection));
         poll_fn(|cx| {
-            // A driver that has ended must not be polled again, and its end fails what waits for an answer.
-            is_open = is_open && driver.as_mut().poll(cx).is_pending();
+            // The end of the driver fails what waits for an answer.
+            let _ = driver.poll(cx);
             let outcome = work.as_mut().poll(cx);
-            if outcome.is_pending() && is_open {
-                // What the work has just written.
-                is_open = driver.as_mut().poll(cx).is_pending();
+            if outcome.is_pending() {
+                // What the work has just sent.
+                let _ = driver.poll(cx);
             }
             outcome
         })

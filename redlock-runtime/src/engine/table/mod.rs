@@ -136,6 +136,16 @@ impl LockTable {
         self.attempts.is_empty()
     }
 
+    /// True without a request of an operator.
+    pub(crate) fn has_no_admin_calls(&self) -> bool {
+        self.admin_calls.is_empty()
+    }
+
+    /// True with an attempt that waits for the server.
+    pub(crate) fn has_waiters(&self) -> bool {
+        !self.by_token.is_empty()
+    }
+
     fn waiting(&self, id: Id) -> Option<&Waiting> {
         match self.attempts.get(&id) {
             Some(Attempt::Waiting(waiting)) => Some(waiting),

@@ -5,12 +5,24 @@ use std::sync::Arc;
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::AcquireOutcome;
-use crate::engine::protocol::{Confirmation, Disconnected, Id};
+use crate::engine::protocol::{Confirmation, Disconnected, Id, Unconfirmed};
 use crate::error::LockError;
 use crate::lost_reason::LostReason;
 use crate::token::Token;
 
 impl LockTable {
+    /// The task that asks the replicas is a new one: what the last one has not answered is confirmed anew.
+    pub(crate) fn confirm_again(&mut self) {
+        for id in self.ids() {
+            if let Some(Attempt::Held(held)) = self.attempts.get(&id)
+                && held.deliver_to.is_some()
+                && !self.unconfirmed.iter().any(|unconfirmed| unconfirmed.id == id)
+            {
+                self.unconfirmed.push(Unconfirmed { id, request: held.request(held.renewal()) });
+            }
+        }
+    }
+
     /// The answer of the replicas about a lock that its caller does not have yet.
     pub(crate) fn confirmed(&mut self, now: Moment, id: Id, token: &Token, confirmation: Confirmation) {
         let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {

@@ -31,6 +31,8 @@ const PUSHES: usize = 256;
 const RECONNECT: Backoff =
     Backoff { shortest: Duration::from_millis(20), longest: Duration::from_millis(500) };
 
+pub(in crate::engine) const ELSEWHERE: &str = "the engine connects from another thread";
+
 /// Where the lock lives.
 #[derive(Clone)]
 pub(crate) enum Node {
@@ -148,6 +150,13 @@ impl Link {
         };
         self.failures = 0;
         self.switch_to(connect(&self.node, self.io_timeout))
+    }
+
+    /// Another runtime polls it from now on: connects anew. Returns the end of the connection, if there was one.
+    pub(super) fn restart(&mut self) -> Option<TransportEvent> {
+        let was_up = matches!(self.state, State::Up(_));
+        let unanswered = self.switch_to(connect(&self.node, self.io_timeout));
+        was_up.then(|| TransportEvent::Broke { reason: ELSEWHERE.into(), unanswered })
     }
 
     fn reconnect(&mut self) -> Vec<(Id, Request)> {

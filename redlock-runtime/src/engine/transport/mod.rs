@@ -105,6 +105,18 @@ impl Transport {
         }
     }
 
+    /// Another runtime polls it from now on: connects anew. True when the table must wait for that.
+    pub(super) fn restart(&mut self, now: Moment) -> bool {
+        match self {
+            Self::One(link) => link.restart().is_some(),
+            Self::Quorum(quorum) => quorum.restart(now),
+            Self::Cluster(cluster) => {
+                cluster.restart(now);
+                false
+            }
+        }
+    }
+
     /// When to poll again at the latest.
     pub(super) fn due(&self) -> Option<Moment> {
         match self {

@@ -27,7 +27,7 @@ async fn connection() -> (RedisConnection, TcpStream) {
     let opening = MultiplexedConnection::new_with_config(&silent, stream, without_timeouts());
     let (connection, driver) = opening.await.unwrap();
     tokio::spawn(driver);
-    let driven_by_that_task = Box::pin(std::future::pending());
+    let driven_by_that_task = ConnectionDriver::new(std::future::pending());
     (RedisConnection::new(Opened { connection, driver: driven_by_that_task }, Session::for_a_test()), server)
 }
 

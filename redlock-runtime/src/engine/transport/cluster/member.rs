@@ -130,6 +130,11 @@ impl Member {
         self.link.replace(Node::Redis(Box::new(node)))
     }
 
+    /// Connects anew. Returns the end of the connection, if there was one.
+    pub(super) fn restart(&mut self) -> Option<TransportEvent> {
+        self.link.restart()
+    }
+
     /// All requests in their order, after the connection has ended. Those that were not sent were not done.
     pub(super) fn take_all(&mut self, sent: Vec<(Id, Request)>) -> Vec<(Route, Id, Request)> {
         self.up = false;

@@ -143,6 +143,18 @@ impl Cluster {
         self.flush(cx, now);
     }
 
+    /// Connects to all nodes anew. Their requests wait for that.
+    pub(super) fn restart(&mut self, now: Moment) {
+        for node in 0..self.members.len() {
+            if let Some(broke) = self.members[node].as_mut().and_then(Member::restart) {
+                self.on_event(now, node, broke);
+            }
+        }
+        if self.learning.take().is_some() {
+            self.learn_at = Some(now);
+        }
+    }
+
     pub(super) fn due(&self) -> Option<Moment> {
         let links = self.members.iter().flatten().filter_map(Member::due);
         links.chain(self.timers.next()).chain(self.learn_at).min()

@@ -28,7 +28,7 @@ impl Cluster {
         false
     }
 
-    fn on_event(&mut self, now: Moment, node: usize, event: TransportEvent) {
+    pub(super) fn on_event(&mut self, now: Moment, node: usize, event: TransportEvent) {
         let Some(Some(member)) = self.members.get_mut(node) else {
             return;
         };

@@ -300,6 +300,17 @@ impl Quorum {
         self.put_after(now, NO_CALLER, release, Some(vote));
     }
 
+    /// Connects to all nodes anew. True when it was connected.
+    pub(super) fn restart(&mut self, now: Moment) -> bool {
+        for node in 0..self.members.len() {
+            if let Some(broke) = self.members[node].link.restart() {
+                self.on_event(now, node, broke);
+            }
+        }
+        self.begins_at = None;
+        std::mem::take(&mut self.connected)
+    }
+
     /// True when nothing is on its way to a node.
     pub(super) fn is_idle(&self) -> bool {
         self.calls.is_empty() && !self.members.iter().any(Member::is_owed)

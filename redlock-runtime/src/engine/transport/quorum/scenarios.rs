@@ -31,6 +31,7 @@ impl Scenario {
             io_timeout: SECOND,
             replicas: 0,
             cohort: 0,
+            own_thread: false,
         };
         Self { quorum: Quorum::new((0..3).map(link).collect(), Arc::default(), settings), now: Moment::now() }
     }

@@ -1,0 +1,317 @@
+//! Where the loop of an engine runs.
+//!
+//! It runs as a task on the runtime of its callers, where an outcome crosses no thread. A guardian, one thread for the
+//! process, takes the loop over when that runtime is dropped or does not run it in time, and runs it for callers without a
+//! runtime. The loop has no I/O of its own, so a move is a new connection and nothing more: held locks are renewed over
+//! it, and requests without an answer are repeated.
+//!
+//! The loop returns to a runtime of its callers when no lock is held or asked for; the sooner a runtime has let it down,
+//! the later.
+
+mod guardian;
+mod own_thread;
+mod runtimes;
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::task::yield_now;
+
+use super::driver::{Driver, Turn};
+use crate::clock::Moment;
+use guardian::Guardian;
+pub(super) use own_thread::run as run_on_own_thread;
+use runtimes::{GUARDIAN, NOWHERE};
+
+/// A runtime that keeps the loop for less than this has let it down.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// How long the loop stays with the guardian after that, the first time and at most.
+const STAY: Duration = Duration::from_secs(1);
+const LONGEST_STAY: Duration = Duration::from_mins(1);
+
+/// How often the guardian looks at a loop with waiters that has nothing to do: a grant must not lie unread.
+const HEARTBEAT: Duration = Duration::from_millis(500);
+
+const NEVER: u64 = u64::MAX;
+
+pub(super) struct Home {
+    guardian: Guardian,
+    resident: Mutex<Resident>,
+    /// The number of the runtime that polls the loop.
+    place: AtomicU64,
+    /// Grows with each move, so the task that was left behind ends.
+    moves: AtomicU64,
+    /// The polls so far.
+    polled: AtomicU64,
+    /// The commands so far, and how many of them had been sent at the last poll.
+    sent: AtomicU64,
+    seen: AtomicU64,
+    /// The next deadline of the loop, and when the guardian looks next, on the lease clock; [`NEVER`] without one.
+    due: AtomicU64,
+    look_at: AtomicU64,
+    /// From then on the loop may return to a runtime of its callers.
+    returns_at: AtomicU64,
+}
+
+struct Resident {
+    /// `None` once the loop has ended.
+    driver: Option<Driver>,
+    /// Of the task that polls it.
+    waker: Option<Waker>,
+    /// The loop is being polled; still so after that only if it has panicked.
+    is_polled: bool,
+    since: Moment,
+    stay: Duration,
+}
+
+impl Home {
+    /// A loop that no task polls yet.
+    pub(super) fn new(driver: Driver) -> io::Result<Arc<Self>> {
+        let resident = Resident {
+            driver: Some(driver),
+            waker: None,
+            is_polled: false,
+            since: Moment::now(),
+            stay: Duration::ZERO,
+        };
+        Ok(Arc::new(Self {
+            guardian: Guardian::of_this_process()?,
+            resident: Mutex::new(resident),
+            place: AtomicU64::new(NOWHERE),
+            moves: AtomicU64::new(0),
+            polled: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
+            due: AtomicU64::new(NEVER),
+            look_at: AtomicU64::new(NEVER),
+            returns_at: AtomicU64::new(0),
+        }))
+    }
+
+    /// A caller has sent a command.
+    pub(super) fn has_sent(self: &Arc<Self>) {
+        self.sent.fetch_add(1, Ordering::SeqCst);
+        match self.place.load(Ordering::SeqCst) {
+            NOWHERE => self.settle(),
+            GUARDIAN if self.may_return() => self.return_to_caller(),
+            GUARDIAN => {}
+            // The loop has its turn when the caller's task pauses.
+            place if place == runtimes::here() => {}
+            _ => self.look_at(Moment::now().after(guardian::LOOK)),
+        }
+    }
+
+    /// The last handle is gone: the loop ends once everything is released.
+    pub(super) fn closes(self: &Arc<Self>) {
+        if self.place.load(Ordering::SeqCst) == NOWHERE {
+            let mut resident = self.resident();
+            if resident.driver.as_ref().is_none_or(|driver| driver.is_idle() && !driver.has_commands()) {
+                resident.driver = None;
+                return;
+            }
+        }
+        self.has_sent();
+    }
+
+    /// Begins to run: where the caller is, or else with the guardian.
+    pub(super) fn settle(self: &Arc<Self>) {
+        let mut resident = self.resident();
+        if self.place.load(Ordering::SeqCst) == NOWHERE && resident.driver.is_some() {
+            match Handle::try_current() {
+                Ok(handle) if self.may_return() && runtimes::can_run_it() => {
+                    self.move_to(&mut resident, &handle);
+                }
+                _ => self.move_to_guardian(&mut resident),
+            }
+        }
+    }
+
+    fn may_return(&self) -> bool {
+        self.returns_at.load(Ordering::Relaxed) <= Moment::now().to_nanos()
+    }
+
+    /// From the guardian to the caller's runtime, if the loop is idle but for the command of that caller.
+    fn return_to_caller(self: &Arc<Self>) {
+        if let Ok(handle) = Handle::try_current()
+            && let Some(mut resident) = self.try_resident()
+            && self.place.load(Ordering::SeqCst) == GUARDIAN
+            && resident.driver.as_ref().is_some_and(Driver::is_idle)
+        {
+            if runtimes::can_run_it() {
+                self.move_to(&mut resident, &handle);
+            } else {
+                self.returns_at.store(NEVER, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn move_to(self: &Arc<Self>, resident: &mut Resident, handle: &Handle) {
+        let moves = self.leave(resident);
+        self.place.store(runtimes::number_of(handle), Ordering::SeqCst);
+        runtimes::moved_in(self);
+        handle.spawn(reside(Stay { home: Arc::clone(self), moves }));
+        // Until its first poll, nothing else tells that the runtime does not run it.
+        self.look_at(Moment::now().after(guardian::LOOK));
+    }
+
+    fn move_to_guardian(self: &Arc<Self>, resident: &mut Resident) {
+        let moves = self.leave(resident);
+        self.place.store(GUARDIAN, Ordering::SeqCst);
+        self.guardian.run(reside(Stay { home: Arc::clone(self), moves }));
+    }
+
+    /// The task that polls the loop has no more part in it. Returns the number of the move.
+    fn leave(&self, resident: &mut Resident) -> u64 {
+        let moves = self.moves.fetch_add(1, Ordering::SeqCst) + 1;
+        if let Resident { driver: Some(driver), waker: waker @ Some(_), .. } = resident {
+            driver.leave();
+            // That task ends.
+            waker.take().into_iter().for_each(Waker::wake);
+        }
+        resident.since = Moment::now();
+        moves
+    }
+
+    /// The runtime has let the loop down, which stays with the guardian for some time.
+    fn takes_over(self: &Arc<Self>, resident: &mut Resident, at_least: Duration) {
+        self.stays_away(resident, at_least);
+        self.move_to_guardian(resident);
+    }
+
+    /// The longer, the sooner a runtime has let it down again.
+    fn stays_away(&self, resident: &mut Resident, at_least: Duration) {
+        let now = Moment::now();
+        let before = if now.since(resident.since) < SETTLED { 2 * resident.stay } else { Duration::ZERO };
+        resident.stay = before.max(at_least).min(LONGEST_STAY);
+        self.returns_at.store(now.after(resident.stay).to_nanos(), Ordering::Relaxed);
+    }
+
+    /// The caller blocks the thread of the runtime that runs the loop.
+    fn is_blocked(self: &Arc<Self>) {
+        let mut resident = self.resident();
+        if self.place.load(Ordering::SeqCst) == runtimes::here() && resident.driver.is_some() {
+            self.takes_over(&mut resident, SETTLED);
+        }
+    }
+
+    /// The task of this move is dropped: its runtime is.
+    fn is_dropped(self: &Arc<Self>, moves: u64) {
+        let mut resident = self.resident();
+        if self.moves.load(Ordering::SeqCst) != moves {
+            return;
+        }
+        if resident.is_polled {
+            // Nothing is known of its state: callers get an error.
+            resident.driver = None;
+        }
+        let Some(driver) = &mut resident.driver else {
+            return;
+        };
+        // The process may end next: what callers have released meanwhile is written now.
+        driver.flush(&mut Context::from_waker(Waker::noop()));
+        if driver.is_idle() && !driver.has_commands() {
+            if Moment::now().since(resident.since) < SETTLED {
+                self.stays_away(&mut resident, STAY);
+            }
+            self.place.store(NOWHERE, Ordering::SeqCst);
+            let _ = self.leave(&mut resident);
+        } else {
+            self.takes_over(&mut resident, STAY);
+        }
+    }
+
+    /// Polls the loop for the task of this move.
+    fn poll(self: &Arc<Self>, moves: u64, cx: &mut Context<'_>) -> Poll<Turn> {
+        let mut resident = self.resident();
+        if self.moves.load(Ordering::SeqCst) != moves {
+            return Poll::Ready(Turn::Ended);
+        }
+        let sent = self.sent.load(Ordering::SeqCst);
+        let Resident { driver: Some(driver), waker, is_polled, .. } = &mut *resident else {
+            return Poll::Ready(Turn::Ended);
+        };
+        if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+        *is_polled = true;
+        let turn = driver.poll(cx);
+        *is_polled = false;
+        self.polled.fetch_add(1, Ordering::SeqCst);
+        self.seen.store(sent, Ordering::SeqCst);
+        match turn {
+            Poll::Ready(Turn::Ended) => resident.driver = None,
+            Poll::Ready(Turn::NoClock) => {
+                self.takes_over(&mut resident, LONGEST_STAY);
+                self.returns_at.store(NEVER, Ordering::Relaxed);
+            }
+            Poll::Ready(Turn::Again) => self.is_due(Some(Moment::now())),
+            Poll::Pending => {
+                let heartbeat = driver.has_waiters().then(|| Moment::now().after(HEARTBEAT));
+                self.is_due(driver.due().into_iter().chain(heartbeat).min());
+            }
+        }
+        turn
+    }
+
+    fn is_due(self: &Arc<Self>, due: Option<Moment>) {
+        self.due.store(due.map_or(NEVER, Moment::to_nanos), Ordering::SeqCst);
+        if let Some(due) = due
+            && self.place.load(Ordering::SeqCst) != GUARDIAN
+        {
+            self.look_at(due.after(guardian::LOOK));
+        }
+    }
+
+    /// The guardian looks at that time, if not sooner.
+    fn look_at(self: &Arc<Self>, at: Moment) {
+        if self.look_at.fetch_min(at.to_nanos(), Ordering::SeqCst) > at.to_nanos() {
+            self.guardian.look_at(self, at);
+        }
+    }
+
+    fn resident(&self) -> MutexGuard<'_, Resident> {
+        self.resident.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None` while the loop is polled or moved.
+    fn try_resident(&self) -> Option<MutexGuard<'_, Resident>> {
+        match self.resident.try_lock() {
+            Ok(resident) => Some(resident),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// Call before this thread blocks: if it is the only one of its runtime, the loops there move to the guardian.
+pub(crate) fn about_to_block() {
+    for home in runtimes::homes_here() {
+        home.is_blocked();
+    }
+}
+
+/// The task that polls the loop.
+async fn reside(stay: Stay) {
+    while poll_fn(|cx| stay.home.poll(stay.moves, cx)).await == Turn::Again {
+        // Other tasks run, and the runtime looks for I/O events.
+        yield_now().await;
+    }
+}
+
+/// Dropped with its task.
+struct Stay {
+    home: Arc<Home>,
+    moves: u64,
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        self.home.is_dropped(self.moves);
+    }
+}
