@@ -1,11 +1,11 @@
 //! The process-wide manager: annotated functions in many runtimes find it through the environment. A binary of its own,
 //! because it sets the manager of its process.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may panic")]
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use kit::RedisServer;
+use kit::{RedisServer, eventually};
 use redlocked::{LockError, LockManager, distributed_lock};
 
 static INSIDE: AtomicU32 = AtomicU32::new(0);
@@ -51,6 +51,44 @@ fn the_environment_names_the_server() {
         &[("REDLOCK_URL", &server.url()), ("REDIS_URL", "redis://127.0.0.1:1/")],
     );
     assert!(server.client_commands() >= 4);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn locks_that_are_held_for_a_moment_wake_no_thread() {
+    alone("a_thousand_locks_wake_no_thread", &[]);
+}
+
+/// How often threads with this name have gone to sleep; `None` without such a thread.
+#[cfg(target_os = "linux")]
+fn sleeps_of(name: &str) -> Option<u64> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let named = tasks.filter(|task| std::fs::read_to_string(task.join("comm")).unwrap().trim() == name);
+    let sleeps = named.map(|task| {
+        let status = std::fs::read_to_string(task.join("status")).unwrap();
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        count.trim().parse::<u64>().unwrap()
+    });
+    sleeps.reduce(|sum, more| sum + more)
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+#[ignore = "run by the tests above, in a process of its own"]
+async fn a_thousand_locks_wake_no_thread() {
+    const LOCKS: u64 = 1000;
+    let server = RedisServer::start();
+    LockManager::connect(&server.url()).await.unwrap().set_global();
+    assert_eq!(one_at_a_time("k").await, Ok(0));
+    eventually("the guardian sleeps", || sleeps_of("redlocked") > Some(0));
+    let (start, before) = (std::time::Instant::now(), sleeps_of("redlocked").unwrap());
+    for _ in 0..LOCKS {
+        assert_eq!(one_at_a_time("k").await, Ok(0));
+    }
+    let woken = sleeps_of("redlocked").unwrap() - before;
+    // The guardian looks ten times in a second, whatever the number of locks.
+    let looks = 2 + start.elapsed().as_millis() as u64 / 80;
+    assert!(woken <= looks.min(LOCKS / 2), "{woken} times in {LOCKS} locks and {:?}", start.elapsed());
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod ending;
 mod exclusion;
 mod faults;
 mod hand_off;
+mod home;
 mod isolation;
 mod many_keys;
 mod mark;

@@ -80,6 +80,8 @@ struct Look {
     polled: u64,
     /// The loop was woken at the last look, because it was late.
     is_woken: bool,
+    /// The guardian was late itself, which says nothing about the runtime: it looks once more.
+    is_excused: bool,
 }
 
 async fn guard(mut calls: UnboundedReceiver<Call>) {
@@ -102,7 +104,7 @@ async fn guard(mut calls: UnboundedReceiver<Call>) {
             Some(Call::Run(task)) => drop(tokio::spawn(task)),
             Some(Call::Look(home, at)) => {
                 let polled = home.upgrade().map_or(0, |home| home.polled.load(Ordering::SeqCst));
-                looks.push(Reverse(Look { at, home, polled, is_woken: false }));
+                looks.push(Reverse(Look { at, home, polled, is_woken: false, is_excused: false }));
             }
             // Never: the process has a handle.
             None => return,
@@ -122,13 +124,13 @@ impl Look {
             NEVER
         } else if polled != self.polled {
             // A runtime that is busy with locks is looked at again, so that not each lock wakes the guardian.
-            self.is_woken = false;
+            (self.is_woken, self.is_excused) = (false, false);
             now.after(LOOK_AGAIN).to_nanos().min(due)
         } else if !is_late {
-            self.is_woken = false;
+            (self.is_woken, self.is_excused) = (false, false);
             due
-        } else if now.since(self.at) > LOOK {
-            // A guardian that is late itself says nothing about the runtime.
+        } else if now.since(self.at) > LOOK && !self.is_excused {
+            self.is_excused = true;
             now.after(LOOK).to_nanos()
         } else {
             match home.try_resident() {
