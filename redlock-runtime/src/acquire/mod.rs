@@ -113,7 +113,7 @@ impl LockRequest {
     /// first. On a current-thread runtime the other tasks do not run meanwhile: do not wait there for a lock that one of
     /// them holds.
     ///
-    /// The thread returns 200 ms after the limit of [`wait`](Self::wait) at the latest, even when the manager's thread is
+    /// The thread returns 200 ms after the limit of [`wait`](Self::wait) at the latest, even when the engine is
     /// far behind with its work. With one try for several keys, each key has the limit.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ impl Acquire {
             State::Many(many) => many.first_key(),
             State::New(_) | State::Done => None,
         };
-        let reason = "the thread of this lock manager is far behind with its work".into();
+        let reason = "the engine of this lock manager is far behind with its work".into();
         LockError::Unavailable { key: key.cloned(), reason }
     }
 }

@@ -1,4 +1,4 @@
-//! The engine: one thread per manager, which owns the connections, every timer and every renewal.
+//! The engine: a loop per manager, which owns the connections, every timer and every renewal.
 //!
 //! ```text
 //!   acquire, guard, release, inspect            callers: any executor, or none
@@ -6,7 +6,8 @@
 //! ┌──────┼────────────────────────┼───────────────────────────────────┐
 //! │      ▼                        │                           handle  │  any thread
 //! ├──────┼────────────────────────┼───────────────────────────────────┤
-//! │      ▼                        │                           driver  │  the engine's thread:
+//! │      ▼                        │                             home  │  a task on the callers' runtime,
+//! │      ▼                        │                           driver  │  or on the guardian's thread:
 //! │  commands ─┐            ┌─ replies, pushes                        │  commands, events and timers,
 //! │  timers   ─┤            │                                         │  each in its turn
 //! │            ▼            ▼                                         │
@@ -35,15 +36,16 @@
 //! 9. The node grants the lock to the next waiter, or frees it.
 //! 10. The attempt is gone.
 //!
-//! **The thread.** Callers on any executor, callers without one, and `Drop` all send commands, and read the outcome from
-//! the channel that came with the command. No caller needs a runtime, and a starved or dropped runtime of the user cannot
-//! stop a renewal or a release.
+//! **The loop.** Callers on any executor, callers without one, and `Drop` all send commands, and read the outcome from
+//! the channel that came with the command. The loop runs on the callers' runtime, and a guardian thread takes it over from a
+//! runtime that is starved or dropped, so that stops no renewal and no release.
 //!
 //! **The order.** The commands of one caller are handled in the order in which it sent them, and requests leave on one
 //! connection in that order. Only renewals and watches overtake: they are urgent.
 //!
 //! | Question | File |
 //! | --- | --- |
+//! | Where does the loop run? | `home.rs`, `home/guardian.rs` |
 //! | Which states has an attempt? | `table/mod.rs`, `table/waiting.rs`, `table/held.rs`, `table/releasing.rs` |
 //! | Which waiter asks, and when? | `table/asking.rs`, `table/local_queue.rs` |
 //! | What does a reply or a push change? | `table/on_reply.rs`, `table/on_push.rs`, `table/holding.rs` |
