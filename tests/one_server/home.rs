@@ -95,6 +95,25 @@ fn a_dropped_runtime_loses_no_lock_and_leaves_no_key() {
 }
 
 #[test]
+fn guards_that_a_runtime_drops_are_released() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let runtime = runtime();
+    runtime.block_on(async {
+        for key in ["a", "b"] {
+            let guard = locks.lock(key).acquire().await.unwrap();
+            tokio::spawn(async move {
+                std::future::pending::<()>().await;
+                drop(guard);
+            });
+        }
+        tokio::task::yield_now().await;
+    });
+    drop(runtime);
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
 fn a_guard_that_is_held_between_two_uses_of_its_runtime_is_renewed_and_released() {
     let server = RedisServer::start();
     let runtime = runtime();

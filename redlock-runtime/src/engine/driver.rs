@@ -3,7 +3,7 @@
 //! Whichever task polls it runs it: `home.rs` says where.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
@@ -270,7 +270,9 @@ impl Driver {
         let Some(alarm) = &mut self.alarm else {
             return Poll::Pending;
         };
-        alarm.as_mut().poll(cx).map(|()| Ok(self.alarm_at = None))
+        ready!(alarm.as_mut().poll(cx));
+        self.alarm_at = None;
+        Poll::Ready(Ok(()))
     }
 
     fn poll_closing(&mut self, now: Moment) {

@@ -1,11 +1,11 @@
 //! Where the loop of an engine runs.
 //!
 //! It runs as a task on the runtime of its callers, where an outcome crosses no thread. A guardian, one thread for the
-//! process, takes the loop over when that runtime is dropped or does not run it in time, and runs it for callers without a
-//! runtime. The loop has no I/O of its own, so a move is a new connection and nothing more: held locks are renewed over
+//! process, gives the loop a thread of its own when that runtime is dropped or does not run it in time. Callers without a
+//! runtime have such a thread from the start: no manager delays the renewals of another. The loop has no I/O of its own, so a move is a new connection and nothing more: held locks are renewed over
 //! it, and requests without an answer are repeated.
 //!
-//! The loop returns to a runtime of its callers when no lock is held or asked for; the sooner a runtime has let it down,
+//! The loop returns from its thread to a runtime of its callers when no lock is held or asked for; the sooner a runtime has let it down,
 //! the later.
 
 mod guardian;
@@ -26,17 +26,22 @@ use super::driver::{Driver, Turn};
 use crate::clock::Moment;
 use guardian::Guardian;
 pub(super) use own_thread::run as run_on_own_thread;
-use runtimes::{GUARDIAN, NOWHERE};
+use runtimes::{NOWHERE, OWN_THREAD};
 
 /// A runtime that keeps the loop for less than this has let it down.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// How long the loop stays with the guardian after that, the first time and at most.
+/// How long the loop stays on its own thread after that, the first time and at most.
 const STAY: Duration = Duration::from_secs(1);
 const LONGEST_STAY: Duration = Duration::from_mins(1);
 
 /// How often the guardian looks at a loop with waiters that has nothing to do: a grant must not lie unread.
 const HEARTBEAT: Duration = Duration::from_millis(500);
+
+/// How late a runtime may be with a deadline: half of the time until then, but so long at least and at most. A renewal is
+/// due after a third of its ttl, so a move is in time.
+const LEAST_DELAY: Duration = Duration::from_millis(20);
+const LONGEST_DELAY: Duration = Duration::from_millis(100);
 
 const NEVER: u64 = u64::MAX;
 
@@ -52,8 +57,9 @@ pub(super) struct Home {
     /// The commands so far, and how many of them had been sent at the last poll.
     sent: AtomicU64,
     seen: AtomicU64,
-    /// The next deadline of the loop, and when the guardian looks next, on the lease clock; [`NEVER`] without one.
-    due: AtomicU64,
+    /// When the runtime is late with the next deadline of the loop, and when the guardian looks next, on the lease clock;
+    /// [`NEVER`] without one.
+    late_at: AtomicU64,
     look_at: AtomicU64,
     /// From then on the loop may return to a runtime of its callers.
     returns_at: AtomicU64,
@@ -88,7 +94,7 @@ impl Home {
             polled: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             seen: AtomicU64::new(0),
-            due: AtomicU64::new(NEVER),
+            late_at: AtomicU64::new(NEVER),
             look_at: AtomicU64::new(NEVER),
             returns_at: AtomicU64::new(0),
         }))
@@ -99,8 +105,8 @@ impl Home {
         self.sent.fetch_add(1, Ordering::SeqCst);
         match self.place.load(Ordering::SeqCst) {
             NOWHERE => self.settle(),
-            GUARDIAN if self.may_return() => self.return_to_caller(),
-            GUARDIAN => {}
+            OWN_THREAD if self.may_return() => self.return_to_caller(),
+            OWN_THREAD => {}
             // The loop has its turn when the caller's task pauses.
             place if place == runtimes::here() => {}
             _ => self.look_at(Moment::now().after(guardian::LOOK)),
@@ -119,15 +125,13 @@ impl Home {
         self.has_sent();
     }
 
-    /// Begins to run: where the caller is, or else with the guardian.
+    /// Begins to run: where the caller is, or else on a thread of its own.
     pub(super) fn settle(self: &Arc<Self>) {
         let mut resident = self.resident();
         if self.place.load(Ordering::SeqCst) == NOWHERE && resident.driver.is_some() {
             match Handle::try_current() {
-                Ok(handle) if self.may_return() && runtimes::can_run_it() => {
-                    self.move_to(&mut resident, &handle);
-                }
-                _ => self.move_to_guardian(&mut resident),
+                Ok(handle) if self.may_return() && runtimes::can_run_it() => self.move_to(resident, &handle),
+                _ => self.move_to_own_thread(&mut resident),
             }
         }
     }
@@ -136,33 +140,35 @@ impl Home {
         self.returns_at.load(Ordering::Relaxed) <= Moment::now().to_nanos()
     }
 
-    /// From the guardian to the caller's runtime, if the loop is idle but for the command of that caller.
+    /// From its own thread to the caller's runtime, if the loop is idle but for the command of that caller.
     fn return_to_caller(self: &Arc<Self>) {
         if let Ok(handle) = Handle::try_current()
-            && let Some(mut resident) = self.try_resident()
-            && self.place.load(Ordering::SeqCst) == GUARDIAN
+            && let Some(resident) = self.try_resident()
+            && self.place.load(Ordering::SeqCst) == OWN_THREAD
             && resident.driver.as_ref().is_some_and(Driver::is_idle)
         {
             if runtimes::can_run_it() {
-                self.move_to(&mut resident, &handle);
+                self.move_to(resident, &handle);
             } else {
                 self.returns_at.store(NEVER, Ordering::Relaxed);
             }
         }
     }
 
-    fn move_to(self: &Arc<Self>, resident: &mut Resident, handle: &Handle) {
-        let moves = self.leave(resident);
+    fn move_to(self: &Arc<Self>, mut resident: MutexGuard<'_, Resident>, handle: &Handle) {
+        let moves = self.leave(&mut resident);
         self.place.store(runtimes::number_of(handle), Ordering::SeqCst);
         runtimes::moved_in(self);
+        // A runtime that is being dropped drops the task at once.
+        drop(resident);
         handle.spawn(reside(Stay { home: Arc::clone(self), moves }));
         // Until its first poll, nothing else tells that the runtime does not run it.
-        self.look_at(Moment::now().after(guardian::LOOK));
+        self.look_at(Moment::now().after(LONGEST_DELAY));
     }
 
-    fn move_to_guardian(self: &Arc<Self>, resident: &mut Resident) {
+    fn move_to_own_thread(self: &Arc<Self>, resident: &mut Resident) {
         let moves = self.leave(resident);
-        self.place.store(GUARDIAN, Ordering::SeqCst);
+        self.place.store(OWN_THREAD, Ordering::SeqCst);
         self.guardian.run(reside(Stay { home: Arc::clone(self), moves }));
     }
 
@@ -178,10 +184,10 @@ impl Home {
         moves
     }
 
-    /// The runtime has let the loop down, which stays with the guardian for some time.
+    /// The runtime has let the loop down, which stays on its own thread for some time.
     fn takes_over(self: &Arc<Self>, resident: &mut Resident, at_least: Duration) {
         self.stays_away(resident, at_least);
-        self.move_to_guardian(resident);
+        self.move_to_own_thread(resident);
     }
 
     /// The longer, the sooner a runtime has let it down again.
@@ -250,21 +256,24 @@ impl Home {
                 self.takes_over(&mut resident, LONGEST_STAY);
                 self.returns_at.store(NEVER, Ordering::Relaxed);
             }
-            Poll::Ready(Turn::Again) => self.is_due(Some(Moment::now())),
+            Poll::Ready(Turn::Again) => self.is_late_at(Some(Moment::now().after(LONGEST_DELAY))),
             Poll::Pending => {
-                let heartbeat = driver.has_waiters().then(|| Moment::now().after(HEARTBEAT));
-                self.is_due(driver.due().into_iter().chain(heartbeat).min());
+                let now = Moment::now();
+                let delay = |due: Moment| (due.since(now) / 2).clamp(LEAST_DELAY, LONGEST_DELAY);
+                let late_at = driver.due().map(|due| due.max(now).after(delay(due)));
+                let heartbeat = driver.has_waiters().then(|| now.after(HEARTBEAT));
+                self.is_late_at(late_at.into_iter().chain(heartbeat).min());
             }
         }
         turn
     }
 
-    fn is_due(self: &Arc<Self>, due: Option<Moment>) {
-        self.due.store(due.map_or(NEVER, Moment::to_nanos), Ordering::SeqCst);
-        if let Some(due) = due
-            && self.place.load(Ordering::SeqCst) != GUARDIAN
+    fn is_late_at(self: &Arc<Self>, late_at: Option<Moment>) {
+        self.late_at.store(late_at.map_or(NEVER, Moment::to_nanos), Ordering::SeqCst);
+        if let Some(late_at) = late_at
+            && self.place.load(Ordering::SeqCst) != OWN_THREAD
         {
-            self.look_at(due.after(guardian::LOOK));
+            self.look_at(late_at);
         }
     }
 

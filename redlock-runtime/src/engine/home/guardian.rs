@@ -1,8 +1,7 @@
-//! The guardian: one thread for the process, which runs loops that no runtime of a caller runs, and takes over those that
-//! their runtime does not poll in time.
+//! The guardian: one thread for the process, which moves loops that their runtime does not poll in time.
 //!
-//! It sleeps until a little after the next deadline of a loop. A loop that was not polled by then gets a wake-up, and a
-//! little later the guardian takes it over.
+//! It sleeps until a loop would be late with its next deadline. A loop that was not polled by then gets a wake-up, and a
+//! little later a thread of its own.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,11 +17,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
 use super::own_thread::start_thread;
-use super::runtimes::{GUARDIAN, NOWHERE};
+use super::runtimes::{NOWHERE, OWN_THREAD};
 use super::{Home, NEVER, STAY};
 use crate::clock::Moment;
 
-/// How long a runtime may take to poll a loop after its deadline or a command, and then after a wake-up.
+/// How long a runtime may take to poll a loop after a command from outside, and after a wake-up.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// A loop that was polled since the last look is looked at again after this.
@@ -59,12 +58,15 @@ impl Guardian {
 
     fn start() -> io::Result<Self> {
         let (calls, inbox) = unbounded_channel();
-        start_thread(guard(inbox))?;
+        start_thread("redlocked-guard", guard(inbox)).map_err(|(error, _)| error)?;
         Ok(Self { calls })
     }
 
+    /// Runs a loop on a thread of its own, or, if there can be none, on the guardian's.
     pub(super) fn run(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let _ = self.calls.send(Call::Run(Box::pin(task)));
+        if let Err((_, task)) = start_thread("redlocked", task) {
+            let _ = self.calls.send(Call::Run(Box::pin(task)));
+        }
     }
 
     pub(super) fn look_at(&self, home: &Arc<Home>, at: Moment) {
@@ -117,18 +119,18 @@ impl Look {
     fn take(mut self, now: Moment) -> Option<Self> {
         let home = self.home.upgrade()?;
         let polled = home.polled.load(Ordering::SeqCst);
-        let due = home.due.load(Ordering::SeqCst).saturating_add(nanos(LOOK));
+        let late_at = home.late_at.load(Ordering::SeqCst);
         let is_late =
-            home.sent.load(Ordering::SeqCst) != home.seen.load(Ordering::SeqCst) || due <= now.to_nanos();
-        let next = if let NOWHERE | GUARDIAN = home.place.load(Ordering::SeqCst) {
+            home.sent.load(Ordering::SeqCst) != home.seen.load(Ordering::SeqCst) || late_at <= now.to_nanos();
+        let next = if let NOWHERE | OWN_THREAD = home.place.load(Ordering::SeqCst) {
             NEVER
         } else if polled != self.polled {
             // A runtime that is busy with locks is looked at again, so that not each lock wakes the guardian.
             (self.is_woken, self.is_excused) = (false, false);
-            now.after(LOOK_AGAIN).to_nanos().min(due)
+            now.after(LOOK_AGAIN).to_nanos().min(late_at)
         } else if !is_late {
             (self.is_woken, self.is_excused) = (false, false);
-            due
+            late_at
         } else if now.since(self.at) > LOOK && !self.is_excused {
             self.is_excused = true;
             now.after(LOOK).to_nanos()
@@ -147,25 +149,23 @@ impl Look {
             }
         };
         self.polled = polled;
-        self.again_at(&home, next)
+        self.again_at(&home, now, next)
     }
 
     /// The look at `next`, or sooner if the loop has another deadline by now.
-    fn again_at(self, home: &Home, next: u64) -> Option<Self> {
+    fn again_at(self, home: &Home, now: Moment, mut next: u64) -> Option<Self> {
         // Fails when another look at this loop is due sooner.
         let at = self.at.to_nanos();
         home.look_at.compare_exchange(at, next, Ordering::SeqCst, Ordering::SeqCst).ok()?;
-        if let NOWHERE | GUARDIAN = home.place.load(Ordering::SeqCst) {
+        if let NOWHERE | OWN_THREAD = home.place.load(Ordering::SeqCst) {
             return None;
         }
-        let due = home.due.load(Ordering::SeqCst).saturating_add(nanos(LOOK)).max(at);
-        let next = home.look_at.fetch_min(due, Ordering::SeqCst).min(due);
+        let late_at = home.late_at.load(Ordering::SeqCst);
+        if late_at > now.to_nanos() {
+            next = home.look_at.fetch_min(late_at, Ordering::SeqCst).min(late_at);
+        }
         (next != NEVER).then(|| Self { at: Moment::from_nanos(next), ..self })
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl PartialEq for Look {

@@ -16,8 +16,8 @@ use crate::engine::driver::running_clock;
 /// The place of a loop that no task polls.
 pub(super) const NOWHERE: u64 = 0;
 
-/// The place of a loop that the guardian runs.
-pub(super) const GUARDIAN: u64 = 1;
+/// The place of a loop that has a thread of its own.
+pub(super) const OWN_THREAD: u64 = 1;
 
 /// The loops that callers' runtimes run.
 static HOMES: Mutex<Vec<Weak<Home>>> = Mutex::new(Vec::new());
