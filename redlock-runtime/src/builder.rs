@@ -218,10 +218,10 @@ impl LockManagerBuilder {
 
     /// Gives the engine of this manager a thread of its own; off by default.
     ///
-    /// By default the engine runs on the tokio runtime of its callers, where no outcome crosses threads, and one more thread
-    /// for the whole process takes it over when that runtime is dropped or blocked for some 40 ms. Each such move is a new
-    /// connection. A thread of its own is for services whose tasks often block their runtime, and for a runtime without
-    /// I/O or timers.
+    /// By default the engine runs on the tokio runtime of its callers, where no outcome crosses threads, and moves to a thread
+    /// of its own when that runtime is dropped or blocked for some 100 ms, or when callers have no runtime. Each move is a
+    /// new connection. A thread from the start is for services whose tasks often block their runtime, and for a runtime
+    /// without I/O or timers.
     ///
     /// # Examples
     ///

@@ -7,7 +7,7 @@
 //! │      ▼                        │                           handle  │  any thread
 //! ├──────┼────────────────────────┼───────────────────────────────────┤
 //! │      ▼                        │                             home  │  a task on the callers' runtime,
-//! │      ▼                        │                           driver  │  or on the guardian's thread:
+//! │      ▼                        │                           driver  │  or on a thread of its own:
 //! │  commands ─┐            ┌─ replies, pushes                        │  commands, events and timers,
 //! │  timers   ─┤            │                                         │  each in its turn
 //! │            ▼            ▼                                         │
@@ -37,8 +37,8 @@
 //! 10. The attempt is gone.
 //!
 //! **The loop.** Callers on any executor, callers without one, and `Drop` all send commands, and read the outcome from
-//! the channel that came with the command. The loop runs on the callers' runtime, and a guardian thread takes it over from a
-//! runtime that is starved or dropped, so that stops no renewal and no release.
+//! the channel that came with the command. The loop runs on the callers' runtime, and a guardian moves it from a runtime
+//! that is starved or dropped to a thread of its own, so that stops no renewal and no release.
 //!
 //! **The order.** The commands of one caller are handled in the order in which it sent them, and requests leave on one
 //! connection in that order. Only renewals and watches overtake: they are urgent.
