@@ -142,7 +142,7 @@ impl Releasing {
 
     pub(super) fn tick(&mut self, now: Moment, trouble: Option<&Disconnected>) -> ReleaseStep {
         if let Some((by, _)) = &self.response
-            && *by <= now
+            && (*by).min(self.until) <= now
         {
             let error = match trouble {
                 Some(trouble) => trouble.error(Some(Arc::clone(&self.key))),

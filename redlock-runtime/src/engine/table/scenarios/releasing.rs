@@ -85,3 +85,15 @@ fn a_release_that_a_server_refuses_is_reported_at_once_and_one_in_a_failover_is_
         assert_eq!(matches!(released.try_recv(), Ok(Ok(ReleaseOutcome::Released))), !is_told, "{refusal}");
     }
 }
+
+#[test]
+fn a_release_without_an_answer_is_reported_when_the_key_has_expired() {
+    let mut scenario = Scenario::connected();
+    scenario.table.settings.io_timeout = 2 * TTL;
+    let _lease = scenario.holds(1);
+    let mut released = scenario.releases(1);
+    scenario.passes(TTL);
+    scenario.tick();
+    assert!(matches!(released.try_recv(), Ok(Err(LockError::Unavailable { .. }))));
+    assert!(scenario.table.is_idle());
+}
