@@ -33,7 +33,8 @@ pub(crate) fn safe_until(sent: Moment, ttl: Duration) -> Moment {
 /// have seen it end and stopped.
 pub(crate) struct Lease {
     key: Arc<str>,
-    fence: u64,
+    /// Zero when no fencing token was drawn.
+    fence: AtomicU64,
     /// No renewal goes beyond this.
     hold_until: Option<Moment>,
     /// See [`State`].
@@ -66,7 +67,7 @@ impl Lease {
     pub(crate) fn new(key: Arc<str>, fence: u64, deadline: Moment, hold_until: Option<Moment>) -> Self {
         let deadline = hold_until.into_iter().fold(deadline, Ord::min);
         let state = AtomicU64::new(State::Until(deadline).number());
-        Self { key, fence, hold_until, state, ended: CancellationToken::new() }
+        Self { key, fence: fence.into(), hold_until, state, ended: CancellationToken::new() }
     }
 
     /// The user's key, without the prefix.
@@ -74,9 +75,14 @@ impl Lease {
         &self.key
     }
 
-    /// The fencing token of this grant.
+    /// The fencing token of this grant; zero when none was drawn.
     pub(crate) fn fence(&self) -> u64 {
-        self.fence
+        self.fence.load(Ordering::Acquire)
+    }
+
+    /// A fencing token was drawn later.
+    pub(crate) fn set_fence(&self, fence: u64) {
+        self.fence.store(fence, Ordering::Release);
     }
 
     /// The time left at `now`; `None` when the lease has ended. The first call after the deadline ends it.

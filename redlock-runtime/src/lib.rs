@@ -50,6 +50,8 @@ pub use request::LockRequest;
 pub mod __private {
     pub use crate::key::{Escaped, KeyTemplate, KeyText, key};
     pub use crate::request::{lock, lock_all};
-    pub use crate::run::{Body, Locked, Ready, UntilLost, on_error, run, run_blocking, run_with_guard};
+    pub use crate::run::{
+        Body, Locked, Ready, UntilLost, on_error, run, run_blocking, run_blocking_with_guard, run_with_guard,
+    };
     pub use crate::sync_return::*;
 }

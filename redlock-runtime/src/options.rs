@@ -21,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) min_hold: Option<Duration>,
     pub(crate) on_lost: OnLost,
     pub(crate) reentrant: bool,
+    /// The body, or the caller, can see the fencing token. Several keys draw theirs in any case.
+    pub(crate) fenced: bool,
 }
 
 impl Default for Options {
@@ -33,6 +35,7 @@ impl Default for Options {
             min_hold: None,
             on_lost: OnLost::default(),
             reentrant: false,
+            fenced: true,
         }
     }
 }

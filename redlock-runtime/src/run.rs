@@ -165,9 +165,15 @@ impl<B: Body> Future for Locked<B> {
     }
 }
 
+/// Nothing in the body can see the guard.
+fn unfenced(mut request: LockRequest) -> LockRequest {
+    request.options.fenced = false;
+    request
+}
+
 /// Runs `body`, a future that has not been polled, under the lock.
 pub fn run<F: Future>(request: LockRequest, body: F) -> Locked<Ready<F>> {
-    Locked::new(request, Ready(body))
+    Locked::new(unfenced(request), Ready(body))
 }
 
 /// Runs the future that `body` makes of the guard under the lock.
@@ -179,12 +185,24 @@ where
     Locked::new(request, body)
 }
 
-/// Runs a sync body under the lock.
+/// Runs a sync body that does not look at its guard under the lock.
 ///
 /// # Errors
 ///
 /// As [`LockRequest::run_blocking`].
 pub fn run_blocking<R>(request: LockRequest, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+    unfenced(request).run_blocking(body)
+}
+
+/// Runs a sync body under the lock.
+///
+/// # Errors
+///
+/// As [`LockRequest::run_blocking`].
+pub fn run_blocking_with_guard<R>(
+    request: LockRequest,
+    body: impl FnOnce(&LockGuard) -> R,
+) -> Result<R, LockError> {
     request.run_blocking(body)
 }
 

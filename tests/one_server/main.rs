@@ -6,6 +6,7 @@
 //! | `behaviour` | does every backend behave alike: `memory://`, Redis with and without cohorts, a quorum, a Cluster |
 //! | `exclusion` | is there ever more than one holder, or a lock that no call owns |
 //! | `waiters`, `hand_off` | is each waiter served, in turn, at once, and at a constant number of commands |
+//! | `direct` | does a lock that no other caller wants cost a plain command to take, and one to release |
 //! | `mark` | does the mark of a lock that is waited for change nothing for its holder; do newcomers pass waiters |
 //! | `cohort` | does a process hand its lock to its own callers |
 //! | `isolation` | does one caller, one key or one node cost the others anything |
@@ -31,6 +32,7 @@ mod acl;
 mod behaviour;
 mod cohort;
 mod connecting;
+mod direct;
 mod ending;
 mod exclusion;
 mod faults;

@@ -165,8 +165,10 @@ impl<'a> Expansion<'a> {
         let never = (!self.output.returns()).then(|| quote_spanned!(Span::mixed_site()=> -> !));
         let parameter = quote_spanned!(Span::mixed_site()=> #guard: &#krate::LockGuard);
         let closure = quote_spanned!(span=> move |#parameter| #never #body);
+        let run = if self.args.guard.is_some() { "run_blocking_with_guard" } else { "run_blocking" };
+        let run = Ident::new(run, Span::mixed_site());
         let call = quote_spanned! {Span::mixed_site()=>
-            #krate::__private::run_blocking(#lock_name, #closure)
+            #krate::__private::#run(#lock_name, #closure)
         };
         let outcome = self.outcome(&call, !Output::is_plain(&function.sig));
         quote!(#lock #outcome)

@@ -1,6 +1,6 @@
 fn post(entry: Entry) -> Result<(), Error> {
     let __lock = ::redlocked::__private::lock(::redlocked::__private::key("ledger"));
-    match ::redlocked::__private::run_blocking(
+    match ::redlocked::__private::run_blocking_with_guard(
         __lock,
         move |lock: &::redlocked::LockGuard| {
             let _ = &entry;

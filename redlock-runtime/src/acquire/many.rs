@@ -71,6 +71,8 @@ impl AcquireAll {
             })
             .collect::<Result<_, LockError>>()?;
         let deadline = options.deadline(&manager);
+        // One script takes them all, and a plain command only one.
+        let options = Options { fenced: true, ..options };
         Ok(Self { manager, options, keys, deadline, taken: Vec::new(), asked: VecDeque::new() })
     }
 
@@ -130,7 +132,7 @@ impl AcquireAll {
         let mut asks: Vec<(Id, Ask, Token)> = Vec::new();
         for (nth, (key, outer)) in self.keys.iter().enumerate().skip(self.taken.len()) {
             if let Some(hold) = outer.clone() {
-                let acquire = AcquireOne::joined(Arc::clone(engine), hold);
+                let acquire = AcquireOne::joined(Arc::clone(engine), hold, self.options.fenced);
                 self.asked.push_back(acquire);
                 continue;
             }

@@ -158,7 +158,7 @@ impl LockRequest {
             OneOrMany::One(key) => {
                 let key = self.options.check(&manager, key)?;
                 let acquire = match self.options.joins(&manager, &key)? {
-                    Some(hold) => AcquireOne::joined(Arc::clone(manager.engine()), hold),
+                    Some(hold) => AcquireOne::joined(Arc::clone(manager.engine()), hold, self.options.fenced),
                     None => self.options.ask(&manager, key, self.options.deadline(&manager))?,
                 };
                 Ok(State::One(acquire))

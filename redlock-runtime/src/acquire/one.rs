@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::sync::oneshot;
 
+use crate::clock::Moment;
 use crate::engine::command::{AcquireOutcome, Ask, Command};
 use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::engine::protocol::Id;
@@ -29,6 +30,12 @@ enum State {
         engine: Arc<Engine>,
         hold: Hold,
     },
+    /// The same, while the fencing token is drawn that the lock was taken without.
+    Fencing {
+        engine: Arc<Engine>,
+        hold: Hold,
+        drawn: oneshot::Receiver<()>,
+    },
     Asked {
         engine: Arc<Engine>,
         id: Id,
@@ -38,6 +45,9 @@ enum State {
     Done,
 }
 
+/// The reason in an error of a nested call: the lock itself is still held.
+const NO_FENCE: &str = "the server gave no fencing token for a lock that was taken without one";
+
 /// How an attempt at one key ends.
 pub(super) enum OneOutcome {
     Done(Result<LockGuard, LockError>),
@@ -46,14 +56,21 @@ pub(super) enum OneOutcome {
 }
 
 impl AcquireOne {
-    pub(super) fn joined(engine: Arc<Engine>, hold: Hold) -> Self {
-        Self { state: State::Joined { engine, hold } }
+    /// `fenced`: the nested call can see the fencing token.
+    pub(super) fn joined(engine: Arc<Engine>, hold: Hold, fenced: bool) -> Self {
+        if !fenced || hold.lease.fence() > 0 {
+            return Self { state: State::Joined { engine, hold } };
+        }
+        let (caller, drawn) = oneshot::channel();
+        engine.send(Command::Fence { id: hold.id, caller });
+        Self { state: State::Fencing { engine, hold, drawn } }
     }
 
     /// The key, while the engine owes the outcome.
     pub(super) fn asked_key(&self) -> Option<&Arc<str>> {
         match &self.state {
             State::Asked { key, .. } => Some(key),
+            State::Fencing { hold, .. } => Some(hold.lease.key()),
             State::Joined { .. } | State::Done => None,
         }
     }
@@ -62,11 +79,23 @@ impl AcquireOne {
         // Polling after completion stays pending, and does not panic.
         let outcome = match &mut self.state {
             State::Joined { .. } => None,
+            State::Fencing { drawn, .. } => {
+                // Without an answer, the lease tells what is known.
+                let _ = ready!(Pin::new(drawn).poll(cx));
+                None
+            }
             State::Asked { outcome, .. } => Some(ready!(Pin::new(outcome).poll(cx))),
             State::Done => return Poll::Pending,
         };
         Poll::Ready(match (std::mem::replace(&mut self.state, State::Done), outcome) {
             (State::Joined { engine, hold }, _) => OneOutcome::Done(Ok(LockGuard::joined(engine, hold))),
+            (State::Fencing { engine, hold, .. }, _) => OneOutcome::Done(if hold.lease.fence() > 0 {
+                Ok(LockGuard::joined(engine, hold))
+            } else if hold.lease.remaining(Moment::now()).is_none() {
+                Err(hold.lease.lost())
+            } else {
+                Err(LockError::unavailable(hold.lease.key(), NO_FENCE))
+            }),
             (State::Asked { engine, id, key, .. }, Some(outcome)) => match outcome {
                 Ok(AcquireOutcome::Held(lease)) => OneOutcome::Done(Ok(LockGuard::new(engine, id, lease))),
                 Ok(AcquireOutcome::Failed(error)) => OneOutcome::Done(Err(error)),
@@ -89,7 +118,7 @@ impl Drop for AcquireOne {
 impl fmt::Debug for AcquireOne {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.state {
-            State::Joined { .. } => f.write_str("Joined"),
+            State::Joined { .. } | State::Fencing { .. } => f.write_str("Joined"),
             State::Asked { key, .. } => f.debug_struct("Asked").field("key", key).finish_non_exhaustive(),
             State::Done => f.write_str("Done"),
         }
@@ -131,6 +160,7 @@ impl Options {
             renew: self.renew,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
+            fenced: self.fenced,
             one_try: deadline.one_try,
             after,
             max_waiters: manager.max_waiters(),

@@ -32,6 +32,11 @@ pub(crate) enum Command {
         id: Id,
         extension: Extension,
     },
+    /// Draw a fencing token for a lock that is held without one. Dropped without an answer when there is none.
+    Fence {
+        id: Id,
+        caller: oneshot::Sender<()>,
+    },
     Release {
         id: Id,
         response: Option<Response>,
@@ -68,6 +73,8 @@ pub(crate) struct Ask {
     pub(crate) renew: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
+    /// Its caller can see the fencing token. Else none is drawn, which saves the server a script.
+    pub(crate) fenced: bool,
     /// A busy lock is an error at once.
     pub(crate) one_try: bool,
     /// The key in front of it, in a request for several keys: it is tried in one call with that one, or skipped.
@@ -182,7 +189,14 @@ impl AdminOp {
             Self::ForceRelease { name, .. } => (Action::ForceRelease, name),
             Self::List { pattern, cursor, .. } => (Action::List { cursor: *cursor }, pattern),
         };
-        Request { action, name: Arc::clone(name), token: Token::empty(), ttl: Duration::ZERO }
+        Request {
+            action,
+            name: Arc::clone(name),
+            token: Token::empty(),
+            ttl: Duration::ZERO,
+            fenced: true,
+            direct: false,
+        }
     }
 
     pub(crate) fn fail(self, error: LockError) {

@@ -294,6 +294,7 @@ impl Driver {
                 }
                 self.table.abandon(now, id);
             }
+            Command::Fence { id, caller } => self.table.fence(id, caller),
             Command::Extend { id, extension } => self.table.extend(now, id, extension),
             Command::Release { id, response } => self.table.release(now, id, response),
             Command::Confirmed { id, token, confirmation } => {

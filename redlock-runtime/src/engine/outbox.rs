@@ -134,7 +134,10 @@ mod tests {
         let mut outbox = Outbox::default();
         for &(id, action) in actions {
             let (name, token) = ("k".into(), Token::empty());
-            outbox.push((id, Request { action, name, token, ttl: Duration::ZERO }));
+            outbox.push((
+                id,
+                Request { action, name, token, ttl: Duration::ZERO, fenced: true, direct: false },
+            ));
         }
         outbox
     }
@@ -155,7 +158,8 @@ mod tests {
     fn urgent_requests_go_first() {
         let mut outbox = outbox(&[(1, Action::Release), (2, ACQUIRE)]);
         let (name, token) = ("k".into(), Token::empty());
-        let renewal = Request { action: RENEW, name, token, ttl: Duration::ZERO };
+        let renewal =
+            Request { action: RENEW, name, token, ttl: Duration::ZERO, fenced: true, direct: false };
         outbox.push_urgent((3, renewal.clone()));
         outbox.push_urgent((4, renewal));
         assert_eq!(ids(outbox.take(1, |_| true)), [3, 4, 1]);

@@ -22,6 +22,24 @@ pub(crate) struct Request {
     pub(crate) token: Token,
     /// With the token it names a place in the queue, so each request of a waiter has the same.
     pub(crate) ttl: Duration,
+    /// A grant draws a fencing token. It is part of the place in the queue, too.
+    pub(crate) fenced: bool,
+    /// By a plain command, without the queue: acquire takes a lock that does not exist, and release deletes one without a
+    /// mark. Else [`Refusal::Contended`]. A node without such a command does what it does for other requests.
+    pub(crate) direct: bool,
+}
+
+impl Request {
+    /// The same request, once more: the server may have executed it.
+    pub(crate) fn repeated(mut self) -> Self {
+        self.direct = false;
+        if let Action::Acquire(mode) | Action::AcquireNext { mode, .. } = &mut self.action
+            && let Mode::Join { at_most } = *mode
+        {
+            *mode = Mode::JoinAgain { at_most };
+        }
+        self
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +58,8 @@ pub(crate) enum Action {
     ExpireLater,
     /// If this token holds the lock, reserve so many fencing tokens for it.
     Reserve { count: u32 },
+    /// If this token holds the lock, draw the fencing token that it was taken without.
+    Draw,
     /// Who holds the lock, and how many wait?
     Inspect,
     /// Inspect, then release it for its holder.
@@ -103,7 +123,7 @@ impl Claimant {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reply {
-    /// Acquire: this token holds the lock for the ttl.
+    /// Acquire: this token holds the lock for the ttl. The fencing token is 0 for a request that is not fenced.
     Granted { fence: u64 },
     /// Acquire, of a waiter that asked again: this token holds the lock for the [`CLAIM`].
     Claimed { fence: u64 },
@@ -116,7 +136,7 @@ pub(crate) enum Reply {
     /// Vote: this token holds the lock on that node. The clock is the proposed fencing token if that is above each one
     /// that the node has seen; else it is above the proposed one and not below those.
     Voted { clock: u64 },
-    /// Reserve: the last of the reserved fencing tokens; all are above each one given before.
+    /// Reserve, draw: the last of the reserved fencing tokens, or the one that was drawn; all are above each one given before.
     Reserved { last: u64 },
     /// Renew, repair, watch, raise fence: this token holds it. Release: this token held it.
     Done,
@@ -175,6 +195,8 @@ pub(crate) enum Refusal {
     NoScript,
     /// More dead waiters are in front than one call removes: the repeated request continues.
     Unfinished,
+    /// A direct request found another value: the repeated request looks at the queue.
+    Contended,
     /// The server is loading, failing over, busy with a script …
     Transient(Arc<str>),
     /// There was no reply and the connection is gone: the server may have executed it.
@@ -188,7 +210,7 @@ pub(crate) enum Refusal {
 impl Refusal {
     /// The request is repeated at once.
     pub(crate) fn is_asked_again(&self) -> bool {
-        matches!(self, Self::NoScript | Self::Unfinished)
+        matches!(self, Self::NoScript | Self::Unfinished | Self::Contended)
     }
 
     /// The node has become a replica, which takes no locks.
@@ -205,9 +227,11 @@ impl Refusal {
     /// The caller's error: an outage passes, the rest stays until an operator acts.
     pub(crate) fn error(self, key: Option<Arc<str>>) -> LockError {
         match self {
-            Self::NoScript | Self::Unfinished | Self::Transient(_) | Self::OutcomeUnknown(_) => {
-                LockError::Unavailable { key, reason: self.words() }
-            }
+            Self::NoScript
+            | Self::Unfinished
+            | Self::Contended
+            | Self::Transient(_)
+            | Self::OutcomeUnknown(_) => LockError::Unavailable { key, reason: self.words() },
             Self::Moved(_) | Self::Permanent(_) => LockError::Misconfigured { key, reason: self.words() },
         }
     }
@@ -216,6 +240,7 @@ impl Refusal {
         match self {
             Self::NoScript => "the server has forgotten a script".into(),
             Self::Unfinished => "the server is still removing dead waiters".into(),
+            Self::Contended => "the lock has another value".into(),
             Self::Transient(words) | Self::OutcomeUnknown(words) | Self::Permanent(words) => words,
             Self::Moved(redirect) => redirect.words(),
         }
@@ -308,4 +333,24 @@ pub(crate) enum Confirmation {
     NotHeld,
     /// The server did not answer, or refused.
     Unknown(Disconnected),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeated_request_passes_no_waiter_and_leaves_no_queue_aside() {
+        let (join, again) = (Mode::Join { at_most: 3 }, Mode::JoinAgain { at_most: 3 });
+        for (action, expected) in [
+            (Action::Acquire(join), Action::Acquire(again)),
+            (Action::AcquireNext { mode: join, after: 7 }, Action::AcquireNext { mode: again, after: 7 }),
+            (Action::Acquire(Mode::Again), Action::Acquire(Mode::Again)),
+            (Action::Release, Action::Release),
+        ] {
+            let (name, token, ttl) = ("lock:k".into(), Token::empty(), CLAIM);
+            let request = Request { action, name, token, ttl, fenced: false, direct: true }.repeated();
+            assert_eq!((request.action, request.direct), (expected, false));
+        }
+    }
 }

@@ -45,6 +45,7 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
         renew: true,
         max_hold: None,
         min_hold: None,
+        fenced: true,
         one_try: false,
         after: None,
         max_waiters: 10,

@@ -10,7 +10,7 @@ use redis::{Pipeline, RedisError, Value};
 use tokio::task::unconstrained;
 
 use super::batch::{self, SharedCall};
-use super::decode::{is_of_another_type, nonsense, read, refusal};
+use super::decode::{is_of_another_type, nonsense, read, read_direct, refusal};
 use super::encode::Encoder;
 use super::fence_floor::FenceFloor;
 use super::keyspace::Keyspace;
@@ -63,13 +63,11 @@ impl RedisConnection {
             && !asking
         {
             // The common case, without the cost of a pipeline.
-            let action = self.encoder.action(request.action);
+            let answer = self.answer_to(request);
             let command = self.encoder.command(request);
             return in_order(async move {
                 match connection.send_packed_command(&command).await {
-                    Ok(value) => {
-                        in_step(slice::from_ref(&value)).map(|()| vec![read(action, value, sharded)])
-                    }
+                    Ok(value) => in_step(slice::from_ref(&value)).map(|()| vec![answer.read(value, sharded)]),
                     Err(error) => Err(broke(&error)),
                 }
             });
@@ -97,18 +95,18 @@ impl RedisConnection {
                 }
                 // `ASKING` and `CLIENT CACHING` each apply to the next command only: a lock whose slot is on its way to this
                 // node is not watched.
-                action if asking => {
+                _ if asking => {
                     pipeline.cmd("ASKING");
-                    expected.push(match action {
+                    expected.push(match request.action {
                         Action::Watch | Action::WatchHolder => Expected::Watch(request.token.clone()),
-                        action => Expected::Second(self.encoder.action(action)),
+                        _ => Expected::Second(self.answer_to(request)),
                     });
                 }
                 Action::Watch | Action::WatchHolder => {
                     pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
                     expected.push(Expected::Watch(request.token.clone()));
                 }
-                action => expected.push(Expected::One(self.encoder.action(action))),
+                _ => expected.push(Expected::One(self.answer_to(request))),
             }
             pipeline.add_command(self.encoder.command(request));
         }
@@ -126,6 +124,10 @@ impl RedisConnection {
                 Err(error) => Err(broke(&error)),
             }
         })
+    }
+
+    fn answer_to(&self, request: &Request) -> Answer {
+        Answer { action: self.encoder.action(request.action), direct: self.encoder.is_direct(request) }
     }
 
     /// The requests at the start of `requests` that share a script call.
@@ -163,7 +165,9 @@ impl RedisConnection {
         for ((_, request), reply) in requests.iter().zip(replies) {
             match reply {
                 Reply::Refused(Refusal::NoScript) => self.forget(request.action),
-                Reply::Granted { fence } | Reply::Claimed { fence } => self.fences.learn(sent, now, *fence),
+                Reply::Granted { fence } | Reply::Claimed { fence } if request.fenced => {
+                    self.fences.learn(sent, now, *fence);
+                }
                 _ => {}
             }
         }
@@ -199,11 +203,24 @@ fn broke(error: &RedisError) -> Disconnected {
     Disconnected { reason: format!("the connection to Redis broke: {error}").into(), is_permanent: false }
 }
 
+/// How the reply to a request is read.
+#[derive(Clone, Copy)]
+struct Answer {
+    action: Action,
+    direct: bool,
+}
+
+impl Answer {
+    fn read(self, value: Value, sharded: bool) -> Reply {
+        if self.direct { read_direct(self.action, value, sharded) } else { read(self.action, value, sharded) }
+    }
+}
+
 /// The reply that a request expects.
 enum Expected {
-    One(Action),
+    One(Answer),
     /// Two replies, the first of them to `ASKING`.
-    Second(Action),
+    Second(Answer),
     /// Two replies, the second of them the lock's value.
     Watch(Token),
     /// One reply for this request and those that follow.
@@ -231,7 +248,7 @@ impl Expected {
                 values.next();
                 Reply::Refused(refusal(&error))
             }
-            (Self::Second(action), Some(_)) => read(*action, values.next().unwrap_or(Value::Nil), sharded),
+            (Self::Second(answer), Some(_)) => answer.read(values.next().unwrap_or(Value::Nil), sharded),
             (Self::Watch(token), Some(_)) => match values.next() {
                 Some(Value::BulkString(value)) if token.is_in(&value) => Reply::Done,
                 Some(Value::BulkString(_)) => Reply::NotHeld,
@@ -240,7 +257,7 @@ impl Expected {
                 Some(Value::ServerError(error)) => Reply::Refused(refusal(&error)),
                 other => nonsense(&other.unwrap_or(Value::Nil)),
             },
-            (Self::One(action), Some(value)) => read(*action, value, sharded),
+            (Self::One(answer), Some(value)) => answer.read(value, sharded),
             (_, None) => nonsense(&Value::Nil),
         }
     }

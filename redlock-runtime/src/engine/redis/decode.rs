@@ -44,26 +44,43 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
             | Action::ExpireLater
             | Action::Release
             | Action::Reserve { .. }
+            | Action::Draw
             | Action::Repair { .. }
             | Action::RaiseFence { .. },
             Value::Int(0),
         ) => Reply::NotHeld,
         (Action::Repair { .. }, Value::Int(2)) => Reply::Free,
         (Action::Release, Value::Int(2)) => Reply::Refused(Refusal::Unfinished),
-        (Action::Reserve { .. }, Value::Int(last)) if last > 0 => {
+        (Action::Reserve { .. } | Action::Draw, Value::Int(last)) if last > 0 => {
             Reply::Reserved { last: last.unsigned_abs() }
         }
         (Action::Vote { .. }, Value::Int(clock)) if clock > 0 => Reply::Voted { clock: clock.unsigned_abs() },
-        (Action::Acquire(mode), Value::Int(fence)) if fence > 0 && mode.has_waited() => {
+        // Zero for a request that is not fenced.
+        (Action::Acquire(mode), Value::Int(fence)) if fence >= 0 && mode.has_waited() => {
             Reply::Claimed { fence: fence.unsigned_abs() }
         }
-        (Action::Acquire(_), Value::Int(fence)) if fence > 0 => {
+        (Action::Acquire(_), Value::Int(fence)) if fence >= 0 => {
             Reply::Granted { fence: fence.unsigned_abs() }
         }
         (Action::Acquire(_) | Action::Vote { .. }, Value::Array(parts)) => read_busy(&parts),
         (Action::Inspect | Action::ForceRelease, Value::Array(parts)) => read_found(&parts),
         (Action::List { .. }, Value::Array(parts)) => read_page(&parts),
         (_, other) => nonsense(&other),
+    }
+}
+
+/// The reply to a plain command, which leaves the queue alone.
+pub(super) fn read_direct(action: Action, value: Value, sharded: bool) -> Reply {
+    match (action, value) {
+        (Action::Acquire(_), Value::Okay) => Reply::Granted { fence: 0 },
+        (Action::Release, Value::Int(1)) => Reply::Done,
+        (Action::Acquire(_), Value::Nil) | (Action::Release, Value::Int(0)) => {
+            Reply::Refused(Refusal::Contended)
+        }
+        (Action::Release, Value::ServerError(error)) if is_of_another_type(&error) => {
+            Reply::Refused(Refusal::Contended)
+        }
+        (action, value) => read(action, value, sharded),
     }
 }
 

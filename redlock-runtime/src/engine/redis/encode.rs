@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use redis::Cmd;
 
-use super::handshake::LateRequests;
+use super::handshake::{LateRequests, NativeDelete};
 use super::scripts::{Script, SentScripts};
 use super::session::Session;
 use crate::engine::protocol::{Action, Id, Mode, Request};
 
 /// The third argument with which renew.lua and repair.lua may shorten a lease.
 const EXACTLY: &str = "exactly";
+
+/// The last argument of a request that draws no fencing token.
+const UNFENCED: &str = "unfenced";
 
 /// Encodes the requests of one connection.
 pub(super) struct Encoder {
@@ -71,7 +74,31 @@ impl Encoder {
         }
     }
 
+    /// True when the request is sent as a plain command, which leaves the queue alone.
+    pub(super) fn is_direct(&self, request: &Request) -> bool {
+        request.direct
+            && match request.action {
+                Action::Acquire(_) => self.session.queues,
+                Action::Release => self.session.queues && self.session.native_delete.is_some(),
+                _ => false,
+            }
+    }
+
+    fn direct(&self, request: &Request) -> Cmd {
+        let mut command = Cmd::new();
+        let (name, token) = (&*request.name, request.token.value());
+        match (request.action, self.session.native_delete) {
+            (Action::Release, Some(NativeDelete::DelIfEq)) => command.arg("DELIFEQ").arg(name).arg(token),
+            (Action::Release, _) => command.arg("DELEX").arg(name).arg("IFEQ").arg(token),
+            _ => command.arg("SET").arg(name).arg(token).arg("NX").arg("PX").arg(in_ms(request.ttl)),
+        };
+        command
+    }
+
     pub(super) fn command(&mut self, request: &Request) -> Cmd {
+        if self.is_direct(request) {
+            return self.direct(request);
+        }
         let Some(script) = self.script(request.action) else {
             let mut command = Cmd::new();
             match request.action {
@@ -126,7 +153,11 @@ impl Encoder {
                 keyspace.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(count);
             }
-            Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release | Action::ForceRelease => {
+            Action::Acquire(_)
+            | Action::AcquireNext { .. }
+            | Action::Release
+            | Action::Draw
+            | Action::ForceRelease => {
                 command.arg(3).arg(&*request.name);
                 keyspace.write_queue(&mut command, &request.name);
                 keyspace.write_clock(&mut command, &request.name);
@@ -145,13 +176,18 @@ impl Encoder {
                     Action::Release => ("0", Some(&**inbox), None),
                     _ => ("0", None, None),
                 };
-                match self.floor.filter(|_| request.action != Action::Release) {
-                    None => command.arg(how).arg(inbox).arg(at_most),
-                    Some(floor) => {
-                        let (inbox, at_most) = (inbox.unwrap_or_default(), at_most.unwrap_or_default());
-                        command.arg(how).arg(inbox).arg(at_most).arg(floor)
-                    }
+                let floor = self.floor.filter(|_| request.action != Action::Release && request.fenced);
+                let in_full = floor.is_some() || !request.fenced;
+                if !in_full {
+                    command.arg(how).arg(inbox).arg(at_most);
+                    return command;
+                }
+                command.arg(how).arg(inbox.unwrap_or_default()).arg(at_most.unwrap_or_default());
+                match floor {
+                    Some(floor) => command.arg(floor),
+                    None => command.arg(""),
                 };
+                command.arg((!request.fenced).then_some(UNFENCED));
             }
         }
         command
@@ -235,7 +271,7 @@ mod tests {
     fn a_shared_renewal_names_each_lock_with_its_token_and_its_ttl() {
         let request = |(id, action): (Id, Action)| {
             let (name, token) = (format!("lock:{id}").into(), Token::from_value(&format!("token {id}")));
-            (id, Request { action, name, token, ttl: Duration::from_secs(id) })
+            (id, Request { action, name, token, ttl: Duration::from_secs(id), fenced: true, direct: false })
         };
         let renew = Action::Renew { nth: 0, shortens: false };
         let requests = [(1, renew), (1, Action::Watch), (2, renew), (2, Action::Watch)].map(request);

@@ -59,6 +59,16 @@ pub(super) struct Handshake {
     /// Of a node of a quorum: identifies its server.
     pub(super) run_id: Option<String>,
     pub(super) late_requests: LateRequests,
+    pub(super) native_delete: Option<NativeDelete>,
+}
+
+/// The command that deletes a key if it has a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NativeDelete {
+    /// Valkey, from 9.0 on.
+    DelIfEq,
+    /// Redis, from 8.4 on.
+    DelEx,
 }
 
 /// Whether a request that was sent over this connection may arrive when there is another one.
@@ -89,6 +99,7 @@ pub(super) struct HandshakeCommands {
     plain: Option<usize>,
     /// The key that they are tried on, and two ways to run the script.
     commands: Option<(String, [usize; 2])>,
+    native_delete: Option<[(usize, NativeDelete); 2]>,
     clock: Option<usize>,
 }
 
@@ -145,11 +156,31 @@ impl HandshakeCommands {
             ];
             (unused, both)
         });
+        // An unknown command is an error as any other.
+        let native_delete = commands.as_ref().filter(|_| !params.one_of_several).map(|(unused, _)| {
+            [
+                (add(&["DELIFEQ", unused, ""]), NativeDelete::DelIfEq),
+                (add(&["DELEX", unused, "IFEQ", ""]), NativeDelete::DelEx),
+            ]
+        });
         // Raises the clock of fencing tokens to the server's time. If this fails, the acquires raise it.
         let above_all = ABOVE_ALL.to_string();
         let clock = clock
             .map(|clock| add(&["EVAL", RAISE, "3", clock, clock, clock, "", "", "", "", "", &above_all]));
-        Self { pipeline, kill, client, watching, role, memory, server, sharded, plain, commands, clock }
+        Self {
+            pipeline,
+            kill,
+            client,
+            watching,
+            role,
+            memory,
+            server,
+            sharded,
+            plain,
+            commands,
+            native_delete,
+            clock,
+        }
     }
 
     pub(super) async fn send(&self, connection: &mut MultiplexedConnection) -> Result<Answers, RedisError> {
@@ -184,7 +215,10 @@ impl HandshakeCommands {
         let (up_for, durable) = self.server.map_or((Duration::ZERO, false), |[info, config]| {
             (answers.up_for(info), answers.is_durable(config))
         });
+        let native_delete = self.native_delete.into_iter().flatten();
+        let native_delete = native_delete.filter(|(at, _)| answers.read::<i64>(*at).is_some());
         Ok(Handshake {
+            native_delete: native_delete.map(|(_, command)| command).next(),
             abilities: Abilities { hands_over, tracks_changes, votes: false },
             sharded,
             server_info: ServerInfo { clock, up_for, durable, round_trip },

@@ -232,7 +232,7 @@ impl RedisNode {
         if inbox_moved.load(Ordering::SeqCst) {
             return Err(Disconnected { reason: INBOX_MOVED.into(), is_permanent: false });
         }
-        let Handshake { abilities, sharded, server_info, run_id, late_requests } = handshake
+        let Handshake { abilities, sharded, server_info, run_id, late_requests, native_delete } = handshake
             .read(&answers, Moment::now().since(asked_at))
             .map_err(|unsuitable| self.unsuitable(&unsuitable))?;
         let claimed = match (&self.identity, run_id) {
@@ -253,6 +253,7 @@ impl RedisNode {
             queues,
             abilities,
             late_requests,
+            native_delete,
             _identity: claimed,
         };
         Ok(RedisConnection::new(opened, session))

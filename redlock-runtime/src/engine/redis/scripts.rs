@@ -26,12 +26,13 @@ pub(super) enum Script {
     Repair,
     GiveUp,
     Reserve,
+    Draw,
     AcquireAll,
     RenewAll,
 }
 
 impl Script {
-    const COUNT: usize = 12;
+    const COUNT: usize = 13;
 
     /// In the order of their declaration.
     const ALL: [Self; Self::COUNT] = [
@@ -45,6 +46,7 @@ impl Script {
         Self::Repair,
         Self::GiveUp,
         Self::Reserve,
+        Self::Draw,
         Self::AcquireAll,
         Self::RenewAll,
     ];
@@ -61,6 +63,7 @@ impl Script {
             Action::RaiseFence { .. } => Some(Self::RaiseFence),
             Action::Repair { .. } => Some(Self::Repair),
             Action::Reserve { .. } => Some(Self::Reserve),
+            Action::Draw => Some(Self::Draw),
             Action::Watch | Action::WatchHolder | Action::List { .. } => None,
         }
     }
@@ -88,6 +91,7 @@ impl Script {
             Self::Repair => parts!("repair"),
             Self::GiveUp => parts!("give_up"),
             Self::Reserve => parts!("mark" "reserve"),
+            Self::Draw => parts!("time" "fence" "mark" "draw"),
             Self::RenewAll => parts!("mark" "renew_all"),
             Self::AcquireAll => concat!(
                 "local function acquire(KEYS, ARGV)\n",

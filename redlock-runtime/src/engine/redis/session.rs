@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::handshake::LateRequests;
+use super::handshake::{LateRequests, NativeDelete};
 use super::keyspace::Keyspace;
 use super::server_identity::ClaimedIdentity;
 use crate::capabilities::Abilities;
@@ -21,6 +21,7 @@ pub(super) struct Session {
     pub(super) queues: bool,
     pub(super) abilities: Abilities,
     pub(super) late_requests: LateRequests,
+    pub(super) native_delete: Option<NativeDelete>,
     /// In a quorum, held as long as the connection lasts.
     pub(super) _identity: Option<ClaimedIdentity>,
 }
@@ -38,6 +39,7 @@ impl Session {
             queues: true,
             abilities: Abilities { hands_over: true, tracks_changes: false, votes: false },
             late_requests: LateRequests::Impossible,
+            native_delete: None,
             _identity: None,
         }
     }

@@ -8,7 +8,7 @@ use super::waiting::{Awaits, Waiting};
 use super::{Attempt, LockTable, multi_key};
 use crate::clock::Moment;
 use crate::engine::command::Ask;
-use crate::engine::protocol::{Action, Id};
+use crate::engine::protocol::{Action, Id, Request};
 use crate::error::LockError;
 use crate::token::{self, Token};
 
@@ -25,6 +25,8 @@ impl LockTable {
             ask.fail(trouble.error(Some(Arc::clone(&ask.key))));
             return;
         }
+        // A local hand-over draws from the fencing tokens of its lock.
+        ask.fenced |= self.settings.cohort > 0;
         let name = Arc::clone(&ask.name);
         if let Some(waiters) = self.too_many_wait_here(&ask) {
             ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
@@ -56,6 +58,7 @@ impl LockTable {
     }
 
     pub(super) fn ask_in(&mut self, now: Moment, id: Id, with_all: bool) {
+        let direct = self.asks_directly(id);
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return;
         };
@@ -77,11 +80,25 @@ impl LockTable {
             if !self.abilities.votes && !waiting.ask.one_try {
                 self.by_token.insert(waiting.token.clone(), id);
             }
-            self.outbox.push((id, waiting.request(action)));
+            self.outbox.push((id, Request { direct, ..waiting.request(action) }));
         } else {
             waiting.awaits = Awaits::Connection;
         }
         self.schedule(id);
+    }
+
+    /// True for the first request of an attempt that is alone with its lock, as far as this process knows. A waiter that has a
+    /// place, or may have one, would pass those in front of it, and keep its place.
+    fn asks_directly(&self, id: Id) -> bool {
+        self.waiting(id).is_some_and(|waiting| {
+            let ask = &waiting.ask;
+            waiting.asks == 0
+                && !ask.fenced
+                && ask.after.is_none()
+                && !self.abilities.votes
+                && !self.contended.has(&ask.name)
+                && self.queues.is_alone(&ask.name, id)
+        })
     }
 
     /// The caller no longer waits: the attempt releases the lock that it has or may get.

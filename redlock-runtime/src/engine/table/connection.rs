@@ -74,6 +74,7 @@ impl LockTable {
         self.connected = false;
         self.broke = reason;
         self.outbox = Outbox::default();
+        self.late_fences.clear();
         let trouble = Disconnected::passing(Arc::clone(&self.broke));
         for id in self.admin_calls.keys().copied().collect::<Vec<_>>() {
             self.fail_admin_call(id, &trouble);

@@ -69,6 +69,8 @@ pub(super) struct Held {
     /// The caller, until the replicas have the lock.
     pub(super) deliver_to: Option<Caller>,
     queue: QueueSeen,
+    /// As in the requests of its waiter, whose place in the queue it is part of.
+    fenced: bool,
 }
 
 /// What is known of the queue on the server.
@@ -76,6 +78,8 @@ pub(super) struct Held {
 pub(super) struct QueueSeen {
     /// The lock is marked: others wait.
     pub(super) marked: bool,
+    /// It was waited for before.
+    pub(super) waited: bool,
     /// A request of this attempt as a waiter is unanswered: it may be in the queue.
     pub(super) asks: bool,
 }
@@ -85,6 +89,7 @@ impl Held {
     pub(super) fn asked(ask: &Ask, token: Token, lease: Arc<Lease>, sent: Moment) -> Self {
         let mut held = Self::handed_over(ask, token, lease, sent);
         held.claimed = true;
+        held.queue.waited = false;
         held.next_renewal = ask.renew.then(|| renewal_after(sent, ask.ttl));
         held
     }
@@ -108,12 +113,14 @@ impl Held {
             reserved_by: None,
             closed: None,
             deliver_to: None,
-            queue: QueueSeen::default(),
+            queue: QueueSeen { waited: true, ..QueueSeen::default() },
+            fenced: ask.fenced,
         }
     }
 
-    pub(super) fn with_queue(mut self, queue: QueueSeen) -> Self {
-        self.queue = queue;
+    /// A push granted it. `asks`: a request of its waiter crossed that push.
+    pub(super) fn pushed(mut self, marked: bool, asks: bool) -> Self {
+        self.queue = QueueSeen { marked, waited: true, asks };
         self
     }
 
@@ -177,7 +184,7 @@ impl Held {
 
     pub(super) fn request(&self, action: Action) -> Request {
         let (name, token) = (Arc::clone(&self.name), self.token.clone());
-        Request { action, name, token, ttl: self.ttl }
+        Request { action, name, token, ttl: self.ttl, fenced: self.fenced, direct: false }
     }
 
     /// A renewal with the current ttl.
@@ -307,7 +314,8 @@ impl Held {
         early: bool,
         response: Option<Response>,
     ) -> Releasing {
-        let request = self.request(Action::Release);
+        let direct = !self.queue.marked && !self.queue.waited;
+        let request = Request { direct, ..self.request(Action::Release) };
         let mut releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, self.ttl);
         if let Some(keep_until) = self.keep_until.filter(|_| early) {
             releasing = releasing.keeping(keep_until);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::held::{Held, QueueSeen};
+use super::held::Held;
 use super::local_queue::NextAsker;
 use super::releasing::{ReleaseStep, Releasing};
 use super::waiting::Waiting;
@@ -52,12 +52,15 @@ impl LockTable {
             return;
         };
         let was_taken_back = self.outbox.take_back(id).is_some();
+        if marked {
+            self.contended.insert(&waiting.ask.name);
+        }
         // Else that request crossed the push.
-        let queue = QueueSeen { marked, asks: waiting.is_asking() && !was_taken_back };
+        let asks = waiting.is_asking() && !was_taken_back;
         let since = since.unwrap_or(now);
         let lease = waiting.ask.lease(fence, since, safe);
         self.enter(now, id, waiting, lease, |ask, token, lease| {
-            Held::handed_over(ask, token, lease, since).with_queue(queue)
+            Held::handed_over(ask, token, lease, since).pushed(marked, asks)
         });
     }
 

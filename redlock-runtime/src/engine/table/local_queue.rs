@@ -62,6 +62,13 @@ impl Queues {
         self.of.get(name).map_or_else(Vec::new, |queue| queue.waiting.iter().copied().collect())
     }
 
+    /// True when no other attempt of this process holds the lock or waits for it.
+    pub(super) fn is_alone(&self, name: &Arc<str>, id: Id) -> bool {
+        self.of.get(name).is_none_or(|queue| {
+            queue.holder.is_none() && queue.waiting.len() == 1 && queue.waiting.front() == Some(&id)
+        })
+    }
+
     /// The first waiter.
     pub(super) fn first(&self, name: &Arc<str>) -> Option<Id> {
         self.of.get(name)?.waiting.front().copied()

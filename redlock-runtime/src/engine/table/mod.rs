@@ -9,8 +9,10 @@ mod asking;
 pub(crate) mod closing;
 mod cohort;
 mod connection;
+mod contended;
 mod held;
 mod holding;
+mod late_fence;
 mod local_queue;
 mod multi_key;
 mod on_push;
@@ -36,7 +38,9 @@ use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::lost_reason::LostReason;
 use crate::token::Token;
+use contended::Contended;
 use held::Held;
+use late_fence::LateFences;
 use local_queue::Queues;
 use releasing::Releasing;
 use waiting::Waiting;
@@ -61,6 +65,8 @@ impl Attempt {
 pub(crate) struct LockTable {
     attempts: HashMap<Id, Attempt>,
     queues: Queues,
+    contended: Contended,
+    late_fences: LateFences,
     timers: Timers,
     outbox: Outbox,
     /// The reason that there is no connection; `None` while there is one, and before the first has failed.
@@ -86,6 +92,8 @@ impl LockTable {
         Self {
             attempts: HashMap::new(),
             queues: Queues::default(),
+            contended: Contended::default(),
+            late_fences: LateFences::default(),
             timers: Timers::default(),
             outbox: Outbox::default(),
             trouble: None,

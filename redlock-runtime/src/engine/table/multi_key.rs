@@ -101,6 +101,7 @@ mod tests {
             renew: true,
             max_hold: None,
             min_hold: None,
+            fenced: true,
             one_try: false,
             after,
             max_waiters: 10,

@@ -151,7 +151,14 @@ impl LockTable {
         let is_held = matches!(holder, Some(Attempt::Held(held)) if held.has(&push.token));
         if !is_held {
             let (name, token) = (Arc::clone(&push.name), push.token.clone());
-            let request = Request { action: Action::Release, name: Arc::clone(&name), token, ttl: CLAIM };
+            let request = Request {
+                action: Action::Release,
+                name: Arc::clone(&name),
+                token,
+                ttl: CLAIM,
+                fenced: true,
+                direct: false,
+            };
             self.release_apart(now, Releasing::new(now, name, request, CLAIM));
         }
     }

@@ -12,6 +12,10 @@ use crate::telemetry;
 impl LockTable {
     /// The reply to a request of `id` that was sent at `sent`.
     pub(crate) fn reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
+        if request.action == Action::Draw {
+            self.fence_reply(id, request, &reply);
+            return;
+        }
         let id = self.current_holder(id, request);
         match self.attempts.get_mut(&id) {
             Some(Attempt::Waiting(waiting)) if waiting.token == request.token => {
@@ -19,7 +23,7 @@ impl LockTable {
                     self.watch_reply(now, id, &reply);
                     return;
                 }
-                self.acquire_reply(now, id, sent, request.action, reply);
+                self.acquire_reply(now, id, sent, request, reply);
             }
             // A watch with an earlier token says nothing about this one.
             Some(Attempt::Held(held)) if held.has(&request.token) => {
@@ -28,6 +32,9 @@ impl LockTable {
             Some(Attempt::Releasing(releasing))
                 if matches!(request.action, Action::Release | Action::ExpireLater) =>
             {
+                if reply == Reply::Refused(Refusal::Contended) {
+                    self.contended.insert(&request.name);
+                }
                 let step = releasing.reply(now, reply);
                 self.go_on_releasing(now, id, step);
             }
@@ -37,7 +44,8 @@ impl LockTable {
         }
     }
 
-    fn acquire_reply(&mut self, now: Moment, id: Id, sent: Moment, action: Action, reply: Reply) {
+    fn acquire_reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
+        let action = request.action;
         if let Action::AcquireNext { .. } = action
             && self.is_skipped(now, id, sent, &reply)
         {
@@ -47,7 +55,13 @@ impl LockTable {
             return;
         };
         match reply {
-            Reply::Granted { fence } => self.answered_held(now, id, sent, fence, false),
+            Reply::Granted { fence } => {
+                // Without a wait.
+                if !request.direct {
+                    self.contended.remove(&request.name);
+                }
+                self.answered_held(now, id, sent, fence, false);
+            }
             Reply::Claimed { fence } => self.answered_held(now, id, sent, fence, true),
             Reply::Busy { holder, .. } if waiting.ask.one_try => {
                 waiting.unanswered = 0;
@@ -77,11 +91,15 @@ impl LockTable {
                 if first && refused_before {
                     self.ask_after_refusals(now, &name);
                 }
+                self.contended.insert(&name);
                 if has_place {
                     self.waited_for_here(&name);
                 }
             }
-            Reply::Refused(Refusal::NoScript | Refusal::Unfinished) => {
+            Reply::Refused(Refusal::NoScript | Refusal::Unfinished | Refusal::Contended) => {
+                if reply == Reply::Refused(Refusal::Contended) {
+                    self.contended.insert(&request.name);
+                }
                 self.ask_in(now, id, action == Action::Acquire(Mode::Rejoin));
             }
             Reply::Refused(Refusal::Transient(reason) | Refusal::OutcomeUnknown(reason))

@@ -105,7 +105,10 @@ impl Releasing {
             Reply::Done => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotHeld if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotHeld => self.answer(Ok(ReleaseOutcome::AlreadyLost)),
-            Reply::Refused(Refusal::NoScript | Refusal::Unfinished) => return ReleaseStep::Send,
+            Reply::Refused(Refusal::NoScript | Refusal::Unfinished | Refusal::Contended) => {
+                self.request.direct = false;
+                return ReleaseStep::Send;
+            }
             Reply::Refused(refusal) => {
                 self.refused(now, refusal);
                 return ReleaseStep::Wait;
@@ -166,6 +169,7 @@ impl Releasing {
     pub(super) fn disconnected(&mut self) {
         self.response.take_if(|(_, response)| response.is_to_dropped());
         self.repeated = true;
+        self.request.direct = false;
         self.again_at = None;
     }
 

@@ -91,7 +91,14 @@ impl Waiting {
     }
 
     pub(super) fn request(&self, action: Action) -> Request {
-        Request { action, name: Arc::clone(&self.ask.name), token: self.token.clone(), ttl: self.ask.ttl }
+        Request {
+            action,
+            name: Arc::clone(&self.ask.name),
+            token: self.token.clone(),
+            ttl: self.ask.ttl,
+            fenced: self.ask.fenced,
+            direct: false,
+        }
     }
 
     /// `with_all`: all waiters of this process ask.

@@ -60,6 +60,7 @@ struct Holding {
 struct Waiter {
     token: Token,
     ttl: Duration,
+    fenced: bool,
     inbox: Inbox,
 }
 
@@ -120,9 +121,10 @@ impl MemoryNode {
                 *clock = clock.saturating_add(count.into());
                 Reply::Reserved { last: *clock }
             }
+            Action::Draw if lock.is(&request.token) => Reply::Reserved { last: next_fence(now, clock) },
             Action::Watch | Action::WatchHolder if lock.is(&request.token) => Reply::Done,
             Action::Watch | Action::WatchHolder if lock.holder.is_none() => Reply::Free,
-            Action::Reserve { .. } | Action::Watch | Action::WatchHolder => Reply::NotHeld,
+            Action::Reserve { .. } | Action::Draw | Action::Watch | Action::WatchHolder => Reply::NotHeld,
             Action::Vote { fence } => lock.vote(request, fence, inbox, now, clock),
             Action::RaiseFence { .. } | Action::Repair { .. }
                 if lock.holder.is_some() && !lock.is(&request.token) =>
@@ -192,8 +194,8 @@ impl Lock {
             if matches!(mode, Mode::Join { at_most } | Mode::JoinAgain { at_most } if waiters >= at_most) {
                 return Reply::QueueFull { waiters };
             }
-            let (token, ttl) = (request.token.clone(), request.ttl);
-            self.queue.push_back(Waiter { token, ttl, inbox: inbox.clone() });
+            let (token, ttl, fenced) = (request.token.clone(), request.ttl, request.fenced);
+            self.queue.push_back(Waiter { token, ttl, fenced, inbox: inbox.clone() });
         }
         let was_free = self.holder.is_none();
         if was_free {
@@ -207,7 +209,7 @@ impl Lock {
             if was_free {
                 self.tell_next(&request.name, now);
             }
-            let fence = next_fence(now, clock);
+            let fence = if request.fenced { next_fence(now, clock) } else { 0 };
             return if has_waited { Reply::Claimed { fence } } else { Reply::Granted { fence } };
         }
         let place = self.queue.iter().position(waiting).and_then(|in_front| u32::try_from(in_front).ok());
@@ -297,7 +299,7 @@ impl Lock {
                 self.holder = Some(Holding { token: next.token, expires, inbox: next.inbox });
                 return;
             }
-            let fence = next_fence(now, clock);
+            let fence = if next.fenced { next_fence(now, clock) } else { 0 };
             let marked = !self.queue.is_empty();
             if next.tell(name, PushKind::Granted { fence, at: server_time(now), marked }) {
                 self.holder = Some(Holding { token: next.token, expires, inbox: next.inbox });
@@ -368,7 +370,14 @@ mod tests {
             let now = start.after(number * ttl / 10);
             let (name, token) = (Arc::from(format!("lock:{number}")), Token::from_value("token"));
             for action in [Action::Acquire(Mode::OneTry), Action::ExpireLater] {
-                let request = Request { action, name: Arc::clone(&name), token: token.clone(), ttl };
+                let request = Request {
+                    action,
+                    name: Arc::clone(&name),
+                    token: token.clone(),
+                    ttl,
+                    fenced: true,
+                    direct: false,
+                };
                 node.execute(&request, &inbox, now);
             }
             assert!(node.execute(&list(), &inbox, now) != Reply::Page { cursor: 0, names: Vec::new() });
@@ -379,7 +388,7 @@ mod tests {
 
     fn list() -> Request {
         let (action, name) = (Action::List { cursor: 0 }, Arc::from("*"));
-        Request { action, name, token: Token::empty(), ttl: Duration::ZERO }
+        Request { action, name, token: Token::empty(), ttl: Duration::ZERO, fenced: true, direct: false }
     }
 
     #[test]
@@ -390,7 +399,14 @@ mod tests {
         const RENEW: Action = Action::Renew { nth: 0, shortens: false };
         let next = |after| Action::AcquireNext { mode: JOIN, after };
         let held = || Reply::Granted { fence: 7 };
-        let request = |action| Request { action, name: "k".into(), token: Token::empty(), ttl: TTL };
+        let request = |action| Request {
+            action,
+            name: "k".into(),
+            token: Token::empty(),
+            ttl: TTL,
+            fenced: true,
+            direct: false,
+        };
         let batch = [
             (1, request(FIRST)),
             (2, request(next(1))),

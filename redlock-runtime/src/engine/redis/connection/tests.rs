@@ -33,7 +33,17 @@ async fn connection() -> (RedisConnection, TcpStream) {
 
 fn request(action: Action, name: &str) -> Vec<(Id, Request)> {
     let token = Token::from_value("token");
-    vec![(1, Request { action, name: name.into(), token, ttl: Duration::from_secs(30) })]
+    vec![(
+        1,
+        Request {
+            action,
+            name: name.into(),
+            token,
+            ttl: Duration::from_secs(30),
+            fenced: true,
+            direct: false,
+        },
+    )]
 }
 
 /// Polls a batch once, as the engine does to send it.

@@ -3,7 +3,7 @@
 --         attempt that may have a place already, so that it must not pass those in front; 'again': has waited in the queue;
 --         'rejoin': has waited, and all others of its inbox ask again, too; 'overdue': has waited, and the claim is over of
 --         the inbox with the hash ARGV[5]
--- Returns a fencing token, or {2, waiters} for a full queue, or {3} when the same call again has to go on, or
+-- Returns a fencing token (0: unfenced), or {2, waiters} for a full queue, or {3} when the same call again has to go on, or
 --         {0, the holder's token, what is left of its lease in ms (-1: no expiry), server time in us, waiters in front (-1:
 --         not queued)}.
 -- Idempotent by token: for the holder, a second call renews, so that a caller asks again after a lost reply and counts
@@ -19,7 +19,7 @@ local has_waited = waits and not joins
 
 -- Returns the fencing token, and the waiters to tell how many ms the lock lasts.
 local function take(at_least, grace)
-  local fence = next_fence()
+  local fence = unfenced and 0 or next_fence()
   local lasts = tonumber(ttl)
   if has_waited then lasts = math.min(lasts, CLAIM) end
   lasts = math.max(lasts, at_least)

@@ -2,11 +2,13 @@
 --
 -- KEYS[3] the clock of fencing tokens, one per server
 -- ARGV[1] token   ARGV[2] ttl in ms   ARGV[4] inbox: the channel that the caller subscribes to; empty for one try
+-- ARGV[7] 'unfenced': it draws no fencing token
 --
 -- A waiter is there while its inbox has a subscriber. NUMSUB tells that: the reply of PUBLISH also counts clients that
 -- subscribe to all channels by pattern.
 local token, ttl = ARGV[1], ARGV[2]
-local me = token .. '|' .. ttl .. '|' .. (ARGV[4] or '')
+local unfenced = ARGV[7] == 'unfenced'
+local me = token .. '|' .. ttl .. '|' .. (ARGV[4] or '') .. (unfenced and '|unfenced' or '')
 
 -- A granted waiter has to claim its lock by a renewal within this time, in ms: a stuck waiter costs the others no more.
 local CLAIM = 1000
@@ -42,14 +44,14 @@ local function grant()
   while looked < MOST do
     local members = redis.call('ZRANGE', queue, 0, size - 1)
     for i, member in ipairs(members) do
-      local next_token, next_ttl, next_inbox = read(member)
+      local next_token, next_ttl, next_inbox, kind = read(member)
       if next_token == token then
         redis.call('ZPOPMIN', queue, i)
         return token
       end
       if next_token and is_heard(next_token, next_inbox) then
         redis.call('ZPOPMIN', queue, i)
-        local fence = string.format('%.0f', next_fence())
+        local fence = kind == '' and string.format('%.0f', next_fence()) or '0'
         local lasts = math.min(tonumber(next_ttl), CLAIM)
         local waiters, mark = put(next_token, lasts)
         local now = time()

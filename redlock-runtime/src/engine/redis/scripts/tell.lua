@@ -1,16 +1,16 @@
 -- What waiters are told. Behind time.lua and mark.lua.
 --
 -- KEYS[1] the lock
--- KEYS[2] its queue, a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox;
---         score: order of arrival
+-- KEYS[2] its queue, a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
+--         for one that draws no fencing token; score: order of arrival
 local lock, queue = KEYS[1], KEYS[2]
 
 -- Members that one call reads at most, in a few ms: its caller calls again at once. And members that are read together.
 local MOST, TOGETHER = 2000, 250
 
--- Returns token, ttl and inbox of a waiter; nil for a malformed member.
+-- Returns token, ttl and inbox of a waiter, and '' if it is fenced; nil for a malformed member.
 local function read(member)
-  return string.match(member or '', '^([^|]+)|([1-9]%d*)|(.*)$')
+  return string.match(member or '', '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$')
 end
 
 -- Marks the lock, unless it is marked already, or a foreign client's.

@@ -4,6 +4,7 @@ mod asking;
 mod backlog;
 mod closing;
 mod cohort;
+mod direct;
 mod forgotten;
 mod granted;
 mod losing;
@@ -103,6 +104,7 @@ impl Scenario {
             renew: true,
             max_hold: None,
             min_hold,
+            fenced: true,
             one_try: wait == Some(Duration::ZERO),
             after: None,
             max_waiters: 10,

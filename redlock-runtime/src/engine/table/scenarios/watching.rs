@@ -93,6 +93,8 @@ fn a_watch_reply_from_before_the_grant_does_not_end_the_lease() {
             name: "lock:k".into(),
             token: Token::from_value("token 1"),
             ttl: TTL,
+            fenced: true,
+            direct: false,
         };
         scenario.table.reply(scenario.now, 1, scenario.now, &request, reply);
     }

@@ -143,7 +143,7 @@ impl Member {
                 if let Route::Slot(in_flight) = &mut route {
                     in_flight.unanswered = true;
                 }
-                (route, id, request)
+                (route, id, request.repeated())
             });
         let unsent = self.outbox.take_all().map(|Routed { route, id, request }| (route, id, request));
         unanswered.chain(unsent).collect()

@@ -13,6 +13,8 @@ fn renewal() -> Request {
         name: "lock:k".into(),
         token: Token::empty(),
         ttl: Duration::from_secs(30),
+        fenced: true,
+        direct: false,
     }
 }
 

@@ -63,7 +63,14 @@ impl Scenario {
     }
 
     fn puts(&mut self, action: Action, ttl: Duration) {
-        let request = Request { action, name: "lock:k".into(), token: Token::from_value("mine"), ttl };
+        let request = Request {
+            action,
+            name: "lock:k".into(),
+            token: Token::from_value("mine"),
+            ttl,
+            fenced: true,
+            direct: false,
+        };
         self.quorum.put(self.now, CALLER, request);
     }
 

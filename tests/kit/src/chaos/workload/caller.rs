@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use redlocked::{LockGuard, LockManager, LockRequest};
+use redlocked::{LockError, LockGuard, LockManager, LockRequest, distributed_lock};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -128,13 +128,27 @@ impl Caller {
     async fn behaves(&mut self) {
         let (request, call_params) = self.request();
         let (steps, blocks) = (self.random.between(0, 5), self.random.percent(5));
+        let sees_its_guard = self.random.percent(50);
         let call = CallReport::begin(call_params, &self.ticker);
-        let outcome = request.run(async |guard| {
-            call.enters();
-            stay(guard, call_params, steps, blocks).await;
-            call.leaves();
-        });
-        let outcome = outcome.await;
+        let outcome = if sees_its_guard {
+            let outcome = request.run(async |guard| {
+                call.enters();
+                stay(guard, call_params, steps, blocks).await;
+                call.leaves();
+            });
+            outcome.await
+        } else {
+            let nested = self.locks.lock(key(call_params.key)).reentrant(true);
+            let body = async {
+                call.enters();
+                // It fails when the lock is lost.
+                if let Ok(guard) = nested.acquire().await {
+                    stay(&guard, call_params, steps, blocks).await;
+                }
+                call.leaves();
+            };
+            sees_no_guard(&self.locks, call_params, body).await
+        };
         call.comes_back(&outcome);
     }
 
@@ -258,6 +272,17 @@ impl Caller {
             Err(error) => call.comes_back(&Err::<(), _>(error)),
         }
     }
+}
+
+/// The lock is taken without a fencing token.
+#[distributed_lock(key = "k{params.key}", ttl = params.ttl, wait = params.wait, manager = locks)]
+async fn sees_no_guard(
+    locks: &LockManager,
+    params: CallParams,
+    body: impl Future<Output = ()>,
+) -> Result<(), LockError> {
+    body.await;
+    Ok(())
 }
 
 /// Begins the call, and drops it.

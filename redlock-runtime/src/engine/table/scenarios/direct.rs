@@ -1,0 +1,157 @@
+//! An attempt that draws no fencing token and is alone with its lock takes it, and releases it, without the queue.
+
+use super::*;
+
+const IN_VAIN: Reply = Reply::Refused(Refusal::Contended);
+
+/// An attempt whose caller cannot see the fencing token.
+fn unfenced(id: Id, wait: Option<Duration>, scenario: &mut Scenario) -> Outcome {
+    let (ask, outcome) = scenario.ask(wait, None);
+    let ask = Ask { fenced: false, ..ask };
+    scenario.table.acquire(scenario.now, id, ask, Token::from_value(&format!("token {id}")));
+    scenario.send();
+    outcome
+}
+
+/// The requests: whether each is direct.
+#[track_caller]
+fn sends(scenario: &Scenario, expected: &[(Id, Action, bool)]) {
+    let sent: Vec<_> =
+        scenario.sent.iter().map(|(id, _, request)| (*id, request.action, request.direct)).collect();
+    assert_eq!(sent, expected);
+    assert!(scenario.sent.iter().all(|(_, _, request)| !request.fenced));
+}
+
+const GRANTED: Reply = Reply::Granted { fence: 0 };
+
+#[test]
+fn a_free_lock_is_taken_and_released_without_its_queue() {
+    for wait in [None, Some(Duration::ZERO)] {
+        let action = if wait.is_none() { JOIN } else { Action::Acquire(Mode::OneTry) };
+        let mut scenario = Scenario::connected();
+        let mut outcome = unfenced(1, wait, &mut scenario);
+        sends(&scenario, &[(1, action, true)]);
+        scenario.answers(action, GRANTED);
+        assert!(held(&mut outcome).is_some());
+        scenario.drops_guard(1);
+        sends(&scenario, &[(1, Action::Release, true)]);
+        scenario.answers(Action::Release, Reply::Done);
+        assert!(scenario.table.is_idle());
+    }
+}
+
+#[test]
+fn a_request_in_vain_is_repeated_through_the_queue() {
+    for wait in [None, Some(Duration::ZERO)] {
+        let (first, then) =
+            if wait.is_none() { (JOIN, JOIN_AGAIN) } else { [Action::Acquire(Mode::OneTry); 2].into() };
+        let mut scenario = Scenario::connected();
+        let mut outcome = unfenced(1, wait, &mut scenario);
+        scenario.answers(first, IN_VAIN);
+        sends(&scenario, &[(1, then, false)]);
+        scenario.answers(then, GRANTED);
+        assert!(held(&mut outcome).is_some());
+        scenario.drops_guard(1);
+        scenario.answers(Action::Release, IN_VAIN);
+        sends(&scenario, &[(1, Action::Release, false)]);
+        scenario.answers(Action::Release, Reply::Done);
+        assert!(scenario.table.is_idle());
+    }
+}
+
+#[test]
+fn a_lock_that_was_contended_is_asked_for_through_its_queue_until_it_is_free() {
+    let mut scenario = Scenario::connected();
+    let _outcome = unfenced(1, None, &mut scenario);
+    scenario.answers(JOIN, GRANTED);
+    scenario.drops_guard(1);
+    scenario.answers(Action::Release, IN_VAIN);
+    scenario.answers(Action::Release, Reply::Done);
+    let _outcome = unfenced(2, None, &mut scenario);
+    sends(&scenario, &[(2, JOIN, false)]);
+    scenario.answers(JOIN, GRANTED);
+    scenario.drops_guard(2);
+    scenario.answers(Action::Release, Reply::Done);
+    let _outcome = unfenced(3, None, &mut scenario);
+    sends(&scenario, &[(3, JOIN, true)]);
+}
+
+#[test]
+fn a_repeated_request_is_not_direct() {
+    // The reply was lost: the first may have been executed.
+    let mut scenario = Scenario::connected();
+    let _outcome = unfenced(1, None, &mut scenario);
+    scenario.table.disconnected("cut".into());
+    scenario.sent.clear();
+    scenario.connects();
+    scenario.send();
+    sends(&scenario, &[(1, JOIN_AGAIN, false)]);
+}
+
+#[test]
+fn behind_another_attempt_of_the_process_no_request_is_direct() {
+    let mut scenario = Scenario::connected();
+    let _first = unfenced(1, None, &mut scenario);
+    let _second = unfenced(2, None, &mut scenario);
+    let _third = unfenced(3, Some(Duration::ZERO), &mut scenario);
+    sends(&scenario, &[(1, JOIN, true), (2, JOIN, false), (3, Action::Acquire(Mode::OneTry), false)]);
+}
+
+#[test]
+fn a_lock_that_is_or_was_waited_for_is_not_released_directly() {
+    // A waiter of this process has marked it.
+    let mut scenario = Scenario::connected();
+    let _first = unfenced(1, None, &mut scenario);
+    scenario.answers(JOIN, GRANTED);
+    let _second = unfenced(2, None, &mut scenario);
+    let busy = scenario.busy(0);
+    scenario.answers(JOIN, busy);
+    scenario.drops_guard(1);
+    sends(&scenario, &[(1, Action::Release, false)]);
+    scenario.answers(Action::Release, Reply::Done);
+    // Others may wait behind this waiter.
+    scenario.tells(2, PushKind::Granted { fence: 0, at: scenario.server_time(), marked: false });
+    scenario.drops_guard(2);
+    sends(&scenario, &[(2, Action::Release, false)]);
+}
+
+#[test]
+fn a_fencing_token_is_drawn_later_for_a_nested_call_that_shows_it() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = unfenced(1, None, &mut scenario);
+    scenario.answers(JOIN, GRANTED);
+    let Some(lease) = held(&mut outcome) else { unreachable!("it is granted") };
+    let fence = |scenario: &mut Scenario| {
+        let (caller, drawn) = oneshot::channel();
+        scenario.table.fence(1, caller);
+        scenario.send();
+        drawn
+    };
+    let drawn = [fence(&mut scenario), fence(&mut scenario)];
+    assert_eq!(scenario.unanswered(), [(1, Action::Draw)]);
+    scenario.answers(Action::Draw, Reply::Refused(Refusal::NoScript));
+    scenario.answers(Action::Draw, Reply::Reserved { last: 7 });
+    assert!(drawn.map(|mut drawn| drawn.try_recv()) == [Ok(()), Ok(())]);
+    assert_eq!(lease.fence(), 7);
+    assert_eq!(fence(&mut scenario).try_recv(), Ok(()));
+    scenario.is_quiet();
+}
+
+#[test]
+fn without_an_answer_a_nested_call_is_told() {
+    for is_cut in [true, false] {
+        let mut scenario = Scenario::connected();
+        let mut outcome = unfenced(1, None, &mut scenario);
+        scenario.answers(JOIN, GRANTED);
+        let (caller, mut drawn) = oneshot::channel();
+        scenario.table.fence(1, caller);
+        scenario.send();
+        if is_cut {
+            scenario.table.disconnected("cut".into());
+        } else {
+            scenario.answers(Action::Draw, Reply::NotHeld);
+        }
+        assert!(matches!(drawn.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
+        assert!(held(&mut outcome).is_some_and(|lease| lease.fence() == 0));
+    }
+}

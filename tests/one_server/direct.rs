@@ -1,0 +1,193 @@
+//! A function whose body cannot see the fencing token costs the server no script, as long as no other caller wants its lock.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpStream};
+use std::thread;
+
+use kit::{LIMIT, RedisServer, SECOND, connect, eventually, runtime};
+use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
+
+#[distributed_lock(key = "k", ttl = "60s", wait = "20s", manager = locks)]
+async fn locked(locks: &LockManager) -> Result<(), LockError> {
+    tokio::task::yield_now().await;
+    Ok(())
+}
+
+#[distributed_lock(key = "k", ttl = "60s", wait = "20s", manager = locks)]
+fn locked_blocking(locks: &LockManager) -> Result<(), LockError> {
+    Ok(())
+}
+
+/// A manager that has sent its scripts.
+fn ready(server: &RedisServer) -> LockManager {
+    let locks = connect(server);
+    let guard = locks.lock("first").acquire_blocking().unwrap();
+    let next = locks.lock("first").wait(LIMIT);
+    let next = thread::spawn(move || next.acquire_blocking().map(drop).unwrap());
+    eventually("a waiter is queued", || server.run::<u32>("ZCARD lock:first%queue") == 1);
+    drop(guard);
+    next.join().unwrap();
+    eventually("no key is left", || server.keys().is_empty());
+    let _: String = server.run("CONFIG RESETSTAT");
+    locks
+}
+
+/// How often the server has executed a command, in scripts as well.
+fn calls(server: &RedisServer, command: &str) -> u64 {
+    let stats: String = server.run("INFO commandstats");
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}
+
+/// Valkey 9.0 and Redis 8.4 have a command that compares and deletes.
+fn deletes_natively(server: &RedisServer) -> bool {
+    ["DELIFEQ none x", "DELEX none IFEQ x"].iter().any(|command| server.try_run::<u32>(command).is_ok())
+}
+
+#[test]
+fn an_uncontended_call_is_a_set_and_a_delete() {
+    let server = RedisServer::start();
+    let native = deletes_natively(&server);
+    let locks = ready(&server);
+    let runtime = runtime();
+    for _ in 0..50 {
+        runtime.block_on(locked(&locks)).unwrap();
+        locked_blocking(&locks).unwrap();
+    }
+    assert_eq!([calls(&server, "set"), calls(&server, "incr")], [100, 0]);
+    let scripts = if native { 0 } else { 100 };
+    assert_eq!([calls(&server, "evalsha"), calls(&server, "eval")], [scripts, 0]);
+    assert_eq!(calls(&server, "delifeq") + calls(&server, "delex"), 100 - scripts);
+    assert_eq!(server.keys(), [""; 0]);
+}
+
+#[test]
+fn a_guard_that_is_seen_has_a_fencing_token() {
+    let server = RedisServer::start();
+    let locks = ready(&server);
+    let first = locks.lock("k").run_blocking(LockGuard::fencing_token).unwrap();
+    locked_blocking(&locks).unwrap();
+    let second = locks.lock("k").acquire_blocking().unwrap().fencing_token();
+    assert!(0 < first && first < second, "{first}, {second}");
+    assert_eq!(calls(&server, "incr"), 2);
+}
+
+#[distributed_lock(key = "k", ttl = "60s", manager = locks)]
+fn around_blocking(locks: &LockManager) -> Result<u64, LockError> {
+    locks.lock("k").reentrant(true).run_blocking(LockGuard::fencing_token)
+}
+
+#[distributed_lock(key = "k", ttl = "60s", manager = locks)]
+async fn around(locks: &LockManager) -> Result<[u64; 2], LockError> {
+    let inner = || locks.lock("k").reentrant(true).run(async |guard| guard.fencing_token());
+    Ok([inner().await?, inner().await?])
+}
+
+#[test]
+fn a_nested_call_that_shows_the_fencing_token_draws_it() {
+    let server = RedisServer::start();
+    for locks in [ready(&server), LockManager::connect_blocking("memory://direct-nested").unwrap()] {
+        let before = locks.lock("k").run_blocking(LockGuard::fencing_token).unwrap();
+        let [first, again] = runtime().block_on(around(&locks)).unwrap();
+        // It is above all others also when the server has forgotten its clock.
+        let _: String = server.run("FLUSHALL");
+        let second = around_blocking(&locks).unwrap();
+        let after = locks.lock("k").run_blocking(LockGuard::fencing_token).unwrap();
+        assert_eq!(first, again);
+        assert!(before < first && first < second && second < after, "{before}, {first}, {second}, {after}");
+    }
+}
+
+#[test]
+fn a_hand_over_to_a_waiter_that_draws_none_costs_none() {
+    let server = RedisServer::start();
+    let locks = ready(&server);
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    let (one, two) = (locks.clone(), connect(&server));
+    let unfenced = thread::spawn(move || locked_blocking(&one).unwrap());
+    eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+    let fenced = thread::spawn(move || two.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+    eventually("both are queued", || server.run::<u32>("ZCARD lock:k%queue") == 2);
+    let [first, second]: [String; 2] =
+        server.run::<Vec<String>>("ZRANGE lock:k%queue 0 -1").try_into().unwrap();
+    assert!(first.ends_with("|unfenced") && !second.ends_with("|unfenced"));
+    let (_, before): (String, u64) = (server.run("CONFIG RESETSTAT"), guard.fencing_token());
+    drop(guard);
+    unfenced.join().unwrap();
+    assert!(fenced.join().unwrap().fencing_token() > before);
+    assert_eq!(calls(&server, "incr"), 1);
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn a_waiter_that_draws_none_leaves_the_queue() {
+    let server = RedisServer::start();
+    let locks = ready(&server);
+    let guard = locks.lock("k").acquire_blocking().unwrap();
+    runtime().block_on(async {
+        let call = tokio::time::timeout(SECOND / 2, locked(&locks));
+        assert!(call.await.is_err());
+    });
+    eventually("the waiter has left", || server.keys() == ["lock:k"]);
+    drop(guard);
+}
+
+/// The commands that clients send, without those in scripts.
+struct Monitor {
+    stream: TcpStream,
+    count: thread::JoinHandle<u32>,
+}
+
+impl Monitor {
+    fn of(server: &RedisServer) -> Self {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        stream.write_all(b"MONITOR\r\n").unwrap();
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+        assert_eq!(lines.next().as_deref(), Some("+OK"));
+        let sent = |line: &String| {
+            !line.contains(" lua] ")
+                && ["SET", "EVALSHA", "EVAL", "DELIFEQ", "DELEX"]
+                    .iter()
+                    .any(|name| line.contains(&format!("] \"{name}\" ")))
+        };
+        let count = thread::spawn(move || u32::try_from(lines.filter(sent).count()).unwrap());
+        Self { stream, count }
+    }
+
+    fn count(self) -> u32 {
+        self.stream.shutdown(Shutdown::Both).unwrap();
+        self.count.join().unwrap()
+    }
+}
+
+#[test]
+fn a_contended_call_costs_no_more_commands_than_three() {
+    const ROUNDS: u32 = 40;
+    for (callers, processes) in [(2, 1), (2, 2), (20, 1), (20, 10)] {
+        let server = RedisServer::start();
+        let managers: Vec<_> = (0..processes).map(|_| connect(&server)).collect();
+        let runtime = runtime();
+        for locks in &managers {
+            runtime.block_on(locked(locks)).unwrap();
+        }
+        let monitor = Monitor::of(&server);
+        runtime.block_on(async {
+            let tasks: Vec<_> = (0..callers)
+                .map(|number| {
+                    let locks = managers[number as usize % managers.len()].clone();
+                    tokio::spawn(async move {
+                        for _ in 0..ROUNDS {
+                            locked(&locks).await.unwrap();
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+        eventually("no key is left", || server.keys().is_empty());
+        let commands = f64::from(monitor.count()) / f64::from(ROUNDS * callers);
+        assert!(commands <= 3.1, "{commands} with {callers} callers in {processes} processes");
+    }
+}
