@@ -163,8 +163,14 @@ pub(crate) struct Place {
 }
 
 /// The server's clock in microseconds. Only its differences are used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ServerTime(pub(crate) u64);
+
+impl ServerTime {
+    pub(crate) fn after(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)))
+    }
+}
 
 /// A message of the node to a waiter.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -34,6 +34,15 @@ pub(super) enum LastAnswer {
     Refused(Arc<str>),
 }
 
+#[derive(Clone, Copy)]
+struct ClaimInFront {
+    /// When it should be over.
+    until: Moment,
+    /// The same on the server.
+    ends: ServerTime,
+    claimant: Claimant,
+}
+
 pub(super) struct Waiting {
     pub(super) ask: Ask,
     pub(super) token: Token,
@@ -47,8 +56,8 @@ pub(super) struct Waiting {
     pub(super) ask_again: bool,
     /// Its place in the queue on the server, and the time of the request whose reply told it.
     place: Option<(Place, Moment)>,
-    /// The end of the claim in front, and its claimant, as pushed last.
-    overdue: Option<(Moment, Claimant)>,
+    /// The claim in front, as pushed last.
+    overdue: Option<ClaimInFront>,
     /// A push that overtook the reply to the unanswered request.
     pub(super) deferred_push: Option<PushKind>,
     /// This waiter watches the lock: the server tells when it changes.
@@ -109,7 +118,7 @@ impl Waiting {
             None => Mode::JoinAgain { at_most: self.ask.max_waiters },
             Some(_) if with_all => Mode::Rejoin,
             Some(_) => match self.overdue {
-                Some((over, claimant)) if over <= now => Mode::Overdue { claimant },
+                Some(ClaimInFront { until, claimant, .. }) if until <= now => Mode::Overdue { claimant },
                 _ => Mode::Again,
             },
         }
@@ -182,7 +191,11 @@ impl Waiting {
         self.place = place.map(|place| (place, sent));
         let expires = holder.expires_in.map(|left| sent.after(left + MILLISECOND));
         // A claim that lasts for longer than was told has been renewed.
-        self.overdue.take_if(|(over, _)| expires.is_none_or(|expires| over.after(TOLD_TWICE) < expires));
+        let ends = holder.expires_in.zip(place).map(|(left, place)| place.at.after(left));
+        self.overdue.take_if(|claim| ends.is_none_or(|ends| claim.ends.after(TOLD_TWICE) < ends));
+        // The head asks first, or the one that knows the claimant, which may be stuck; then the others, in the grace of the lock.
+        let is_behind = self.overdue.is_none() && place.is_some_and(|place| place.in_front > 0);
+        let expires = expires.map(|at| if is_behind { at.after(BEHIND_THE_HEAD) } else { at });
         self.last_answer = LastAnswer::Busy(holder);
         // A release wakes no waiter without a queue, or when the holder is a client of another kind. In a queue only the
         // head watches.
@@ -209,13 +222,13 @@ impl Waiting {
     /// The waiter is next: it asks when the claim in front should be over, or sooner. That counts from the server's time: the
     /// push may have waited.
     pub(super) fn is_next(&mut self, now: Moment, claim: Duration, at: ServerTime, claimant: Claimant) {
-        let over = self.granted_since(now, at).unwrap_or(now).after(claim + MILLISECOND);
+        let over = self.told_since(now, at).after(claim + MILLISECOND);
         let until = match self.awaits {
             Awaits::ServerTurn => over,
             Awaits::Retry { until } => until.min(over),
             Awaits::LocalTurn | Awaits::Reply { .. } | Awaits::Connection => return,
         };
-        self.overdue = Some((over, claimant));
+        self.overdue = Some(ClaimInFront { until: over, ends: at.after(claim), claimant });
         self.awaits = Awaits::Retry { until };
     }
 
@@ -266,6 +279,14 @@ impl Waiting {
         let (place, sent) = self.place?;
         let later = Duration::from_micros(at.0.checked_sub(place.at.0)?);
         Some(sent.after(later.saturating_sub(later / 1000)).min(now))
+    }
+
+    /// When the server told that, or a little before. It may have looked at its clock again for the last reply.
+    fn told_since(&self, now: Moment, at: ServerTime) -> Moment {
+        match self.place {
+            Some((place, sent)) if at < place.at && place.at.0 < u64::MAX => sent.min(now),
+            _ => self.granted_since(now, at).unwrap_or(now),
+        }
     }
 
     /// True for the first refusal, and for one with another reason than the last.
@@ -328,8 +349,12 @@ impl Waiting {
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Two messages may tell the end of one claim with this difference, because of the network.
-const TOLD_TWICE: Duration = Duration::from_millis(50);
+/// How much later than the head the others ask when a lease is over: half of the grace of mark.lua.
+const BEHIND_THE_HEAD: Duration = Duration::from_millis(50);
+
+/// A server may tell the end of one claim twice with this difference, because its system may stop it within a script. A claim
+/// that was renewed ends later by more.
+const TOLD_TWICE: Duration = Duration::from_millis(100);
 
 /// How often the first waiter of a process asks again where the server tells of no release.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);

@@ -50,19 +50,23 @@ fn a_push_only_brings_the_time_to_ask_forward() {
     asks_again(&mut scenario, SECOND / 10 + SECOND / 100);
 }
 
-/// A request that comes a moment too early does not spare the stuck process the rest.
+/// The server was slow with the first request, so this process counts the claim from too early, and asks too early. That does
+/// not spare the stuck process the rest.
 #[test]
 fn a_claim_that_is_not_quite_over_is_reported_with_the_next_request() {
     let mut scenario = Scenario::connected();
-    let _outcome = queued(1, &mut scenario);
+    let _outcome = scenario.acquires(1, None);
+    scenario.passes(SECOND / 10);
+    let busy = scenario.busy(0);
+    scenario.answers(JOIN, busy);
     let claimant = Claimant::of("inbox");
-    scenario.tells(1, PushKind::Next { claim: SECOND / 10, at: scenario.server_time(), claimant });
-    scenario.passes(SECOND / 10 + SECOND / 500);
+    scenario.tells(1, PushKind::Next { claim: SECOND / 5, at: scenario.server_time(), claimant });
+    scenario.passes(SECOND / 10 + SECOND / 100);
     scenario.tick();
     let overdue = Action::Acquire(Mode::Overdue { claimant });
-    let busy = busy_for(SECOND / 500, &scenario);
+    let busy = busy_for(SECOND * 9 / 100, &scenario);
     scenario.answers(overdue, busy);
-    scenario.passes(SECOND / 100);
+    scenario.passes(SECOND / 10);
     scenario.tick();
     assert_eq!(scenario.unanswered(), [(1, overdue)]);
     // The next one says that another waiter has a claim.
@@ -106,4 +110,34 @@ fn a_holder_watches_again_when_a_waiter_of_its_process_has_marked_the_lock() {
     // It has the mark already.
     let _third = queued(3, &mut scenario);
     scenario.is_quiet();
+}
+
+#[test]
+fn those_behind_the_head_ask_after_it_and_within_the_grace() {
+    let mut scenario = Scenario::connected();
+    let _outcome = scenario.acquires(1, None);
+    let holder = Holder { name: Some("host:1".into()), expires_in: Some(SECOND / 10) };
+    let place = Some(Place { in_front: 1, at: scenario.server_time() });
+    scenario.answers(JOIN, Reply::Busy { holder, place });
+    scenario.passes(SECOND / 10 + SECOND / 25);
+    scenario.tick();
+    scenario.is_quiet();
+    asks_again(&mut scenario, SECOND / 50);
+}
+
+/// The push and the reply tell of one grant, and the server has looked at its clock for each.
+#[test]
+fn a_claim_that_was_told_just_before_the_reply_is_reported_when_it_is_over() {
+    let mut scenario = Scenario::connected();
+    let _outcome = scenario.acquires(1, None);
+    let at = scenario.server_time();
+    let claimant = Claimant::of("inbox");
+    let place = Some(Place { in_front: 0, at: ServerTime(at.0 + 1) });
+    let holder = Holder { name: Some("host:1".into()), expires_in: Some(CLAIM / 4) };
+    scenario.passes(SECOND / 10);
+    scenario.answers(JOIN, Reply::Busy { holder, place });
+    scenario.tells(1, PushKind::Next { claim: CLAIM / 4, at, claimant });
+    scenario.passes(Duration::from_millis(152));
+    scenario.tick();
+    assert_eq!(scenario.unanswered(), [(1, Action::Acquire(Mode::Overdue { claimant }))]);
 }
