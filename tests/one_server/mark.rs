@@ -190,3 +190,24 @@ fn a_waiter_is_told_when_the_one_in_front_leaves() {
     let _: i32 = server.run("DEL lock:k");
     drop(waiter.join().unwrap());
 }
+
+/// The second of two waiters that were told leaves: if the first one dies, the third has to know when to ask.
+#[test]
+fn a_waiter_is_told_when_the_second_in_front_leaves() {
+    let server = RedisServer::start();
+    let _: String = server.run(&format!("SET lock:k {TOKEN} PX 600000"));
+    let [first, second, third] = [connect(&server), connect(&server), connect(&server)];
+    let first = queued(&server, &first);
+    let leaves =
+        thread::spawn(move || drop(second.lock("k").wait(SECOND / 4).acquire_blocking().unwrap_err()));
+    eventually("the second is queued", || server.run::<u32>("ZCARD lock:k%queue") == 2);
+    let third = queued(&server, &third);
+    let _: String = server.run("CONFIG RESETSTAT");
+    leaves.join().unwrap();
+    eventually("both are told", || {
+        server.run::<String>("INFO commandstats").contains("cmdstat_publish:calls=2,")
+    });
+    let _: i32 = server.run("DEL lock:k");
+    drop(first.join().unwrap());
+    drop(third.join().unwrap());
+}

@@ -265,10 +265,10 @@ impl Lock {
     }
 
     fn release(&mut self, request: &Request, now: Moment, clock: &mut u64) -> Reply {
-        let was_head = self.queue.front().is_some_and(|head| head.token == request.token);
+        let was_told = self.queue.iter().take(2).any(|waiter| waiter.token == request.token);
         self.queue.retain(|waiter| waiter.token != request.token);
         if !self.is(&request.token) {
-            if was_head {
+            if was_told {
                 self.tell_next(&request.name, now);
             }
             return Reply::NotHeld;

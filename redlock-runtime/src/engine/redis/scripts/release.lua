@@ -21,12 +21,12 @@ end
 
 local holder, grace = parse(type(value) == 'string' and value or '')
 
--- The waiters behind this one, if it was the head, are told when to ask. A foreign client releases without a push, so the
--- new head asks now, and watches the lock from then on.
+-- If this waiter was one of the first two, which are told when to ask, the next ones are told: else, if the other one dies,
+-- no waiter would ask. A foreign client releases without a push, so the new head asks now, and watches the lock from then on.
 local function leave()
-  local was_head = redis.call('ZRANK', queue, me) == 0
+  local place = redis.call('ZRANK', queue, me) or 2
   redis.call('ZREM', queue, me)
-  local waiters = was_head and first_two() or {}
+  local waiters = place < 2 and first_two() or {}
   if #waiters == 0 then return end
   local left = 0
   if holder then

@@ -46,8 +46,7 @@ pub(super) enum Mistake {
     OwnGrantTellsNoWaiter,
     /// R6: a waiter that was told, and leaves the queue, does not tell the next ones.
     LeavingTellsNoWaiter,
-    /// R6: the same, unless it is the head. `release.lua` does so: when the second waiter leaves and the first one dies, the
-    /// third sleeps until its poll.
+    /// R6: the same, unless it is the head: when the second waiter leaves and the first one dies, the third is not told.
     LeavingSecondTellsNoWaiter,
     /// R6: a lock that is kept for its `min_hold` only gets a shorter expiry, and its waiters are not told.
     MinHoldTellsNoWaiter,
