@@ -2,8 +2,10 @@
 //!
 //! Whichever task polls it runs it: `home.rs` says where.
 
+mod loop_waker;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
@@ -22,6 +24,7 @@ use super::transport::{Deployment, Transport};
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::telemetry;
+use loop_waker::LoopWaker;
 
 /// The most commands before the transport and the timers have their turn, and the most that are read at a time.
 const COMMANDS: usize = 1024;
@@ -63,6 +66,8 @@ pub(super) struct Driver {
     alarm_at: Option<Moment>,
     /// The next deadline, as of the last poll.
     due: Option<Moment>,
+    /// For the task that polls the loop.
+    waker: Option<(Arc<LoopWaker>, Waker)>,
 }
 
 /// Where granted locks go that replicas must confirm.
@@ -113,6 +118,7 @@ impl Driver {
             alarm: None,
             alarm_at: None,
             due: None,
+            waker: None,
         }
     }
 
@@ -121,7 +127,7 @@ impl Driver {
         if self.transport.restart(Moment::now()) {
             self.table.disconnected(ELSEWHERE.into());
         }
-        (self.alarm, self.alarm_at) = (None, None);
+        (self.alarm, self.alarm_at, self.waker) = (None, None, None);
         if let Some(confirming) = &mut self.confirming {
             confirming.task = None;
         }
@@ -159,30 +165,56 @@ impl Driver {
 
     /// Runs rounds: in each, commands, the transport and the timers have their turn.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+        let (waker, own) = self.waker(cx.waker());
+        let mut cx = Context::from_waker(&own);
         for _ in 0..ROUNDS {
-            let has_more = self.take_commands(cx);
-            self.send(cx);
-            let has_more = self.take_events(cx) | has_more;
-            self.confirm();
-            let now = Moment::now();
-            self.table.tick(now);
-            self.poll_closing(now);
-            if !self.open && self.table.is_idle() && self.transport.is_idle() {
-                return Poll::Ready(Turn::Ended);
-            }
-            if has_more {
-                return Poll::Ready(Turn::Again);
-            }
-            let can_send = self.transport.room().is_some_and(|room| self.table.has_requests(room));
-            if !can_send {
-                match self.sleep(cx, now) {
-                    Poll::Ready(Ok(())) => {}
-                    Poll::Ready(Err(NoClock)) => return Poll::Ready(Turn::NoClock),
-                    Poll::Pending => return Poll::Pending,
-                }
+            waker.poll_begins();
+            let turn = self.round(&mut cx);
+            let is_woken = waker.poll_ends();
+            match turn {
+                Poll::Ready(Some(turn)) => return Poll::Ready(turn),
+                Poll::Pending if !is_woken => return Poll::Pending,
+                Poll::Ready(None) | Poll::Pending => {}
             }
         }
         Poll::Ready(Turn::Again)
+    }
+
+    fn waker(&mut self, task: &Waker) -> (Arc<LoopWaker>, Waker) {
+        let (waker, own) = match self.waker.take().filter(|(waker, _)| waker.is_of(task)) {
+            Some(known) => known,
+            None => {
+                let waker = LoopWaker::new(task);
+                let own = Arc::clone(&waker).into();
+                (waker, own)
+            }
+        };
+        self.waker = Some((Arc::clone(&waker), own.clone()));
+        (waker, own)
+    }
+
+    /// `Ready(None)` when the next round may begin at once.
+    fn round(&mut self, cx: &mut Context<'_>) -> Poll<Option<Turn>> {
+        let has_more = self.take_commands(cx);
+        self.send(cx);
+        let has_more = self.take_events(cx) | has_more;
+        self.confirm();
+        let now = Moment::now();
+        self.table.tick(now);
+        self.poll_closing(now);
+        if !self.open && self.table.is_idle() && self.transport.is_idle() {
+            return Poll::Ready(Some(Turn::Ended));
+        }
+        if has_more {
+            return Poll::Ready(Some(Turn::Again));
+        }
+        if self.transport.room().is_some_and(|room| self.table.has_requests(room)) {
+            return Poll::Ready(None);
+        }
+        match ready!(self.sleep(cx, now)) {
+            Ok(()) => Poll::Ready(None),
+            Err(NoClock) => Poll::Ready(Some(Turn::NoClock)),
+        }
     }
 
     /// Hands granted locks to the task that asks the replicas.

@@ -1,0 +1,83 @@
+//! The waker of the loop: what the loop itself causes while it is polled is handled in the same poll.
+//!
+//! A request wakes the driver of its connection, and a reply wakes the batch that awaits it, but the loop polls both. Each
+//! such wake-up would have the runtime poll the loop once more, perhaps on another thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+
+pub(super) struct LoopWaker {
+    task: Waker,
+    is_polled: AtomicBool,
+    is_woken: AtomicBool,
+}
+
+impl LoopWaker {
+    pub(super) fn new(task: &Waker) -> Arc<Self> {
+        let (is_polled, is_woken) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { task: task.clone(), is_polled, is_woken })
+    }
+
+    /// True when it wakes this task.
+    pub(super) fn is_of(&self, task: &Waker) -> bool {
+        self.task.will_wake(task)
+    }
+
+    pub(super) fn poll_begins(&self) {
+        self.is_polled.store(true, Ordering::SeqCst);
+        self.is_woken.store(false, Ordering::SeqCst);
+    }
+
+    /// True when the loop was woken since its poll began: there is more to do.
+    pub(super) fn poll_ends(&self) -> bool {
+        self.is_polled.store(false, Ordering::SeqCst);
+        self.is_woken.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for LoopWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::SeqCst);
+        if !self.is_polled.load(Ordering::SeqCst) {
+            self.task.wake_by_ref();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicU32);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_wake_up_is_for_the_task_or_for_the_poll_that_it_comes_in() {
+        let count = Arc::new(Count::default());
+        let task = Waker::from(Arc::clone(&count));
+        let waker = LoopWaker::new(&task);
+        assert!(waker.is_of(&task));
+        let own = Waker::from(Arc::clone(&waker));
+        own.wake_by_ref();
+        waker.poll_begins();
+        assert!(!waker.poll_ends(), "that was before");
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        waker.poll_begins();
+        own.wake_by_ref();
+        assert!(waker.poll_ends());
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+    }
+}
