@@ -21,6 +21,7 @@ fn locked_blocking(locks: &LockManager) -> Result<(), LockError> {
 /// A manager that has sent its scripts.
 fn ready(server: &RedisServer) -> LockManager {
     let locks = connect(server);
+    drop(locks.lock("first").acquire_blocking().unwrap());
     let guard = locks.lock("first").acquire_blocking().unwrap();
     let next = locks.lock("first").wait(LIMIT);
     let next = thread::spawn(move || next.acquire_blocking().map(drop).unwrap());

@@ -3,6 +3,8 @@
 //! Whichever task polls it runs it: `home.rs` says where.
 
 mod loop_waker;
+#[cfg(test)]
+mod turns;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -181,14 +183,12 @@ impl Driver {
     }
 
     fn waker(&mut self, task: &Waker) -> (Arc<LoopWaker>, Waker) {
-        let (waker, own) = match self.waker.take().filter(|(waker, _)| waker.is_of(task)) {
-            Some(known) => known,
-            None => {
-                let waker = LoopWaker::new(task);
-                let own = Arc::clone(&waker).into();
-                (waker, own)
-            }
-        };
+        let known = self.waker.take().filter(|(waker, _)| waker.is_of(task));
+        let (waker, own) = known.unwrap_or_else(|| {
+            let waker = LoopWaker::new(task);
+            let own = Arc::clone(&waker).into();
+            (waker, own)
+        });
         self.waker = Some((Arc::clone(&waker), own.clone()));
         (waker, own)
     }
@@ -391,6 +391,3 @@ pub(super) fn running_clock() -> Option<Instant> {
     let now = Instant::now();
     (before <= now.into_std() && now.into_std() <= std::time::Instant::now()).then_some(now)
 }
-
-#[cfg(test)]
-mod turns;

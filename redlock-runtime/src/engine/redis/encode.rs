@@ -37,8 +37,10 @@ impl Encoder {
         if let Some(script) = self.script(action) {
             self.sent.forget(script);
         }
-        if let Action::Renew { .. } = action {
-            self.sent.forget(Script::RenewAll);
+        match action {
+            Action::Renew { .. } => self.sent.forget(Script::RenewAll),
+            Action::Release => self.sent.forget(Script::Delete),
+            _ => {}
         }
     }
 
@@ -79,17 +81,27 @@ impl Encoder {
         request.direct
             && match request.action {
                 Action::Acquire(_) => self.session.queues,
-                Action::Release => self.session.queues && self.session.native_delete.is_some(),
+                // Without a native command, one script that does both saves a fenced lock a second request when it is contended.
+                Action::Release => {
+                    self.session.queues && (self.session.native_delete.is_some() || !request.fenced)
+                }
                 _ => false,
             }
     }
 
-    fn direct(&self, request: &Request) -> Cmd {
-        let mut command = Cmd::new();
+    fn direct(&mut self, request: &Request) -> Cmd {
         let (name, token) = (&*request.name, request.token.value());
+        let bytes = 100 + name.len() + token.len();
+        let mut command = match (request.action, self.session.native_delete) {
+            (Action::Release, None) => self.call(Script::Delete, 5, bytes),
+            _ => Cmd::with_capacity(6, bytes),
+        };
         match (request.action, self.session.native_delete) {
+            (Action::Release, None) => command.arg(1).arg(name).arg(token),
             (Action::Release, Some(NativeDelete::DelIfEq)) => command.arg("DELIFEQ").arg(name).arg(token),
-            (Action::Release, _) => command.arg("DELEX").arg(name).arg("IFEQ").arg(token),
+            (Action::Release, Some(NativeDelete::DelEx)) => {
+                command.arg("DELEX").arg(name).arg("IFEQ").arg(token)
+            }
             _ => command.arg("SET").arg(name).arg(token).arg("NX").arg("PX").arg(in_ms(request.ttl)),
         };
         command

@@ -19,6 +19,7 @@ pub(super) enum Script {
     Acquire,
     Renew,
     Release,
+    Delete,
     Inspect,
     ForceRelease,
     Vote,
@@ -32,13 +33,14 @@ pub(super) enum Script {
 }
 
 impl Script {
-    const COUNT: usize = 13;
+    const COUNT: usize = 14;
 
     /// In the order of their declaration.
     const ALL: [Self; Self::COUNT] = [
         Self::Acquire,
         Self::Renew,
         Self::Release,
+        Self::Delete,
         Self::Inspect,
         Self::ForceRelease,
         Self::Vote,
@@ -84,6 +86,7 @@ impl Script {
             Self::Acquire => parts!("time" "fence" "take" "mark" "tell" "grant" "acquire"),
             Self::Renew => parts!("keep" "time" "mark" "tell" "renew"),
             Self::Release => parts!("free" "time" "fence" "mark" "tell" "grant" "release"),
+            Self::Delete => parts!("delete"),
             Self::Inspect => parts!("mark" "state" "inspect"),
             Self::ForceRelease => parts!("time" "fence" "mark" "state" "tell" "grant" "force_release"),
             Self::Vote => parts!("vote"),
