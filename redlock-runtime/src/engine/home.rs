@@ -2,11 +2,12 @@
 //!
 //! It runs as a task on the runtime of its callers, where an outcome crosses no thread. A guardian, one thread for the
 //! process, gives the loop a thread of its own when that runtime is dropped or does not run it in time. Callers without a
-//! runtime have such a thread from the start: no manager delays the renewals of another. The loop has no I/O of its own, so a move is a new connection and nothing more: held locks are renewed over
-//! it, and requests without an answer are repeated.
+//! runtime have such a thread from the start: no manager delays the renewals of another. The state of the loop has no I/O,
+//! so a move is a new connection and nothing more: held locks are renewed over it, and requests without an answer are
+//! repeated.
 //!
-//! The loop returns from its thread to a runtime of its callers when no lock is held or asked for; the sooner a runtime has let it down,
-//! the later.
+//! The loop returns from its thread to a runtime of its callers when no lock is held or asked for; the sooner a runtime has
+//! let it down, the later.
 
 mod guardian;
 mod own_thread;
@@ -72,7 +73,9 @@ struct Resident {
     waker: Option<Waker>,
     /// The loop is being polled; still so after that only if it has panicked.
     is_polled: bool,
+    /// The time of the last move.
     since: Moment,
+    /// How long the loop stays on its own thread.
     stay: Duration,
 }
 
@@ -221,11 +224,12 @@ impl Home {
         };
         // The process may end next: what callers have released meanwhile is written now.
         driver.flush(&mut Context::from_waker(Waker::noop()));
+        // Before the last look at the commands: a caller that sends one after that look finds the loop nowhere, and settles it.
+        self.place.store(NOWHERE, Ordering::SeqCst);
         if driver.is_idle() && !driver.has_commands() {
             if Moment::now().since(resident.since) < SETTLED {
                 self.stays_away(&mut resident, STAY);
             }
-            self.place.store(NOWHERE, Ordering::SeqCst);
             let _ = self.leave(&mut resident);
         } else {
             self.takes_over(&mut resident, STAY);
@@ -298,7 +302,7 @@ impl Home {
     }
 }
 
-/// Call before this thread blocks: if it is the only one of its runtime, the loops there move to the guardian.
+/// Call before this thread blocks: if it is the only one of its runtime, the loops there move to threads of their own.
 pub(crate) fn about_to_block() {
     for home in runtimes::homes_here() {
         home.is_blocked();
