@@ -206,10 +206,15 @@ fn a_malformed_member_of_the_queue_is_passed_over() {
     }
 }
 
+/// A manager that never leaves a lock free for clients of another kind: while callers wait, each release hands it over.
+fn only_redlocked(server: &RedisServer) -> LockManager {
+    LockManager::builder(server.url()).foreign_clients(false).connect_blocking().unwrap()
+}
+
 /// How long a granted waiter takes to enter when the push arrives before the answers to its batch.
 fn after_an_early_grant() -> Duration {
     let server = RedisServer::start();
-    let guard = connect(&server).lock("first").acquire_blocking().unwrap();
+    let guard = only_redlocked(&server).lock("first").acquire_blocking().unwrap();
     let before: String = server.run("GET lock:first");
     let proxy = StallingProxy::to(server.port(), "lock:second");
     let locks = LockManager::builder(proxy.url()).io_timeout(LIMIT).start().unwrap();
@@ -278,7 +283,7 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
     let stuck = LockManager::builder(proxy.url()).io_timeout(3 * LIMIT).connect_blocking().unwrap();
-    let locks = connect(&server);
+    let locks = only_redlocked(&server);
     let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
     let of_the_stuck: Vec<_> = (0..20)
         .map(|_| {
@@ -287,7 +292,7 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
         })
         .collect();
     eventually("the waiters are queued", || server.run::<u32>("ZCARD lock:k%queue") == 20);
-    let other = connect(&server);
+    let other = only_redlocked(&server);
     let waiters: Vec<_> = [&locks, &other, &locks]
         .into_iter()
         .map(|locks| {
