@@ -16,7 +16,7 @@ use tokio::time::timeout;
 const KEPT: &str = "REDLOCKED_CHAOS_KEPT";
 
 /// The time limit of an orderly end: calls wait for locks, and the run waits for stopped servers.
-const PEACE: Duration = Duration::from_mins(1);
+const PEACE: Duration = Duration::from_secs(60);
 
 /// The exit status that shells report for a program ended by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;

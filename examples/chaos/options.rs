@@ -30,7 +30,7 @@ impl Options {
     /// `None`: only the usage is wanted.
     pub(crate) fn read(words: &[String]) -> Result<Option<Self>, String> {
         let mut options = Self {
-            lasts: Duration::from_mins(1),
+            lasts: Duration::from_secs(60),
             topology: Topology::OneServer,
             seed: RandomState::new().hash_one(0),
         };

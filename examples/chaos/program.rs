@@ -87,7 +87,7 @@ fn on_quorum(plan: quorum::Plan) -> QuorumNodes {
 /// The rounds, one after the other, repeated until the time is over.
 fn all_rounds(options: &Options, end: &AtomicBool) -> ExitCode {
     /// How long one round lasts.
-    const MOST: Duration = Duration::from_mins(2);
+    const MOST: Duration = Duration::from_secs(120);
     println!("chaos {}", options.words());
     let rounds = match options.topology {
         Topology::OneServer => ONE_SERVER,

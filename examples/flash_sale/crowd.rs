@@ -20,7 +20,7 @@ use crate::shop::{Receipt, Sale};
 use crate::{Failure, REQUESTS, server};
 
 /// A request without an answer for this long has failed: longer than a customer may wait for the lock.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The answers to the customers.
 #[derive(Default)]

@@ -67,7 +67,8 @@ fn first_change(lanes: &[Vec<Visit>]) -> Option<u64> {
         .flat_map(|(lane, visits)| visits.iter().map(move |visit| (visit.from, lane)))
         .collect();
     visits.sort_unstable();
-    visits.array_windows().find(|[before, after]| before.1 != after.1).map(|[_, after]| after.0)
+    let mut next = visits.iter().zip(visits.iter().skip(1));
+    next.find(|(before, after)| before.1 != after.1).map(|(_, after)| after.0)
 }
 
 /// The highest number of visits that overlap.

@@ -103,7 +103,7 @@ fn is_clean<G: Environment>(environment: impl FnOnce(&mut Random) -> G, seconds:
 
 /// A run that ends when the checker finds `what`, within a minute.
 fn is_found<G: Environment>(environment: G, what: impl Fn(&History) -> bool) -> Chaos<G> {
-    const LIMIT: Duration = Duration::from_mins(1);
+    const LIMIT: Duration = Duration::from_secs(60);
     let (seed, start) = (seed(), Instant::now());
     let mut chaos = Chaos::new(environment, seed);
     let is_found = chaos.search(LIMIT, |chaos| what(&chaos.history));

@@ -9,7 +9,7 @@ use kit::{
 };
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
 
-const MINUTE: Duration = Duration::from_mins(1);
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// A call that waits in the queue of `key` when this returns.
 fn queued(locks: &LockManager, server: &RedisServer, key: &str) -> thread::JoinHandle<LockGuard> {

@@ -34,7 +34,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 
 /// How long the loop stays on its own thread after that, the first time and at most.
 const STAY: Duration = Duration::from_secs(1);
-const LONGEST_STAY: Duration = Duration::from_mins(1);
+const LONGEST_STAY: Duration = Duration::from_secs(60);
 
 /// How often the guardian looks at a loop with waiters that has nothing to do: a grant must not lie unread.
 const HEARTBEAT: Duration = Duration::from_millis(500);

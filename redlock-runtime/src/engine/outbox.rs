@@ -90,10 +90,8 @@ impl<T: Unsent> Outbox<T> {
     pub(super) fn take(&mut self, room: usize, alike: impl Fn(&T) -> bool) -> Vec<T> {
         let mut batch =
             Vec::with_capacity(self.len().min(room.saturating_add(self.urgent.len())).min(LARGEST));
-        while batch.len() < LARGEST
-            && let Some(next) = self.urgent.pop_front_if(|next| alike(next))
-        {
-            batch.push(next);
+        while batch.len() < LARGEST && self.urgent.front().is_some_and(&alike) {
+            batch.extend(self.urgent.pop_front());
         }
         if !self.urgent.is_empty() {
             return batch;

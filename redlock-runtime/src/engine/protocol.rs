@@ -11,7 +11,7 @@ use crate::token::Token;
 pub(crate) const CLAIM: Duration = Duration::from_secs(1);
 
 /// A queue on a server expires this long after a waiter has last asked.
-pub(crate) const QUEUE_TTL: Duration = Duration::from_mins(1);
+pub(crate) const QUEUE_TTL: Duration = Duration::from_secs(60);
 
 /// One script call. Each is idempotent by token, so a request whose reply was lost is repeated.
 #[derive(Clone, Debug)]

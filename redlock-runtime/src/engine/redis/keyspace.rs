@@ -4,7 +4,7 @@
 //! of a lock with a hash tag has that tag; any other queue gets a tag of the lock's slot in front. All names start with the
 //! prefix, so that access rules can name them.
 
-use std::fmt::{self, Display};
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use redis::{Cmd, RedisWrite};
@@ -45,7 +45,7 @@ impl Keyspace {
             Self::Server { clock } => {
                 command.arg(&**clock);
             }
-            Self::Cluster { prefix } => command.write_arg_fmt(clock_in(prefix, Slot::of(lock))),
+            Self::Cluster { prefix } => command.write_arg_fmt(ClockOf(prefix, Slot::of(lock))),
         }
     }
 
@@ -59,9 +59,14 @@ impl Keyspace {
     }
 }
 
-/// The clock of a slot.
-pub(super) fn clock_in(prefix: &str, slot: Slot) -> impl Display {
-    fmt::from_fn(move |f| write!(f, "{prefix}{{{}}}{CLOCK}", slot.tag()))
+/// The name of the clock of a slot, below a prefix.
+pub(super) struct ClockOf<'a>(pub(super) &'a str, pub(super) Slot);
+
+impl Display for ClockOf<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(prefix, slot) = self;
+        write!(f, "{prefix}{{{}}}{CLOCK}", slot.tag())
+    }
 }
 
 /// Why no server can use this prefix.

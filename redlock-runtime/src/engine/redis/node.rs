@@ -16,7 +16,7 @@ use super::connect_error::ConnectError;
 use super::connection::{INBOX_MOVED, RedisConnection};
 use super::decode::{is_passing, read_push};
 use super::handshake::{Handshake, HandshakeCommands, HandshakeParams, Unsuitable};
-use super::keyspace::{Keyspace, clock_in};
+use super::keyspace::{Keyspace, ClockOf};
 use super::sentinel::Sentinels;
 use super::server_identity::{NodeIdentity, ServerIdentities};
 use super::session::Session;
@@ -98,7 +98,7 @@ impl RedisNode {
             Some((home, _)) => format!("{prefix}{INBOX}:{instance}{{{}}}", home.tag()),
             None => format!("{prefix}{INBOX}:{instance}"),
         };
-        let elsewhere = slots.map(|(_, other)| clock_in(prefix, other).to_string().into());
+        let elsewhere = slots.map(|(_, other)| ClockOf(prefix, other).to_string().into());
         Self { elsewhere, ..Self::named(info, settings, Keyspace::in_a_cluster(prefix), inbox) }
     }
 
