@@ -35,8 +35,8 @@ pages! {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::path::Path;
+    use std::{fs, io};
 
     use std::time::Duration;
 
@@ -63,7 +63,7 @@ mod tests {
     }
 
     /// Why a link leads nowhere.
-    fn broken(root: &Path, from: &str, link: &str) -> Option<String> {
+    fn broken_link(root: &Path, from: &str, link: &str) -> Option<String> {
         let (target, section) =
             link.split_once('#').map_or((link, None), |(target, section)| (target, Some(section)));
         let place = match target.strip_prefix(REPOSITORY) {
@@ -81,14 +81,55 @@ mod tests {
         (!is_there).then(|| format!("{} has no section `{section}`", place.display()))
     }
 
+    /// The papers of the repository that are no pages of the docs.
+    const PAPERS: [&str; 6] = [
+        "BENCHMARKS.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "redlock-macros/README.md",
+        "redlock-runtime/README.md",
+    ];
+
     #[test]
-    fn every_link_leads_somewhere() {
+    fn every_link_leads_somewhere() -> io::Result<()> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let links = PAGES.iter().flat_map(|(from, page)| links(page).map(move |link| (*from, link)));
-        let broken: Vec<_> = links
-            .filter_map(|(from, link)| broken(root, from, link).map(|why| format!("{from}: {link}: {why}")))
-            .collect();
+        let mut texts: Vec<_> =
+            PAGES.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        for path in PAPERS {
+            texts.push((path.to_owned(), fs::read_to_string(root.join(path))?));
+        }
+        let mut broken = Vec::new();
+        for (from, text) in &texts {
+            broken.extend(links(text).filter_map(|link| Some((from, link, broken_link(root, from, link)?))));
+        }
         assert!(broken.is_empty(), "{broken:#?}");
+        Ok(())
+    }
+
+    /// Rustdoc checks what a link names, but no address.
+    #[test]
+    fn every_link_of_the_sources_into_the_repository_leads_somewhere() -> io::Result<()> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut folders: Vec<_> =
+            ["src", "redlock-macros/src", "redlock-runtime/src"].map(|path| root.join(path)).into();
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder)? {
+                let path = entry?.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let text = fs::read_to_string(path)?;
+                    let targets =
+                        text.split(REPOSITORY).skip(1).filter_map(|rest| rest.split([')', '"', '\n']).next());
+                    found.extend(targets.map(|target| format!("{REPOSITORY}{target}")));
+                }
+            }
+        }
+        let broken: Vec<_> = found.iter().filter_map(|link| broken_link(root, "src", link)).collect();
+        assert!(broken.is_empty() && !found.is_empty(), "{broken:#?}");
+        Ok(())
     }
 
     #[test]

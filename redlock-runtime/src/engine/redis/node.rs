@@ -16,7 +16,7 @@ use super::connect_error::ConnectError;
 use super::connection::{INBOX_MOVED, RedisConnection};
 use super::decode::{is_passing, read_push};
 use super::handshake::{Handshake, HandshakeCommands, HandshakeParams, Unsuitable};
-use super::keyspace::{Keyspace, ClockOf};
+use super::keyspace::{ClockOf, Keyspace};
 use super::sentinel::Sentinels;
 use super::server_identity::{NodeIdentity, ServerIdentities};
 use super::session::Session;
