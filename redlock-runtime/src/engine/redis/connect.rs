@@ -82,6 +82,55 @@ pub(super) async fn open_in_background(
     Ok(connection)
 }
 
+/// The server refuses `HELLO 3`: `NOPROTO`, or the `ERR` of an unknown command, which older servers and proxies word in many
+/// ways. The other `ERR` at this point comes before `HELLO` is read: a server that has too many clients.
 pub(super) fn speaks_no_resp3(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::RESP3NotSupported)
+    match error.code() {
+        Some("NOPROTO") => true,
+        Some("ERR") => !has_too_many_clients(error),
+        _ => error.kind() == ErrorKind::RESP3NotSupported,
+    }
+}
+
+/// The one error of a server that passes and has no code of its own.
+pub(super) fn has_too_many_clients(error: &RedisError) -> bool {
+    error.code() == Some("ERR") && error.detail().is_some_and(|words| words.contains("max number of clients"))
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::{RedisError, Value};
+
+    use super::{has_too_many_clients, speaks_no_resp3};
+
+    #[track_caller]
+    fn error(words: &str) -> RedisError {
+        match redis::parse_redis_value(format!("-{words}\r\n").as_bytes()) {
+            Ok(Value::ServerError(error)) => error.into(),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_older_protocol_is_spoken_where_hello_is_refused_in_any_words() {
+        for refused in [
+            "ERR unknown command `HELLO`, with args beginning with: `3`, ",
+            "ERR unknown command 'HELLO'",
+            "ERR unsupported command 'HELLO'",
+            "NOPROTO unsupported protocol version",
+        ] {
+            assert!(speaks_no_resp3(&error(refused)), "{refused}");
+        }
+        for other in [
+            "ERR max number of clients reached",
+            "ERR max number of clients + cluster connections reached",
+            "NOAUTH HELLO must be called with the client already authenticated",
+            "WRONGPASS invalid username-password pair or user is disabled.",
+            "NOPERM this user has no permissions to run the 'select' command",
+            "LOADING Redis is loading the dataset in memory",
+        ] {
+            assert!(!speaks_no_resp3(&error(other)), "{other}");
+            assert_eq!(has_too_many_clients(&error(other)), other.contains("clients "), "{other}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{PushInfo, ServerError, Value};
 
-use super::acl_error;
+use super::error_reply::ErrorReply;
 use super::keyspace::Keyspace;
 use super::scripts::Script;
 use crate::engine::protocol::{
@@ -25,12 +25,10 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
         {
             Reply::NotHeld
         }
-        (_, Value::ServerError(error)) => Reply::Refused(match (refusal(&error), Script::of(action)) {
-            (Refusal::Permanent(words), Some(script)) => {
-                Refusal::Permanent(acl_error::named(&words, script.source(sharded)).map_or(words, Arc::from))
-            }
-            (refusal, _) => refusal,
-        }),
+        (_, Value::ServerError(error)) => {
+            let script = Script::of(action).map(|script| script.source(sharded));
+            Reply::Refused(refusal_in(&error, script))
+        }
         (
             Action::Renew { .. }
             | Action::ExpireLater
@@ -156,13 +154,14 @@ pub(super) fn nonsense(value: &Value) -> Reply {
 const IN_A_CLUSTER: &str = "this server is part of a Cluster (CROSSSLOT): its address starts with redis+cluster:// instead of redis://";
 
 pub(super) fn refusal(error: &ServerError) -> Refusal {
-    let words = || -> Arc<str> {
-        match error.details() {
-            Some(details) => format!("{} {details}", error.code()).into(),
-            None => error.code().into(),
-        }
-    };
-    match error.code() {
+    refusal_in(error, None)
+}
+
+/// `script`: its source, if the error comes from one.
+fn refusal_in(error: &ServerError, script: Option<&str>) -> Refusal {
+    let reply = ErrorReply::of(error);
+    let words = || Arc::<str>::from(reply.to_string());
+    match reply.code {
         "NOSCRIPT" => Refusal::NoScript,
         code @ ("MOVED" | "ASK") => match redirect(code == "ASK", error.details().unwrap_or_default()) {
             Some(redirect) => Refusal::Moved(redirect),
@@ -170,7 +169,7 @@ pub(super) fn refusal(error: &ServerError) -> Refusal {
         },
         code if is_passing(code) => Refusal::Transient(words()),
         "CROSSSLOT" => Refusal::Permanent(IN_A_CLUSTER.into()),
-        _ => Refusal::Permanent(words()),
+        _ => Refusal::Permanent(script.map_or_else(words, |source| reply.with_the_command(source).into())),
     }
 }
 
@@ -235,7 +234,7 @@ pub(super) fn is_passing(code: &str) -> bool {
     )
 }
 
-/// The key holds a value that is not a string. Up to Redis 6, scripts report this with another code.
+/// The key holds a value that is not a string.
 pub(super) fn is_of_another_type(error: &ServerError) -> bool {
-    error.code() == "WRONGTYPE" || error.details().is_some_and(|words| words.contains("WRONGTYPE"))
+    ErrorReply::of(error).code == "WRONGTYPE"
 }

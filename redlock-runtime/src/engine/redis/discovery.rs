@@ -77,8 +77,7 @@ impl ClusterNodes {
 }
 
 async fn ask(node: &RedisNode, timeout: Duration) -> Result<Layout, Disconnected> {
-    let mut slots = redis::cmd("CLUSTER");
-    let answer = node.ask(slots.arg("SLOTS"), timeout).await?;
+    let answer = node.cluster_slots(timeout).await?;
     let layout = read(&answer, node.host());
     if layout.ranges.is_empty() {
         let reason = format!("Redis at {} reports that no node of the Cluster has a slot", node.address());

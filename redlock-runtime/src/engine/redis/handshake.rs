@@ -5,24 +5,20 @@
 //! All commands go out in one write, because a server that is far away would take a round trip for each. A command that
 //! depends on an earlier one comes behind it.
 
+use std::iter;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Script, Value};
+use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Value};
 
 use super::fence_floor::ABOVE_ALL;
 use super::keyspace::Keyspace;
+use super::permissions;
 use super::scripts::RAISE;
 use super::stale_connection::Client;
 use crate::capabilities::Abilities;
 use crate::engine::protocol::ServerInfo;
 use crate::key::QUEUE;
-
-/// Tries each command of the scripts.
-const COMMANDS: &str = include_str!("scripts/permissions.lua");
-
-/// Required: every lock needs these.
-const NEEDED: [&str; 8] = ["GET", "SET", "DEL", "EXISTS", "PEXPIRE", "PTTL", "INCR", "TIME"];
 
 /// An id that no client has.
 const NO_CLIENT: &str = "9223372036854775807";
@@ -97,8 +93,8 @@ pub(super) struct HandshakeCommands {
     server: Option<[usize; 2]>,
     sharded: Option<usize>,
     plain: Option<usize>,
-    /// The key that they are tried on, and two ways to run the script.
-    commands: Option<(String, [usize; 2])>,
+    /// The key that they are tried on, and each with its place.
+    commands: Option<(String, Vec<(&'static str, usize)>)>,
     native_delete: Option<[(usize, NativeDelete); 2]>,
     clock: Option<usize>,
 }
@@ -149,12 +145,12 @@ impl HandshakeCommands {
             Keyspace::Cluster { .. } => (elsewhere, None),
         };
         let commands = try_on.map(|name| {
-            let (script, unused) = (Script::new(COMMANDS), format!("{name}{QUEUE}"));
-            let both = [
-                add(&["EVAL", COMMANDS, "1", &unused, inbox]),
-                add(&["EVALSHA", script.get_hash(), "1", &unused, inbox]),
-            ];
-            (unused, both)
+            let unused = format!("{name}{QUEUE}");
+            let tried = permissions::commands(&unused, inbox).map(|(command, arguments)| {
+                let words: Vec<_> = iter::once(command).chain(arguments).collect();
+                (command, add(&words))
+            });
+            (unused, tried.to_vec())
         });
         // An unknown command is an error as any other.
         let native_delete = commands.as_ref().filter(|_| !params.one_of_several).map(|(unused, _)| {
@@ -200,16 +196,15 @@ impl HandshakeCommands {
             answers.are_of_one_that_keeps_locks(memory)?;
         }
         let missing = match &self.commands {
-            Some((unused, commands)) => answers.missing(*commands, unused)?,
+            Some((unused, commands)) => answers.missing(commands, unused)?,
             None => Vec::new(),
         };
         let listens =
             |at: Option<usize>| at.and_then(|at| answers.read::<i64>(at)).is_some_and(|number| number > 0);
         let sharded = listens(self.sharded);
         // With sharded channels, PUBLISH only tells waiters whose lock has moved, and these ask again anyway.
-        let is_optional = |command: &str| sharded && command == "PUBLISH";
-        let hands_over =
-            (sharded || listens(self.plain)) && missing.iter().all(|command| is_optional(command));
+        let is_needed = |command: &&str| !sharded || *command != "PUBLISH";
+        let hands_over = (sharded || listens(self.plain)) && !missing.iter().any(is_needed);
         let clock = self.clock.and_then(|at| answers.read(at)).unwrap_or(0);
         let tracks_changes = self.watching.is_some_and(|both| both.iter().all(|&at| answers.is_ok(at)));
         let (up_for, durable) = self.server.map_or((Duration::ZERO, false), |[info, config]| {
@@ -304,19 +299,14 @@ impl Answers {
 
     /// The optional commands that access rules forbid. The error names the required ones that they forbid. A command that
     /// could not be tried, for example because a slot of the Cluster is moving, fails when it is needed.
-    fn missing(&self, commands: [usize; 2], key: &str) -> Result<Vec<String>, Unsuitable> {
-        let too_little = |what: &str| Unsuitable {
-            words: format!("forbids what every lock needs: {what}"),
-            is_permanent: true,
-        };
-        if let Some(words) = commands.iter().find_map(|&at| self.forbidden(at)) {
-            return Err(too_little(&format!("{words} (a key like `{key}`)")));
-        }
-        let [tried, _] = commands;
-        let missing: Vec<String> = self.read(tried).unwrap_or_default();
-        let needed: Vec<_> =
-            NEEDED.into_iter().filter(|needed| missing.iter().any(|it| it == needed)).collect();
-        if needed.is_empty() { Ok(missing) } else { Err(too_little(&needed.join(", "))) }
+    fn missing(
+        &self,
+        commands: &[(&'static str, usize)],
+        key: &str,
+    ) -> Result<Vec<&'static str>, Unsuitable> {
+        let forbidden = commands.iter().filter_map(|&(command, at)| Some((command, self.forbidden(at)?)));
+        let forbidden: Vec<_> = forbidden.collect();
+        permissions::optional(&forbidden, key).map_err(|words| Unsuitable { words, is_permanent: true })
     }
 
     /// A server that does not tell counts as just started.
@@ -339,7 +329,7 @@ impl Answers {
 }
 
 /// The error when an access rule forbids a command of the handshake.
-fn must_allow(command: &str, checked: &str, or: &str) -> Unsuitable {
+pub(super) fn must_allow(command: &str, checked: &str, or: &str) -> Unsuitable {
     let words =
         format!("forbids {command}, which tells whether {checked}: allow +{}{or}", command.to_lowercase());
     Unsuitable { words, is_permanent: true }

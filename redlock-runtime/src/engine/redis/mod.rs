@@ -1,6 +1,5 @@
 //! The only place that names the `redis` crate: connecting, the scripts, and the replies of a server.
 
-mod acl_error;
 pub(super) mod batch;
 pub(crate) mod connect;
 pub(super) mod connect_error;
@@ -8,12 +7,14 @@ pub(super) mod connection;
 pub(super) mod decode;
 pub(super) mod discovery;
 mod encode;
+mod error_reply;
 mod fence_floor;
 mod handshake;
 pub(super) mod hedged;
 pub(crate) mod keyspace;
 pub(crate) mod node;
 mod opened;
+mod permissions;
 mod scripts;
 pub(super) mod sentinel;
 pub(super) mod server_identity;

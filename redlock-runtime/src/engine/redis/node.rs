@@ -11,11 +11,11 @@ use redis::{
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::connect::{open, open_in_background, speaks_no_resp3, without_timeouts};
+use super::connect::{has_too_many_clients, open, open_in_background, speaks_no_resp3, without_timeouts};
 use super::connect_error::ConnectError;
 use super::connection::{INBOX_MOVED, RedisConnection};
 use super::decode::{is_passing, read_push};
-use super::handshake::{Handshake, HandshakeCommands, HandshakeParams, Unsuitable};
+use super::handshake::{Handshake, HandshakeCommands, HandshakeParams, Unsuitable, must_allow};
 use super::keyspace::{ClockOf, Keyspace};
 use super::sentinel::Sentinels;
 use super::server_identity::{NodeIdentity, ServerIdentities};
@@ -267,14 +267,19 @@ impl RedisNode {
         }
     }
 
-    /// Sends one command over its own connection: connecting and the answer each have the time limit.
-    pub(crate) async fn ask(&self, command: &redis::Cmd, timeout: Duration) -> Result<Value, Disconnected> {
+    /// The answer to `CLUSTER SLOTS` over its own connection: connecting and the answer each have the time limit.
+    pub(super) async fn cluster_slots(&self, timeout: Duration) -> Result<Value, Disconnected> {
         let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
         let info = self.info.clone().set_redis_settings(settings);
         let opening = open(info, without_timeouts(), self.tls.as_ref(), timeout);
         let mut opened = opening.await.map_err(|error| self.not_opened(error, timeout))?;
-        let asking = opened.drive(async |connection| connection.send_packed_command(command).await);
+        let mut command = redis::cmd("CLUSTER");
+        command.arg("SLOTS");
+        let asking = opened.drive(async |connection| connection.send_packed_command(&command).await);
         match tokio::time::timeout(timeout, asking).await {
+            Ok(Ok(Value::ServerError(error))) if error.code() == "NOPERM" => {
+                Err(self.unsuitable(&must_allow("CLUSTER|SLOTS", "it has a slot of the key", "")))
+            }
             Ok(Ok(Value::ServerError(error))) => Err(self.failed(&error.into())),
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(self.failed(&error)),
@@ -312,7 +317,7 @@ impl RedisNode {
 
     fn failed(&self, error: &RedisError) -> Disconnected {
         let is_permanent = match error.code() {
-            Some(code) => !is_passing(code),
+            Some(code) => !is_passing(code) && !has_too_many_clients(error),
             None => matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig),
         };
         let words = match error.code() {

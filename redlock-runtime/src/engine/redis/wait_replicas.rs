@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, WeakUnboundedSender, unbounded_channe
 
 use super::decode::is_passing;
 use super::encode::in_ms;
+use super::error_reply::ErrorReply;
 use super::node::RedisNode;
 use super::scripts::CONFIRM;
 use crate::clock::Moment;
@@ -129,10 +130,10 @@ fn read(mut values: Vec<Value>) -> Result<Vec<Confirmation>, Disconnected> {
 
 fn trouble(value: Option<&Value>) -> Disconnected {
     match value {
-        Some(Value::ServerError(error)) => Disconnected {
-            reason: format!("{} {}", error.code(), error.details().unwrap_or_default()).into(),
-            is_permanent: !is_passing(error.code()),
-        },
+        Some(Value::ServerError(error)) => {
+            let reply = ErrorReply::of(error);
+            Disconnected { reason: reply.to_string().into(), is_permanent: !is_passing(reply.code) }
+        }
         _ => Disconnected::passing("the server gave an answer of another kind"),
     }
 }
