@@ -522,6 +522,20 @@ fn many_held_locks_are_all_renewed_over_the_next_connection() {
 
 // Costs in commands, threads and time --------------------------------------------------------------------
 
+/// The code of the error, however the version wraps it.
+#[test]
+fn an_error_in_the_middle_of_a_script_is_told_by_its_code() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    locks.lock("k").run_blocking(|_| ()).unwrap();
+    let _: String = server.run("CONFIG SET maxmemory 1");
+    let error = locks.lock("k").acquire_blocking().map(drop).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("OOM command not allowed") && !text.contains("script"), "{text}");
+    let _: String = server.run("CONFIG SET maxmemory 0");
+    locks.lock("k").run_blocking(|_| ()).unwrap();
+}
+
 #[test]
 fn an_uncontended_lock_is_two_commands() {
     let server = RedisServer::start();

@@ -363,7 +363,8 @@ fn what_a_server_can_do_is_known() {
     let server = RedisServer::start();
     let full = connect(&server).capabilities_blocking().unwrap();
     assert!(full.hands_over() && full.tracks_changes());
-    let _: String = server.run("ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client|tracking -pubsub");
+    let _: String =
+        server.run("ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client +client|info -pubsub");
     let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
     let less = LockManager::connect_blocking(&url).unwrap().capabilities_blocking().unwrap();
     assert!(!less.hands_over() && !less.tracks_changes());
@@ -424,7 +425,7 @@ fn who_waits_for_a_client_of_another_kind_learns_of_its_release() {
 #[test]
 fn without_pushes_of_any_kind_a_waiter_asks_from_time_to_time() {
     let server = RedisServer::start();
-    let locks = LockManager::connect_blocking(&without_hand_off(&server, "-client|tracking")).unwrap();
+    let locks = LockManager::connect_blocking(&without_hand_off(&server, "-client +client|info")).unwrap();
     let _: String = server.run("SET lock:k foreign PX 60000");
     let asked = server.client_commands();
     let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().map(drop));

@@ -95,6 +95,7 @@ fn what_is_in_the_way_is_handed_over_and_the_rest_costs_one_more_call() {
     let (locks, other) = (connect(&server), connect(&server));
     warm(&locks);
     warm(&other);
+    let has_native_delete = !server.known_rules("+delifeq +delex").is_empty();
     for blocked in ["a", "c", "e"] {
         // On a busy machine the holder may need one more command to renew its claim.
         eventually("the calls are as few as possible", || {
@@ -106,8 +107,8 @@ fn what_is_in_the_way_is_handed_over_and_the_rest_costs_one_more_call() {
             eventually("the waiter is queued", || server.keys().contains(&format!("lock:{blocked}%queue")));
             drop(busy);
             let guard = waiter.join().unwrap();
-            // The holder's release is one of the commands.
-            let calls = server.client_commands() - start - 1;
+            // The holder's release is one of the commands. With a native delete it is two: that leaves a marked lock.
+            let calls = server.client_commands() - start - 1 - u64::from(has_native_delete);
             let rest = u64::from(blocked != "e");
             assert!(calls > rest, "{calls} {before}");
             guard.release_blocking().unwrap();
@@ -193,7 +194,7 @@ fn a_key_that_the_access_rules_forbid_is_named() {
     // The error names the forbidden command, as it does for one key.
     let _: String = server.run("ACL SETUSER shop -incr");
     let error = locks.lock_all(["a", "b"]).acquire_blocking().map(drop).unwrap_err();
-    assert!(error.to_string().ends_with(": INCR"), "{error}");
+    assert!(error.to_string().to_uppercase().contains("INCR"), "{error}");
     let _: String = server.run("ACL SETUSER shop +incr");
     locks.lock_all(["a", "b"]).run_blocking(|_| ()).unwrap();
 }

@@ -58,7 +58,7 @@ fn when_the_queue_vanishes_all_its_waiters_are_served() {
 #[test]
 fn without_a_push_of_changes_a_flush_forgets_nobody() {
     let server = RedisServer::start();
-    let _: String = server.run("ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client|tracking");
+    let _: String = server.run("ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client +client|info");
     let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
     let locks = LockManager::connect_blocking(&url).unwrap();
     assert!(!locks.capabilities_blocking().unwrap().tracks_changes());

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use crate::server::{REDIS_SERVER, RedisServer, spawn};
-use crate::{eventually, unique};
+use crate::{eventually, free_port, unique};
 
 const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
@@ -31,15 +31,16 @@ impl RedisCluster {
         let nodes = (0..2 * PRIMARIES).map(|_| start_node(&more)).collect();
         let cluster = Self { nodes, port_setting };
         let first = &cluster.nodes[0];
-        let bus: Vec<String> = first.run("CONFIG GET cluster-port");
+        let bus = bus_port(first);
         for (number, node) in cluster.nodes.iter().enumerate() {
             let _: String = node.run(&format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
-            let (from, to) = (number * SLOTS / PRIMARIES, (number + 1) * SLOTS / PRIMARIES - 1);
             if number < PRIMARIES {
-                let _: String = node.run(&format!("CLUSTER ADDSLOTSRANGE {from} {to}"));
+                // Not by range: that is a command of Redis 7.0.
+                let slots = number * SLOTS / PRIMARIES..(number + 1) * SLOTS / PRIMARIES;
+                let slots: Vec<_> = slots.map(|slot| slot.to_string()).collect();
+                let _: String = node.run(&format!("CLUSTER ADDSLOTS {}", slots.join(" ")));
             }
-            let _: String =
-                node.run(&format!("CLUSTER MEET 127.0.0.1 {} {}", cluster.port_of(first), bus[1]));
+            let _: String = node.run(&format!("CLUSTER MEET 127.0.0.1 {} {bus}", cluster.port_of(first)));
         }
         let all = |what: &str, line: &str| {
             eventually(what, || {
@@ -197,16 +198,35 @@ pub fn owns(node: &RedisServer, slot: u16) -> bool {
     })
 }
 
+/// Where the other nodes reach this one: `id address:port@bus,name myself,…`.
+fn bus_port(node: &RedisServer) -> u16 {
+    let nodes: String = node.run("CLUSTER NODES");
+    let own = nodes.lines().find(|line| line.contains("myself")).unwrap();
+    let (_, bus) = own.split_once('@').unwrap();
+    bus.split([' ', ',']).next().unwrap().parse().unwrap()
+}
+
+/// Up to Redis 6.2, the nodes reach each other at the client's port plus this one, and it is the default later on.
+const TO_BUS: u16 = 10_000;
+
+/// A port whose counterpart is free, too, as it was a moment ago.
+fn free_port_with_bus() -> u16 {
+    loop {
+        let port = free_port();
+        let bus = port.checked_add(TO_BUS);
+        if bus.is_some_and(|bus| TcpListener::bind(("127.0.0.1", bus)).is_ok()) {
+            return port;
+        }
+    }
+}
+
 fn start_node(more: impl Fn() -> Vec<String>) -> RedisServer {
     for _ in 0..50 {
         let directory = std::env::temp_dir().join(unique("redlocked-test"));
         fs::create_dir_all(&directory).unwrap();
-        let listeners = [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).unwrap());
-        let [port, bus] = listeners.each_ref().map(|listener| listener.local_addr().unwrap().port());
-        drop(listeners);
+        let port = free_port_with_bus();
         let mut settings = vec![
             "--cluster-enabled yes".to_owned(),
-            format!("--cluster-port {bus}"),
             "--cluster-node-timeout 1000".to_owned(),
             "--cluster-replica-validity-factor 0".to_owned(),
             "--repl-diskless-sync-delay 0".to_owned(),

@@ -13,6 +13,7 @@
 //! | a caller in a process of its own, to kill and freeze | [`Worker`] |
 //! | a manager, a runtime of one thread, a call that is dropped after some polls or before its reply | [`connect`], [`runtime`], [`polled`], [`dropped_before_its_reply`] |
 //! | to wait for a condition, with a limit | [`eventually`], [`within`], [`LIMIT`] |
+//! | to leave out what the version of the server cannot do, and to tell it | [`skipped`], [`RedisServer::known_rules`] |
 //! | a name that no other test uses, a free port | [`unique`], [`free_port`] |
 //! | processes under chaos, and the checker of their holds | [`chaos`] |
 //! | the contenders of a bench: ours, by hand, over a quorum, by publish and subscribe | [`contender`], [`bare`], [`bare_quorum`], [`wake`] |
@@ -77,6 +78,6 @@ pub use sentinel::{MASTER, SentinelGroup, sentinel};
 pub use server::RedisServer;
 pub use stalling::StallingProxy;
 pub use tls::{Authority, TlsServer, tls_cluster, trusting};
-pub use wait::{LIMIT, SECOND, eventually, within};
+pub use wait::{LIMIT, SECOND, eventually, skipped, within};
 #[cfg(unix)]
 pub use worker::{Job, Line, Worker, between, listen, now, say};

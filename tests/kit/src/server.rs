@@ -184,12 +184,30 @@ impl RedisServer {
         format!("{name} {}", version.unwrap_or("?").trim())
     }
 
-    /// How many scripts clients have called: the requests of this library once it is connected.
+    /// Redis 6.2 or older.
+    #[track_caller]
+    pub fn is_before_7(&self) -> bool {
+        self.version().starts_with("Redis 6.")
+    }
+
+    /// Those of these access rules that this version has.
+    pub fn known_rules(&self, rules: &str) -> String {
+        let (mut client, user) = (self.client(), unique("rules"));
+        let is_known = |rule: &&str| {
+            redis::cmd("ACL").arg("SETUSER").arg(&user).arg(rule).query::<String>(&mut client).is_ok()
+        };
+        let known: Vec<_> = rules.split_whitespace().filter(is_known).collect();
+        let _: i32 = self.run(&format!("ACL DELUSER {user}"));
+        known.join(" ")
+    }
+
+    /// How many scripts and native deletes clients have called: the requests of this library once it is connected.
     pub fn client_commands(&self) -> u64 {
         let stats: String = self.run("INFO commandstats");
         let calls = |line: &str| -> Option<u64> {
             let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-            matches!(name, "evalsha" | "eval").then(|| rest.split(',').next().unwrap().parse().unwrap())
+            matches!(name, "evalsha" | "eval" | "delifeq" | "delex")
+                .then(|| rest.split(',').next().unwrap().parse().unwrap())
         };
         stats.lines().filter_map(calls).sum()
     }
@@ -260,6 +278,8 @@ pub(crate) fn spawn(
     let mut command = Command::new(program);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
     command.args(["--appendonly", if durable { "yes" } else { "no" }, "--appendfsync", "always"]);
+    // The default from Redis 7.0 on: a new user has no channels.
+    command.args(["--acl-pubsub-default", "resetchannels"]);
     command.arg("--dir").arg(directory);
     if let Some(password) = password {
         command.args(["--requirepass", password]);
