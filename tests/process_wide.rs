@@ -5,7 +5,9 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use kit::{RedisServer, eventually};
+use kit::RedisServer;
+#[cfg(target_os = "linux")]
+use kit::eventually;
 use redlocked::{LockError, LockManager, distributed_lock};
 
 static INSIDE: AtomicU32 = AtomicU32::new(0);

@@ -1,7 +1,8 @@
 //! The lease clock: monotonic, and going on while the host is suspended where the system has such a clock.
 //!
-//! `std::time::Instant` is `CLOCK_MONOTONIC` on Linux, which stands still during suspend: a laptop or a VM
-//! that wakes up would believe in a lease that ended hours ago. Never the wall clock: it can jump.
+//! `std::time::Instant` stands still during suspend on Linux (`CLOCK_MONOTONIC`) and on Apple's systems (`CLOCK_UPTIME_RAW`):
+//! a laptop or a VM that wakes up would believe in a lease that ended hours ago. On Windows it goes on. Never the wall clock: it
+//! can jump.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -12,15 +13,21 @@ use std::time::Duration;
 pub(crate) struct Moment(NonZeroU64);
 
 impl Moment {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     pub(crate) fn now() -> Self {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        use rustix::time::{ClockId, clock_gettime};
+        #[cfg(target_vendor = "apple")]
+        // Unlike the clock of this name on Linux, it goes on during sleep.
+        const CLOCK: ClockId = ClockId::Monotonic;
+        #[cfg(not(target_vendor = "apple"))]
+        const CLOCK: ClockId = ClockId::Boottime;
+        let now = clock_gettime(CLOCK);
         let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
         let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
         Self::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
     }
 
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
     pub(crate) fn now() -> Self {
         use std::sync::LazyLock;
         use std::time::Instant;

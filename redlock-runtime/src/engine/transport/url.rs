@@ -137,6 +137,9 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, String> {
     match scheme.kind {
         Kind::Memory => return Ok(Node::Memory(MemoryNode::named(rest))),
         Kind::Cluster => return Err("a Cluster cannot be a node of a quorum".to_owned()),
+        Kind::Socket if cfg!(not(unix)) => {
+            return Err("this system has no unix sockets: use redis://host:6379/".to_owned());
+        }
         Kind::Server | Kind::Socket | Kind::Sentinel => {}
     }
     let tls = tls(scheme, rest, settings)?;
@@ -286,11 +289,19 @@ mod tests {
                 "{url}: {error}"
             );
         }
-        for url in
-            ["redis://h/0?", "redis+unix:///s.sock?db=1&pass=p", "redis+sentinel://h/n?sentinel_user=u"]
-        {
+        for url in ["redis://h/0?", "redis+sentinel://h/n?sentinel_user=u"] {
             assert_eq!(told(url), None, "{url}");
         }
+    }
+
+    #[test]
+    fn a_system_without_unix_sockets_says_so() {
+        let error =
+            parse("redis+unix:///s.sock?db=1&pass=p", &settings("")).err().map(|error| error.to_string());
+        let expected = cfg!(not(unix)).then_some(
+            "cannot connect to `redis+unix:///s.sock`: this system has no unix sockets: use redis://host:6379/",
+        );
+        assert_eq!(error.as_deref(), expected);
     }
 
     #[test]
