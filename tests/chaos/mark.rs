@@ -50,7 +50,7 @@ fn a_renewal_that_removes_the_mark_is_found() {
 #[test]
 fn a_release_that_deletes_a_marked_lock_is_found() {
     let deleted = (
-        "if value == ARGV[1] then return redis.call('DEL', KEYS[1]) end\n\n-- The clock of the server.",
+        "if value == ARGV[1] then return redis.call('DEL', KEYS[1]) end\n\n-- The value of a lock is t",
         "if value == ARGV[1] or value == ARGV[1]..'!' then return redis.call('DEL', KEYS[1]) end    ",
     );
     is_found_with(Plan::FEW_WAITERS, deleted, is_idle);

@@ -325,10 +325,14 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
 /// The script of a release.
 const RELEASE: &str = concat!(
     include_str!("../../redlock-runtime/src/engine/redis/scripts/free.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/mark.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/queue.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/time.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/fence.lua"),
-    include_str!("../../redlock-runtime/src/engine/redis/scripts/mark.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/tell.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/give.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/hand_over.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/caller.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/grant.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/release.lua"),
 );

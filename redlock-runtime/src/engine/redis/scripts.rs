@@ -83,12 +83,18 @@ impl Script {
 
     fn plain(self) -> &'static str {
         match self {
-            Self::Acquire => parts!("time" "fence" "take" "mark" "tell" "grant" "acquire"),
-            Self::Renew => parts!("keep" "time" "mark" "tell" "renew"),
-            Self::Release => parts!("free" "time" "fence" "mark" "tell" "grant" "release"),
+            Self::Acquire => {
+                parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "give" "grant" "acquire")
+            }
+            Self::Renew => parts!("keep" "time" "mark" "queue" "tell" "renew"),
+            Self::Release => {
+                parts!("free" "mark" "queue" "time" "fence" "tell" "give" "hand_over" "caller" "grant" "release")
+            }
             Self::Delete => parts!("delete"),
             Self::Inspect => parts!("mark" "state" "inspect"),
-            Self::ForceRelease => parts!("time" "fence" "mark" "state" "tell" "grant" "force_release"),
+            Self::ForceRelease => {
+                parts!("time" "fence" "mark" "state" "queue" "caller" "tell" "give" "grant" "force_release")
+            }
             Self::Vote => parts!("vote"),
             Self::RaiseFence => parts!("raise_fence"),
             Self::Repair => parts!("repair"),
@@ -98,7 +104,7 @@ impl Script {
             Self::RenewAll => parts!("mark" "renew_all"),
             Self::AcquireAll => concat!(
                 "local function acquire(KEYS, ARGV)\n",
-                parts!("time" "fence" "take" "mark" "tell" "grant" "acquire"),
+                parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "give" "grant" "acquire"),
                 "end\n",
                 parts!("acquire_all")
             ),

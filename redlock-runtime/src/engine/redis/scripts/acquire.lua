@@ -10,9 +10,6 @@
 -- its lease from the latest request; a waiter keeps its place. A waiter that asks again gets the lock for a claim only: its
 -- process may be stuck although its connection is open. A request that arrives late never shortens a lease.
 
--- In ms. The queue of crashed waiters expires; live waiters ask again much sooner.
-local QUEUE_TTL = 60000
-
 local waits = ARGV[3] ~= '0'
 local joins = ARGV[3] == 'join' or ARGV[3] == 'join_again'
 local has_waited = waits and not joins
@@ -23,7 +20,9 @@ local function take(at_least, grace)
   local lasts = tonumber(ttl)
   if has_waited then lasts = math.min(lasts, CLAIM) end
   lasts = math.max(lasts, at_least)
-  return fence, put(token, lasts, grace), lasts
+  local waiters = first_two()
+  put(token, lasts, grace, waiters)
+  return fence, waiters, lasts
 end
 
 -- The queue is gone (FLUSHALL, DEL, eviction), or only this waiter has left it, granted. The other waiters of its inbox may
@@ -36,8 +35,7 @@ end
 local function join()
   if not redis.call('ZSCORE', queue, me) then
     tell_place_lost()
-    local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
-    redis.call('ZADD', queue, string.format('%.0f', math.max(tonumber(time()), (tonumber(last) or 0) + 1)), me)
+    add(redis.call('ZCARD', queue))
   end
   redis.call('PEXPIRE', queue, QUEUE_TTL)
 end

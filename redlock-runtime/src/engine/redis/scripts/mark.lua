@@ -5,12 +5,13 @@
 -- client finds it free.
 local GRACE = 100
 
-local TOKEN = '^(' .. string.rep('[%w_-]', 22) .. '@[%w._-]+:%d+)(!?)$'
+local TOKEN = '^([%w_-]+@[%w._-]+:%d+)(!?)$'
 
 -- Returns the token in the value of a lock, and the grace of its key, which is 0 without a mark. For the value of a foreign
 -- client, which is never marked, nil and 0.
 local function parse(value)
-  local holder, mark = string.match(value or '', TOKEN)
+  if not value or string.sub(value, 23, 23) ~= '@' then return nil, 0 end
+  local holder, mark = string.match(value, TOKEN)
   return holder, mark == '!' and GRACE or 0
 end
 

@@ -1,8 +1,12 @@
 -- The clock of the server.
 
--- Microseconds, as text: exact, and cheaper than formatting a number.
+-- Microseconds, as text: exact, and cheaper than formatting a number. One time for the whole script.
+local now
 local function time()
-  local now = redis.call('TIME')
-  return now[1] .. string.sub('00000' .. now[2], -6)
+  if not now then
+    local seconds_and_micros = redis.call('TIME')
+    now = seconds_and_micros[1] .. string.sub('00000' .. seconds_and_micros[2], -6)
+  end
+  return now
 end
 

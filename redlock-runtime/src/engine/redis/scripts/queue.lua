@@ -1,0 +1,12 @@
+-- The waiters of a lock.
+--
+-- KEYS[1] the lock
+-- KEYS[2] its queue, a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
+--         for one that draws no fencing token; score: order of arrival
+local lock, queue = KEYS[1], KEYS[2]
+
+-- Returns token, ttl and inbox of a waiter, and '' if it is fenced; nil for a malformed member.
+local function read(member)
+  return string.match(member or '', '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$')
+end
+
