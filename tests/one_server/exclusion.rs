@@ -8,7 +8,7 @@ use kit::{
     LIMIT, LateProxy, Proxy, Quorum, RedisCluster, RedisServer, SECOND, connect, eventually, skipped, unique,
     within,
 };
-use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
+use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome, distributed_lock};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -301,6 +301,31 @@ fn fencing_tokens_grow_when_the_data_are_replaced_under_a_connection() {
     });
     let _: String = server.run("REPLICAOF NO ONE");
     let after = fence();
+    assert!(after > before, "{before}, then {after}");
+}
+
+#[test]
+fn fencing_tokens_grow_behind_a_holder_without_one_when_the_data_are_replaced() {
+    #[distributed_lock(key = "k", ttl = "60s", manager = locks, global)]
+    fn without_a_token(locks: &LockManager, body: impl FnOnce()) -> Result<(), LockError> {
+        body();
+        Ok(())
+    }
+
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let fence =
+        |locks: &LockManager| locks.lock("k").wait(LIMIT).run_blocking(LockGuard::fencing_token).unwrap();
+    let before = fence(&locks);
+    let _: String = server.run("SET lock:%clock 1700000000000000");
+    let mut waiter = None;
+    without_a_token(&locks, || {
+        let locks = locks.clone();
+        waiter = Some(thread::spawn(move || fence(&locks)));
+        eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+    })
+    .unwrap();
+    let after = waiter.unwrap().join().unwrap();
     assert!(after > before, "{before}, then {after}");
 }
 

@@ -188,7 +188,8 @@ impl Encoder {
                     Action::Release => ("0", Some(&**inbox), None),
                     _ => ("0", None, None),
                 };
-                let floor = self.floor.filter(|_| request.action != Action::Release && request.fenced);
+                // A holder with a fencing token has lost its lock if the server has lost that token.
+                let floor = self.floor.filter(|_| request.action != Action::Release || !request.fenced);
                 let in_full = floor.is_some() || !request.fenced;
                 if !in_full {
                     command.arg(how).arg(inbox).arg(at_most);

@@ -3,7 +3,8 @@
 //! Fencing tokens follow the server's time in microseconds. So the last token tells what the time was, and our clock tells
 //! how long ago. The floor stays a little below that, or the script would have to ask for the time with each grant; and an
 //! acquire carries it only every few milliseconds. So data of the last 40 ms that replace the newest go unnoticed, but a
-//! replica takes longer to become a primary. A hand-off needs no floor: in replaced data, the holder does not hold the lock.
+//! replica takes longer to become a primary. A hand-off needs no floor, unless its holder has drawn no fencing token: in
+//! replaced data, the others do not hold the lock.
 //!
 //! The server never raises its clock above its own time, so a wrong floor does no harm.
 
