@@ -66,7 +66,7 @@ fn a_body_that_sleeps_ends_with_the_shorter_lease() {
 
 /// The URL of a user without the right to close its earlier connection.
 fn without_client_kill(server: &RedisServer, proxy: &LateProxy) -> String {
-    let rules = "ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client +client|info";
+    let rules = "ACL SETUSER shop on >pass resetchannels ~lock:* &lock:* +@all -client +client|info";
     let _: String = server.run(rules);
     proxy.url().replace("redis://", "redis://shop:pass@")
 }
@@ -334,7 +334,7 @@ fn fencing_tokens_grow_behind_a_holder_without_one_when_the_data_are_replaced() 
 #[test]
 fn a_release_that_is_refused_is_told_at_once_and_done_as_soon_as_it_may_be() {
     let server = RedisServer::start();
-    let _: String = server.run("ACL SETUSER shop on >pass ~lock:* &lock:* +@all");
+    let _: String = server.run("ACL SETUSER shop on >pass resetchannels ~lock:* &lock:* +@all");
     let url = server.url().replace("redis://", "redis://shop:pass@");
     let locks = LockManager::connect_blocking(&url).unwrap();
     let guard = locks.lock("k").ttl(MINUTE).acquire_blocking().unwrap();

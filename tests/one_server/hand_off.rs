@@ -101,9 +101,10 @@ fn commands_per_acquisition(waiters: u32, processes: u32) -> f64 {
 
 #[test]
 fn the_commands_per_acquisition_do_not_grow_with_the_waiters() {
+    let most = if RedisServer::start().has_native_delete() { 3.5 } else { 2.5 };
     for (waiters, processes) in [(2, 1), (2, 2), (50, 1), (50, 10), (1000, 1), (1000, 10)] {
         let commands = commands_per_acquisition(waiters, processes);
-        assert!(commands < 2.5, "{commands} with {waiters} waiters in {processes} processes");
+        assert!(commands < most, "{commands} with {waiters} waiters in {processes} processes");
     }
 }
 
@@ -293,7 +294,7 @@ fn waiters_find_their_way_back_after_the_server_has_forgotten_everything() {
 #[test]
 fn without_the_permission_to_publish_waiters_ask() {
     let server = RedisServer::start();
-    let _: String = server.run("ACL SETUSER shop on >pass ~lock:* +@all -publish -subscribe");
+    let _: String = server.run("ACL SETUSER shop on >pass resetchannels ~lock:* +@all -publish -subscribe");
     let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
     let locks = LockManager::connect_blocking(&url).unwrap();
     let guard = locks.lock("k").acquire_blocking().unwrap();
@@ -363,8 +364,8 @@ fn what_a_server_can_do_is_known() {
     let server = RedisServer::start();
     let full = connect(&server).capabilities_blocking().unwrap();
     assert!(full.hands_over() && full.tracks_changes());
-    let _: String =
-        server.run("ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client +client|info -pubsub");
+    let _: String = server
+        .run("ACL SETUSER shop on >pass resetchannels ~lock:* &lock:* +@all -client +client|info -pubsub");
     let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
     let less = LockManager::connect_blocking(&url).unwrap().capabilities_blocking().unwrap();
     assert!(!less.hands_over() && !less.tracks_changes());
@@ -372,7 +373,8 @@ fn what_a_server_can_do_is_known() {
 
 /// A user who may not publish: no hand-off.
 fn without_hand_off(server: &RedisServer, more: &str) -> String {
-    let _: String = server.run(&format!("ACL SETUSER shop on >pass ~lock:* &lock:* +@all -pubsub {more}"));
+    let _: String =
+        server.run(&format!("ACL SETUSER shop on >pass resetchannels ~lock:* &lock:* +@all -pubsub {more}"));
     format!("redis://shop:pass@127.0.0.1:{}/", server.port())
 }
 

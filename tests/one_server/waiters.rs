@@ -58,7 +58,8 @@ fn when_the_queue_vanishes_all_its_waiters_are_served() {
 #[test]
 fn without_a_push_of_changes_a_flush_forgets_nobody() {
     let server = RedisServer::start();
-    let _: String = server.run("ACL SETUSER shop on >pass ~lock:* &lock:* +@all -client +client|info");
+    let _: String =
+        server.run("ACL SETUSER shop on >pass resetchannels ~lock:* &lock:* +@all -client +client|info");
     let url = format!("redis://shop:pass@127.0.0.1:{}/", server.port());
     let locks = LockManager::connect_blocking(&url).unwrap();
     assert!(!locks.capabilities_blocking().unwrap().tracks_changes());
@@ -253,7 +254,8 @@ fn a_grant_that_overtakes_the_answers_of_its_batch_is_a_lock_at_once() {
 fn a_wait_without_a_limit_outlives_a_change_of_credentials() {
     let server = RedisServer::start();
     let user = |more: &str| {
-        let _: String = server.run(&format!("ACL SETUSER shop reset on ~lock:* &lock:* +@all {more}"));
+        let _: String =
+            server.run(&format!("ACL SETUSER shop reset resetchannels on ~lock:* &lock:* +@all {more}"));
     };
     user(">pass");
     let locks =

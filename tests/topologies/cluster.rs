@@ -422,7 +422,7 @@ fn without_sharded_channels_a_lock_is_handed_over_all_the_same() {
     let cluster = RedisCluster::of_this_process();
     let prefix = unique("plain:");
     for node in &cluster.nodes {
-        let rules = format!("on >pass ~{prefix}* &{prefix}* +@all -ssubscribe -spublish");
+        let rules = format!("on >pass resetchannels ~{prefix}* &{prefix}* +@all -ssubscribe -spublish");
         let _: String = node.run(&format!("ACL SETUSER shop {}", node.known_rules(&rules)));
     }
     let url = cluster.url().replace("://", "://shop:pass@");

@@ -190,6 +190,11 @@ impl RedisServer {
         self.version().starts_with("Redis 6.")
     }
 
+    /// It has a command that compares and deletes. So the release of a marked lock is two commands: this one leaves it.
+    pub fn has_native_delete(&self) -> bool {
+        !self.known_rules("+delifeq +delex").is_empty()
+    }
+
     /// Those of these access rules that this version has.
     pub fn known_rules(&self, rules: &str) -> String {
         let (mut client, user) = (self.client(), unique("rules"));
@@ -278,8 +283,6 @@ pub(crate) fn spawn(
     let mut command = Command::new(program);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
     command.args(["--appendonly", if durable { "yes" } else { "no" }, "--appendfsync", "always"]);
-    // The default from Redis 7.0 on: a new user has no channels.
-    command.args(["--acl-pubsub-default", "resetchannels"]);
     command.arg("--dir").arg(directory);
     if let Some(password) = password {
         command.args(["--requirepass", password]);
