@@ -29,6 +29,7 @@ pages! {
     limits: "docs/limits.md",
     manager: "docs/manager.md",
     options: "docs/options.md",
+    servers: "docs/servers.md",
     topologies: "docs/topologies.md",
     tuning: "docs/tuning.md",
 }
