@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(crate) struct Moment(NonZeroU64);
 
 impl Moment {
-    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    #[cfg(all(any(target_os = "linux", target_os = "android", target_vendor = "apple"), not(miri)))]
     pub(crate) fn now() -> Self {
         use rustix::time::{ClockId, clock_gettime};
         #[cfg(target_vendor = "apple")]
@@ -27,7 +27,7 @@ impl Moment {
         Self::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
     }
 
-    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    #[cfg(any(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")), miri))]
     pub(crate) fn now() -> Self {
         use std::sync::LazyLock;
         use std::time::Instant;
