@@ -99,10 +99,8 @@ impl History {
             }
             let hold = self.holds.get_mut(&name).unwrap_or_else(|| panic!("{name:?} has not entered"));
             match (word.as_str(), &numbers[..]) {
-                ("seen", &[_, at, deadline]) => {
-                    (hold.seen, hold.deadline) = (at, deadline);
-                    hold.lasts = hold.lasts.max(deadline.saturating_sub(at));
-                }
+                ("seen", &[_, at, deadline]) => hold.is_seen(at, deadline),
+                ("asks", &[_, at, until]) => hold.asked_for = Some((at, until)),
                 // Before the deadline that it had seen: it learned of a loss, or shortened the lease.
                 ("over", &[_, at]) if at < hold.deadline => hold.deadline = hold.seen,
                 ("over", _) => {}

@@ -33,6 +33,8 @@ pub struct Hold {
     /// When it was last seen inside, and the deadline of its lease as it saw it then.
     pub(crate) seen: u64,
     pub(crate) deadline: u64,
+    /// When it asked for another ttl, and when a lease of that ttl ends, until it was seen inside again.
+    pub(crate) asked_for: Option<(u64, u64)>,
     /// The longest ttl that it had.
     pub(crate) lasts: u64,
     pub(crate) left: Option<u64>,
@@ -57,7 +59,16 @@ impl Hold {
     }
 
     pub(crate) fn end(&self) -> u64 {
-        self.left.unwrap_or(self.seen).min(self.deadline)
+        let deadline = self.asked_for.map_or(self.deadline, |(_, until)| until.min(self.deadline));
+        self.left.unwrap_or(self.seen).min(deadline)
+    }
+
+    /// It is inside, and its lease ends then. A shorter ttl counts from when it was sent: before that, it is not seen.
+    pub(crate) fn is_seen(&mut self, at: u64, deadline: u64) {
+        const SENT_WITHIN: u64 = 5_000_000;
+        (self.seen, self.deadline) = (at, deadline);
+        self.lasts = self.lasts.max(deadline.saturating_sub(at));
+        self.asked_for = self.asked_for.filter(|(asked, _)| at < asked + SENT_WITHIN);
     }
 }
 

@@ -1,5 +1,7 @@
 use super::*;
 
+const MS: u64 = 1_000_000;
+
 fn hold(fence: u64, entered: u64, deadline: u64, left: Option<u64>, writes: &[u64]) -> Hold {
     let (fence, writes) = (Some(fence), writes.to_vec());
     Hold {
@@ -13,6 +15,7 @@ fn hold(fence: u64, entered: u64, deadline: u64, left: Option<u64>, writes: &[u6
         lasts: deadline - entered,
         left,
         changed: None,
+        asked_for: None,
         writes,
     }
 }
@@ -55,6 +58,18 @@ fn two_inside_are_seen_also_behind_a_short_one() {
 }
 
 #[test]
+fn a_holder_that_was_frozen_behind_its_ask_for_a_shorter_ttl_is_not_inside_for_the_longer_one() {
+    let overlaps = |first: &Hold| {
+        check(&[first.clone(), hold(2, 25 * MS, 90 * MS, Some(30 * MS), &[])]).overlaps()
+    };
+    let mut first = Hold { asked_for: Some((12 * MS, 20 * MS)), ..hold(1, 10 * MS, 90 * MS, Some(80 * MS), &[]) };
+    first.is_seen(13 * MS, 90 * MS);
+    assert_eq!(overlaps(&first), 0);
+    first.is_seen(18 * MS, 90 * MS);
+    assert_eq!(overlaps(&first), 1, "it went on with the old deadline");
+}
+
+#[test]
 fn nobody_is_inside_behind_a_deadline_or_after_the_last_sign_of_life() {
     let late = hold(1, 10, 30, Some(80), &[]);
     let killed = hold(2, 40, 90, None, &[]);
@@ -94,7 +109,6 @@ fn what_was_forgotten_excuses_two_inside_but_not_the_order_of_fencing_tokens() {
 
 #[test]
 fn who_has_a_lock_that_was_forgotten_is_to_know_it_in_time() {
-    const MS: u64 = 1_000_000;
     let overlaps = |detection, entered: u64, until: u64| {
         // A ttl of three seconds, forgotten after one.
         let first = hold(7, entered * MS, until * MS, Some(9000 * MS), &[]);
@@ -117,7 +131,6 @@ fn who_has_a_lock_that_was_forgotten_is_to_know_it_in_time() {
 
 #[test]
 fn a_lock_that_nobody_has_although_it_is_waited_for_is_seen() {
-    const MS: u64 = 1_000_000;
     let idle = |called: u64, slept: &[(u64, u64)]| {
         let mut checker = Checker { hand_over: Some(Duration::from_millis(500)), ..Checker::default() };
         checker.slept.extend(slept.iter().map(|(due, at)| (due * MS, at * MS)));
@@ -138,7 +151,6 @@ fn a_lock_that_nobody_has_although_it_is_waited_for_is_seen() {
 
 #[test]
 fn a_lock_that_no_caller_enters_again_although_it_is_waited_for_is_seen() {
-    const MS: u64 = 1_000_000;
     let idle = |holds: &[Hold], called: u64, back: u64| {
         let mut checker = Checker { hand_over: Some(Duration::from_millis(500)), ..Checker::default() };
         let holds = (0..).zip(holds).map(|(number, hold)| ((1, number), hold.clone())).collect();

@@ -190,6 +190,7 @@ impl Caller {
                     sleep(Duration::from_millis(4)).await;
                 }
             };
+            report.asks_for(other);
             let (_, ()) = tokio::join!(guard.extend(other), goes_on);
             // The answer may have come late.
             let start = Instant::now();
@@ -323,6 +324,7 @@ async fn keep(guard: &LockGuard, call_params: CallParams, time: Duration, ttls: 
     };
     let changes = async {
         for (pause, ttl) in ttls {
+            report.asks_for(*ttl);
             let _ = timeout(*pause, guard.extend(*ttl)).await;
             sleep(*pause / 4).await;
         }

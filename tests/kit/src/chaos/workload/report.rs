@@ -104,6 +104,12 @@ impl<'a> HoldReport<'a> {
         Some(Self { guard, hold: call_params.hold, deadline: Cell::new(deadline) })
     }
 
+    /// Before it asks for another ttl. A shorter one ends the lease early from when it is sent, and a holder that is frozen
+    /// then reports it no more.
+    pub(crate) fn asks_for(&self, ttl: Duration) {
+        say("asks", &[self.hold, now(), after(now(), ttl)]);
+    }
+
     /// False when the lock is not held any more.
     pub(crate) fn look(&self) -> bool {
         let at = now();
