@@ -59,10 +59,10 @@ fn two_inside_are_seen_also_behind_a_short_one() {
 
 #[test]
 fn a_holder_that_was_frozen_behind_its_ask_for_a_shorter_ttl_is_not_inside_for_the_longer_one() {
-    let overlaps = |first: &Hold| {
-        check(&[first.clone(), hold(2, 25 * MS, 90 * MS, Some(30 * MS), &[])]).overlaps()
-    };
-    let mut first = Hold { asked_for: Some((12 * MS, 20 * MS)), ..hold(1, 10 * MS, 90 * MS, Some(80 * MS), &[]) };
+    let overlaps =
+        |first: &Hold| check(&[first.clone(), hold(2, 25 * MS, 90 * MS, Some(30 * MS), &[])]).overlaps();
+    let mut first =
+        Hold { asked_for: Some((12 * MS, 20 * MS)), ..hold(1, 10 * MS, 90 * MS, Some(80 * MS), &[]) };
     first.is_seen(13 * MS, 90 * MS);
     assert_eq!(overlaps(&first), 0);
     first.is_seen(18 * MS, 90 * MS);
