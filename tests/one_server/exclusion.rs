@@ -323,6 +323,8 @@ fn fencing_tokens_grow_behind_a_holder_without_one_when_the_data_are_replaced() 
         let locks = locks.clone();
         waiter = Some(thread::spawn(move || fence(&locks)));
         eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+        // Data that are at most 40 ms older go unnoticed.
+        thread::sleep(Duration::from_millis(50));
     })
     .unwrap();
     let after = waiter.unwrap().join().unwrap();
