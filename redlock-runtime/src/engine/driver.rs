@@ -5,6 +5,7 @@
 mod loop_waker;
 #[cfg(test)]
 mod turns;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};

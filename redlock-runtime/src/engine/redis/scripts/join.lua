@@ -1,4 +1,4 @@
--- The short way of acquire, for the first request of an attempt and a lock that another token holds: the caller joins the
+-- The short way of acquire, for the first request of an attempt and a marked lock of another token: the caller joins the
 -- queue. Behind caller.lua.
 -- ARGV[3], ARGV[5] as in acquire.lua
 
