@@ -10,7 +10,7 @@ mod pages;
 
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
-    Acquire, Capabilities, FromLockError, Holder, LockError, LockGuard, LockInfo, LockManager,
+    Acquire, Capabilities, FromLockError, Holder, LockError, LockErrorKind, LockGuard, LockInfo, LockManager,
     LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome,
 };
 

@@ -1,11 +1,18 @@
 //! [`LockError`] for every failure, with its key and the remedy; [`Holder`]; and the return types that can carry an error.
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::error_kind::LockErrorKind;
 use crate::lost_reason::LostReason;
+
+/// When to try again after a failure whose end is not known.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why a lock was not acquired, or not kept.
 ///
@@ -166,6 +173,82 @@ impl LockError {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::TimedOut { .. })
+    }
+
+    /// The kind of the error: its variant without the details.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use redlocked::{LockError, LockErrorKind};
+    ///
+    /// fn is_outage(error: &LockError) -> bool {
+    ///     matches!(error.kind(), LockErrorKind::Unavailable | LockErrorKind::NotReplicated)
+    /// }
+    /// assert!(!is_outage(&LockError::NotConfigured));
+    /// ```
+    #[must_use]
+    pub fn kind(&self) -> LockErrorKind {
+        match self {
+            Self::Busy { .. } => LockErrorKind::Busy,
+            Self::TimedOut { .. } => LockErrorKind::TimedOut,
+            Self::Deadlock { .. } => LockErrorKind::Deadlock,
+            Self::QueueFull { .. } => LockErrorKind::QueueFull,
+            Self::Lost { .. } => LockErrorKind::Lost,
+            Self::NotReplicated { .. } => LockErrorKind::NotReplicated,
+            Self::Unavailable { .. } => LockErrorKind::Unavailable,
+            Self::Misconfigured { .. } => LockErrorKind::Misconfigured,
+            Self::ManagerClosed { .. } => LockErrorKind::ManagerClosed,
+            Self::ShutdownIncomplete { .. } => LockErrorKind::ShutdownIncomplete,
+            Self::InvalidKey { .. } => LockErrorKind::InvalidKey,
+            Self::InvalidRequest { .. } => LockErrorKind::InvalidRequest,
+            Self::InvalidUrl { .. } => LockErrorKind::InvalidUrl,
+            Self::NotConfigured => LockErrorKind::NotConfigured,
+        }
+    }
+
+    /// When the same call may succeed; `None` where trying again does not help, or may do the work twice.
+    ///
+    /// - [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut): what is left of the holder's lease. The lock may be free
+    ///   sooner, when its holder releases it, and later, when the holder renews it. One second for a holder without a time
+    ///   to live.
+    /// - [`QueueFull`](Self::QueueFull), [`NotReplicated`](Self::NotReplicated), [`Unavailable`](Self::Unavailable): one
+    ///   second.
+    /// - [`Lost`](Self::Lost) has none: the body has begun, and only its author knows whether it can be repeated.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use std::time::Duration;
+    /// use redlocked::{LockError, LockManager};
+    ///
+    /// let locks = LockManager::connect_blocking("memory://retry-after-example")?;
+    /// let _guard = locks.lock("stock:42").ttl(Duration::from_secs(10)).acquire_blocking()?;
+    ///
+    /// let busy = locks.lock("stock:42").acquire_blocking().unwrap_err();
+    /// assert!(busy.retry_after().is_some_and(|after| after <= Duration::from_secs(10)));
+    /// assert_eq!(LockError::NotConfigured.retry_after(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { holder, .. } | Self::TimedOut { holder, .. } => {
+                Some(holder.expires_in().unwrap_or(TRY_AGAIN))
+            }
+            Self::QueueFull { .. } | Self::NotReplicated { .. } | Self::Unavailable { .. } => Some(TRY_AGAIN),
+            Self::Deadlock { .. }
+            | Self::Lost { .. }
+            | Self::Misconfigured { .. }
+            | Self::ManagerClosed { .. }
+            | Self::ShutdownIncomplete { .. }
+            | Self::InvalidKey { .. }
+            | Self::InvalidRequest { .. }
+            | Self::InvalidUrl { .. }
+            | Self::NotConfigured => None,
+        }
     }
 
     pub(crate) fn unavailable(key: &Arc<str>, reason: impl Into<Arc<str>>) -> Self {
@@ -332,27 +415,5 @@ pub trait FromLockError {
 impl<T, E: From<LockError>> FromLockError for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {
         Err(E::from(error))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_says_whether_waiting_helps() {
-        let key: Arc<str> = "k".into();
-        let outage = LockError::unavailable(&key, "connection refused");
-        let wrong = LockError::misconfigured(&key, "wrong password");
-        let closed = LockError::closed(&key, "shut down");
-        assert_eq!(outage.to_string(), "`k` is unavailable: connection refused");
-        assert_eq!(wrong.to_string(), "`k` is unavailable, and waiting does not help: wrong password");
-        assert_eq!(closed.to_string(), "`k` is unavailable: shut down");
-        let without_key = LockError::Misconfigured { key: None, reason: "wrong password".into() };
-        assert_eq!(without_key.to_string(), "wrong password");
-        assert!([outage, wrong, closed].iter().all(|error| !error.is_busy()));
-        let incomplete = LockError::ShutdownIncomplete { stopped: 1, unreleased: 0 };
-        let (held, left) = ("1 lock still held", "0 locks not released: free when the ttl has passed");
-        assert_eq!(incomplete.to_string(), format!("the shutdown reached its limit with {held}; {left}"));
     }
 }

@@ -1,0 +1,107 @@
+//! One error of each kind, and what holds of all of them.
+
+use super::*;
+
+const KINDS: [LockErrorKind; 14] = [
+    LockErrorKind::Busy,
+    LockErrorKind::TimedOut,
+    LockErrorKind::Deadlock,
+    LockErrorKind::QueueFull,
+    LockErrorKind::Lost,
+    LockErrorKind::NotReplicated,
+    LockErrorKind::Unavailable,
+    LockErrorKind::Misconfigured,
+    LockErrorKind::ManagerClosed,
+    LockErrorKind::ShutdownIncomplete,
+    LockErrorKind::InvalidKey,
+    LockErrorKind::InvalidRequest,
+    LockErrorKind::InvalidUrl,
+    LockErrorKind::NotConfigured,
+];
+
+/// A word that is in every text of a sample.
+pub(crate) const SECRET: &str = "customer-7";
+
+/// The lease of a sample's holder.
+pub(crate) const LEASE: Duration = Duration::from_millis(2_300);
+
+/// A kind that is new here is new in [`KINDS`], too.
+fn sample(kind: LockErrorKind) -> LockError {
+    let (text, reason): (Arc<str>, &str) = (SECRET.into(), SECRET);
+    let (key, holder) = (Arc::clone(&text), Holder { name: Some(text), expires_in: Some(LEASE) });
+    match kind {
+        LockErrorKind::Busy => LockError::Busy { key, holder },
+        LockErrorKind::TimedOut => {
+            LockError::TimedOut { key, waited: Duration::ZERO, holder, in_front: Some(1) }
+        }
+        LockErrorKind::Deadlock => LockError::Deadlock { key },
+        LockErrorKind::QueueFull => LockError::QueueFull { key, waiters: 3 },
+        LockErrorKind::Lost => LockError::Lost { key, reason: LostReason::Expired },
+        LockErrorKind::NotReplicated => LockError::NotReplicated { key, wanted: 2, reached: 1 },
+        LockErrorKind::Unavailable => LockError::unavailable(&key, reason),
+        LockErrorKind::Misconfigured => LockError::misconfigured(&key, reason),
+        LockErrorKind::ManagerClosed => LockError::closed(&key, reason),
+        LockErrorKind::ShutdownIncomplete => LockError::ShutdownIncomplete { stopped: 1, unreleased: 1 },
+        LockErrorKind::InvalidKey => LockError::InvalidKey { key, reason },
+        LockErrorKind::InvalidRequest => LockError::InvalidRequest { key, reason: reason.into() },
+        LockErrorKind::InvalidUrl => LockError::InvalidUrl { url: key, reason: reason.into() },
+        LockErrorKind::NotConfigured => LockError::NotConfigured,
+    }
+}
+
+/// One error of each kind.
+pub(crate) fn samples() -> impl Iterator<Item = LockError> {
+    KINDS.into_iter().map(sample)
+}
+
+#[test]
+fn each_error_has_a_kind_of_its_own_that_is_called_like_it() {
+    let mut names = Vec::new();
+    for (kind, error) in KINDS.into_iter().zip(samples()) {
+        assert_eq!(error.kind(), kind);
+        let variant = format!("{kind:?}");
+        assert!(format!("{error:?}").starts_with(&variant), "{error:?}");
+        let mut name = String::new();
+        for letter in variant.chars() {
+            if letter.is_uppercase() && !name.is_empty() {
+                name.push('_');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        assert_eq!((kind.as_str(), kind.to_string()), (name.as_str(), name.clone()));
+        assert!(!names.contains(&name), "{name} twice");
+        names.push(name);
+    }
+}
+
+#[test]
+fn trying_again_is_proposed_where_it_may_help() {
+    let second = Some(Duration::from_secs(1));
+    for error in samples() {
+        let expected = match error.kind() {
+            LockErrorKind::Busy | LockErrorKind::TimedOut => Some(LEASE),
+            LockErrorKind::QueueFull | LockErrorKind::NotReplicated | LockErrorKind::Unavailable => second,
+            _ => None,
+        };
+        assert_eq!(error.retry_after(), expected, "{error:?}");
+    }
+    let without_ttl = LockError::Busy { key: "k".into(), holder: Holder::default() };
+    assert_eq!(without_ttl.retry_after(), second);
+}
+
+#[test]
+fn a_message_says_whether_waiting_helps() {
+    let key: Arc<str> = "k".into();
+    let outage = LockError::unavailable(&key, "connection refused");
+    let wrong = LockError::misconfigured(&key, "wrong password");
+    let closed = LockError::closed(&key, "shut down");
+    assert_eq!(outage.to_string(), "`k` is unavailable: connection refused");
+    assert_eq!(wrong.to_string(), "`k` is unavailable, and waiting does not help: wrong password");
+    assert_eq!(closed.to_string(), "`k` is unavailable: shut down");
+    let without_key = LockError::Misconfigured { key: None, reason: "wrong password".into() };
+    assert_eq!(without_key.to_string(), "wrong password");
+    assert!([outage, wrong, closed].iter().all(|error| !error.is_busy()));
+    let incomplete = LockError::ShutdownIncomplete { stopped: 1, unreleased: 0 };
+    let (held, left) = ("1 lock still held", "0 locks not released: free when the ttl has passed");
+    assert_eq!(incomplete.to_string(), format!("the shutdown reached its limit with {held}; {left}"));
+}
