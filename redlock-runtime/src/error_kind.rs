@@ -1,11 +1,9 @@
-//! [`LockErrorKind`]: a [`LockError`] without its details, for labels and for tables by kind.
+//! [`LockErrorKind`]: an error without its details, for labels and for tables by kind.
 
 use std::fmt;
 
-#[cfg(doc)]
-use crate::error::LockError;
-
-/// The kind of a [`LockError`], one for each of its variants. [`LockError::kind`] returns it.
+/// The kind of a [`LockError`](crate::LockError), one for each of its variants. [`LockError::kind`](crate::LockError::kind)
+/// returns it.
 ///
 /// It has no key and no reason, so it is cheap to copy, can be a key of a map, and is safe to show to anyone.
 ///
@@ -30,33 +28,33 @@ use crate::error::LockError;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LockErrorKind {
-    /// [`LockError::Busy`]
+    /// [`LockError::Busy`](crate::LockError::Busy)
     Busy,
-    /// [`LockError::TimedOut`]
+    /// [`LockError::TimedOut`](crate::LockError::TimedOut)
     TimedOut,
-    /// [`LockError::Deadlock`]
+    /// [`LockError::Deadlock`](crate::LockError::Deadlock)
     Deadlock,
-    /// [`LockError::QueueFull`]
+    /// [`LockError::QueueFull`](crate::LockError::QueueFull)
     QueueFull,
-    /// [`LockError::Lost`]
+    /// [`LockError::Lost`](crate::LockError::Lost)
     Lost,
-    /// [`LockError::NotReplicated`]
+    /// [`LockError::NotReplicated`](crate::LockError::NotReplicated)
     NotReplicated,
-    /// [`LockError::Unavailable`]
+    /// [`LockError::Unavailable`](crate::LockError::Unavailable)
     Unavailable,
-    /// [`LockError::Misconfigured`]
+    /// [`LockError::Misconfigured`](crate::LockError::Misconfigured)
     Misconfigured,
-    /// [`LockError::ManagerClosed`]
+    /// [`LockError::ManagerClosed`](crate::LockError::ManagerClosed)
     ManagerClosed,
-    /// [`LockError::ShutdownIncomplete`]
+    /// [`LockError::ShutdownIncomplete`](crate::LockError::ShutdownIncomplete)
     ShutdownIncomplete,
-    /// [`LockError::InvalidKey`]
+    /// [`LockError::InvalidKey`](crate::LockError::InvalidKey)
     InvalidKey,
-    /// [`LockError::InvalidRequest`]
+    /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest)
     InvalidRequest,
-    /// [`LockError::InvalidUrl`]
+    /// [`LockError::InvalidUrl`](crate::LockError::InvalidUrl)
     InvalidUrl,
-    /// [`LockError::NotConfigured`]
+    /// [`LockError::NotConfigured`](crate::LockError::NotConfigured)
     NotConfigured,
 }
 
