@@ -11,7 +11,7 @@ mod pages;
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
     Acquire, Capabilities, FromLockError, Holder, LockError, LockErrorKind, LockGuard, LockInfo, LockManager,
-    LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome,
+    LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome, Waiter,
 };
 
 /// Writes a key by the rules of the attribute, as a `String`: for [`LockManager::lock`], and where a template does not reach.

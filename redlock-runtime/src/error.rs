@@ -6,10 +6,11 @@ pub(crate) mod tests;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::error_kind::LockErrorKind;
 use crate::lost_reason::LostReason;
+use crate::owner::Owner;
 
 /// When to try again after a failure whose end is not known.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -328,17 +329,18 @@ impl Error for LockError {}
 ///
 /// # fn main() -> Result<(), LockError> {
 /// let locks = LockManager::connect_blocking("memory://holder-example")?;
-/// let _guard = locks.lock("report").acquire_blocking()?;
+/// let _guard = locks.lock("report").label("nightly-report").acquire_blocking()?;
 /// if let Err(LockError::Busy { holder, .. }) = locks.lock("report").acquire_blocking() {
 ///     assert!(holder.name().is_some_and(|name| name.ends_with(&std::process::id().to_string())));
-///     assert!(holder.expires_in().is_some());
+///     assert_eq!(holder.function(), Some("nightly-report"));
+///     assert!(holder.since().is_some() && holder.expires_in().is_some());
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
-    pub(crate) name: Option<Arc<str>>,
+    pub(crate) owner: Option<Owner>,
     pub(crate) expires_in: Option<Duration>,
 }
 
@@ -346,7 +348,21 @@ impl Holder {
     /// `<host>:<pid>` of the holder, control characters escaped; `None` when another kind of client holds the lock.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+        self.owner.as_ref().map(Owner::name)
+    }
+
+    /// The function that holds the lock, as `module::function`: the last 64 characters. For a request made by hand, its
+    /// [`label`](crate::LockRequest::label); `None` without one, or when another kind of client holds the lock.
+    #[must_use]
+    pub fn function(&self) -> Option<&str> {
+        self.owner.as_ref()?.function()
+    }
+
+    /// When the holder asked for the lock, to the second, by the clock of its host. It may have waited since, and its clock
+    /// may differ from yours. `None` when another kind of client holds the lock.
+    #[must_use]
+    pub fn since(&self) -> Option<SystemTime> {
+        self.owner.as_ref()?.since()
     }
 
     /// How long until the lock is free unless its holder renews it, when the server answered; `None` when a client of
@@ -359,7 +375,10 @@ impl Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name.as_deref().unwrap_or("a client of another kind"))?;
+        match &self.owner {
+            Some(owner) => owner.fmt(f)?,
+            None => f.write_str("a client of another kind")?,
+        }
         match self.expires_in {
             Some(left) => write!(f, " (free in {} unless renewed)", Seconds(left)),
             None => f.write_str(" (without a time to live: it is free only when it is deleted)"),

@@ -1,6 +1,7 @@
 //! Locks from outside: the holder of one, the list of all, and a release by force.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tokio::sync::oneshot;
 
@@ -8,9 +9,14 @@ use crate::block_on::block_on;
 use crate::clock::Moment;
 use crate::engine::command::{AdminCall, AdminOp, Command};
 use crate::engine::handle::ENGINE_GONE;
+use crate::engine::protocol::Inspection;
 use crate::error::{Holder, LockError};
 use crate::key;
 use crate::manager::LockManager;
+use crate::owner::Owner;
+
+/// So many locks of a listing are asked for at a time.
+const INSPECTED_TOGETHER: usize = 1_000;
 
 /// A held lock, as the server reports it.
 ///
@@ -30,11 +36,25 @@ use crate::manager::LockManager;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LockInfo {
+    key: String,
     holder: Holder,
     waiters: u32,
+    queue: Vec<Waiter>,
 }
 
 impl LockInfo {
+    fn new(key: &str, found: Inspection) -> Self {
+        let Inspection { holder, waiters, queue } = found;
+        let queue = queue.into_iter().map(|owner| Waiter { owner }).collect();
+        Self { key: key.to_owned(), holder, waiters, queue }
+    }
+
+    /// The key, without the prefix.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// The holder, and how long until the lock is free unless the holder renews it.
     ///
     /// # Examples
@@ -71,6 +91,78 @@ impl LockInfo {
     pub fn waiters(&self) -> u32 {
         self.waiters
     }
+
+    /// The first 100 of these callers, in the order of their turns.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://info-queue-example")?;
+    /// # let _guard = locks.lock("stock:42").acquire_blocking()?;
+    /// if let Some(info) = locks.inspect_blocking("stock:42")? {
+    ///     for waiter in info.queue() {
+    ///         println!("{:?} in {:?} since {:?}", waiter.name(), waiter.function(), waiter.since());
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn queue(&self) -> &[Waiter] {
+        &self.queue
+    }
+}
+
+/// A caller in the queue of a lock, as the server reports it; without its token.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use redlocked::{LockManager, Waiter};
+///
+/// let locks = LockManager::connect("memory://waiter-example").await?;
+/// let guard = locks.lock("stock:42").acquire().await?;
+/// let waiting = locks.lock("stock:42").wait(Duration::from_secs(5)).label("restock").acquire();
+/// let waiting = tokio::spawn(waiting);
+/// let next: Waiter = loop {
+///     let info = locks.inspect("stock:42").await?;
+///     if let Some(first) = info.and_then(|info| info.queue().first().cloned()) {
+///         break first;
+///     }
+/// };
+/// assert_eq!(next.function(), Some("restock"));
+/// guard.release().await?;
+/// waiting.await??;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Waiter {
+    owner: Option<Owner>,
+}
+
+impl Waiter {
+    /// `<host>:<pid>` of the waiter, control characters escaped; `None` when another kind of client put it into the queue.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.owner.as_ref().map(Owner::name)
+    }
+
+    /// The function that waits, or the label of a request made by hand; as [`Holder::function`].
+    #[must_use]
+    pub fn function(&self) -> Option<&str> {
+        self.owner.as_ref()?.function()
+    }
+
+    /// When it asked, to the second, by the clock of its host; as [`Holder::since`].
+    #[must_use]
+    pub fn since(&self) -> Option<SystemTime> {
+        self.owner.as_ref()?.since()
+    }
 }
 
 impl LockManager {
@@ -100,8 +192,8 @@ impl LockManager {
         key::validate(self.prefix(), key)?;
         let (caller, outcome) = oneshot::channel();
         let name = self.name(key);
-        let found = self.call_admin(Some(key), AdminOp::Inspect { name, caller }, outcome).await?;
-        Ok(found.map(|(holder, waiters)| LockInfo { holder, waiters }))
+        let found = self.send_admin(Some(key), AdminOp::Inspect { name, caller }, outcome).await?;
+        Ok(found.map(|found| LockInfo::new(key, found)))
     }
 
     /// [`inspect`](Self::inspect) for sync code: blocks this thread.
@@ -154,8 +246,8 @@ impl LockManager {
         key::validate(self.prefix(), key)?;
         let (caller, outcome) = oneshot::channel();
         let name = self.name(key);
-        let found = self.call_admin(Some(key), AdminOp::ForceRelease { name, caller }, outcome).await?;
-        Ok(found.map(|(holder, _)| holder))
+        let found = self.send_admin(Some(key), AdminOp::ForceRelease { name, caller }, outcome).await?;
+        Ok(found.map(|found| found.holder))
     }
 
     /// [`force_release`](Self::force_release) for sync code: blocks this thread.
@@ -177,12 +269,13 @@ impl LockManager {
         block_on(self.force_release(key))
     }
 
-    /// The keys, without the prefix, of all held locks that match `pattern`, sorted. `*` stands for any characters, `?` for
-    /// one.
+    /// All held locks whose keys match `pattern`, sorted by key. `*` stands for any characters, `?` for one.
     ///
     /// The call walks over all keys of the server, locks or not, with [`SCAN`](https://redis.io/docs/latest/commands/scan/):
-    /// one round trip for about 1,000 keys, so other clients do not wait for long. Each round trip may take the
-    /// [`io_timeout`](crate::LockManagerBuilder::io_timeout). A lock that is taken or released meanwhile may be missing.
+    /// one round trip for about 1,000 keys, so other clients do not wait for long; then it inspects each lock, in batches.
+    /// Each round trip may take the [`io_timeout`](crate::LockManagerBuilder::io_timeout). A lock that is taken or released
+    /// meanwhile may be missing. A key that the server does not let inspect, such as one of another type, is left out, unless
+    /// there is no other.
     ///
     /// # Errors
     ///
@@ -199,16 +292,40 @@ impl LockManager {
     /// # async fn main() -> Result<(), redlocked::LockError> {
     /// # let locks = redlocked::LockManager::connect("memory://list-example").await?;
     /// let _guards = [locks.lock("stock:1").acquire().await?, locks.lock("cron").acquire().await?];
-    /// assert_eq!(locks.list("stock:*").await?, ["stock:1"]);
+    /// for lock in locks.list("stock:*").await? {
+    ///     println!("{}: {}", lock.key(), lock.holder());
+    /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn list(&self, pattern: &str) -> Result<Vec<String>, LockError> {
+    pub async fn list(&self, pattern: &str) -> Result<Vec<LockInfo>, LockError> {
         let (caller, outcome) = oneshot::channel();
         let pattern = format!("{}{pattern}", escape_pattern(self.prefix())).into();
         let op = AdminOp::List { pattern, cursor: 0, found: Vec::new(), caller };
-        let names = self.call_admin(None, op, outcome).await?;
-        Ok(names.iter().filter_map(|name| name.strip_prefix(self.prefix())).map(str::to_owned).collect())
+        let names = self.send_admin(None, op, outcome).await?;
+        let keys: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix(self.prefix())).collect();
+        let (mut locks, mut refused) = (Vec::new(), None);
+        for keys in keys.chunks(INSPECTED_TOGETHER) {
+            let asked: Vec<_> = keys
+                .iter()
+                .map(|key| {
+                    let (caller, outcome) = oneshot::channel();
+                    let name = self.name(key);
+                    (key, self.send_admin(Some(key), AdminOp::Inspect { name, caller }, outcome))
+                })
+                .collect();
+            for (key, outcome) in asked {
+                match outcome.await {
+                    Ok(found) => locks.extend(found.map(|found| LockInfo::new(key, found))),
+                    Err(error @ LockError::Misconfigured { .. }) => refused = refused.or(Some(error)),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        match refused {
+            Some(error) if locks.is_empty() => Err(error),
+            _ => Ok(locks),
+        }
     }
 
     /// [`list`](Self::list) for sync code: blocks this thread.
@@ -226,21 +343,22 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn list_blocking(&self, pattern: &str) -> Result<Vec<String>, LockError> {
+    pub fn list_blocking(&self, pattern: &str) -> Result<Vec<LockInfo>, LockError> {
         block_on(self.list(pattern))
     }
 
-    async fn call_admin<T>(
+    /// Sends it at once, and waits for the outcome when polled.
+    fn send_admin<T>(
         &self,
         key: Option<&str>,
         op: AdminOp,
         outcome: oneshot::Receiver<Result<T, LockError>>,
-    ) -> Result<T, LockError> {
+    ) -> impl Future<Output = Result<T, LockError>> + use<T> {
         let key: Option<Arc<str>> = key.map(Arc::from);
         let call = AdminCall { key: key.clone(), op, by: Moment::now().after(self.io_timeout()) };
         let id = self.engine().new_id();
         self.engine().send(Command::Admin { id, call });
-        outcome.await.unwrap_or_else(|_| Err(LockError::ManagerClosed { key, reason: ENGINE_GONE }))
+        async move { outcome.await.unwrap_or_else(|_| Err(LockError::ManagerClosed { key, reason: ENGINE_GONE })) }
     }
 }
 

@@ -26,7 +26,9 @@ mod lost_reason;
 mod manager;
 mod one_or_many;
 mod options;
+mod origin;
 mod outcome;
+mod owner;
 mod reentrancy;
 mod request;
 mod run;
@@ -40,7 +42,7 @@ pub use capabilities::Capabilities;
 pub use error::{FromLockError, Holder, LockError};
 pub use error_kind::LockErrorKind;
 pub use guard::LockGuard;
-pub use inspect::LockInfo;
+pub use inspect::{LockInfo, Waiter};
 pub use lost_reason::LostReason;
 pub use manager::LockManager;
 pub use options::OnLost;
@@ -51,6 +53,7 @@ pub use request::LockRequest;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::key::{Escaped, KeyTemplate, KeyText, key};
+    pub use crate::origin::Site;
     pub use crate::request::{lock, lock_all};
     pub use crate::run::{
         Body, Locked, Ready, UntilLost, on_error, run, run_blocking, run_blocking_with_guard, run_with_guard,

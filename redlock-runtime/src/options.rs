@@ -8,10 +8,11 @@ use crate::error::LockError;
 use crate::key;
 use crate::lease::{MAX_TTL_MS, MIN_TTL};
 use crate::manager::LockManager;
+use crate::origin::Origin;
 use crate::reentrancy::{self, Hold};
 
 /// The options that apply to each key of a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) ttl: Duration,
     /// `None`: without a limit.
@@ -23,6 +24,7 @@ pub(crate) struct Options {
     pub(crate) reentrant: bool,
     /// The body, or the caller, can see the fencing token. Several keys draw theirs in any case.
     pub(crate) fenced: bool,
+    pub(crate) origin: Origin,
 }
 
 impl Default for Options {
@@ -36,6 +38,7 @@ impl Default for Options {
             on_lost: OnLost::default(),
             reentrant: false,
             fenced: true,
+            origin: Origin::default(),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! [`LockRequest`]: keys and options, from the caller.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::manager::LockManager;
 use crate::one_or_many::OneOrMany;
 use crate::options::{OnLost, Options};
+use crate::origin::{Origin, Site};
 
 /// A request for a lock: its key, how long the lock outlives a crashed holder, how long the caller waits for it.
 ///
@@ -59,6 +61,35 @@ pub fn lock_all<const N: usize>(keys: [String; N]) -> LockRequest {
 impl LockRequest {
     pub(crate) fn new(manager: Option<LockManager>, keys: OneOrMany<String>) -> Self {
         Self { manager, keys, options: Options::default() }
+    }
+
+    /// The annotated function that makes the request.
+    #[doc(hidden)]
+    pub fn from_site(mut self, site: &'static Site) -> Self {
+        self.options.origin = Origin::Site(site);
+        self
+    }
+
+    /// What metrics and logs call a request made by hand, and what others see of its holder in place of a function: the same
+    /// for all keys of a kind, such as `nightly-report`. The attribute uses the template of the key, and the function. By
+    /// default a request has no label.
+    ///
+    /// The last 64 characters are written to the server, ASCII letters, digits and `_:.-` as they are, others as `_`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://label-example")?;
+    /// let _guard = locks.lock("report:2026-11-22").label("nightly-report").acquire_blocking()?;
+    /// let info = locks.inspect_blocking("report:2026-11-22")?;
+    /// assert!(info.is_some_and(|info| info.holder().function() == Some("nightly-report")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.options.origin = Origin::Label(label.into());
+        self
     }
 
     /// How long the lock outlives a crashed or disconnected holder; 30 s by default, at least 10 ms. It does not limit a

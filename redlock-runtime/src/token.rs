@@ -1,12 +1,14 @@
 //! Tokens: the unguessable value that proves ownership, and the owner, which is public.
 //!
-//! The value of a lock's key is `<22 characters of base64url>@<host>:<pid>`: 132 random bits, and the owner. The random
-//! part is a secret; it is never printed, logged or put into an error. A `!` stands behind the token while other clients wait
-//! for the lock.
+//! The value of a lock's key is `<22 characters of base64url>@<owner>`: 132 random bits, and the [owner](crate::owner). The
+//! random part is a secret; it is never printed, logged or put into an error. A `!` stands behind the token while other
+//! clients wait for the lock.
 
-use std::ffi::OsString;
-use std::fmt::{self, Write as _};
-use std::sync::{Arc, LazyLock};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::origin::Origin;
+use crate::owner::{self, Owner};
 
 /// The value that this process writes into a lock's key for one attempt; never reused.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -18,40 +20,30 @@ pub(crate) const MARK: &str = "!";
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const SECRET_LENGTH: usize = 22;
 
-static HOST: LazyLock<String> = LazyLock::new(|| {
-    // Miri's `uname` leaves parts of its answer unset.
-    let host = if cfg!(miri) { OsString::new() } else { gethostname::gethostname() };
-    let host = host.to_string_lossy();
-    let clean: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || "-._".contains(*c)).collect();
-    if clean.is_empty() { "unknown-host".to_owned() } else { clean }
-});
-
-/// `<host>:<pid>` of this process. The pid is not cached, because a forked child has another.
-pub(crate) fn own_name() -> String {
-    let mut name = String::new();
-    push_name(&mut name, std::process::id());
-    name
-}
-
-fn push_name(text: &mut String, process: u32) {
-    // Writing into a string does not fail.
-    let _ = write!(text, "{}:{process}", *HOST);
-}
-
 impl Token {
-    /// A new token, from the operating system's random source.
-    pub(crate) fn random() -> Result<Self, getrandom::Error> {
-        Self::random_in(std::process::id())
+    /// A new token for a request of the process with this pid, which saves the system call where the caller knows it.
+    pub(crate) fn random(process: u32, origin: &Origin) -> Result<Self, getrandom::Error> {
+        Self::with_owner(|text| owner::push_owner(text, process, origin))
     }
 
-    /// A new token of the process with this pid. Saves the system call where the caller knows its pid.
-    pub(crate) fn random_in(process: u32) -> Result<Self, getrandom::Error> {
+    /// A new token that names this process alone.
+    pub(crate) fn of_this_process() -> Result<Self, getrandom::Error> {
+        Self::with_owner(|text| owner::push_process(text, std::process::id()))
+    }
+
+    /// A new token with the same owner.
+    pub(crate) fn another(&self) -> Result<Self, getrandom::Error> {
+        Self::with_owner(|text| text.push_str(self.0.split_once('@').map_or("", |(_, owner)| owner)))
+    }
+
+    /// From the operating system's random source.
+    fn with_owner(owner: impl FnOnce(&mut String)) -> Result<Self, getrandom::Error> {
         let mut random = [0_u8; SECRET_LENGTH];
         getrandom::fill(&mut random)?;
-        let mut value = String::with_capacity(SECRET_LENGTH + 1 + HOST.len() + 11);
+        let mut value = String::with_capacity(SECRET_LENGTH + 1 + owner::usual_length());
         value.extend(random.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 63)])));
         value.push('@');
-        push_name(&mut value, process);
+        owner(&mut value);
         Ok(Self(value.into()))
     }
 
@@ -95,16 +87,11 @@ pub(crate) fn no_random(error: getrandom::Error) -> String {
     format!("the operating system gave no random numbers for a token: {error}")
 }
 
-/// The name of a host has 253 characters at most; a colon and the number of the process follow.
-const LONGEST_OWNER: usize = 264;
-
-/// The public part of a lock's value: `<host>:<pid>`, or `None` when another kind of client wrote it. Control characters
-/// are escaped, because such a client may have written anything in this form.
-pub(crate) fn owner_of(value: &str) -> Option<Arc<str>> {
+/// The public part of a lock's value; `None` when another kind of client wrote it.
+pub(crate) fn owner_of(value: &str) -> Option<Owner> {
     let (secret, owner) = value.strip_suffix(MARK).unwrap_or(value).split_once('@')?;
     let ours = secret.len() == SECRET_LENGTH && secret.bytes().all(|byte| ALPHABET.contains(&byte));
-    let shown = || owner.chars().take(LONGEST_OWNER).flat_map(char::escape_debug).collect::<String>();
-    (ours && !owner.is_empty()).then(|| shown().into())
+    (ours && !owner.is_empty()).then(|| Owner::read(owner))
 }
 
 impl fmt::Debug for Token {
@@ -119,10 +106,11 @@ mod tests {
 
     #[test]
     fn a_token_shows_its_owner_and_hides_its_secret() -> Result<(), getrandom::Error> {
-        let token = Token::random()?;
-        let other = Token::random()?;
+        let token = Token::random(7, &Origin::Unnamed)?;
+        let other = token.another()?;
         assert_ne!(token.value(), other.value());
-        assert_eq!(owner_of(token.value()).as_deref(), Some(own_name().as_str()));
+        assert!(owner_of(token.value()).is_some_and(|owner| owner.name().ends_with(":7")));
+        assert_eq!(owner_of(token.value()), owner_of(other.value()));
         assert_eq!(format!("{token:?}"), "Token(..)");
         Ok(())
     }
@@ -140,15 +128,5 @@ mod tests {
         for value in ["", "x", "secret@", "c0ffee@host:1", "0123456789012345678901"] {
             assert_eq!(owner_of(value), None, "{value}");
         }
-    }
-
-    #[test]
-    fn control_characters_of_an_owner_are_escaped_and_its_length_is_limited() {
-        let owner = |text: &str| owner_of(&format!("AAAAAAAAAAAAAAAAAAAAAA@{text}"));
-        let shown = owner("web\u{1b}[2J\n\u{202e}3:1");
-        assert_eq!(shown.as_deref(), Some("web\\u{1b}[2J\\n\\u{202e}3:1"));
-        assert_eq!(owner(&"x".repeat(100_000)).map(|shown| shown.len()), Some(LONGEST_OWNER));
-        let longest = format!("{}:4294967295", "h".repeat(253));
-        assert_eq!(owner(&longest).as_deref(), Some(longest.as_str()));
     }
 }

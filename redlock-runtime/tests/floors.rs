@@ -265,8 +265,19 @@ fn the_transport_and_the_client_know_nothing_of_the_table() {
 #[test]
 fn the_ground_names_nothing_above_it() {
     let runtime = Crate::read("src");
-    let ground =
-        ["capabilities", "clock", "error", "error_kind", "key", "lease", "lost_reason", "outcome", "token"];
+    let ground = [
+        "capabilities",
+        "clock",
+        "error",
+        "error_kind",
+        "key",
+        "lease",
+        "lost_reason",
+        "origin",
+        "outcome",
+        "owner",
+        "token",
+    ];
     for module in ground {
         for other in runtime.imports(module) {
             assert!(ground.contains(&&*other), "{module} names {other}");

@@ -57,9 +57,11 @@ impl Shop {
 #[tokio::test]
 async fn the_key_shows_who_holds_it_and_is_gone_afterwards() {
     let shop = Shop::open();
-    let me = format!(":{}", std::process::id());
-    for value in [shop.purchase("42", 7).await.unwrap(), shop.count("42").unwrap()] {
-        assert!(value.is_some_and(|value| value.ends_with(&me)));
+    let me = format!(":{}/", std::process::id());
+    let values = [(shop.purchase("42", 7).await.unwrap(), "purchase"), (shop.count("42").unwrap(), "count")];
+    for (value, function) in values {
+        let value = value.unwrap();
+        assert!(value.contains(&me) && value.ends_with(&format!("/attribute::attribute::{function}")));
     }
     assert!(shop.server.keys().is_empty(), "released when the call returns, not some time later");
 }

@@ -72,7 +72,7 @@ fn while_they_hold_we_are_refused_and_see_another_kind_of_client(start: Start) {
     assert_eq!((info.holder().name(), info.waiters()), (None, 0));
     let expires_in = info.holder().expires_in().unwrap();
     assert!(expires_in > 30 * SECOND && expires_in <= 60 * SECOND, "{expires_in:?}");
-    assert_eq!(locks.list_blocking("*").unwrap(), ["k"]);
+    assert_eq!(kit::listed(&locks, "*").unwrap(), ["k"]);
     for text in [refused.to_string(), gave_up.to_string()] {
         assert!(text.contains("a client of another kind"), "{text}");
     }

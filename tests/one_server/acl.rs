@@ -100,9 +100,9 @@ const RULES_IN_A_CLUSTER: &[(&str, Without)] = &[
 const RULES_OF_A_TOPOLOGY: &[(&str, Without)] =
     &[("+select", Without::Connecting), ("+wait", Without::Something), ("+getset", Without::Something)];
 
-/// No feature stops without these, and not each version has them: without one that it has, connecting leaves an entry in
+/// No feature stops without these, and not each version has them all: without one that it has, connecting leaves an entry in
 /// its `ACL LOG`.
-const RULES_OF_A_VERSION: &str = "+client|setinfo +delifeq +delex";
+const RULES_OF_A_VERSION: &str = "+client|setname +client|setinfo +delifeq +delex";
 
 /// Needed while a slot moves.
 const ASKING: &str = "+asking";
@@ -135,7 +135,7 @@ fn everything(server: &RedisServer, url: &str, prefix: &str) -> Result<Capabilit
     ));
     assert!(locks.inspect_blocking("k")?.is_some());
     assert!(locks.inspect_blocking("other")?.is_none());
-    assert_eq!(locks.list_blocking("*")?, ["k"]);
+    assert_eq!(kit::listed(&locks, "*")?, ["k"]);
     let request = others.lock("k").ttl(1000 * SECOND).wait(LIMIT);
     let waiter = thread::spawn(move || request.acquire_blocking());
     if capabilities.hands_over() {

@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, polled, runtime, unique};
-use redlocked::{LockError, LockManager, OnLost, ReleaseOutcome};
+use redlocked::{LockError, LockManager, OnLost, ReleaseOutcome, distributed_lock};
 
 /// The store that one test uses.
 struct Backend {
@@ -121,6 +121,7 @@ mod with_a_queue {
         a_waiter_gives_up_after_its_wait_and_names_the_key
         a_full_queue_is_an_error_at_once
         locks_can_be_looked_at_and_listed
+        a_holder_and_its_waiters_say_who_they_are
         a_hung_holder_can_be_relieved
     } }
 }
@@ -601,13 +602,57 @@ fn locks_can_be_looked_at_and_listed(backend: &Backend) {
     assert!(info.holder().name().is_some_and(|name| name.ends_with(&std::process::id().to_string())));
     assert!(info.holder().expires_in().is_some_and(|left| left > 20 * SECOND));
 
-    assert_eq!(other.list_blocking("stock:*").unwrap(), ["stock:1", "stock:22"]);
-    assert_eq!(other.list_blocking("stock:?").unwrap(), ["stock:1"]);
-    assert_eq!(other.list_blocking("*").unwrap().len(), 4, "the listing omits the queue and the clock");
-    assert_eq!(other.list_blocking("nothing").unwrap(), [""; 0]);
+    assert_eq!(kit::listed(&other, "stock:*").unwrap(), ["stock:1", "stock:22"]);
+    assert_eq!(kit::listed(&other, "stock:?").unwrap(), ["stock:1"]);
+    assert_eq!(kit::listed(&other, "*").unwrap().len(), 4, "the listing omits the queue and the clock");
+    assert_eq!(kit::listed(&other, "nothing").unwrap(), [""; 0]);
     assert!(matches!(other.inspect_blocking(""), Err(LockError::InvalidKey { .. })));
     drop(guards);
     waiter.join().unwrap().unwrap();
+}
+
+#[distributed_lock(key = "k", global, manager = locks)]
+fn inside(locks: &LockManager, body: impl FnOnce()) -> Result<(), LockError> {
+    body();
+    Ok(())
+}
+
+fn a_holder_and_its_waiters_say_who_they_are(backend: &Backend) {
+    let (locks, other) = (backend.manager(), backend.manager());
+    let process = |name: Option<&str>| name.unwrap().ends_with(&format!(":{}", std::process::id()));
+    let recent = |since: Option<SystemTime>| since.unwrap().elapsed().unwrap_or_default() < LIMIT;
+    let waiter = |label: &'static str, in_front: u32| {
+        let request = backend.manager().lock("k").wait(LIMIT).label(label);
+        let waiter = std::thread::spawn(move || request.acquire_blocking().map(drop));
+        let is_queued = || other.inspect_blocking("k").unwrap().unwrap().waiters() == in_front + 1;
+        eventually("it is queued", is_queued);
+        waiter
+    };
+    let mut waiters = Vec::new();
+    let outcome = inside(&locks, || {
+        let info = other.inspect_blocking("k").unwrap().unwrap();
+        let holder = info.holder();
+        assert_eq!(holder.function(), Some("one_server::behaviour::inside"));
+        assert!(process(holder.name()) && recent(holder.since()));
+        let busy = other.lock("k").acquire_blocking().unwrap_err().to_string();
+        assert!(busy.contains(" in one_server::behaviour::inside (free in "), "{busy}");
+
+        waiters.extend([waiter("restock", 0), waiter("nightly report", 1)]);
+        for info in
+            [other.inspect_blocking("k").unwrap().unwrap(), other.list_blocking("*").unwrap().remove(0)]
+        {
+            let queue = info.queue();
+            assert_eq!((info.key(), info.waiters(), queue.len()), ("k", 2, 2));
+            assert_eq!(info.holder().function(), Some("one_server::behaviour::inside"));
+            assert_eq!(queue[0].function(), Some("restock"));
+            assert_eq!(queue[1].function(), Some("nightly_report"));
+            assert!(queue.iter().all(|waiter| process(waiter.name()) && recent(waiter.since())));
+        }
+    });
+    outcome.unwrap();
+    for waiter in waiters {
+        waiter.join().unwrap().unwrap();
+    }
 }
 
 fn a_hung_holder_can_be_relieved(backend: &Backend) {

@@ -90,7 +90,7 @@ fn a_marked_lock_is_renewed_extended_shortened_and_inspected() {
     assert_eq!(seen.waiters(), 1);
     assert_eq!(seen.holder().name().unwrap().split(':').next_back(), Some(&*std::process::id().to_string()));
     assert!(seen.holder().expires_in().unwrap() <= 60 * SECOND);
-    assert_eq!(other.list_blocking("*").unwrap(), ["k"]);
+    assert_eq!(kit::listed(&other, "*").unwrap(), ["k"]);
     let busy = other.lock("k").acquire_blocking().unwrap_err();
     assert!(!busy.to_string().contains('!'), "{busy}");
     guard.extend_blocking(30 * SECOND).unwrap();
@@ -139,7 +139,7 @@ fn a_mark_is_not_taken_for_a_loss_and_does_not_end_the_watch() {
 fn the_value_of_a_foreign_client_is_never_marked() {
     let server = RedisServer::start();
     let (locks, other) = (connect(&server), connect(&server));
-    for foreign in ["x", "c0ffee@host:1", &format!("{TOKEN}/2"), &format!("{TOKEN}!!")] {
+    for foreign in ["x", "c0ffee@host:1", &format!("{TOKEN}#2"), &format!("{TOKEN}!!")] {
         let _: String = server.run(&format!("SET lock:k {foreign} PX 60000"));
         let waiters = [queued(&server, &locks), queued(&server, &other)];
         let before = server.client_commands();

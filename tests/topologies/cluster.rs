@@ -389,8 +389,8 @@ fn locks_of_all_nodes_are_listed_and_can_be_taken_away() {
     let mut guards: Vec<_> =
         (0..50).map(|number| locks.lock(format!("stock:{number:02}")).acquire_blocking().unwrap()).collect();
     let keys: Vec<_> = (0..50).map(|number| format!("stock:{number:02}")).collect();
-    assert_eq!(locks.list_blocking("stock:*").unwrap(), keys);
-    assert_eq!(locks.list_blocking("other:*").unwrap(), [""; 0]);
+    assert_eq!(kit::listed(&locks, "stock:*").unwrap(), keys);
+    assert_eq!(kit::listed(&locks, "other:*").unwrap(), [""; 0]);
     let other = guards.pop().unwrap();
     let waiter = queued(&locks, "stock:49");
     assert!(locks.force_release_blocking("stock:49").unwrap().is_some());

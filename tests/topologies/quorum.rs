@@ -289,7 +289,7 @@ fn locks_can_be_looked_at_listed_and_taken_away() {
     let _b = locks.lock("b").acquire_blocking().unwrap();
     let info = locks.inspect_blocking("a").unwrap().unwrap();
     assert!(info.holder().name().unwrap().ends_with(&std::process::id().to_string()));
-    assert_eq!(locks.list_blocking("*").unwrap(), ["a", "b"]);
+    assert_eq!(kit::listed(&locks, "*").unwrap(), ["a", "b"]);
     let _: String = quorum.servers[0].run("SET lock:minority foreign PX 600000");
     assert_eq!(locks.inspect_blocking("minority").unwrap(), None, "one node is no majority");
     let _: i32 = quorum.servers[0].run("DEL lock:minority");
@@ -325,7 +325,7 @@ fn locks_are_listed_while_a_minority_is_down() {
     let _guard = locks.lock("a").acquire_blocking().unwrap();
     for node in 0..3 {
         quorum.servers[node].kill();
-        assert_eq!(locks.list_blocking("*").unwrap(), ["a"], "without node {node}");
+        assert_eq!(kit::listed(&locks, "*").unwrap(), ["a"], "without node {node}");
         quorum.servers[node].restart();
         eventually("the node votes again", || {
             let _probe = locks.lock("probe").acquire_blocking().unwrap();
@@ -335,7 +335,7 @@ fn locks_are_listed_while_a_minority_is_down() {
     }
     quorum.servers[0].kill();
     quorum.servers[1].kill();
-    assert!(locks.list_blocking("*").is_err(), "one node of three cannot answer for the quorum");
+    assert!(kit::listed(&locks, "*").is_err(), "one node of three cannot answer for the quorum");
 }
 
 #[test]

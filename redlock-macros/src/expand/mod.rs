@@ -70,6 +70,8 @@ struct Expansion<'a> {
     scope: Scope,
     captures: Captures,
     output: Output,
+    /// Its name.
+    function: Ident,
     /// Hygiene keeps these names apart from the user's variables; the underscores, from constants and statics.
     lock: Ident,
     key: Ident,
@@ -104,6 +106,7 @@ impl<'a> Expansion<'a> {
             } else {
                 Output::of(&function.sig)
             },
+            function: function.sig.ident.clone(),
             lock: name("__lock"),
             key: name("__key"),
             body: name("__body"),
@@ -125,9 +128,9 @@ impl<'a> Expansion<'a> {
     }
 
     fn request(&self, errors: &mut Errors) -> TokenStream {
-        let Self { args, krate, scope, lock, key, .. } = self;
+        let Self { args, krate, scope, function, lock, key, .. } = self;
         global::check(args, scope, errors);
-        Request { args, krate, scope, lock, key }.tokens(errors)
+        Request { args, krate, scope, function, lock, key }.tokens(errors)
     }
 
     // Input:   async fn purchase(sku: &str) -> Result<Receipt, Error> { … }

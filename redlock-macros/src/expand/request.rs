@@ -4,6 +4,7 @@ use std::slice;
 
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
+use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 use syn::{Expr, Ident};
 
@@ -20,6 +21,8 @@ pub(super) struct Request<'a> {
     pub(super) args: &'a LockArgs,
     pub(super) krate: &'a TokenStream,
     pub(super) scope: &'a Scope,
+    /// The name of the annotated function.
+    pub(super) function: &'a Ident,
     /// The variable that holds the request, and the one that holds the `KeyTemplate`.
     pub(super) lock: &'a Ident,
     pub(super) key: &'a Ident,
@@ -28,7 +31,9 @@ pub(super) struct Request<'a> {
 impl Request<'_> {
     // Output:  let lock = {
     //              let key = KeyTemplate::new();
-    //              lock(key.render(format_args!("stock:{sku}", sku = key.escape(&sku)))).ttl(Duration::from_millis(10_000))
+    //              lock(key.render(format_args!("stock:{sku}", sku = key.escape(&sku))))
+    //                  .ttl(Duration::from_millis(10_000))
+    //                  .from_site(&Site { function: concat!(module_path!(), "::purchase"), template: "stock:{sku}" })
     //          };
     //
     // Output:  let lock = {
@@ -56,6 +61,7 @@ impl Request<'_> {
             quote_spanned!(span=> #krate::__private::#method(#names))
         };
         request.extend(self.options());
+        request.extend(self.site(keys));
         if keys.iter().any(|key| matches!(key, Key::Template(lit) if key::constant(lit).is_none())) {
             let template = quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new(););
             quote_spanned!(span=> #guard let #lock = { #template #request };)
@@ -79,6 +85,20 @@ impl Request<'_> {
                 let path = quote_spanned!(span=> #krate::__private::key);
                 call_around(path, &TokenStream::new(), &borrow(expr))
             }
+        }
+    }
+
+    // Output:  .from_site(&Site { function: concat!(module_path!(), "::purchase"), template: "stock:{sku}" })
+    fn site(self, keys: &[Key]) -> TokenStream {
+        let krate = self.krate;
+        let span = Span::mixed_site();
+        let function = format!("::{}", self.function.unraw());
+        let template = template(keys);
+        quote_spanned! {span=>
+            .from_site(&#krate::__private::Site {
+                function: ::core::concat!(::core::module_path!(), #function),
+                template: #template,
+            })
         }
     }
 
@@ -125,6 +145,18 @@ impl Request<'_> {
         let argument = self.scope.spelled(guard);
         quote_spanned!(Span::mixed_site()=> #(let _ = |#argument: (), #guard: ()| (#argument, #guard);)*)
     }
+}
+
+/// The templates as they are written, with a `*` for a key that is an expression; empty if all are expressions.
+fn template(keys: &[Key]) -> String {
+    let text = |key: &Key| match key {
+        Key::Template(lit) => lit.value(),
+        Key::Expr(_) => "*".to_owned(),
+    };
+    if keys.iter().all(|key| matches!(key, Key::Expr(_))) {
+        return String::new();
+    }
+    keys.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// `&expr`, in parentheses if an operator in it binds less tightly than `&`.

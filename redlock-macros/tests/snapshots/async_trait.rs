@@ -22,18 +22,24 @@ where
         let __lock = {
             let __key = ::redlocked::__private::KeyTemplate::new();
             ::redlocked::LockManager::lock(
-                &self.locks,
-                ::redlocked::__private::KeyTemplate::render(
-                    &__key,
-                    ::core::format_args!(
-                        "{self_tenant}:{a}", self_tenant =
-                        ::redlocked::__private::KeyTemplate::escape(& __key, & self
-                        .tenant), a = ::redlocked::__private::KeyTemplate::escape(&
-                        __key, & a)
+                    &self.locks,
+                    ::redlocked::__private::KeyTemplate::render(
+                        &__key,
+                        ::core::format_args!(
+                            "{self_tenant}:{a}", self_tenant =
+                            ::redlocked::__private::KeyTemplate::escape(& __key, & self
+                            .tenant), a = ::redlocked::__private::KeyTemplate::escape(&
+                            __key, & a)
+                        ),
+                        "",
                     ),
-                    "",
-                ),
-            )
+                )
+                .from_site(
+                    &::redlocked::__private::Site {
+                        function: ::core::concat!(::core::module_path!(), "::transfer"),
+                        template: "{self.tenant}:{a}",
+                    },
+                )
         };
         let __body = async move {
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<

@@ -15,17 +15,23 @@ where
         let __lock = {
             let __key = ::redlocked::__private::KeyTemplate::new();
             ::redlocked::__private::lock(
-                ::redlocked::__private::KeyTemplate::render(
-                    &__key,
-                    ::core::format_args!(
-                        "{self_tenant}:{id}", self_tenant =
-                        ::redlocked::__private::KeyTemplate::escape(& __key, & self
-                        .tenant), id = ::redlocked::__private::KeyTemplate::escape(&
-                        __key, & id)
+                    ::redlocked::__private::KeyTemplate::render(
+                        &__key,
+                        ::core::format_args!(
+                            "{self_tenant}:{id}", self_tenant =
+                            ::redlocked::__private::KeyTemplate::escape(& __key, & self
+                            .tenant), id = ::redlocked::__private::KeyTemplate::escape(&
+                            __key, & id)
+                        ),
+                        "",
                     ),
-                    "",
-                ),
-            )
+                )
+                .from_site(
+                    &::redlocked::__private::Site {
+                        function: ::core::concat!(::core::module_path!(), "::load"),
+                        template: "{self.tenant}:{id}",
+                    },
+                )
         };
         match ::redlocked::__private::run(__lock, load(self, id)).await {
             ::core::result::Result::Ok(__output) => return __output,

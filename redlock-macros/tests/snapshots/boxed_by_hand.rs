@@ -3,15 +3,21 @@ fn walk(path: String) -> BoxFuture<'static, Result<(), Error>> {
         let __lock = {
             let __key = ::redlocked::__private::KeyTemplate::new();
             ::redlocked::__private::lock(
-                ::redlocked::__private::KeyTemplate::render(
-                    &__key,
-                    ::core::format_args!(
-                        "{path}", path = ::redlocked::__private::KeyTemplate::escape(&
-                        __key, & path)
+                    ::redlocked::__private::KeyTemplate::render(
+                        &__key,
+                        ::core::format_args!(
+                            "{path}", path =
+                            ::redlocked::__private::KeyTemplate::escape(& __key, & path)
+                        ),
+                        "",
                     ),
-                    "",
-                ),
-            )
+                )
+                .from_site(
+                    &::redlocked::__private::Site {
+                        function: ::core::concat!(::core::module_path!(), "::walk"),
+                        template: "{path}",
+                    },
+                )
         };
         let __body = async move { step(&path).await };
         match ::redlocked::__private::run(__lock, __body).await {

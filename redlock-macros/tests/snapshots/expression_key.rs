@@ -6,7 +6,13 @@ async fn ship(order: Order) -> Result<(), Error> {
             ),
         )
         .ttl(config.ttl)
-        .wait(Duration::from_secs(5));
+        .wait(Duration::from_secs(5))
+        .from_site(
+            &crate::vendor::redlocked::__private::Site {
+                function: ::core::concat!(::core::module_path!(), "::ship"),
+                template: "",
+            },
+        );
     let __body = async move {
         let _ = &order;
         if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<

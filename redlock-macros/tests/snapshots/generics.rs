@@ -9,15 +9,21 @@ where
     let __lock = {
         let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock(
-            ::redlocked::__private::KeyTemplate::render(
-                &__key,
-                ::core::format_args!(
-                    "{id}", id = ::redlocked::__private::KeyTemplate::escape(& __key, &
-                    id)
+                ::redlocked::__private::KeyTemplate::render(
+                    &__key,
+                    ::core::format_args!(
+                        "{id}", id = ::redlocked::__private::KeyTemplate::escape(& __key,
+                        & id)
+                    ),
+                    "",
                 ),
-                "",
-            ),
-        )
+            )
+            .from_site(
+                &::redlocked::__private::Site {
+                    function: ::core::concat!(::core::module_path!(), "::generics"),
+                    template: "{id}",
+                },
+            )
     };
     match ::redlocked::__private::run_blocking(
         __lock,

@@ -1,5 +1,11 @@
 async fn post(entry: Entry) -> Result<(), Error> {
-    let __lock = ::redlocked::__private::lock(::redlocked::__private::key("ledger"));
+    let __lock = ::redlocked::__private::lock(::redlocked::__private::key("ledger"))
+        .from_site(
+            &::redlocked::__private::Site {
+                function: ::core::concat!(::core::module_path!(), "::post"),
+                template: "ledger",
+            },
+        );
     let __body = move |lock: ::std::sync::Arc<::redlocked::LockGuard>| async move {
         let _ = &entry;
         let lock: &::redlocked::LockGuard = &lock;

@@ -3,7 +3,13 @@ async fn nightly(&self) -> Result<(), Error> {
         .max_hold(::core::time::Duration::from_millis(3600000))
         .min_hold(self.period / 2)
         .on_lost(::redlocked::OnLost::Finish)
-        .reentrant(true);
+        .reentrant(true)
+        .from_site(
+            &::redlocked::__private::Site {
+                function: ::core::concat!(::core::module_path!(), "::nightly"),
+                template: "nightly",
+            },
+        );
     let __body = async move {
         if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
             Result<(), Error>,

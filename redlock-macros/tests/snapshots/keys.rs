@@ -21,6 +21,12 @@ async fn transfer(from: u64, to: &Account, amount: u64) -> Result<(), BankError>
                 ::redlocked::__private::key(&audit_key(from)),
             ])
             .wait(::core::time::Duration::from_millis(5000))
+            .from_site(
+                &::redlocked::__private::Site {
+                    function: ::core::concat!(::core::module_path!(), "::transfer"),
+                    template: "account:{from}, account:{to.id}, *",
+                },
+            )
     };
     let __body = async move {
         if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<

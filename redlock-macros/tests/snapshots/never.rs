@@ -1,6 +1,12 @@
 async fn lead() -> ! {
     let __lock = ::redlocked::__private::lock(::redlocked::__private::key("leader"))
-        .wait_forever();
+        .wait_forever()
+        .from_site(
+            &::redlocked::__private::Site {
+                function: ::core::concat!(::core::module_path!(), "::lead"),
+                template: "leader",
+            },
+        );
     let __body = async move {
         loop {
             work().await;

@@ -1,5 +1,11 @@
 async fn nightly() -> Result<Outcome, Error> {
-    let __lock = ::redlocked::__private::lock(::redlocked::__private::key("nightly"));
+    let __lock = ::redlocked::__private::lock(::redlocked::__private::key("nightly"))
+        .from_site(
+            &::redlocked::__private::Site {
+                function: ::core::concat!(::core::module_path!(), "::nightly"),
+                template: "nightly",
+            },
+        );
     let __body = async move {
         if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
             Result<Outcome, Error>,

@@ -10,21 +10,27 @@ async fn patterns(
     let __lock = {
         let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock(
-            ::redlocked::__private::KeyTemplate::render(
-                &__key,
-                ::core::format_args!(
-                    "{sku}:{x}:{y}:{first}:{whole:?}:{type}", sku =
-                    ::redlocked::__private::KeyTemplate::escape(& __key, & sku), x =
-                    ::redlocked::__private::KeyTemplate::escape(& __key, & x), y =
-                    ::redlocked::__private::KeyTemplate::escape(& __key, & y), first =
-                    ::redlocked::__private::KeyTemplate::escape(& __key, & first), whole
-                    = ::redlocked::__private::KeyTemplate::escape(& __key, & whole),
-                    r#type = ::redlocked::__private::KeyTemplate::escape(& __key, &
-                    r#type)
+                ::redlocked::__private::KeyTemplate::render(
+                    &__key,
+                    ::core::format_args!(
+                        "{sku}:{x}:{y}:{first}:{whole:?}:{type}", sku =
+                        ::redlocked::__private::KeyTemplate::escape(& __key, & sku), x =
+                        ::redlocked::__private::KeyTemplate::escape(& __key, & x), y =
+                        ::redlocked::__private::KeyTemplate::escape(& __key, & y), first
+                        = ::redlocked::__private::KeyTemplate::escape(& __key, & first),
+                        whole = ::redlocked::__private::KeyTemplate::escape(& __key, &
+                        whole), r#type = ::redlocked::__private::KeyTemplate::escape(&
+                        __key, & r#type)
+                    ),
+                    "",
                 ),
-                "",
-            ),
-        )
+            )
+            .from_site(
+                &::redlocked::__private::Site {
+                    function: ::core::concat!(::core::module_path!(), "::patterns"),
+                    template: "{sku}:{x}:{y}:{first}:{whole:?}:{type}",
+                },
+            )
     };
     let __body = async move {
         let _ = (&y, &x, &sku);

@@ -13,6 +13,12 @@ async fn purchase(sku: &str, quantity: u32) -> Result<Receipt, ShopError> {
             )
             .ttl(::core::time::Duration::from_millis(10000))
             .wait(::core::time::Duration::from_millis(5000))
+            .from_site(
+                &::redlocked::__private::Site {
+                    function: ::core::concat!(::core::module_path!(), "::purchase"),
+                    template: "stock:{sku}",
+                },
+            )
     };
     let __body = async move {
         if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<

@@ -1,5 +1,11 @@
 fn post(entry: Entry) -> Result<(), Error> {
-    let __lock = ::redlocked::__private::lock(::redlocked::__private::key("ledger"));
+    let __lock = ::redlocked::__private::lock(::redlocked::__private::key("ledger"))
+        .from_site(
+            &::redlocked::__private::Site {
+                function: ::core::concat!(::core::module_path!(), "::post"),
+                template: "ledger",
+            },
+        );
     match ::redlocked::__private::run_blocking_with_guard(
         __lock,
         move |lock: &::redlocked::LockGuard| {

@@ -5,7 +5,13 @@ fn nightly(max: Duration) -> Result<(), Error> {
         .max_hold(max)
         .min_hold(::core::time::Duration::from_millis(300000))
         .renew(true)
-        .reentrant(false);
+        .reentrant(false)
+        .from_site(
+            &::redlocked::__private::Site {
+                function: ::core::concat!(::core::module_path!(), "::nightly"),
+                template: "nightly",
+            },
+        );
     match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {

@@ -1,8 +1,14 @@
 fn merge(&self, left: &str, right: &str) -> Result<(), Error> {
     let __lock = ::redlocked::LockManager::lock_all(
-        &self.locks,
-        [::redlocked::__private::key(&left), ::redlocked::__private::key(&right)],
-    );
+            &self.locks,
+            [::redlocked::__private::key(&left), ::redlocked::__private::key(&right)],
+        )
+        .from_site(
+            &::redlocked::__private::Site {
+                function: ::core::concat!(::core::module_path!(), "::merge"),
+                template: "",
+            },
+        );
     match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {

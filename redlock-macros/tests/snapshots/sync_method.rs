@@ -16,6 +16,12 @@ pub(crate) fn report(&mut self, name: &str) -> Result<&mut Report, Error> {
             )
             .wait_forever()
             .renew(false)
+            .from_site(
+                &::redlocked::__private::Site {
+                    function: ::core::concat!(::core::module_path!(), "::report"),
+                    template: "report:{name}",
+                },
+            )
     };
     match ::redlocked::__private::run_blocking(
         __lock,

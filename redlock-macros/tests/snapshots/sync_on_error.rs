@@ -2,15 +2,21 @@ fn count(n: u32) -> Option<impl Iterator<Item = u32>> {
     let __lock = {
         let __key = ::redlocked::__private::KeyTemplate::new();
         ::redlocked::__private::lock(
-            ::redlocked::__private::KeyTemplate::render(
-                &__key,
-                ::core::format_args!(
-                    "n:{n:04}", n = ::redlocked::__private::KeyTemplate::escape(& __key,
-                    & n)
+                ::redlocked::__private::KeyTemplate::render(
+                    &__key,
+                    ::core::format_args!(
+                        "n:{n:04}", n = ::redlocked::__private::KeyTemplate::escape(&
+                        __key, & n)
+                    ),
+                    "",
                 ),
-                "",
-            ),
-        )
+            )
+            .from_site(
+                &::redlocked::__private::Site {
+                    function: ::core::concat!(::core::module_path!(), "::count"),
+                    template: "n:{n:04}",
+                },
+            )
     };
     match ::redlocked::__private::run_blocking(
         __lock,

@@ -150,7 +150,7 @@ impl Options {
         deadline: WaitDeadline,
         after: Option<Id>,
     ) -> Result<(AcquireOne, (Id, Ask, Token)), LockError> {
-        let token = Token::random_in(process)
+        let token = Token::random(process, &self.origin)
             .map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
         let (caller, outcome) = oneshot::channel();
         let ask = Ask {

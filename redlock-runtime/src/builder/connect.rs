@@ -143,7 +143,7 @@ impl LockManagerBuilder {
     /// # }
     /// ```
     pub fn start(self) -> Result<LockManager, LockError> {
-        let instance = Token::random()
+        let instance = Token::of_this_process()
             .map_err(|error| LockError::Unavailable { key: None, reason: token::no_random(error).into() })?;
         let settings = NodeSettings {
             prefix: self.prefix.clone(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::slots::Slot;
 use crate::error::{Holder, LockError};
+use crate::owner::Owner;
 use crate::token::Token;
 
 /// A waiter that is granted a lock must renew it within this time: a stuck one delays the others by no more.
@@ -152,8 +153,14 @@ pub(crate) enum Reply {
     Refused(Refusal),
 }
 
-/// Who holds a lock, and how many wait for it.
-pub(crate) type Inspection = (Holder, u32);
+/// Who holds a lock, and who waits for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Inspection {
+    pub(crate) holder: Holder,
+    pub(crate) waiters: u32,
+    /// The owners of the first waiters, in order; `None` for a malformed member.
+    pub(crate) queue: Vec<Option<Owner>>,
+}
 
 /// A place in a queue on the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlocked::LockManager;
+use redlocked::{LockError, LockManager};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
@@ -65,4 +65,9 @@ pub async fn polled<T>(call: impl Future<Output = T>, mut polls: u32, eager: boo
         call.as_mut().poll(cx).map(Some)
     })
     .await
+}
+
+/// The keys of the held locks that match `pattern`.
+pub fn listed(locks: &LockManager, pattern: &str) -> Result<Vec<String>, LockError> {
+    Ok(locks.list_blocking(pattern)?.iter().map(|lock| lock.key().to_owned()).collect())
 }

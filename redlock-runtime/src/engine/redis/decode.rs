@@ -9,11 +9,13 @@ use super::error_reply::ErrorReply;
 use super::keyspace::Keyspace;
 use super::scripts::Script;
 use crate::engine::protocol::{
-    Action, Claimant, ConnectionEvent, Place, Push, PushKind, Redirect, Refusal, Reply, ServerTime,
+    Action, Claimant, ConnectionEvent, Inspection, Place, Push, PushKind, Redirect, Refusal, Reply,
+    ServerTime,
 };
 use crate::engine::slots::Slot;
 use crate::error::Holder;
 use crate::key::is_side_name;
+use crate::owner::Owner;
 use crate::token::{self, MARK, Token};
 
 /// `sharded`: whether the script was the one for sharded channels.
@@ -86,8 +88,13 @@ fn read_found(parts: &[Value]) -> Reply {
     match parts {
         [Value::Int(3)] => Reply::Refused(Refusal::Unfinished),
         [Value::Nil, ..] => Reply::Found(None),
-        [Value::BulkString(value), Value::Int(pttl), Value::Int(waiters)] => {
-            Reply::Found(Some((holder(value, *pttl), u32::try_from(*waiters).unwrap_or(u32::MAX))))
+        [Value::BulkString(value), Value::Int(pttl), Value::Int(waiters), members @ ..] => {
+            let queue = match members {
+                [Value::Array(members)] => members.iter().map(|member| owner(text(member)?)).collect(),
+                _ => Vec::new(),
+            };
+            let waiters = u32::try_from(*waiters).unwrap_or(u32::MAX);
+            Reply::Found(Some(Inspection { holder: holder(value, *pttl), waiters, queue }))
         }
         other => nonsense(&Value::Array(other.to_vec())),
     }
@@ -106,10 +113,16 @@ fn read_page(parts: &[Value]) -> Reply {
     }
 }
 
+/// Of a member of the queue.
+fn owner(member: &str) -> Option<Owner> {
+    let (token, _) = member.split_once('|')?;
+    token::owner_of(token)
+}
+
 /// From the value of the lock and its PTTL.
 fn holder(value: &[u8], pttl: i64) -> Holder {
     Holder {
-        name: std::str::from_utf8(value).ok().and_then(token::owner_of),
+        owner: std::str::from_utf8(value).ok().and_then(token::owner_of),
         expires_in: u64::try_from(pttl).ok().map(Duration::from_millis),
     }
 }

@@ -19,6 +19,7 @@ use super::stale_connection::Client;
 use crate::capabilities::Abilities;
 use crate::engine::protocol::ServerInfo;
 use crate::key::QUEUE;
+use crate::owner;
 
 /// An id that no client has.
 const NO_CLIENT: &str = "9223372036854775807";
@@ -119,6 +120,8 @@ impl HandshakeCommands {
         };
         let kill = add(&["CLIENT", "KILL", "ID", id, "ADDR", address]);
         let client = add(&["CLIENT", "INFO"]);
+        // For operators. Access rules may forbid it, and nothing needs it.
+        add(&["CLIENT", "SETNAME", &format!("redlocked:{}", owner::process_name())]);
         // To watch only the keys that a request names. The second command would watch the keys of the next one: `ROLE` has
         // none.
         let watching = params.pushes.then(|| {

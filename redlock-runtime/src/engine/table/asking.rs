@@ -227,7 +227,7 @@ impl LockTable {
     pub(super) fn too_late(&mut self, now: Moment, id: Id, mut waiting: Waiting) {
         self.release_apart(now, waiting.release(now));
         self.by_token.remove(&waiting.token);
-        match Token::random() {
+        match waiting.token.another() {
             Ok(token) => {
                 waiting.token = token;
                 self.attempts.insert(id, Attempt::Waiting(waiting));

@@ -72,6 +72,7 @@ mod tests {
     use crate::engine::protocol::{Place, ServerTime};
     use crate::engine::settings::TableSettings;
     use crate::error::Holder;
+    use crate::owner::Owner;
 
     const SECOND: Duration = Duration::from_secs(1);
     const SETTINGS: TableSettings = TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0 };
@@ -191,7 +192,7 @@ mod tests {
 
     fn queued() -> Reply {
         let place = Some(Place { in_front: 0, at: ServerTime(1) });
-        Reply::Busy { holder: Holder { name: Some("host:1".into()), expires_in: Some(TTL) }, place }
+        Reply::Busy { holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL) }, place }
     }
 
     fn refused_by(refusal: Refusal) -> Vec<Reply> {

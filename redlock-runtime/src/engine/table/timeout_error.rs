@@ -30,7 +30,7 @@ impl LockTable {
         let name = &waiting.ask.name;
         if let Some(Attempt::Held(held)) = self.queues.holder(name).and_then(|id| self.attempts.get(&id)) {
             let expires_in = held.lease.remaining(now);
-            return busy(Holder { name: Some(token::own_name().into()), expires_in });
+            return busy(Holder { owner: token::owner_of(held.token.value()), expires_in });
         }
         // Only the first waiter of this process asks: the others use its last answer.
         let asker = match self.queues.first(name).and_then(|id| self.attempts.get(&id)) {

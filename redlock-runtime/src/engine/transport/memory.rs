@@ -175,7 +175,7 @@ impl Holding {
     }
 
     fn seen(&self, now: Moment) -> Holder {
-        Holder { name: token::owner_of(self.token.value()), expires_in: Some(self.expires.since(now)) }
+        Holder { owner: token::owner_of(self.token.value()), expires_in: Some(self.expires.since(now)) }
     }
 }
 
@@ -283,8 +283,11 @@ impl Lock {
     }
 
     fn found(&self, now: Moment) -> Option<Inspection> {
-        let waiters = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
-        self.holder.as_ref().map(|holder| (holder.seen(now), waiters))
+        self.holder.as_ref().map(|holder| Inspection {
+            holder: holder.seen(now),
+            waiters: u32::try_from(self.queue.len()).unwrap_or(u32::MAX),
+            queue: self.queue.iter().take(100).map(|waiter| token::owner_of(waiter.token.value())).collect(),
+        })
     }
 
     fn is(&self, token: &Token) -> bool {

@@ -1,2 +1,6 @@
 -- Reads the state of a lock. Behind state.lua.
-return state()
+-- Returns it, and the first 100 members of the queue if there are any.
+local found = state()
+-- Without waiters the queue need not be readable.
+if found[1] and found[3] > 0 then found[4] = redis.call('ZRANGE', KEYS[2], 0, 99) end
+return found

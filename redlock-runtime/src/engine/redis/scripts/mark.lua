@@ -5,7 +5,7 @@
 -- client finds it free.
 local GRACE = 100
 
-local TOKEN = '^([%w_-]+@[%w._-]+:%d+)(!?)$'
+local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(!?)$'
 
 -- Returns the token in the value of a lock, and the grace of its key, which is 0 without a mark. For the value of a foreign
 -- client, which is never marked, nil and 0.

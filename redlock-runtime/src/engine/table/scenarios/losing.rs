@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::command::{AdminCall, AdminOp};
+use crate::engine::protocol::Inspection;
 
 #[test]
 fn after_a_reconnect_waiters_ask_again_and_holders_compare() {
@@ -44,7 +45,8 @@ fn a_force_release_ends_the_lease_of_a_holder_in_this_process() {
     scenario.send();
     assert!(lease.ended().is_cancelled());
     // The call goes first: after its own release there would be no holder to report.
-    let found = (Holder { name: Some("host:1".into()), expires_in: Some(TTL) }, 1);
+    let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL) };
+    let found = Inspection { holder, waiters: 1, queue: vec![None] };
     scenario.answers(Action::ForceRelease, Reply::Found(Some(found.clone())));
     scenario.answers(Action::Release, Reply::NotHeld);
     assert_eq!(answer.try_recv(), Ok(Ok(Some(found))));

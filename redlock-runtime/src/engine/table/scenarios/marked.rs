@@ -4,7 +4,7 @@ use super::*;
 
 /// The lock lasts for so long, as the server said.
 fn busy_for(lasts: Duration, scenario: &Scenario) -> Reply {
-    let holder = Holder { name: Some("host:1".into()), expires_in: Some(lasts) };
+    let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(lasts) };
     Reply::Busy { holder, place: Some(Place { in_front: 0, at: scenario.server_time() }) }
 }
 
@@ -116,7 +116,7 @@ fn a_holder_watches_again_when_a_waiter_of_its_process_has_marked_the_lock() {
 fn those_behind_the_head_ask_after_it_and_within_the_grace() {
     let mut scenario = Scenario::connected();
     let _outcome = scenario.acquires(1, None);
-    let holder = Holder { name: Some("host:1".into()), expires_in: Some(SECOND / 10) };
+    let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(SECOND / 10) };
     let place = Some(Place { in_front: 1, at: scenario.server_time() });
     scenario.answers(JOIN, Reply::Busy { holder, place });
     scenario.passes(SECOND / 10 + SECOND / 25);
@@ -133,7 +133,7 @@ fn a_claim_that_was_told_just_before_the_reply_is_reported_when_it_is_over() {
     let at = scenario.server_time();
     let claimant = Claimant::of("inbox");
     let place = Some(Place { in_front: 0, at: ServerTime(at.0 + 1) });
-    let holder = Holder { name: Some("host:1".into()), expires_in: Some(CLAIM / 4) };
+    let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(CLAIM / 4) };
     scenario.passes(SECOND / 10);
     scenario.answers(JOIN, Reply::Busy { holder, place });
     scenario.tells(1, PushKind::Next { claim: CLAIM / 4, at, claimant });

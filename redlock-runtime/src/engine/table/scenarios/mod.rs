@@ -31,6 +31,7 @@ use crate::engine::slots::{Slot, Slots};
 use crate::error::{Holder, LockError};
 use crate::lease::Lease;
 use crate::outcome::ReleaseOutcome;
+use crate::owner::Owner;
 use crate::token::Token;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -129,7 +130,7 @@ impl Scenario {
     }
 
     fn busy(&self, in_front: u32) -> Reply {
-        let holder = Holder { name: Some("host:1".into()), expires_in: Some(TTL) };
+        let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL) };
         Reply::Busy { holder, place: Some(Place { in_front, at: self.server_time() }) }
     }
 

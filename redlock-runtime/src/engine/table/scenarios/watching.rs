@@ -6,8 +6,10 @@ use super::*;
 fn without_hand_off_a_change_wakes_the_first_waiter() {
     let mut scenario = Scenario::with(TRACKS);
     let outcomes = [scenario.acquires(1, None), scenario.acquires(2, None)];
-    let busy =
-        || Reply::Busy { holder: Holder { name: Some("host:1".into()), expires_in: Some(TTL) }, place: None };
+    let busy = || Reply::Busy {
+        holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL) },
+        place: None,
+    };
     scenario.answers(JOIN, busy());
     scenario.answers(Action::WatchHolder, Reply::NotHeld);
     scenario.is_quiet();
@@ -27,7 +29,7 @@ fn without_hand_off_a_change_wakes_the_first_waiter() {
 fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
     let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
     let foreign = |in_front| Reply::Busy {
-        holder: Holder { name: None, expires_in: None },
+        holder: Holder { owner: None, expires_in: None },
         place: Some(Place { in_front, at: ServerTime(SERVER_START) }),
     };
     let outcome = scenario.acquires(1, None);
@@ -46,7 +48,7 @@ fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
 fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
     let mut scenario = Scenario::with(TRACKS);
     let outcome = scenario.acquires(1, None);
-    scenario.answers(JOIN, Reply::Busy { holder: Holder { name: None, expires_in: None }, place: None });
+    scenario.answers(JOIN, Reply::Busy { holder: Holder { owner: None, expires_in: None }, place: None });
     scenario.answers(Action::WatchHolder, Reply::Refused(Refusal::Permanent("NOPERM".into())));
     scenario.is_quiet();
     scenario.passes(SECOND / 10);
@@ -60,7 +62,7 @@ fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
 fn over_a_quorum_a_late_watch_reply_does_not_end_the_lease() {
     let mut scenario = Scenario::with(Abilities { hands_over: false, tracks_changes: true, votes: true });
     let mut outcome = scenario.acquires(1, None);
-    scenario.answers(JOIN, Reply::Busy { holder: Holder { name: None, expires_in: None }, place: None });
+    scenario.answers(JOIN, Reply::Busy { holder: Holder { owner: None, expires_in: None }, place: None });
     let watch = scenario.next();
     scenario.changes();
     scenario.passes(SECOND / 10);
@@ -82,7 +84,7 @@ fn over_a_quorum_a_late_watch_reply_does_not_end_the_lease() {
 fn a_watch_reply_from_before_the_grant_does_not_end_the_lease() {
     let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
     let mut outcome = scenario.acquires(1, None);
-    let foreign = Holder { name: None, expires_in: None };
+    let foreign = Holder { owner: None, expires_in: None };
     let place = Some(Place { in_front: 0, at: scenario.server_time() });
     scenario.answers(JOIN, Reply::Busy { holder: foreign, place });
     scenario.grants(1, scenario.server_time());

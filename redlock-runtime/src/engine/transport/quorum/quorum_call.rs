@@ -126,6 +126,7 @@ mod tests {
 
     use super::*;
     use crate::error::Holder;
+    use crate::owner::Owner;
     use crate::token::Token;
 
     const FENCE: u64 = 100;
@@ -155,7 +156,7 @@ mod tests {
 
     #[expect(clippy::unnecessary_wraps, reason = "tests mix it with `None`")]
     fn busy(name: &str) -> Option<Reply> {
-        let holder = Holder { name: Some(name.into()), expires_in: None };
+        let holder = Holder { owner: Some(Owner::read(name)), expires_in: None };
         Some(Reply::Busy { holder, place: None })
     }
 

@@ -139,9 +139,9 @@ impl Tally<'_> {
         if found.len() < self.needed {
             return Some(self.refused());
         }
-        let name = |found: &Option<Inspection>| found.as_ref().map(|(holder, _)| holder.name.clone());
+        let owner = |found: &Option<Inspection>| found.as_ref().map(|found| found.holder.owner.clone());
         let is_majority = |it: &&&Option<Inspection>| {
-            found.iter().filter(|other| name(other) == name(it)).count() >= self.needed
+            found.iter().filter(|other| owner(other) == owner(it)).count() >= self.needed
         };
         let agreed = found.iter().filter(|found| found.is_some()).find(is_majority);
         Some(Outcome::Reply(Reply::Found(agreed.and_then(|found| (*found).clone()))))
@@ -186,6 +186,6 @@ impl Tally<'_> {
 }
 
 fn most_frequent<'a>(holders: &[&'a Holder]) -> Option<&'a Holder> {
-    let frequency = |holder: &&Holder| holders.iter().filter(|other| other.name == holder.name).count();
+    let frequency = |holder: &&Holder| holders.iter().filter(|other| other.owner == holder.owner).count();
     holders.iter().copied().max_by_key(|holder| frequency(holder))
 }

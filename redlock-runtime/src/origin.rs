@@ -1,0 +1,42 @@
+//! Where a request comes from: what metrics and logs call it, and which function asks.
+
+use std::sync::Arc;
+
+/// An annotated function, as the attribute writes it.
+#[derive(Debug)]
+pub struct Site {
+    /// `module::function`.
+    pub function: &'static str,
+    /// The templates of its keys, such as `stock:{sku}`; empty where the keys are expressions.
+    pub template: &'static str,
+}
+
+/// Of one request.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Origin {
+    /// Made by hand, without a label.
+    #[default]
+    Unnamed,
+    Label(Arc<str>),
+    Site(&'static Site),
+}
+
+impl Origin {
+    /// The same for all keys of a template; `None` for a request made by hand that has no label.
+    pub(crate) fn label(&self) -> Option<&str> {
+        match self {
+            Self::Unnamed => None,
+            Self::Label(label) => Some(label),
+            Self::Site(Site { function, template: "" }) => Some(function),
+            Self::Site(Site { template, .. }) => Some(template),
+        }
+    }
+
+    /// The function that asks, or the label of a request made by hand.
+    pub(crate) fn function(&self) -> Option<&str> {
+        match self {
+            Self::Site(site) => Some(site.function),
+            other => other.label(),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The public part of a token: which process asked for the lock, when, and in which function.
+//!
+//! `<host>:<pid>/<time>/<function>`, with the time in seconds since 1970, by the clock of that host. The function is missing
+//! where a request has neither a function nor a label; the time, too, in an inbox.
+
+use std::ffi::OsString;
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::origin::Origin;
+
+static HOST: LazyLock<String> = LazyLock::new(|| {
+    // Miri's `uname` leaves parts of its answer unset.
+    let host = if cfg!(miri) { OsString::new() } else { gethostname::gethostname() };
+    let host = host.to_string_lossy();
+    let clean: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || "-._".contains(*c)).collect();
+    if clean.is_empty() { "unknown-host".to_owned() } else { clean }
+});
+
+/// So much of the name of a function is written: its end.
+const LONGEST_FUNCTION: usize = 64;
+
+/// A host has 253 characters at most; a process and a time have ten digits each.
+const LONGEST_OWNER: usize = 253 + 1 + 10 + 1 + 10 + 1 + LONGEST_FUNCTION;
+
+/// The bytes of an owner whose function is short.
+pub(crate) fn usual_length() -> usize {
+    HOST.len() + 60
+}
+
+/// `<host>:<pid>` of this process. The pid is not cached, because a forked child has another.
+pub(crate) fn process_name() -> String {
+    let mut name = String::new();
+    push_process(&mut name, std::process::id());
+    name
+}
+
+/// `<host>:<pid>` of the process with this pid.
+pub(crate) fn push_process(text: &mut String, process: u32) {
+    // Writing into a string does not fail, here and below.
+    let _ = write!(text, "{}:{process}", *HOST);
+}
+
+/// The owner of a request that this process makes now.
+pub(crate) fn push_owner(text: &mut String, process: u32, origin: &Origin) {
+    push_process(text, process);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let _ = write!(text, "/{}", now.as_secs());
+    let Some(function) = origin.function() else { return };
+    text.push('/');
+    let left_out = function.chars().count().saturating_sub(LONGEST_FUNCTION);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_:.-".contains(c);
+    text.extend(function.chars().skip(left_out).map(|c| if is_plain(c) { c } else { '_' }));
+}
+
+/// As read from a token. Control characters are escaped, because any client may have written them.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Owner(Arc<str>);
+
+impl Owner {
+    pub(crate) fn read(text: &str) -> Self {
+        let shown: String = text.chars().take(LONGEST_OWNER).flat_map(char::escape_debug).collect();
+        Self(shown.into())
+    }
+
+    /// `<host>:<pid>`
+    pub(crate) fn name(&self) -> &str {
+        self.parts().0
+    }
+
+    /// When the caller asked.
+    pub(crate) fn since(&self) -> Option<SystemTime> {
+        UNIX_EPOCH.checked_add(Duration::from_secs(self.parts().1?.parse().ok()?))
+    }
+
+    pub(crate) fn function(&self) -> Option<&str> {
+        self.parts().2
+    }
+
+    fn parts(&self) -> (&str, Option<&str>, Option<&str>) {
+        let mut parts = self.0.splitn(3, '/');
+        (parts.next().unwrap_or_default(), parts.next(), parts.next())
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        self.function().map_or(Ok(()), |function| write!(f, " in {function}"))
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::origin::Site;
+
+    fn written(origin: &Origin) -> String {
+        let mut text = String::new();
+        push_owner(&mut text, 7, origin);
+        text
+    }
+
+    #[test]
+    fn an_owner_says_the_process_the_time_and_the_function() {
+        let site = &Site { function: "shop::stock::purchase", template: "stock:{sku}" };
+        let owner = Owner::read(&written(&Origin::Site(site)));
+        assert_eq!(owner.name(), format!("{}:7", *HOST));
+        assert_eq!(owner.function(), Some("shop::stock::purchase"));
+        let age = owner.since().and_then(|since| since.elapsed().ok());
+        assert!(age.is_some_and(|age| age < Duration::from_secs(60)), "{age:?}");
+        assert_eq!(owner.to_string(), format!("{}:7 in shop::stock::purchase", *HOST));
+        let unnamed = Owner::read(&written(&Origin::Unnamed));
+        assert_eq!((unnamed.to_string(), unnamed.function()), (format!("{}:7", *HOST), None));
+    }
+
+    #[test]
+    fn a_label_is_reduced_to_plain_characters_and_a_long_one_to_its_end() {
+        let label =
+            |text: &str| Owner::read(&written(&Origin::Label(text.into()))).function().map(str::to_owned);
+        assert_eq!(label("nightly report|!\n").as_deref(), Some("nightly_report___"));
+        let long = format!("{}::end", "module::".repeat(50));
+        assert_eq!(
+            label(&long).map(|shown| (shown.len(), shown.ends_with("module::::end"))),
+            Some((64, true))
+        );
+    }
+
+    #[test]
+    fn what_another_client_has_written_is_escaped_and_limited() {
+        let owner = Owner::read("web\u{1b}[2J\n\u{202e}3:1");
+        assert_eq!(owner.name(), "web\\u{1b}[2J\\n\\u{202e}3:1");
+        assert_eq!((owner.since(), owner.function()), (None, None));
+        assert_eq!(Owner::read(&"x".repeat(100_000)).name().len(), LONGEST_OWNER);
+        assert_eq!(Owner::read("h:1/99999999999999999999/f").since(), None);
+        assert_eq!(Owner::read(&format!("h:1/{}/f", u64::MAX)).since(), None);
+    }
+}
