@@ -23,6 +23,7 @@ pages! {
     access_rules: "docs/access-rules.md",
     #[cfg(feature = "tls")]
     addresses: "docs/addresses.md",
+    command_line: "docs/command-line.md",
     comparison: "docs/comparison.md",
     design: "docs/design.md",
     errors: "docs/errors.md",
@@ -83,11 +84,12 @@ mod tests {
     }
 
     /// The papers of the repository that are no pages of the docs.
-    const PAPERS: [&str; 6] = [
+    const PAPERS: [&str; 7] = [
         "BENCHMARKS.md",
         "CHANGELOG.md",
         "CONTRIBUTING.md",
         "SECURITY.md",
+        "redlock-cli/README.md",
         "redlock-macros/README.md",
         "redlock-runtime/README.md",
     ];

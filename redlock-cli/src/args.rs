@@ -1,0 +1,152 @@
+//! The command line: what `--help` says.
+#![allow(clippy::doc_markdown, reason = "clap prints these comments as they are")]
+
+#[cfg(unix)]
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+/// Looks at locks on Redis, takes them away, and runs any program under one.
+#[derive(Parser, Debug)]
+#[command(name = "redlocked", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+A duration is written as 500ms, 5s, 1m30s or '1m 30s'.
+
+Exit codes:
+   0  done
+   1  the lock is held by another caller in `run` and `wait`, or free in `show` and `release`;
+      or the question of `release` was not answered with yes
+  64  the command line, the key or the address cannot be used
+  71  the operating system refused
+  75  Redis cannot be reached: the same call may succeed later
+  78  Redis refuses: the same call fails until a setting is changed
+`redlocked run --help` has the codes of `run`.";
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ServerArgs {
+    /// The address of Redis, in any form that the library takes. Default: the environment variable REDLOCK_URL, else
+    /// REDIS_URL. Other users of the machine see an address with a password on the command line, but not in the environment
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// The start of every key on the server
+    #[arg(long, global = true, default_value = "lock:", value_name = "TEXT")]
+    pub(crate) prefix: String,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Lists the held locks
+    ///
+    /// Prints one lock a line, sorted by key: the key, the holder, how long its lease lasts unless it is renewed, and the number of
+    /// waiters. On a terminal there is a header, elsewhere there are tabs between the columns.
+    ///
+    /// The server walks over all its keys, locks or not, about 1,000 in a step.
+    List(ListArgs),
+    /// Shows a lock: its holder, its lease, its waiters
+    ///
+    /// Prints the holder, how long its lease lasts unless it is renewed, and the number of waiters. Exits with 1 when the lock is free.
+    Show(ShowArgs),
+    /// Waits until a lock is free
+    ///
+    /// Returns when the lock is free: without a holder and without waiters. It looks ten times a second and takes no lock, so
+    /// another caller may have it by then, and a lock that is free for less than that may be missed. `run` waits in the queue.
+    Wait(WaitArgs),
+    /// Takes a lock away from its holder
+    ///
+    /// Takes the lock away from its holder and passes it to the longest waiter. The holder learns that its lock is lost, but what
+    /// it has already sent is on its way: only fencing tokens keep that out.
+    ///
+    /// Shows the holder and asks first. Exits with 1 when the lock is free, or the answer is not yes.
+    Release(ReleaseArgs),
+    /// Runs a command while it holds a lock
+    ///
+    /// Takes the lock, runs the command, and releases the lock when the command and all processes of its group have ended.
+    ///
+    /// The command can tell its resource REDLOCK_FENCING_TOKEN, a number that grows with each grant of the lock; REDLOCK_KEY is the
+    /// key.
+    #[cfg(unix)]
+    Run(RunArgs),
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ListArgs {
+    /// Only keys, without the prefix, that match: `*` stands for any characters, `?` for one
+    #[arg(default_value = "*")]
+    pub(crate) pattern: String,
+    /// Prints a JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ShowArgs {
+    /// The key, without the prefix
+    pub(crate) key: String,
+    /// Prints a JSON object, or `null` when the lock is free
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct WaitArgs {
+    /// The key, without the prefix
+    pub(crate) key: String,
+    /// The longest to wait; then the exit code is 1. Default: without a limit
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ReleaseArgs {
+    /// The key, without the prefix
+    pub(crate) key: String,
+    /// Does not ask. Without a terminal to ask on, it is required
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+#[cfg(unix)]
+#[derive(clap::Args, Debug)]
+#[command(after_help = RUN_EXIT_CODES)]
+pub(crate) struct RunArgs {
+    /// The key, without the prefix
+    pub(crate) key: String,
+    /// The longest to wait for the lock. Default: without a limit
+    #[arg(short, long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) wait: Option<Duration>,
+    /// Fails at once when the lock is held
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) nonblock: bool,
+    /// The exit code when the lock was not acquired
+    #[arg(short = 'E', long, default_value_t = crate::exit::CONFLICT, value_name = "CODE")]
+    pub(crate) conflict_exit_code: u8,
+    /// How long the lock outlives this machine. It is renewed every third of this time. At least 1s
+    #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) ttl: Duration,
+    /// How long the command has between SIGTERM and SIGKILL; at most half of the ttl. Default: a third of the ttl, at most 10s
+    #[arg(short, long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) kill_after: Option<Duration>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[cfg(unix)]
+const RUN_EXIT_CODES: &str = "\
+Exit codes, as of flock(1):
+      the code of the command, or 128 + the number of the signal that ended it
+   1  the lock was not acquired in time (-E sets another code)
+  64  the command line, the key or the address cannot be used
+  69  the command cannot be started
+  70  the lock was lost: the command was killed, or another caller may have been inside
+  71  the operating system refused
+  75  Redis cannot be reached
+  78  Redis refuses: the same call fails until a setting is changed";

@@ -1,0 +1,56 @@
+//! `redlocked`: looks at the locks of [redlocked](https://docs.rs/redlocked) on Redis, takes them away, and runs any program
+//! under one. `redlocked --help` describes every command.
+
+mod args;
+mod exit;
+mod list;
+mod lock_text;
+mod release;
+#[cfg(unix)]
+mod run;
+mod server;
+mod show;
+mod wait;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+use crate::exit::Failure;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
+            // Nothing is left to do where the help cannot be printed.
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let code = command(args).unwrap_or_else(|failure| {
+        if !failure.message.is_empty() {
+            // Standard error may be closed.
+            let _ = writeln!(std::io::stderr(), "redlocked: {}", failure.message);
+        }
+        failure.code
+    });
+    ExitCode::from(code)
+}
+
+fn command(args: Args) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let server = args.server;
+        match args.command {
+            Command::List(args) => list::list(&server.connect().await?, &args).await,
+            Command::Show(args) => show::show(&server.connect().await?, &args).await,
+            Command::Wait(args) => wait::wait(&server.connect().await?, &args).await,
+            Command::Release(args) => release::release(&server.connect().await?, &args).await,
+            #[cfg(unix)]
+            Command::Run(args) => run::run(&server, args).await,
+        }
+    })
+}

@@ -1,0 +1,117 @@
+//! `redlocked run`: a lock around any program.
+
+mod group;
+mod signals;
+mod supervisor;
+mod terminal;
+
+use std::io::{self, Write};
+use std::process::Command;
+use std::time::Duration;
+
+use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
+use tokio::time::Instant;
+
+use crate::args::{RunArgs, ServerArgs};
+use crate::exit::{CONFLICT, Failure, LOST, NO_COMMAND, USAGE};
+use crate::lock_text::printable;
+use crate::run::group::Group;
+use crate::run::signals::Signals;
+use crate::run::supervisor::{Ending, Grace, supervise, why_lost};
+
+/// The number that the resource compares, and the key, for the command.
+const FENCING_TOKEN: &str = "REDLOCK_FENCING_TOKEN";
+const KEY: &str = "REDLOCK_KEY";
+
+pub(crate) async fn run(server: &ServerArgs, args: RunArgs) -> Result<u8, Failure> {
+    let grace = Grace::new(args.ttl, args.kill_after).map_err(|reason| Failure::new(USAGE, reason))?;
+    let mut signals = Signals::listen()?;
+    // On a thread of its own, the lock is renewed whatever this one does.
+    let locks = server.builder()?.own_thread(true).start()?;
+    let code = run_under_lock(&locks, &args, grace, &mut signals).await;
+    // Releases what an early end has left, and says so to the queue. A server that does not answer lets it expire.
+    let _ = locks.shutdown(Duration::ZERO).await;
+    code
+}
+
+async fn run_under_lock(
+    locks: &LockManager,
+    args: &RunArgs,
+    grace: Grace,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let guard = tokio::select! {
+        guard = acquire(locks, args) => guard.map_err(|failure| match failure.code {
+            CONFLICT => Failure::new(args.conflict_exit_code, failure.message),
+            _ => failure,
+        })?,
+        signal = signals.end() => return Ok(exit_code_of(signal as i32)),
+    };
+    // A waiter is granted the lock for one second, which its first renewal makes the ttl.
+    while guard.remaining() <= grace.terminate_at {
+        if !guard.is_held() {
+            let why = why_lost(&guard);
+            return Err(Failure::new(LOST, format!("{why}: the command was not started")));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(1)) => {}
+            signal = signals.end() => return Ok(exit_code_of(signal as i32)),
+        }
+    }
+    let group = start(args, &guard)?;
+    let ending = supervise(group, &guard, grace, signals).await?;
+    release(guard, ending).await
+}
+
+/// Through outages, too, but not where the server refuses.
+async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failure> {
+    let start = Instant::now();
+    let request = locks.lock(&args.key).ttl(args.ttl);
+    if args.nonblock {
+        return Ok(request.acquire().await?);
+    }
+    if let Err(refused @ (LockError::Misconfigured { .. } | LockError::InvalidUrl { .. })) =
+        locks.capabilities().await
+    {
+        return Err(refused.into());
+    }
+    let request = match args.wait {
+        Some(wait) => request.wait(wait.saturating_sub(start.elapsed())),
+        None => request.wait_forever(),
+    };
+    Ok(request.acquire().await?)
+}
+
+fn start(args: &RunArgs, guard: &LockGuard) -> Result<Group, Failure> {
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Err(Failure::new(USAGE, "there is no command"));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command.env(FENCING_TOKEN, guard.fencing_token().to_string()).env(KEY, &args.key);
+    Group::start(command)
+        .map_err(|error| Failure::new(NO_COMMAND, format!("cannot start {}: {error}", program.display())))
+}
+
+async fn release(guard: LockGuard, ending: Ending) -> Result<u8, Failure> {
+    if ending.is_lost {
+        // It has been told why.
+        return Ok(LOST);
+    }
+    let key = printable(guard.key());
+    match guard.release().await {
+        Ok(ReleaseOutcome::Released) => {}
+        Ok(ReleaseOutcome::AlreadyLost) => {
+            let message = "was lost while the command ran: another caller may have been inside";
+            return Err(Failure::new(LOST, format!("the lock on `{key}` {message}")));
+        }
+        // The command has ended under the lock, which expires.
+        Err(error) => drop(writeln!(io::stderr(), "redlocked: the lock was not released: {error}")),
+    }
+    Ok(ending.code)
+}
+
+/// As a shell reports a command that a signal has ended.
+fn exit_code_of(signal: i32) -> u8 {
+    u8::try_from(signal).map_or(u8::MAX, |signal| signal.saturating_add(128))
+}

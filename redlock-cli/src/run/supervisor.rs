@@ -1,0 +1,193 @@
+//! From the start of the command to the end of its group, which comes before the end of the lease.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use redlocked::LockGuard;
+use tokio::time::{Instant, sleep_until};
+
+use super::group::Group;
+use super::signals::{Signals, Told};
+use super::terminal::{Terminal, stop_this_process};
+use crate::lock_text::printable;
+
+/// How long a command has to end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Grace {
+    /// Between SIGTERM and SIGKILL.
+    pub(crate) kill_after: Duration,
+    /// With this much left on the lease, the group gets SIGTERM.
+    pub(crate) terminate_at: Duration,
+    /// With this much left on the lease, the group gets SIGKILL.
+    pub(crate) kill_at: Duration,
+}
+
+impl Grace {
+    const SHORTEST_TTL: Duration = Duration::from_secs(1);
+    const LONGEST_DEFAULT: Duration = Duration::from_secs(10);
+    /// Of the time before the end of the lease, in which SIGKILL takes effect.
+    const LONGEST_MARGIN: Duration = Duration::from_secs(1);
+
+    /// The lock is renewed every third of the ttl. So the two of them together must be less than two thirds, or else SIGTERM
+    /// came before a renewal could.
+    pub(crate) fn new(ttl: Duration, kill_after: Option<Duration>) -> Result<Self, String> {
+        if ttl < Self::SHORTEST_TTL {
+            return Err(
+                "--ttl must be at least 1s: a shorter lease leaves no time to end a command".to_owned()
+            );
+        }
+        let kill_after = kill_after.unwrap_or_else(|| (ttl / 3).min(Self::LONGEST_DEFAULT));
+        if kill_after > ttl / 2 {
+            return Err(format!(
+                "--kill-after must be at most half of the ttl, {}: the lease may end that soon after the first renewal that \
+                 fails",
+                humantime::format_duration(ttl / 2)
+            ));
+        }
+        let kill_at = (ttl / 20).min(Self::LONGEST_MARGIN);
+        Ok(Self { kill_after, terminate_at: kill_after + kill_at, kill_at })
+    }
+}
+
+/// How the group has ended.
+pub(crate) struct Ending {
+    /// The exit code of the command.
+    pub(crate) code: u8,
+    /// The group was told to end because the lease was about to end, or had.
+    pub(crate) is_lost: bool,
+}
+
+struct Supervisor<'a> {
+    group: Group,
+    guard: &'a LockGuard,
+    grace: Grace,
+    terminal: Terminal,
+    /// When a group that was told to end is killed.
+    kill: Option<Instant>,
+    is_lost: bool,
+}
+
+/// Returns when the whole group has ended.
+pub(crate) async fn supervise(
+    group: Group,
+    guard: &LockGuard,
+    grace: Grace,
+    signals: &mut Signals,
+) -> io::Result<Ending> {
+    let terminal = Terminal::of_this_process();
+    let mut supervisor = Supervisor { group, guard, grace, terminal, kill: None, is_lost: false };
+    loop {
+        if let Some(signal) = supervisor.group.collect()? {
+            supervisor.on_stop(signal);
+        }
+        if supervisor.group.has_ended() {
+            break;
+        }
+        let next = supervisor.on_time();
+        let told = tokio::select! {
+            told = signals.recv() => Some(told),
+            () = sleep_until(next) => None,
+            _ = guard.lost(), if !supervisor.is_lost => None,
+        };
+        match told {
+            Some(Told::End(signal)) => supervisor.end(signal),
+            Some(Told::PassOn(signal)) => supervisor.group.signal(signal),
+            // The command decides; this process follows it.
+            Some(Told::Suspend) => supervisor.group.signal(Signal::SIGTSTP),
+            Some(Told::Child) | None => {}
+        }
+    }
+    // A group has ended once its first process has.
+    let code = supervisor.group.code.unwrap_or(u8::MAX);
+    Ok(Ending { code, is_lost: supervisor.is_lost })
+}
+
+impl Supervisor<'_> {
+    /// Ends the group in time. Returns when to look again.
+    fn on_time(&mut self) -> Instant {
+        let now = Instant::now();
+        let left = self.guard.remaining();
+        if left <= self.grace.terminate_at && !self.is_lost {
+            self.is_lost = true;
+            // Standard error may be closed.
+            let _ = writeln!(io::stderr(), "redlocked: {}: ending the command", why_lost(self.guard));
+            self.end(Signal::SIGTERM);
+        }
+        if left <= self.grace.kill_at || self.kill.is_some_and(|kill| kill <= now) {
+            self.group.signal(Signal::SIGKILL);
+            return now + Self::PAUSE;
+        }
+        let lease = if self.is_lost { self.grace.kill_at } else { self.grace.terminate_at };
+        let next = self.kill.into_iter().fold(now + left.saturating_sub(lease), Ord::min);
+        // No signal tells of the end of processes that are not our children.
+        if self.group.code.is_some() { next.min(now + Self::PAUSE) } else { next }
+    }
+
+    const PAUSE: Duration = Duration::from_millis(20);
+
+    /// Tells the group to end, and kills it when it does not.
+    fn end(&mut self, signal: Signal) {
+        self.kill.get_or_insert_with(|| Instant::now() + self.grace.kill_after);
+        self.group.signal(signal);
+        // A stopped process cannot end.
+        self.group.signal(Signal::SIGCONT);
+    }
+
+    /// The command was stopped.
+    fn on_stop(&mut self, signal: Signal) {
+        let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
+        let is_for_shell = wants_terminal || signal == Signal::SIGTSTP;
+        // By another process, which may continue it: nothing is asked of us.
+        if !is_for_shell {
+            return;
+        }
+        if !(wants_terminal && self.terminal.lend(self.group.id())) {
+            // The shell sees this process stop, and continues it.
+            let was_lent = self.terminal.take_back();
+            stop_this_process();
+            // Meanwhile no renewal was sent.
+            if self.guard.remaining() <= self.grace.kill_at {
+                return;
+            }
+            if was_lent || wants_terminal {
+                self.terminal.lend(self.group.id());
+            }
+        }
+        self.group.signal(Signal::SIGCONT);
+    }
+}
+
+/// Why the lock is lost, or about to be.
+pub(crate) fn why_lost(guard: &LockGuard) -> String {
+    let key = printable(guard.key());
+    match guard.lost_reason() {
+        Some(reason) => format!("the lock on `{key}` was lost: {reason}"),
+        None => format!("the lock on `{key}` cannot be renewed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_grace_is_a_third_of_the_ttl_up_to_ten_seconds() {
+        let kill_after = |ttl: Duration| Grace::new(ttl, None).map(|grace| grace.kill_after);
+        assert_eq!(kill_after(3 * SECOND), Ok(SECOND));
+        assert_eq!(kill_after(30 * SECOND), Ok(10 * SECOND));
+        assert_eq!(kill_after(300 * SECOND), Ok(10 * SECOND));
+        let grace = Grace::new(30 * SECOND, Some(15 * SECOND));
+        let expected = Grace { kill_after: 15 * SECOND, terminate_at: 16 * SECOND, kill_at: SECOND };
+        assert_eq!(grace, Ok(expected));
+    }
+
+    #[test]
+    fn a_grace_that_leaves_no_time_for_a_renewal_is_refused() {
+        let refusal = |ttl, kill_after| Grace::new(ttl, kill_after).err().unwrap_or_default();
+        assert!(refusal(SECOND / 2, None).contains("at least 1s"));
+        assert!(refusal(30 * SECOND, Some(16 * SECOND)).contains("at most half of the ttl, 15s"));
+    }
+}

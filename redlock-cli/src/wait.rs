@@ -1,0 +1,28 @@
+//! `redlocked wait`.
+
+use std::time::Duration;
+
+use redlocked::LockManager;
+use tokio::time::Instant;
+
+use crate::args::WaitArgs;
+use crate::exit::{CONFLICT, Failure, OK};
+use crate::lock_text::{LockText, Seconds, printable};
+
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub(crate) async fn wait(locks: &LockManager, args: &WaitArgs) -> Result<u8, Failure> {
+    let start = Instant::now();
+    while let Some(info) = locks.inspect(&args.key).await? {
+        let waited = start.elapsed();
+        let left = args.timeout.map_or(PAUSE, |timeout| timeout.saturating_sub(waited));
+        if left.is_zero() {
+            let lock = LockText { key: args.key.clone(), info };
+            let (key, holder) = (printable(&args.key), lock.holder());
+            let message = format!("gave up on `{key}` after waiting {}: locked by {holder}", Seconds(waited));
+            return Err(Failure::new(CONFLICT, message));
+        }
+        tokio::time::sleep(left.min(PAUSE)).await;
+    }
+    Ok(OK)
+}

@@ -1,0 +1,197 @@
+use std::process::Stdio;
+use std::time::Duration;
+
+use kit::{RedisServer, eventually};
+use redlocked::{LockGuard, LockManager};
+
+use crate::tool::{Running, Said, said, tool};
+
+fn hold(locks: &LockManager, key: &str) -> LockGuard {
+    locks.lock(key).ttl(Duration::from_secs(100)).acquire_blocking().unwrap()
+}
+
+fn me() -> String {
+    let locks = LockManager::connect_blocking("memory://name-of-this-process").unwrap();
+    let _guard = hold(&locks, "k");
+    locks.inspect_blocking("k").unwrap().unwrap().holder().name().unwrap().to_owned()
+}
+
+/// A process that waits for the lock until this is dropped.
+fn waiter(server: &RedisServer, key: &str) -> Running {
+    let before: usize = server.run(&format!("ZCARD lock:{key}%queue"));
+    let waiter = Running::start(&server.url(), &["run", key, "--", "true"]);
+    eventually("it waits", || server.run::<usize>(&format!("ZCARD lock:{key}%queue")) > before);
+    waiter
+}
+
+#[test]
+fn list_has_a_line_for_each_held_lock_sorted_by_key() {
+    let server = RedisServer::start();
+    let empty = Said { code: Some(0), out: String::new(), err: String::new() };
+    assert_eq!(said(&server.url(), &["list"]), empty);
+
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let _guards = ["stock:2", "stock:1", "cron"].map(|key| hold(&locks, key));
+    let _: () = server.run("SET lock:foreign x");
+    let _waiter = waiter(&server, "stock:1");
+
+    let out = said(&server.url(), &["list"]).out;
+    let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split('\t').collect()).collect();
+    let [cron, foreign, one, two] = &rows[..] else { panic!("{out}") };
+    let me = me();
+    assert_eq!((cron[0], cron[1], cron[3]), ("cron", &*me, "0"));
+    assert!(cron[2].ends_with(" s"), "{cron:?}");
+    assert_eq!(foreign[..], ["foreign", "a client of another kind", "without an end", "0"]);
+    assert_eq!((one[0], one[3], two[0], two[3]), ("stock:1", "1", "stock:2", "0"));
+
+    let out = said(&server.url(), &["list", "stock:?"]).out;
+    assert_eq!(out.lines().count(), 2, "{out}");
+}
+
+#[test]
+fn json_has_the_same_in_fields() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    assert_eq!(said(&server.url(), &["list", "--json"]).out, "[]\n");
+    let free = said(&server.url(), &["show", "--json", "k"]);
+    assert_eq!((free.code, &*free.out), (Some(1), "null\n"));
+
+    let _guard = hold(&locks, "k");
+    let one: serde_json::Value =
+        serde_json::from_str(&said(&server.url(), &["show", "--json", "k"]).out).unwrap();
+    assert_eq!((&one["key"], &one["holder"], &one["waiters"]), (&"k".into(), &me().into(), &0.into()));
+    assert!((90_000..=100_000).contains(&one["lease_left_ms"].as_u64().unwrap()), "{one}");
+    let all: serde_json::Value = serde_json::from_str(&said(&server.url(), &["list", "--json"]).out).unwrap();
+    assert_eq!(all[0]["key"], one["key"]);
+}
+
+#[test]
+fn show_has_the_holder_and_ends_with_1_when_the_lock_is_free() {
+    let server = RedisServer::start();
+    let free = said(&server.url(), &["show", "k"]);
+    assert_eq!((free.code, &*free.out, &*free.err), (Some(1), "`k` is free\n", ""));
+
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let _guard = hold(&locks, "k");
+    let _waiter = waiter(&server, "k");
+    let held = said(&server.url(), &["show", "k"]);
+    assert_eq!(held.code, Some(0));
+    let [holder, waiters] = [format!("holder:      {}\n", me()), "waiters:     1\n".to_owned()];
+    assert!(held.out.contains(&holder) && held.out.contains(&waiters), "{}", held.out);
+}
+
+#[test]
+fn what_another_client_wrote_into_a_key_or_value_does_not_reach_the_terminal() {
+    let server = RedisServer::start();
+    let _: () = server.run("SET lock:\u{1b}[2J x");
+    let _: () = server.run("SET lock:k AAAAAAAAAAAAAAAAAAAAAA@\u{1b}[2J:1");
+    let said = said(&server.url(), &["list"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("k\t") && !said.out.contains('\u{1b}'), "{:?}", said.out);
+}
+
+#[test]
+fn wait_ends_when_the_lock_is_free_or_with_1_after_its_timeout() {
+    let server = RedisServer::start();
+    assert_eq!(said(&server.url(), &["wait", "k"]).code, Some(0));
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let guard = hold(&locks, "k");
+    let late = said(&server.url(), &["wait", "k", "--timeout", "200ms"]);
+    assert_eq!(late.code, Some(1));
+    assert!(late.err.contains("gave up on `k`") && late.err.contains(&me()), "{}", late.err);
+
+    let mut waiting = Running::start(&server.url(), &["wait", "k", "--timeout", "1m 30s"]);
+    // Its own connection, and those of this test.
+    eventually("it is connected", || server.run::<String>("INFO clients").contains("connected_clients:3"));
+    assert!(waiting.is_running());
+    drop(guard);
+    assert_eq!(waiting.said().code, Some(0));
+}
+
+#[test]
+fn release_takes_the_lock_away_and_asks_only_on_a_terminal() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let guard = hold(&locks, "k");
+    let refused = said(&server.url(), &["release", "k"]);
+    assert_eq!(
+        (refused.code, &*refused.err),
+        (Some(64), "redlocked: there is no terminal to ask on: give --yes\n")
+    );
+    assert!(guard.is_held());
+
+    let released = said(&server.url(), &["release", "--yes", "k"]);
+    assert_eq!(released.out, format!("released `k`, which was held by {}\n", me()));
+    assert_eq!(released.code, Some(0));
+    eventually("the holder knows", || !guard.is_held());
+    let free = said(&server.url(), &["release", "--yes", "k"]);
+    assert_eq!((free.code, &*free.err), (Some(1), "redlocked: `k` is free\n"));
+}
+
+#[test]
+fn the_address_is_that_of_the_argument_then_of_either_variable() {
+    let [argument, ours, general] = [(); 3].map(|()| RedisServer::start());
+    for (server, key) in [(&argument, "a"), (&ours, "o"), (&general, "g")] {
+        let _: () = server.run(&format!("SET lock:{key} x"));
+    }
+    let keys = |url: Option<&str>, redlock: Option<&str>, redis: &str| {
+        let mut command = tool("", &["list"]);
+        command.args(url.map(|url| ["--url", url]).into_iter().flatten());
+        command.env("REDLOCK_URL", redlock.unwrap_or_default()).env("REDIS_URL", redis);
+        Said::from(command.output().unwrap()).out.chars().next()
+    };
+    let [argument, ours, general] = [argument.url(), ours.url(), general.url()];
+    assert_eq!(keys(Some(&argument), Some(&ours), &general), Some('a'));
+    assert_eq!(keys(None, Some(&ours), &general), Some('o'));
+    assert_eq!(keys(None, None, &general), Some('g'), "an empty variable does not count");
+    let none = said("", &["list"]);
+    assert_eq!(none.code, Some(64));
+    assert!(none.err.contains("give --url, or set REDLOCK_URL or REDIS_URL"), "{}", none.err);
+}
+
+#[test]
+fn the_prefix_is_that_of_the_program_that_locks() {
+    let server = RedisServer::start();
+    let locks = LockManager::builder(server.url()).prefix("shop:").connect_blocking().unwrap();
+    let _guard = hold(&locks, "k");
+    assert_eq!(said(&server.url(), &["list"]).out, "");
+    assert!(said(&server.url(), &["list", "--prefix", "shop:"]).out.starts_with("k\t"));
+}
+
+#[test]
+fn the_exit_code_tells_an_outage_from_a_refusal_and_from_a_mistake() {
+    let mut server = RedisServer::with_password("secret");
+    let refused = said(&server.url().replace("secret", "wrong"), &["list"]);
+    assert_eq!(refused.code, Some(78), "{}", refused.err);
+    assert!(!refused.err.contains("wrong@"), "{}", refused.err);
+    server.kill();
+    let away = said(&server.url(), &["show", "k"]);
+    assert_eq!(away.code, Some(75), "{}", away.err);
+    for mistake in [
+        &["lsit"][..],
+        &["show"],
+        &["show", ""],
+        &["wait", "k", "--timeout", "5"],
+        &["list", "--url", "ftp://x"],
+        &[],
+    ] {
+        let said = said("memory://", mistake);
+        assert_eq!((said.code, &*said.out), (Some(64), ""), "{mistake:?}: {}", said.err);
+        assert!(!said.err.is_empty());
+    }
+    for asked in [&["--help"][..], &["show", "--help"], &["--version"]] {
+        let said = said("", asked);
+        assert_eq!((said.code, &*said.err), (Some(0), ""), "{asked:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let server = RedisServer::start();
+    let _: () = server.run("SET lock:k x");
+    let mut list =
+        tool(&server.url(), &["list"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(list.stdout.take());
+    let said = Said::from(list.wait_with_output().unwrap());
+    assert_eq!((said.code, &*said.err), (Some(0), ""));
+}

@@ -1,0 +1,15 @@
+//! `redlocked`, the built program, against real servers.
+//!
+//! | module | question |
+//! | --- | --- |
+//! | `looking` | what do `list`, `show`, `wait` and `release` print, and how do they end |
+//! | `running` | does `run` hold the lock around its command, and end as `flock(1)` does |
+//! | `ending` | has the whole group ended before another client can have the lock |
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
+
+#[cfg(unix)]
+mod ending;
+mod looking;
+#[cfg(unix)]
+mod running;
+mod tool;

@@ -1,0 +1,162 @@
+use std::fs;
+use std::path::PathBuf;
+
+use kit::{RedisServer, eventually, unique};
+
+use crate::tool::{Running, said, tool};
+
+/// A file that no other test uses, and that is gone with this.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self(std::env::temp_dir().join(unique("redlocked-cli")))
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    /// What was written so far.
+    pub(crate) fn text(&self) -> String {
+        fs::read_to_string(&self.0).unwrap_or_default()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_command() {
+    let server = RedisServer::start();
+    for (script, code) in
+        [("exit 0", 0), ("exit 3", 3), ("exit 255", 255), ("kill -KILL $$", 137), ("kill $$", 143)]
+    {
+        let said = said(&server.url(), &["run", "k", "--", "sh", "-c", script]);
+        assert_eq!((said.code, &*said.err), (Some(code), ""), "{script}");
+    }
+    assert!(server.keys().is_empty(), "the lock is free at once");
+}
+
+#[test]
+fn a_command_that_cannot_be_started_leaves_no_lock() {
+    let server = RedisServer::start();
+    let said = said(&server.url(), &["run", "k", "--", "/no/such/command"]);
+    assert_eq!(said.code, Some(69));
+    assert!(said.err.starts_with("redlocked: cannot start /no/such/command: "), "{}", said.err);
+    assert!(server.keys().is_empty());
+}
+
+#[test]
+fn the_command_has_the_key_a_growing_fencing_token_and_the_streams() {
+    let server = RedisServer::start();
+    let script = "echo $REDLOCK_KEY $REDLOCK_FENCING_TOKEN; echo oops >&2";
+    let token = || {
+        let said = said(&server.url(), &["run", "a key", "--", "sh", "-c", script]);
+        assert_eq!((said.code, &*said.err), (Some(0), "oops\n"));
+        said.out.trim().strip_prefix("a key ").unwrap().parse::<u64>().unwrap()
+    };
+    let first = token();
+    assert!(token() > first);
+
+    let mut command = tool(&server.url(), &["run", "k", "--", "sort"]);
+    let input = Scratch::new();
+    fs::write(input.path(), "b\na\n").unwrap();
+    command.stdin(fs::File::open(input.path()).unwrap());
+    assert_eq!(command.output().unwrap().stdout, b"a\nb\n");
+}
+
+#[test]
+fn a_lock_that_is_held_gives_1_or_the_code_that_was_asked_for() {
+    let server = RedisServer::start();
+    let mut holder = Running::start(&server.url(), &["run", "k", "--", "sleep", "60"]);
+    eventually("it is held", || !server.keys().is_empty());
+    let run = |options: &[&str]| {
+        let ran = Scratch::new();
+        let arguments = [&["run"], options, &["k", "--", "touch", ran.path()]].concat();
+        let said = said(&server.url(), &arguments);
+        assert!(!fs::exists(ran.path()).unwrap(), "the command does not start");
+        (said.code, said.err)
+    };
+    let (code, err) = run(&["-n"]);
+    assert_eq!(code, Some(1));
+    assert!(err.starts_with("redlocked: `k` is locked by "), "{err}");
+    assert_eq!(run(&["--nonblock", "-E", "9"]).0, Some(9));
+    let (code, err) = run(&["--wait", "200ms", "--conflict-exit-code", "0"]);
+    assert_eq!(code, Some(0));
+    assert!(err.starts_with("redlocked: gave up on `k` after waiting "), "{err}");
+    assert!(holder.is_running());
+}
+
+#[test]
+fn without_a_limit_it_waits_in_the_queue() {
+    let server = RedisServer::start();
+    let order = Scratch::new();
+    let script = |name: &str| format!("echo {name} >>{}; sleep 0.2; echo {name} >>{0}", order.path());
+    let holder = Running::start(&server.url(), &["run", "k", "--", "sh", "-c", &script("first")]);
+    eventually("it runs", || order.text() == "first\n");
+    let next = Running::start(&server.url(), &["run", "k", "--", "sh", "-c", &script("second")]);
+    assert_eq!((holder.said().code, next.said().code), (Some(0), Some(0)));
+    assert_eq!(order.text(), "first\nfirst\nsecond\nsecond\n");
+}
+
+#[test]
+fn a_tool_that_is_told_to_end_while_it_waits_leaves_the_queue() {
+    let server = RedisServer::start();
+    let holder = Running::start(&server.url(), &["run", "k", "--", "sleep", "60"]);
+    eventually("it is held", || !server.keys().is_empty());
+    for (signal, code) in [("-TERM", 143), ("-INT", 130)] {
+        let waiter = Running::start(&server.url(), &["run", "k", "--", "true"]);
+        eventually("it waits", || server.run::<usize>("ZCARD lock:k%queue") == 1);
+        waiter.signal(signal);
+        assert_eq!(waiter.said().code, Some(code));
+        assert_eq!(server.run::<usize>("ZCARD lock:k%queue"), 0);
+    }
+    drop(holder);
+}
+
+#[test]
+fn it_waits_through_an_outage_but_not_where_the_server_refuses() {
+    let mut server = RedisServer::with_password("secret");
+    let refused = said(&server.url().replace("secret", "wrong"), &["run", "k", "--", "true"]);
+    assert_eq!(refused.code, Some(78), "{}", refused.err);
+    server.kill();
+    let away = said(&server.url(), &["run", "-n", "k", "--", "true"]);
+    assert_eq!(away.code, Some(75), "{}", away.err);
+    let waiting = Running::start(&server.url(), &["run", "k", "--", "true"]);
+    server.restart();
+    assert_eq!(waiting.said().code, Some(0));
+}
+
+#[test]
+fn settings_that_leave_no_time_to_end_the_command_are_refused() {
+    for (settings, hint) in [
+        (&["--ttl", "900ms"][..], "at least 1s"),
+        (&["--ttl", "10s", "--kill-after", "6s"], "at most half of the ttl, 5s"),
+        (&["--ttl", "10"], "time unit needed"),
+        (&["-n", "--wait", "5s"], "cannot be used with"),
+    ] {
+        let said = said("memory://", &[&["run"], settings, &["k", "--", "true"]].concat());
+        assert_eq!(said.code, Some(64), "{}", said.err);
+        assert!(said.err.contains(hint), "{}", said.err);
+    }
+}
+
+#[test]
+fn a_signal_that_nohup_ignores_stays_ignored() {
+    let server = RedisServer::start();
+    let done = Scratch::new();
+    let script = format!("echo ready >>{0}; read -r _; echo done >>{0}", done.path());
+    let tool = tool(&server.url(), &["run", "k", "--", "sh", "-c", &script]);
+    let mut command = std::process::Command::new("nohup");
+    command.arg(tool.get_program()).args(tool.get_args()).env("REDLOCK_URL", server.url());
+    let mut nohup = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    eventually("it runs", || done.text() == "ready\n");
+    crate::tool::signal_to("-HUP", nohup.id());
+    drop(nohup.stdin.take());
+    assert_eq!(nohup.wait().unwrap().code(), Some(0));
+    assert_eq!(done.text(), "ready\ndone\n");
+}

@@ -1,0 +1,102 @@
+//! The program as a test starts it.
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+
+use kit::eventually;
+
+pub(crate) const LOST: i32 = 70;
+
+/// The program with this address, and these arguments after it.
+pub(crate) fn tool(url: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redlocked"));
+    command.env_remove("REDIS_URL").env("REDLOCK_URL", url).args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Its exit code, standard output and standard error.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+/// What it says until it ends.
+pub(crate) fn said(url: &str, arguments: &[&str]) -> Said {
+    tool(url, arguments).output().unwrap().into()
+}
+
+/// A program that runs beside the test, and is killed with this.
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn start(url: &str, arguments: &[&str]) -> Self {
+        let mut command = tool(url, arguments);
+        Self(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Until it ends.
+    #[track_caller]
+    pub(crate) fn said(mut self) -> Said {
+        let mut status = None;
+        eventually("the program ends", || {
+            status = self.0.try_wait().unwrap();
+            status.is_some()
+        });
+        let (mut out, mut err) = (String::new(), String::new());
+        self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        Said { code: status.unwrap().code(), out, err }
+    }
+
+    /// Reads its standard output until it ends with these words.
+    #[cfg(unix)]
+    pub(crate) fn until(&mut self, text: &mut String, end: &str) {
+        let out = self.0.stdout.as_mut().unwrap();
+        while !text.ends_with(end) {
+            let mut byte = [0];
+            out.read_exact(&mut byte).unwrap();
+            text.push(char::from(byte[0]));
+        }
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, signal: &str) {
+        signal_to(signal, self.id());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(unix)]
+pub(crate) fn signal_to(signal: &str, process: u32) {
+    let status = Command::new("kill").args([signal, &process.to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+/// Shows a figure.
+pub(crate) fn report(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
