@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task;
 
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::engine::home::about_to_block;
 
 struct Unpark(Thread);
@@ -33,7 +33,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 /// [`block_on`], until `limit` at most.
-pub(crate) fn block_on_until<F: Future>(limit: Option<Moment>, future: F) -> Option<F::Output> {
+pub(crate) fn block_on_until<F: Future>(limit: Option<(&Clock, Moment)>, future: F) -> Option<F::Output> {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => task::block_in_place(|| park_until_ready(limit, future)),
         Ok(_) => {
@@ -44,7 +44,7 @@ pub(crate) fn block_on_until<F: Future>(limit: Option<Moment>, future: F) -> Opt
     }
 }
 
-fn park_until_ready<F: Future>(limit: Option<Moment>, future: F) -> Option<F::Output> {
+fn park_until_ready<F: Future>(limit: Option<(&Clock, Moment)>, future: F) -> Option<F::Output> {
     // Inside a task, tokio's channels answer "pending" once the task's budget is spent, and the budget is not refilled
     // while this thread waits.
     let mut future = pin!(task::unconstrained(future));
@@ -53,7 +53,7 @@ fn park_until_ready<F: Future>(limit: Option<Moment>, future: F) -> Option<F::Ou
     loop {
         match future.as_mut().poll(&mut cx) {
             Poll::Ready(output) => return Some(output),
-            Poll::Pending => match limit.map(|limit| limit.since(Moment::now())) {
+            Poll::Pending => match limit.map(|(clock, at)| at.since(clock.now())) {
                 None => thread::park(),
                 Some(Duration::ZERO) => return None,
                 Some(left) => thread::park_timeout(left),

@@ -4,8 +4,15 @@
 //! a laptop or a VM that wakes up would believe in a lease that ended hours ago. On Windows it goes on. Never the wall clock: it
 //! can jump.
 
+#[cfg_attr(not(feature = "testing"), path = "clock/no_runtime.rs")]
+mod of_runtime;
+
 use std::num::NonZeroU64;
 use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+pub(crate) use of_runtime::RuntimeClock;
 
 /// A point on the lease clock, in nanoseconds since an arbitrary start. Never zero, so that an `Option` of it is no larger:
 /// each held lock has several.
@@ -58,6 +65,46 @@ impl Moment {
     /// How long from `earlier` to this moment; zero when it lies in the future.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.to_nanos().saturating_sub(earlier.to_nanos()))
+    }
+}
+
+/// The clock of one manager, for its leases, waits and timers.
+#[derive(Clone)]
+pub(crate) enum Clock {
+    System,
+    /// That of the tokio runtime of a test.
+    Runtime(RuntimeClock),
+}
+
+impl Clock {
+    /// With the feature `testing`, that of the runtime of this thread, if it is one that can be paused.
+    pub(crate) fn of_caller() -> Self {
+        RuntimeClock::of_caller().map_or(Self::System, Self::Runtime)
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.at(Moment::now)
+    }
+
+    /// The time of this clock now, which is `now` on that of the system.
+    pub(crate) fn at(&self, now: impl FnOnce() -> Moment) -> Moment {
+        match self {
+            Self::System => now(),
+            Self::Runtime(clock) => clock.now(),
+        }
+    }
+
+    /// `None` for the clock of the system.
+    pub(crate) fn of_runtime(&self) -> Option<&RuntimeClock> {
+        match self {
+            Self::System => None,
+            Self::Runtime(clock) => Some(clock),
+        }
+    }
+
+    /// The runtime that it belongs to, until that has ended.
+    pub(crate) fn runtime(&self) -> Option<&Handle> {
+        self.of_runtime().and_then(RuntimeClock::runtime)
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::clock::Moment;
 use crate::engine::command::Command;
 use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
@@ -112,7 +111,7 @@ impl LockGuard {
 
     /// Completes when the first of its leases ends.
     pub(crate) fn lease_end(&self) -> LeaseEnd {
-        first_end(self.grants.map(|grant| Arc::clone(grant.lease())))
+        first_end(self.engine.clock(), self.grants.map(|grant| Arc::clone(grant.lease())))
     }
 
     fn leases(&self) -> impl Iterator<Item = &Arc<Lease>> {
@@ -121,7 +120,7 @@ impl LockGuard {
 
     /// The first of its leases that has ended.
     pub(crate) fn lost_lease(&self) -> Option<&Arc<Lease>> {
-        let now = Moment::now();
+        let now = self.engine.now();
         self.leases().find(|lease| lease.remaining(now).is_none())
     }
 
@@ -130,7 +129,7 @@ impl LockGuard {
         if !self.engine.is_here() {
             return None;
         }
-        let now = Moment::now();
+        let now = self.engine.now();
         // `None` is less than any duration.
         self.leases().map(|lease| lease.remaining(now)).min().flatten()
     }

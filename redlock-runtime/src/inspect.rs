@@ -6,7 +6,6 @@ use std::time::SystemTime;
 use tokio::sync::oneshot;
 
 use crate::block_on::block_on;
-use crate::clock::Moment;
 use crate::engine::command::{AdminCall, AdminOp, Command};
 use crate::engine::handle::ENGINE_GONE;
 use crate::engine::protocol::Inspection;
@@ -355,7 +354,7 @@ impl LockManager {
         outcome: oneshot::Receiver<Result<T, LockError>>,
     ) -> impl Future<Output = Result<T, LockError>> + use<T> {
         let key: Option<Arc<str>> = key.map(Arc::from);
-        let call = AdminCall { key: key.clone(), op, by: Moment::now().after(self.io_timeout()) };
+        let call = AdminCall { key: key.clone(), op, by: self.engine().now().after(self.io_timeout()) };
         let id = self.engine().new_id();
         self.engine().send(Command::Admin { id, call });
         async move { outcome.await.unwrap_or_else(|_| Err(LockError::ManagerClosed { key, reason: ENGINE_GONE })) }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::clock::Moment;
+use crate::clock::Clock;
 use crate::lease::Lease;
 use crate::one_or_many::{OneOrAll, OneOrMany};
 
@@ -19,15 +19,16 @@ pin_project! {
     /// Each poll also looks at the clock: the engine may be late with the event.
     pub(crate) struct OneLeaseEnd {
         lease: Arc<Lease>,
+        clock: Clock,
         #[pin]
         event: WaitForCancellationFutureOwned,
     }
 }
 
 impl OneLeaseEnd {
-    fn of(lease: Arc<Lease>) -> Self {
+    fn of(clock: &Clock, lease: Arc<Lease>) -> Self {
         let event = lease.ended().clone().cancelled_owned();
-        Self { lease, event }
+        Self { lease, clock: clock.clone(), event }
     }
 }
 
@@ -36,7 +37,7 @@ impl Future for OneLeaseEnd {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
         let this = self.project();
-        if this.lease.remaining(Moment::now()).is_none() || this.event.poll(cx).is_ready() {
+        if this.lease.remaining(this.clock.now()).is_none() || this.event.poll(cx).is_ready() {
             return Poll::Ready(Arc::clone(this.lease));
         }
         Poll::Pending
@@ -44,11 +45,12 @@ impl Future for OneLeaseEnd {
 }
 
 /// Completes when the first of `leases` ends.
-pub(crate) fn first_end(leases: OneOrMany<Arc<Lease>>) -> LeaseEnd {
+pub(crate) fn first_end(clock: &Clock, leases: OneOrMany<Arc<Lease>>) -> LeaseEnd {
     match leases {
-        OneOrMany::One(lease) => LeaseEnd::one(OneLeaseEnd::of(lease)),
+        OneOrMany::One(lease) => LeaseEnd::one(OneLeaseEnd::of(clock, lease)),
         OneOrMany::Many(leases) => {
-            let mut ends: Vec<_> = leases.into_iter().map(OneLeaseEnd::of).map(Box::pin).collect();
+            let mut ends: Vec<_> =
+                leases.into_iter().map(|lease| Box::pin(OneLeaseEnd::of(clock, lease))).collect();
             LeaseEnd::all(poll_fn(move |cx| {
                 let mut polled = ends.iter_mut().map(|end| end.as_mut().poll(cx));
                 polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
@@ -63,6 +65,6 @@ mod tests {
 
     #[test]
     fn the_end_of_one_lease_takes_no_more_room_than_alone() {
-        assert_eq!(size_of::<LeaseEnd>(), size_of::<(Arc<Lease>, WaitForCancellationFutureOwned)>());
+        assert_eq!(size_of::<LeaseEnd>(), size_of::<(Arc<Lease>, Clock, WaitForCancellationFutureOwned)>());
     }
 }

@@ -8,7 +8,6 @@ use tokio::sync::oneshot;
 
 use crate::block_on::block_on;
 use crate::capabilities::Capabilities;
-use crate::clock::Moment;
 use crate::engine::command::{Command, ShutdownIncomplete};
 use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::error::LockError;
@@ -86,7 +85,7 @@ impl LockManager {
     /// ```
     pub async fn shutdown(&self, limit: Duration) -> Result<(), LockError> {
         let (caller, outcome) = oneshot::channel();
-        self.engine().send(Command::Shutdown { until: Moment::now().after(limit), caller });
+        self.engine().send(Command::Shutdown { until: self.engine().now().after(limit), caller });
         match outcome.await {
             // An engine that has ended has nothing left to release.
             Ok(Ok(())) | Err(_) => Ok(()),

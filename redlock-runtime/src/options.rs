@@ -73,7 +73,7 @@ impl Options {
     }
 
     pub(crate) fn deadline(&self, manager: &LockManager) -> WaitDeadline {
-        let started = Moment::now();
+        let started = manager.engine().now();
         let one_try = self.wait == Some(Duration::ZERO);
         let limit = if one_try { Some(manager.io_timeout()) } else { self.wait };
         WaitDeadline { started, one_try, gives_up_at: limit.map(|limit| started.after(limit)) }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use tokio::task;
 
-use crate::clock::Moment;
 use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
 use crate::lease::Lease;
@@ -55,7 +54,7 @@ impl Drop for Entered<'_> {
 
 /// The lock on `key` that the running code holds through this engine.
 pub(crate) fn held_here(engine: &Arc<Engine>, key: &str) -> Option<Hold> {
-    let now = Moment::now();
+    let now = engine.now();
     let same = |hold: &&Hold| **hold.lease.key() == *key && hold.lease.remaining(now).is_some();
     let task = task::try_id();
     let within = |(entered_by, scope): &(Option<task::Id>, Scope)| {

@@ -268,6 +268,8 @@ fn the_ground_names_nothing_above_it() {
     let ground = [
         "capabilities",
         "clock",
+        "clock::no_runtime",
+        "clock::of_runtime",
         "error",
         "error_kind",
         "key",

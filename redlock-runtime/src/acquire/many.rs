@@ -16,7 +16,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::one::{AcquireOne, OneOutcome};
-use crate::clock::Moment;
 use crate::engine::command::{Ask, Command};
 use crate::engine::multi_key::MAX_KEYS;
 use crate::engine::protocol::Id;
@@ -156,7 +155,7 @@ impl AcquireAll {
 
     /// The deadline of the next key.
     fn deadline_now(&self, is_first: bool) -> WaitDeadline {
-        let now = Moment::now();
+        let now = self.manager.engine().now();
         match self.deadline.gives_up_at {
             // One try for each key, with as much time for the answer.
             _ if self.deadline.one_try => self.options.deadline(&self.manager),
@@ -187,7 +186,7 @@ impl AcquireAll {
     fn start_over(&mut self, lost: &Lease) -> Result<(), LockError> {
         self.give_up();
         let is_outer = self.keys.iter().any(|(key, outer)| key == lost.key() && outer.is_some());
-        let is_late = self.deadline.gives_up_at.is_some_and(|at| at <= Moment::now());
+        let is_late = self.deadline.gives_up_at.is_some_and(|at| at <= self.manager.engine().now());
         if is_outer || is_late || self.deadline.one_try {
             return Err(lost.lost());
         }
@@ -206,7 +205,7 @@ impl AcquireAll {
     fn error_of_the_request(&self, error: LockError) -> LockError {
         match error {
             LockError::Busy { key, holder } if !self.deadline.one_try => {
-                let waited = Moment::now().since(self.deadline.started);
+                let waited = self.manager.engine().now().since(self.deadline.started);
                 LockError::TimedOut { key, waited, holder, in_front: None }
             }
             error => error,

@@ -8,7 +8,6 @@ use std::task::{Context, Poll, ready};
 
 use tokio::sync::oneshot;
 
-use crate::clock::Moment;
 use crate::engine::command::{AcquireOutcome, Ask, Command};
 use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::engine::protocol::Id;
@@ -91,7 +90,7 @@ impl AcquireOne {
             (State::Joined { engine, hold }, _) => OneOutcome::Done(Ok(LockGuard::joined(engine, hold))),
             (State::Fencing { engine, hold, .. }, _) => OneOutcome::Done(if hold.lease.fence() > 0 {
                 Ok(LockGuard::joined(engine, hold))
-            } else if hold.lease.remaining(Moment::now()).is_none() {
+            } else if hold.lease.remaining(engine.now()).is_none() {
                 Err(hold.lease.lost())
             } else {
                 Err(LockError::unavailable(hold.lease.key(), NO_FENCE))

@@ -25,7 +25,7 @@ use super::table::closing::Closing;
 use super::transport::link::{ELSEWHERE, TransportEvent};
 use super::transport::{Deployment, Transport};
 use crate::capabilities::Abilities;
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::telemetry;
 use loop_waker::LoopWaker;
 
@@ -64,6 +64,7 @@ pub(super) struct Driver {
     /// The callers of shutdown.
     closing: Vec<Closing>,
     io_timeout: Duration,
+    clock: Clock,
     /// Belongs to the runtime that polls the loop.
     alarm: Option<Pin<Box<Sleep>>>,
     alarm_at: Option<Moment>,
@@ -88,6 +89,7 @@ impl Driver {
         settings: EngineSettings,
         inbox: UnboundedReceiver<Command>,
         commands: WeakUnboundedSender<Command>,
+        clock: Clock,
     ) -> Self {
         let EngineSettings { io_timeout, cohort, .. } = settings;
         let confirming = match (deployment.one_server(), settings.replicas) {
@@ -98,7 +100,8 @@ impl Driver {
         };
         let replicas = confirming.as_ref().map_or(0, |confirming| confirming.wanted);
         let table = LockTable::new(TableSettings { io_timeout, replicas, cohort });
-        Self::over(Transport::new(deployment, settings), table, inbox, confirming, io_timeout)
+        let transport = Transport::new(deployment, settings, clock.now());
+        Self { clock, ..Self::over(transport, table, inbox, confirming, io_timeout) }
     }
 
     fn over(
@@ -118,6 +121,7 @@ impl Driver {
             connecting: Vec::new(),
             closing: Vec::new(),
             io_timeout,
+            clock: Clock::System,
             alarm: None,
             alarm_at: None,
             due: None,
@@ -127,7 +131,7 @@ impl Driver {
 
     /// Leaves the runtime that has polled it: the next one that does connects anew.
     pub(super) fn leave(&mut self) {
-        if self.transport.restart(Moment::now()) {
+        if self.transport.restart(self.clock.now()) {
             self.table.disconnected(ELSEWHERE.into());
         }
         (self.alarm, self.alarm_at, self.waker) = (None, None, None);
@@ -148,6 +152,11 @@ impl Driver {
     /// True when a command was not read yet.
     pub(super) fn has_commands(&self) -> bool {
         !self.inbox.is_empty()
+    }
+
+    /// The clock of its deadlines.
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// True while a caller waits for the server.
@@ -200,7 +209,7 @@ impl Driver {
         self.send(cx);
         let has_more = self.take_events(cx) | has_more;
         self.confirm();
-        let now = Moment::now();
+        let now = self.clock.now();
         self.table.tick(now);
         self.poll_closing(now);
         if !self.open && self.table.is_idle() && self.transport.is_idle() {
@@ -243,7 +252,7 @@ impl Driver {
             let mut commands = std::mem::take(&mut self.buffer);
             let outcome =
                 if self.open { self.inbox.poll_recv_many(cx, &mut commands, BATCH) } else { Poll::Pending };
-            let now = Moment::now();
+            let now = self.clock.now();
             for command in commands.drain(..) {
                 self.on_command(now, command);
             }
@@ -262,17 +271,17 @@ impl Driver {
             && self.table.has_requests(room)
         {
             let requests = self.table.take_requests(room);
-            self.transport.send(cx, Moment::now(), requests);
+            self.transport.send(cx, self.clock.now(), requests);
         }
     }
 
     /// True when there may be more.
     fn take_events(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..EVENTS {
-            let Poll::Ready(event) = self.transport.poll(cx, Moment::now()) else {
+            let Poll::Ready(event) = self.transport.poll(cx, self.clock.now()) else {
                 return false;
             };
-            self.on_event(Moment::now(), event);
+            self.on_event(self.clock.now(), event);
         }
         true
     }
@@ -290,7 +299,9 @@ impl Driver {
         }
         // Reset only when it must ring sooner. An alarm that rings too soon costs less than a reset for each lock.
         if self.alarm_at.is_none_or(|at| due < at) {
-            let Some(start) = running_clock() else {
+            // The clock of the runtime that polls it, if leases have another one.
+            let start = if self.clock.runtime().is_some() { Some(Instant::now()) } else { running_clock() };
+            let Some(start) = start else {
                 return Poll::Ready(Err(NoClock));
             };
             self.alarm_at = Some(due);

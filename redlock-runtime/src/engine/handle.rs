@@ -14,6 +14,7 @@ use super::multi_key::MultiKey;
 use super::protocol::Id;
 use super::settings::EngineSettings;
 use super::transport::Deployment;
+use crate::clock::{Clock, Moment};
 
 /// The handle of an engine. Its loop ends when the last handle is dropped and everything is released.
 pub(crate) struct Engine {
@@ -21,6 +22,7 @@ pub(crate) struct Engine {
     next_id: AtomicU64,
     multi_key: MultiKey,
     io_timeout: Duration,
+    clock: Clock,
     /// `None` for an engine with a thread of its own.
     home: Option<Arc<Home>>,
     /// The process of the loop: a forked child has none.
@@ -29,18 +31,19 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the loop, which connects.
-    pub(crate) fn start(deployment: Deployment, settings: EngineSettings) -> io::Result<Self> {
+    pub(crate) fn start(mut deployment: Deployment, settings: EngineSettings) -> io::Result<Self> {
         let (commands, inbox) = unbounded_channel();
         let multi_key = deployment.multi_key();
+        let clock = if settings.own_thread { Clock::System } else { deployment.choose_clock() };
         // Weak: the loop ends with the last manager and guard.
-        let driver = Driver::new(deployment, settings, inbox, commands.downgrade());
+        let driver = Driver::new(deployment, settings, inbox, commands.downgrade(), clock.clone());
         let home = if settings.own_thread {
             run_on_own_thread(driver)?;
             None
         } else {
             Some(Home::new(driver)?)
         };
-        let engine = Self::new(commands, multi_key, settings.io_timeout, home);
+        let engine = Self::new(commands, multi_key, settings.io_timeout, clock, home);
         engine.home.iter().for_each(Home::settle);
         Ok(engine)
     }
@@ -49,6 +52,7 @@ impl Engine {
         commands: UnboundedSender<Command>,
         multi_key: MultiKey,
         io_timeout: Duration,
+        clock: Clock,
         home: Option<Arc<Home>>,
     ) -> Self {
         Self {
@@ -56,6 +60,7 @@ impl Engine {
             next_id: AtomicU64::new(1),
             multi_key,
             io_timeout,
+            clock,
             home,
             process: AtomicU32::new(std::process::id()),
         }
@@ -74,7 +79,7 @@ impl Engine {
     #[cfg(test)]
     pub(crate) fn stuck() -> (Self, tokio::sync::mpsc::UnboundedReceiver<Command>) {
         let (commands, waiting) = unbounded_channel();
-        let engine = Self::new(commands, MultiKey::Any, Duration::from_millis(20), None);
+        let engine = Self::new(commands, MultiKey::Any, Duration::from_millis(20), Clock::System, None);
         (engine, waiting)
     }
 
@@ -91,6 +96,15 @@ impl Engine {
     /// The time limit of a reply.
     pub(crate) fn io_timeout(&self) -> Duration {
         self.io_timeout
+    }
+
+    /// The clock of its leases.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.now()
     }
 
     /// Which keys may be in one call.

@@ -6,6 +6,8 @@
 //! so a move is a new connection and nothing more: held locks are renewed over it, and requests without an answer are
 //! repeated.
 //!
+//! With the clock of a runtime that a test may pause, the loop belongs to that runtime.
+//!
 //! The loop returns from its thread to a runtime of its callers when no lock is held or asked for; the sooner a runtime has
 //! let it down, the later.
 
@@ -24,7 +26,7 @@ use tokio::runtime::Handle;
 use tokio::task::yield_now;
 
 use super::driver::{Driver, Turn};
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment, RuntimeClock};
 use guardian::Guardian;
 pub(super) use own_thread::run as run_on_own_thread;
 use runtimes::{NOWHERE, OWN_THREAD};
@@ -48,6 +50,8 @@ const NEVER: u64 = u64::MAX;
 
 pub(super) struct Home {
     guardian: Guardian,
+    /// Of the loop's deadlines.
+    clock: Clock,
     resident: Mutex<Resident>,
     /// The number of the runtime that polls the loop.
     place: AtomicU64,
@@ -82,6 +86,7 @@ struct Resident {
 impl Home {
     /// A loop that no task polls yet.
     pub(super) fn new(driver: Driver) -> io::Result<Arc<Self>> {
+        let clock = driver.clock().clone();
         let resident = Resident {
             driver: Some(driver),
             waker: None,
@@ -91,6 +96,7 @@ impl Home {
         };
         Ok(Arc::new(Self {
             guardian: Guardian::of_this_process()?,
+            clock,
             resident: Mutex::new(resident),
             place: AtomicU64::new(NOWHERE),
             moves: AtomicU64::new(0),
@@ -132,15 +138,17 @@ impl Home {
     pub(super) fn settle(self: &Arc<Self>) {
         let mut resident = self.resident();
         if self.place.load(Ordering::SeqCst) == NOWHERE && resident.driver.is_some() {
-            match Handle::try_current() {
-                Ok(handle) if self.may_return() && runtimes::can_run_it() => self.move_to(resident, &handle),
-                _ => self.move_to_own_thread(&mut resident),
+            let here = || Handle::try_current().ok().filter(|_| self.may_return() && runtimes::can_run_it());
+            match self.clock.runtime().cloned().or_else(here) {
+                Some(handle) => self.move_to(resident, &handle),
+                None => self.move_to_own_thread(&mut resident),
             }
         }
     }
 
     fn may_return(&self) -> bool {
-        self.returns_at.load(Ordering::Relaxed) <= Moment::now().to_nanos()
+        self.clock.of_runtime().is_none()
+            && self.returns_at.load(Ordering::Relaxed) <= Moment::now().to_nanos()
     }
 
     /// From its own thread to the caller's runtime, if the loop is idle but for the command of that caller.
@@ -191,6 +199,26 @@ impl Home {
     fn takes_over(self: &Arc<Self>, resident: &mut Resident, at_least: Duration) {
         self.stays_away(resident, at_least);
         self.move_to_own_thread(resident);
+        if let Some(clock) = self.clock.of_runtime()
+            && let Some(runtime) = clock.runtime()
+        {
+            clock.is_blocked();
+            let home = Arc::clone(self);
+            runtime.spawn(async move { home.is_unblocked() });
+        }
+    }
+
+    /// A loop on the clock of its runtime is back as soon as that runs tasks.
+    fn is_unblocked(self: &Arc<Self>) {
+        let resident = self.resident();
+        if let Some(clock) = self.clock.of_runtime()
+            && let Some(runtime) = clock.runtime()
+            && resident.driver.is_some()
+            && self.place.load(Ordering::SeqCst) == OWN_THREAD
+        {
+            clock.is_back();
+            self.move_to(resident, runtime);
+        }
     }
 
     /// The longer, the sooner a runtime has let it down again.
@@ -222,6 +250,7 @@ impl Home {
         let Some(driver) = &mut resident.driver else {
             return;
         };
+        self.clock.of_runtime().into_iter().for_each(RuntimeClock::has_ended);
         // The process may end next: what callers have released meanwhile is written now.
         driver.flush(&mut Context::from_waker(Waker::noop()));
         // Before the last look at the commands: a caller that sends one after that look finds the loop nowhere, and settles it.
@@ -263,8 +292,9 @@ impl Home {
             Poll::Ready(Turn::Again) => self.is_late_at(Some(Moment::now().after(LONGEST_DELAY))),
             Poll::Pending => {
                 let now = Moment::now();
-                let delay = |due: Moment| (due.since(now) / 2).clamp(LEAST_DELAY, LONGEST_DELAY);
-                let late_at = driver.due().map(|due| due.max(now).after(delay(due)));
+                let clock_now = self.clock.at(|| now);
+                let delay = |left: Duration| left + (left / 2).clamp(LEAST_DELAY, LONGEST_DELAY);
+                let late_at = driver.due().map(|due| now.after(delay(due.since(clock_now))));
                 let heartbeat = driver.has_waiters().then(|| now.after(HEARTBEAT));
                 self.is_late_at(late_at.into_iter().chain(heartbeat).min());
             }

@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 
 use super::{Grant, LockGuard};
 use crate::block_on::{block_on, wait_for};
-use crate::clock::Moment;
 use crate::engine::command::{Command, Response};
 use crate::engine::handle::ENGINE_GONE;
 use crate::error::LockError;
@@ -79,7 +78,7 @@ impl LockGuard {
     fn release_one(&self, grant: &Grant) -> OneRelease {
         let (caller, outcome) = oneshot::channel();
         if grant.is_joined {
-            let is_held = grant.lease().remaining(Moment::now()).is_some();
+            let is_held = grant.lease().remaining(self.engine.now()).is_some();
             let found = if is_held { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyLost };
             let _ = caller.send(Ok(found));
         } else {

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::own_thread::start_thread;
 use super::runtimes::{NOWHERE, OWN_THREAD};
 use super::{Home, NEVER, STAY};
-use crate::clock::Moment;
+use crate::clock::{Moment, RuntimeClock};
 
 /// How long a runtime may take to poll a loop after a command from outside, and after a wake-up.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
@@ -120,8 +120,10 @@ impl Look {
         let home = self.home.upgrade()?;
         let polled = home.polled.load(Ordering::SeqCst);
         let late_at = home.late_at.load(Ordering::SeqCst);
-        let is_late =
-            home.sent.load(Ordering::SeqCst) != home.seen.load(Ordering::SeqCst) || late_at <= now.to_nanos();
+        let is_due = late_at <= now.to_nanos();
+        // No deadline comes while the clock stands still.
+        let is_late = home.sent.load(Ordering::SeqCst) != home.seen.load(Ordering::SeqCst)
+            || (is_due && !home.clock.of_runtime().is_some_and(RuntimeClock::is_paused));
         let next = if let NOWHERE | OWN_THREAD = home.place.load(Ordering::SeqCst) {
             NEVER
         } else if polled != self.polled {
@@ -130,7 +132,7 @@ impl Look {
             now.after(LOOK_AGAIN).to_nanos().min(late_at)
         } else if !is_late {
             (self.is_woken, self.is_excused) = (false, false);
-            late_at
+            if is_due { NEVER } else { late_at }
         } else if now.since(self.at) > LOOK && !self.is_excused {
             self.is_excused = true;
             now.after(LOOK).to_nanos()

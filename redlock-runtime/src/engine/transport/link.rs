@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::memory::{MemoryNode, one_by_one};
+use super::memory::MemoryNode;
 use super::window::Window;
 use crate::capabilities::Abilities;
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::engine::backoff::Backoff;
 use crate::engine::protocol::{ConnectionEvent, Disconnected, Id, Push, Reply, Request, ServerInfo};
 use crate::engine::redis::connect::WINDOW;
@@ -41,6 +41,17 @@ pub(crate) enum Node {
 }
 
 impl Node {
+    pub(super) fn is_in_memory(&self) -> bool {
+        matches!(self, Self::Memory(_))
+    }
+
+    /// Only a node in memory has a clock of this process.
+    pub(super) fn set_clock(&mut self, clock: &Clock) {
+        if let Self::Memory(node) = self {
+            node.set_clock(clock);
+        }
+    }
+
     /// In a quorum, the servers of all its nodes.
     pub(super) fn identities(&self) -> Option<&Arc<ServerIdentities>> {
         match self {
@@ -150,6 +161,10 @@ impl Link {
         };
         self.failures = 0;
         self.switch_to(connect(&self.node, self.io_timeout))
+    }
+
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.node.is_in_memory()
     }
 
     /// Another runtime polls it from now on: connects anew. Returns the end of the connection, if there was one.
@@ -278,8 +293,7 @@ impl Up {
         let mut replies = match &mut self.connection.kind {
             Kind::Redis(connection) => connection.submit(&requests, asking),
             Kind::Memory { node, inbox } => {
-                let execute = |request: &Request| node.execute(request, inbox, Moment::now());
-                let replies = one_by_one(&requests, execute);
+                let replies = node.execute_all(&requests, inbox);
                 Box::pin(std::future::ready(Ok(replies)))
             }
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::capabilities::Abilities;
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{
     Action, CLAIM, Claimant, ConnectionEvent, Id, Inspection, Mode, Place, Push, PushKind, Reply, Request,
@@ -23,7 +23,11 @@ type Inbox = UnboundedSender<ConnectionEvent>;
 
 /// The locks of one name, with the effects of the scripts.
 #[derive(Clone)]
-pub(crate) struct MemoryNode(Arc<Mutex<Store>>);
+pub(crate) struct MemoryNode {
+    store: Arc<Mutex<Store>>,
+    /// That of the manager.
+    clock: Clock,
+}
 
 #[derive(Default)]
 struct Store {
@@ -80,12 +84,16 @@ impl MemoryNode {
         // No code panics while it holds this mutex, so a poisoned one is intact.
         let mut by_name = BY_NAME.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = by_name.get(name).and_then(Weak::upgrade) {
-            return Self(store);
+            return Self { store, clock: Clock::System };
         }
         let store = Arc::new(Mutex::new(Store::default()));
         by_name.retain(|_, store| store.strong_count() > 0);
         by_name.insert(name.to_owned(), Arc::downgrade(&store));
-        Self(store)
+        Self { store, clock: Clock::System }
+    }
+
+    pub(super) fn set_clock(&mut self, clock: &Clock) {
+        self.clock = clock.clone();
     }
 
     /// A change that is not made by an engine cannot happen here, and the node loses no locks.
@@ -100,8 +108,12 @@ impl MemoryNode {
         (abilities, server_info)
     }
 
-    pub(crate) fn execute(&self, request: &Request, inbox: &Inbox, now: Moment) -> Reply {
-        let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn execute_all(&self, requests: &[(Id, Request)], inbox: &Inbox) -> Vec<Reply> {
+        one_by_one(requests, |request| self.execute(request, inbox, self.clock.now()))
+    }
+
+    fn execute(&self, request: &Request, inbox: &Inbox, now: Moment) -> Reply {
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         store.forget_expired(now);
         let Store { locks, clock, .. } = &mut *store;
         if let Action::List { .. } = request.action {
@@ -342,10 +354,7 @@ fn next_fence(now: Moment, clock: &mut u64) -> u64 {
 }
 
 /// The replies of a node that executes one request after the other.
-pub(crate) fn one_by_one(
-    requests: &[(Id, Request)],
-    mut execute: impl FnMut(&Request) -> Reply,
-) -> Vec<Reply> {
+fn one_by_one(requests: &[(Id, Request)], mut execute: impl FnMut(&Request) -> Reply) -> Vec<Reply> {
     let mut replies = Vec::with_capacity(requests.len());
     for call in calls(requests) {
         let mut is_held = !matches!(call, [(_, Request { action: Action::AcquireNext { .. }, .. }), ..]);
@@ -385,7 +394,7 @@ mod tests {
             }
             assert!(node.execute(&list(), &inbox, now) != Reply::Page { cursor: 0, names: Vec::new() });
         }
-        let locks = node.0.lock().unwrap_or_else(PoisonError::into_inner).locks.len();
+        let locks = node.store.lock().unwrap_or_else(PoisonError::into_inner).locks.len();
         assert!(locks <= 100, "{locks} of 10,000");
     }
 

@@ -14,7 +14,7 @@ use super::multi_key::MultiKey;
 use super::protocol::{Id, Request};
 use super::redis::node::RedisNode;
 use super::settings::EngineSettings;
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::engine::redis::discovery::ClusterNodes;
 use crate::token::Token;
 use cluster::Cluster;
@@ -37,6 +37,18 @@ impl Deployment {
         }
     }
 
+    /// The clock that leases are measured by. Locks in memory may have that of the caller's runtime.
+    pub(super) fn choose_clock(&mut self) -> Clock {
+        let Self::Nodes(nodes) = self else {
+            return Clock::System;
+        };
+        let clock = if nodes.iter().all(Node::is_in_memory) { Clock::of_caller() } else { Clock::System };
+        for node in nodes {
+            node.set_clock(&clock);
+        }
+        clock
+    }
+
     /// The only server, if it is a Redis server.
     pub(crate) fn one_server(&self) -> Option<&RedisNode> {
         match self {
@@ -56,7 +68,7 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    pub(super) fn new(deployment: Deployment, settings: EngineSettings) -> Self {
+    pub(super) fn new(deployment: Deployment, settings: EngineSettings, now: Moment) -> Self {
         let nodes = match deployment {
             Deployment::Nodes(nodes) => nodes,
             Deployment::Cluster(nodes) => return Self::Cluster(Cluster::new(*nodes, settings.io_timeout)),
@@ -66,7 +78,9 @@ impl Transport {
             nodes.into_iter().map(|node| Link::new(node, settings.io_timeout)).collect();
         match links.pop() {
             Some(link) if links.is_empty() => Self::One(link),
-            last => Self::Quorum(Quorum::new(links.into_iter().chain(last).collect(), identities, settings)),
+            last => {
+                Self::Quorum(Quorum::new(links.into_iter().chain(last).collect(), identities, settings, now))
+            }
         }
     }
 
@@ -108,6 +122,8 @@ impl Transport {
     /// Another runtime polls it from now on: connects anew. True when the table must wait for that.
     pub(super) fn restart(&mut self, now: Moment) -> bool {
         match self {
+            // It has no socket, and keeps its inbox.
+            Self::One(link) if link.is_in_memory() => false,
             Self::One(link) => link.restart().is_some(),
             Self::Quorum(quorum) => quorum.restart(now),
             Self::Cluster(cluster) => {

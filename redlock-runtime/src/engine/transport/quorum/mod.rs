@@ -69,7 +69,12 @@ pub(crate) struct Quorum {
 }
 
 impl Quorum {
-    pub(super) fn new(links: Vec<Link>, identities: Arc<ServerIdentities>, settings: EngineSettings) -> Self {
+    pub(super) fn new(
+        links: Vec<Link>,
+        identities: Arc<ServerIdentities>,
+        settings: EngineSettings,
+        now: Moment,
+    ) -> Self {
         let members: Vec<Member> = links.into_iter().map(Member::new).collect();
         let needed = members.len() / 2 + 1;
         Self {
@@ -80,7 +85,7 @@ impl Quorum {
             voting: HashMap::new(),
             last_call: NO_CALLER,
             timers: Timers::default(),
-            estimate: FenceEstimate::new(Moment::now()),
+            estimate: FenceEstimate::new(now),
             round_trip: Duration::ZERO,
             changes: Changes::new(members.len() - needed + 1),
             connected: false,

@@ -33,7 +33,8 @@ impl Scenario {
             cohort: 0,
             own_thread: false,
         };
-        Self { quorum: Quorum::new((0..3).map(link).collect(), Arc::default(), settings), now: Moment::now() }
+        let now = Moment::now();
+        Self { quorum: Quorum::new((0..3).map(link).collect(), Arc::default(), settings, now), now }
     }
 
     fn connected() -> Self {
