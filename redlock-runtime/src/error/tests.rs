@@ -28,7 +28,8 @@ pub(crate) const LEASE: Duration = Duration::from_millis(2_300);
 /// A kind that is new here is new in [`KINDS`], too.
 fn sample(kind: LockErrorKind) -> LockError {
     let (text, reason): (Arc<str>, &str) = (SECRET.into(), SECRET);
-    let (key, holder) = (Arc::clone(&text), Holder { name: Some(text), expires_in: Some(LEASE) });
+    let (key, holder) =
+        (Arc::clone(&text), Holder { owner: Some(Owner::read(&text)), expires_in: Some(LEASE) });
     match kind {
         LockErrorKind::Busy => LockError::Busy { key, holder },
         LockErrorKind::TimedOut => {
