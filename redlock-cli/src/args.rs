@@ -45,14 +45,16 @@ pub(crate) struct ServerArgs {
 pub(crate) enum Command {
     /// Lists the held locks
     ///
-    /// Prints one lock a line, sorted by key: the key, the holder, how long its lease lasts unless it is renewed, and the number of
-    /// waiters. On a terminal there is a header, elsewhere there are tabs between the columns.
+    /// Prints one lock a line, sorted by key: the key, the holder, its function, when it asked for the lock by the clock of its
+    /// host, how long the lease lasts unless it is renewed, and the number of waiters. On a terminal there is a header, elsewhere
+    /// there are tabs between the columns.
     ///
     /// The server walks over all its keys, locks or not, about 1,000 in a step.
     List(ListArgs),
     /// Shows a lock: its holder, its lease, its waiters
     ///
-    /// Prints the holder, how long its lease lasts unless it is renewed, and the number of waiters. Exits with 1 when the lock is free.
+    /// Prints the holder, when it asked for the lock by the clock of its host, how long the lease lasts unless it is renewed, and
+    /// the waiters in the order of their turns. Exits with 1 when the lock is free.
     Show(ShowArgs),
     /// Waits until a lock is free
     ///

@@ -2,11 +2,11 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use redlocked::LockManager;
+use redlocked::{LockInfo, LockManager};
 
 use crate::args::ReleaseArgs;
 use crate::exit::{CONFLICT, Failure, OK, USAGE};
-use crate::lock_text::{LockText, OTHER_CLIENT, printable};
+use crate::lock_text::{caller, holder, lease_left, printable};
 
 pub(crate) async fn release(locks: &LockManager, args: &ReleaseArgs) -> Result<u8, Failure> {
     let key = printable(&args.key);
@@ -15,30 +15,27 @@ pub(crate) async fn release(locks: &LockManager, args: &ReleaseArgs) -> Result<u
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
             return Err(Failure::new(USAGE, "there is no terminal to ask on: give --yes"));
         }
-        let info = locks.inspect(&args.key).await?.ok_or_else(free)?;
-        let asked = LockText { key: args.key.clone(), info };
+        let asked = locks.inspect(&args.key).await?.ok_or_else(free)?;
         if !is_confirmed(&asked)? {
             return Err(Failure::new(CONFLICT, format!("`{key}` was not released")));
         }
         // A person takes time to answer, and answered for this holder.
-        let info = locks.inspect(&args.key).await?.ok_or_else(free)?;
-        if info.holder().name() != asked.info.holder().name() {
-            let holder = info.holder().name().unwrap_or(OTHER_CLIENT);
-            return Err(Failure::new(
-                CONFLICT,
-                format!("`{key}` was not released: by now {holder} holds it"),
-            ));
+        let lock = locks.inspect(&args.key).await?.ok_or_else(free)?;
+        let who = |lock: &LockInfo| (holder(lock), lock.holder().since());
+        if who(&lock) != who(&asked) {
+            let message = format!("`{key}` was not released: by now {} holds it", holder(&lock));
+            return Err(Failure::new(CONFLICT, message));
         }
     }
-    let holder = locks.force_release(&args.key).await?.ok_or_else(free)?;
-    let holder = holder.name().unwrap_or(OTHER_CLIENT);
+    let released = locks.force_release(&args.key).await?.ok_or_else(free)?;
+    let holder = caller(released.name(), released.function());
     writeln!(io::stdout(), "released `{key}`, which was held by {holder}")?;
     Ok(OK)
 }
 
-fn is_confirmed(lock: &LockText) -> io::Result<bool> {
-    let (key, holder, left) = (lock.key(), lock.holder(), lock.lease_left());
-    let waiters = lock.info.waiters();
+fn is_confirmed(lock: &LockInfo) -> io::Result<bool> {
+    let (key, holder, left) = (printable(lock.key()), holder(lock), lease_left(lock));
+    let waiters = lock.waiters();
     let mut err = io::stderr();
     write!(err, "`{key}` is held by {holder}, lease left {left}, {waiters} waiting. Take it away? [y/N] ")?;
     err.flush()?;

@@ -2,16 +2,16 @@
 
 use std::io::{self, Write};
 
-use redlocked::LockManager;
+use redlocked::{LockInfo, LockManager};
 use serde_json::Value;
 
 use crate::args::ShowArgs;
 use crate::exit::{CONFLICT, Failure, OK};
-use crate::lock_text::{LockText, printable};
+use crate::lock_text::{self, Ago, holder, lease_left, printable, waiter};
 
 pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
-    let Some(info) = locks.inspect(&args.key).await? else {
+    let Some(lock) = locks.inspect(&args.key).await? else {
         if args.json {
             writeln!(out, "{}", Value::Null)?;
         } else {
@@ -19,14 +19,24 @@ pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Fai
         }
         return Ok(CONFLICT);
     };
-    let lock = LockText { key: args.key.clone(), info };
     if args.json {
-        writeln!(out, "{}", lock.json())?;
-        return Ok(OK);
+        writeln!(out, "{}", lock_text::json(&lock))?;
+    } else {
+        describe(&lock, &mut out)?;
     }
-    writeln!(out, "key:         {}", lock.key())?;
-    writeln!(out, "holder:      {}", lock.holder())?;
-    writeln!(out, "lease left:  {}", lock.lease_left())?;
-    writeln!(out, "waiters:     {}", lock.info.waiters())?;
     Ok(OK)
+}
+
+fn describe(lock: &LockInfo, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "key:         {}", printable(lock.key()))?;
+    writeln!(out, "holder:      {}", holder(lock))?;
+    if let Some(since) = lock.holder().since() {
+        writeln!(out, "asked:       {}, {}", Ago(since), humantime::format_rfc3339_seconds(since))?;
+    }
+    writeln!(out, "lease left:  {}", lease_left(lock))?;
+    writeln!(out, "waiters:     {}", lock.waiters())?;
+    for (place, next) in (1..).zip(lock.queue()) {
+        writeln!(out, "{place:11}  {}", waiter(next))?;
+    }
+    Ok(())
 }

@@ -7,18 +7,17 @@ use tokio::time::Instant;
 
 use crate::args::WaitArgs;
 use crate::exit::{CONFLICT, Failure, OK};
-use crate::lock_text::{LockText, Seconds, printable};
+use crate::lock_text::{Seconds, holder, printable};
 
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) async fn wait(locks: &LockManager, args: &WaitArgs) -> Result<u8, Failure> {
     let start = Instant::now();
-    while let Some(info) = locks.inspect(&args.key).await? {
+    while let Some(lock) = locks.inspect(&args.key).await? {
         let waited = start.elapsed();
         let left = args.timeout.map_or(PAUSE, |timeout| timeout.saturating_sub(waited));
         if left.is_zero() {
-            let lock = LockText { key: args.key.clone(), info };
-            let (key, holder) = (printable(&args.key), lock.holder());
+            let (key, holder) = (printable(&args.key), holder(&lock));
             let message = format!("gave up on `{key}` after waiting {}: locked by {holder}", Seconds(waited));
             return Err(Failure::new(CONFLICT, message));
         }

@@ -6,6 +6,7 @@ mod supervisor;
 mod terminal;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -66,7 +67,10 @@ async fn run_under_lock(
 /// Through outages, too, but not where the server refuses.
 async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failure> {
     let start = Instant::now();
-    let request = locks.lock(&args.key).ttl(args.ttl);
+    // Others see which program holds the lock, without its arguments: they may be secret.
+    let program = args.command.first().and_then(|program| Path::new(program).file_name()).unwrap_or_default();
+    let label = program.to_string_lossy().into_owned();
+    let request = locks.lock(&args.key).ttl(args.ttl).label(label);
     if args.nonblock {
         return Ok(request.acquire().await?);
     }

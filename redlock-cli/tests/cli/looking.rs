@@ -7,7 +7,7 @@ use redlocked::{LockGuard, LockManager};
 use crate::tool::{Running, Said, said, tool};
 
 fn hold(locks: &LockManager, key: &str) -> LockGuard {
-    locks.lock(key).ttl(Duration::from_secs(100)).acquire_blocking().unwrap()
+    locks.lock(key).ttl(Duration::from_secs(100)).label("test").acquire_blocking().unwrap()
 }
 
 fn me() -> String {
@@ -39,10 +39,10 @@ fn list_has_a_line_for_each_held_lock_sorted_by_key() {
     let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split('\t').collect()).collect();
     let [cron, foreign, one, two] = &rows[..] else { panic!("{out}") };
     let me = me();
-    assert_eq!((cron[0], cron[1], cron[3]), ("cron", &*me, "0"));
-    assert!(cron[2].ends_with(" s"), "{cron:?}");
-    assert_eq!(foreign[..], ["foreign", "a client of another kind", "without an end", "0"]);
-    assert_eq!((one[0], one[3], two[0], two[3]), ("stock:1", "1", "stock:2", "0"));
+    assert_eq!((cron[0], cron[1], cron[2], cron[5]), ("cron", &*me, "test", "0"));
+    assert!(cron[3].ends_with("s ago") && cron[4].ends_with(" s"), "{cron:?}");
+    assert_eq!(foreign[..], ["foreign", "a client of another kind", "-", "-", "without an end", "0"]);
+    assert_eq!((one[0], one[5], two[0], two[5]), ("stock:1", "1", "stock:2", "0"));
 
     let out = said(&server.url(), &["list", "stock:?"]).out;
     assert_eq!(out.lines().count(), 2, "{out}");
@@ -59,7 +59,11 @@ fn json_has_the_same_in_fields() {
     let _guard = hold(&locks, "k");
     let one: serde_json::Value =
         serde_json::from_str(&said(&server.url(), &["show", "--json", "k"]).out).unwrap();
-    assert_eq!((&one["key"], &one["holder"], &one["waiters"]), (&"k".into(), &me().into(), &0.into()));
+    let holder = &one["holder"];
+    assert_eq!((&one["key"], &one["waiters"]), (&"k".into(), &0.into()));
+    assert_eq!((&holder["name"], &holder["function"]), (&me().into(), &"test".into()));
+    assert!(humantime::parse_rfc3339(holder["asked"].as_str().unwrap()).is_ok(), "{one}");
+    assert_eq!(one["queue"], serde_json::json!([]));
     assert!((90_000..=100_000).contains(&one["lease_left_ms"].as_u64().unwrap()), "{one}");
     let all: serde_json::Value = serde_json::from_str(&said(&server.url(), &["list", "--json"]).out).unwrap();
     assert_eq!(all[0]["key"], one["key"]);
@@ -73,11 +77,18 @@ fn show_has_the_holder_and_ends_with_1_when_the_lock_is_free() {
 
     let locks = LockManager::connect_blocking(&server.url()).unwrap();
     let _guard = hold(&locks, "k");
-    let _waiter = waiter(&server, "k");
+    let (first, second) = (waiter(&server, "k"), waiter(&server, "k"));
     let held = said(&server.url(), &["show", "k"]);
     assert_eq!(held.code, Some(0));
-    let [holder, waiters] = [format!("holder:      {}\n", me()), "waiters:     1\n".to_owned()];
-    assert!(held.out.contains(&holder) && held.out.contains(&waiters), "{}", held.out);
+    let lines: Vec<&str> = held.out.lines().collect();
+    assert_eq!(lines[..2], ["key:         k", &format!("holder:      {} in test", me())], "{}", held.out);
+    assert!(lines[2].starts_with("asked:       ") && lines[2].contains("s ago, 20"), "{}", held.out);
+    assert!(lines[3].starts_with("lease left:  ") && lines[4] == "waiters:     2", "{}", held.out);
+    for (waiter, place) in [(&first, 1), (&second, 2)] {
+        let line = lines[4 + place];
+        assert!(line.starts_with(&format!("{place:11}  ")), "{line}");
+        assert!(line.contains(&format!(":{} in true, asked ", waiter.id())), "{line}");
+    }
 }
 
 #[test]
@@ -121,7 +132,7 @@ fn release_takes_the_lock_away_and_asks_only_on_a_terminal() {
     assert!(guard.is_held());
 
     let released = said(&server.url(), &["release", "--yes", "k"]);
-    assert_eq!(released.out, format!("released `k`, which was held by {}\n", me()));
+    assert_eq!(released.out, format!("released `k`, which was held by {} in test\n", me()));
     assert_eq!(released.code, Some(0));
     eventually("the holder knows", || !guard.is_held());
     let free = said(&server.url(), &["release", "--yes", "k"]);

@@ -43,7 +43,6 @@ impl Running {
         Self(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    #[cfg(unix)]
     pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
