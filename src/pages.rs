@@ -33,6 +33,9 @@ pages! {
     servers: "docs/servers.md",
     topologies: "docs/topologies.md",
     tuning: "docs/tuning.md",
+    // `examples/web` compiles it: it has the frameworks.
+    #[cfg(false)]
+    web: "docs/web.md",
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ mod run;
 mod sync_return;
 mod telemetry;
 mod token;
+#[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
+mod web;
 
 pub use acquire::Acquire;
 pub use builder::LockManagerBuilder;

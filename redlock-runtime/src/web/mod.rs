@@ -1,0 +1,119 @@
+//! What the client of a service hears of a [`LockError`]: one table, and an adapter for each framework.
+//!
+//! The answer is for strangers. It holds no key, which may name a customer, no holder, no address and no reason of the
+//! server; the error itself stays in the process, where a log can have it.
+
+#[cfg(feature = "actix-web")]
+mod actix;
+#[cfg(feature = "axum")]
+mod axum;
+#[cfg(feature = "tonic")]
+mod tonic;
+
+use crate::error::LockError;
+use crate::error_kind::LockErrorKind;
+
+/// What to tell a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    /// Another caller has the lock. No 503: proxies count those as failures of this instance, and repeat the request
+    /// elsewhere, where the lock is held as well.
+    InUse,
+    TooManyWait,
+    /// An outage, or the end of this process.
+    Unavailable,
+    /// A key that a template has written is refused only for a value in it, which came with the request.
+    InvalidName,
+    /// A defect or a setting of the service, or a body that was stopped in the middle.
+    Failed,
+}
+
+impl Answer {
+    fn to(error: &LockError) -> Self {
+        match error.kind() {
+            LockErrorKind::Busy | LockErrorKind::TimedOut => Self::InUse,
+            LockErrorKind::QueueFull => Self::TooManyWait,
+            LockErrorKind::NotReplicated | LockErrorKind::Unavailable | LockErrorKind::ManagerClosed => {
+                Self::Unavailable
+            }
+            LockErrorKind::InvalidKey => Self::InvalidName,
+            LockErrorKind::Deadlock
+            | LockErrorKind::Lost
+            | LockErrorKind::Misconfigured
+            | LockErrorKind::ShutdownIncomplete
+            | LockErrorKind::InvalidRequest
+            | LockErrorKind::InvalidUrl
+            | LockErrorKind::NotConfigured => Self::Failed,
+        }
+    }
+
+    #[cfg(any(feature = "axum", feature = "actix-web"))]
+    fn http_status(self) -> u16 {
+        match self {
+            Self::InUse => 409,
+            Self::TooManyWait => 429,
+            Self::Unavailable => 503,
+            Self::InvalidName => 400,
+            Self::Failed => 500,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::InUse => "another request is using this resource: try again later",
+            Self::TooManyWait => "too many requests wait for this resource: try again later",
+            Self::Unavailable => "the service is unavailable for the moment: try again later",
+            Self::InvalidName => "the name of this resource is empty, too long, or reserved",
+            Self::Failed => "the service failed to handle this request",
+        }
+    }
+}
+
+/// The value of `Retry-After`: whole seconds, rounded up, because a client that comes too soon comes in vain.
+#[cfg(any(feature = "axum", feature = "actix-web"))]
+fn retry_after_seconds(error: &LockError) -> Option<u64> {
+    let after = error.retry_after()?;
+    Some(after.as_secs().saturating_add(u64::from(after.subsec_nanos() > 0)).max(1))
+}
+
+#[cfg(any(feature = "axum", feature = "actix-web"))]
+const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+
+#[cfg(all(test, any(feature = "axum", feature = "actix-web")))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::error::Holder;
+
+    /// The status and the `Retry-After` of the samples.
+    pub(super) fn expected(kind: LockErrorKind) -> (u16, Option<&'static str>) {
+        match kind {
+            LockErrorKind::Busy | LockErrorKind::TimedOut => (409, Some("3")),
+            LockErrorKind::QueueFull => (429, Some("1")),
+            LockErrorKind::NotReplicated | LockErrorKind::Unavailable => (503, Some("1")),
+            LockErrorKind::ManagerClosed => (503, None),
+            LockErrorKind::InvalidKey => (400, None),
+            LockErrorKind::Deadlock
+            | LockErrorKind::Lost
+            | LockErrorKind::Misconfigured
+            | LockErrorKind::ShutdownIncomplete
+            | LockErrorKind::InvalidRequest
+            | LockErrorKind::InvalidUrl
+            | LockErrorKind::NotConfigured => (500, None),
+        }
+    }
+
+    #[test]
+    fn a_client_that_is_told_when_to_come_again_never_comes_too_soon() {
+        let told = |lease: Duration| {
+            let holder = Holder { expires_in: Some(lease), ..Holder::default() };
+            retry_after_seconds(&LockError::Busy { key: "k".into(), holder })
+        };
+        for (lease, seconds) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (29_999, 30), (30_000, 30)] {
+            assert_eq!(told(Duration::from_millis(lease)), Some(seconds), "{lease} ms");
+        }
+        assert_eq!(told(Duration::MAX), Some(u64::MAX));
+        assert_eq!(retry_after_seconds(&LockError::NotConfigured), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! The answer to a call that tonic handles.
+
+use std::sync::Arc;
+
+use tonic::{Code, Status};
+
+use super::Answer;
+use crate::error::LockError;
+
+/// The trailer that gRPC clients with a retry policy know: <https://github.com/grpc/proposal/blob/master/A6-client-retries.md>.
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
+/// The code, `grpc-retry-pushback-ms` where trying again may help, and a sentence that names no key, no holder and no server:
+/// [the table](https://github.com/redlocked/redlocked/blob/main/docs/web.md#what-a-client-hears). The error itself is the
+/// source of the status, which is not sent. Needs the feature `tonic`.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlocked::LockError> {
+/// use redlocked::LockManager;
+/// use tonic::{Code, Status};
+///
+/// let locks = LockManager::connect("memory://tonic-example").await?;
+/// let _guard = locks.lock("stock:42").acquire().await?;
+///
+/// let status = Status::from(locks.lock("stock:42").acquire().await.unwrap_err());
+/// assert_eq!(status.code(), Code::Aborted);
+/// assert!(status.metadata().contains_key("grpc-retry-pushback-ms"));
+/// # Ok(())
+/// # }
+/// ```
+#[cfg_attr(docsrs, doc(cfg(feature = "tonic")))]
+impl From<LockError> for Status {
+    fn from(error: LockError) -> Self {
+        let answer = Answer::to(&error);
+        let code = match answer {
+            Answer::InUse => Code::Aborted,
+            Answer::TooManyWait => Code::ResourceExhausted,
+            Answer::Unavailable => Code::Unavailable,
+            Answer::InvalidName => Code::InvalidArgument,
+            Answer::Failed => Code::Internal,
+        };
+        let mut status = Self::new(code, answer.text());
+        if let Some(after) = error.retry_after() {
+            let milliseconds = i32::try_from(after.as_millis()).unwrap_or(i32::MAX).max(1);
+            status.metadata_mut().insert(PUSHBACK, milliseconds.into());
+        }
+        status.set_source(Arc::new(error));
+        status
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use tonic::{Code, Status};
+
+    use super::PUSHBACK;
+    use crate::error::tests::{SECRET, samples};
+    use crate::error_kind::LockErrorKind;
+
+    #[test]
+    fn each_error_has_its_code_and_tells_a_client_nothing_of_the_service() {
+        for error in samples() {
+            let kind = error.kind();
+            let status = Status::from(error.clone());
+            let (code, after) = match kind {
+                LockErrorKind::Busy | LockErrorKind::TimedOut => (Code::Aborted, Some("2300")),
+                LockErrorKind::QueueFull => (Code::ResourceExhausted, Some("1000")),
+                LockErrorKind::NotReplicated | LockErrorKind::Unavailable => {
+                    (Code::Unavailable, Some("1000"))
+                }
+                LockErrorKind::ManagerClosed => (Code::Unavailable, None),
+                LockErrorKind::InvalidKey => (Code::InvalidArgument, None),
+                LockErrorKind::Deadlock
+                | LockErrorKind::Lost
+                | LockErrorKind::Misconfigured
+                | LockErrorKind::ShutdownIncomplete
+                | LockErrorKind::InvalidRequest
+                | LockErrorKind::InvalidUrl
+                | LockErrorKind::NotConfigured => (Code::Internal, None),
+            };
+            assert_eq!(status.code(), code, "{kind}");
+            assert_eq!(
+                status.metadata().get(PUSHBACK).and_then(|after| after.to_str().ok()),
+                after,
+                "{kind}"
+            );
+            assert_eq!(status.source().map(ToString::to_string), Some(error.to_string()));
+            let sent = format!("{} {:?} {:?}", status.message(), status.details(), status.metadata());
+            assert!(!sent.contains(SECRET), "{sent}");
+        }
+    }
+}
