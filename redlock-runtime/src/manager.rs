@@ -8,9 +8,10 @@ use tokio::sync::oneshot;
 
 use crate::block_on::block_on;
 use crate::capabilities::Capabilities;
-use crate::engine::command::{Command, ShutdownIncomplete};
+use crate::engine::command::{AdminCall, AdminOp, Command, ShutdownIncomplete};
 use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::error::LockError;
+use crate::key::QUEUE;
 
 /// The entry point: connects to Redis and hands out [`LockRequest`](crate::LockRequest)s.
 ///
@@ -189,6 +190,62 @@ impl LockManager {
     /// ```
     pub fn capabilities_blocking(&self) -> Result<Capabilities, LockError> {
         block_on(self.capabilities())
+    }
+
+    /// Whether the server takes locks now: for a health endpoint, and for the start of a service.
+    ///
+    /// One write that changes nothing goes over the connection that carries the locks, so a dead connection, a replica, a full
+    /// server and a server that cannot save are never reported as well. Of several servers a majority must answer, and of a
+    /// Cluster each primary that has slots. A connection that breaks meanwhile is replaced, within the same limit: the
+    /// [`io_timeout`](crate::LockManagerBuilder::io_timeout).
+    ///
+    /// Needs no permission that locks do not need. Waiters and holders of locks wait for no ping.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Unavailable`] when the server cannot be reached, does not answer in time or takes no writes for the moment,
+    /// [`LockError::Misconfigured`] when it refuses, [`LockError::ManagerClosed`] after [`shutdown`](Self::shutdown).
+    ///
+    /// # Cancel safety
+    ///
+    /// The call changes nothing; its future can be dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// let locks = redlocked::LockManager::connect("memory://").await?;
+    /// locks.ping().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn ping(&self) -> Result<(), LockError> {
+        let (caller, outcome) = oneshot::channel();
+        // No lock has an empty key, so no queue is called like this.
+        let op = AdminOp::Ping { name: self.name(QUEUE), cursor: 0, caller };
+        let call = AdminCall { key: None, op, by: self.engine().now().after(self.io_timeout()) };
+        self.engine().send(Command::Admin { id: self.engine().new_id(), call });
+        outcome.await.unwrap_or(Err(LockError::ManagerClosed { key: None, reason: ENGINE_GONE }))
+    }
+
+    /// [`ping`](Self::ping) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`ping`](Self::ping).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// let locks = redlocked::LockManager::connect_blocking("memory://")?;
+    /// locks.ping_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ping_blocking(&self) -> Result<(), LockError> {
+        block_on(self.ping())
     }
 }
 

@@ -180,14 +180,31 @@ pub(crate) enum AdminOp {
         found: Vec<String>,
         caller: oneshot::Sender<Result<Vec<String>, LockError>>,
     },
+    /// Does the server take locks? In a Cluster, one primary after the other is asked.
+    Ping {
+        name: Arc<str>,
+        cursor: u64,
+        caller: oneshot::Sender<Result<(), LockError>>,
+    },
 }
 
 impl AdminOp {
+    /// The call goes on over the next connection, in its time limit.
+    pub(crate) fn outlives_connections(&self) -> bool {
+        matches!(self, Self::Ping { .. })
+    }
+
+    /// The time limit is that of all pages together, not of each.
+    pub(crate) fn has_one_limit(&self) -> bool {
+        matches!(self, Self::Ping { .. })
+    }
+
     pub(crate) fn request(&self) -> Request {
         let (action, name) = match self {
             Self::Inspect { name, .. } => (Action::Inspect, name),
             Self::ForceRelease { name, .. } => (Action::ForceRelease, name),
             Self::List { pattern, cursor, .. } => (Action::List { cursor: *cursor }, pattern),
+            Self::Ping { name, cursor, .. } => (Action::Ping { cursor: *cursor }, name),
         };
         Request {
             action,
@@ -206,6 +223,9 @@ impl AdminOp {
                 let _ = caller.send(Err(error));
             }
             Self::List { caller, .. } => {
+                let _ = caller.send(Err(error));
+            }
+            Self::Ping { caller, .. } => {
                 let _ = caller.send(Err(error));
             }
         }
@@ -228,6 +248,13 @@ impl AdminOp {
                 found.dedup();
                 drop(caller.send(Ok(found)));
                 None
+            }
+            (Self::Ping { caller, .. }, Reply::Done) => {
+                drop(caller.send(Ok(())));
+                None
+            }
+            (Self::Ping { name, caller, .. }, Reply::Page { cursor, .. }) => {
+                Some(Self::Ping { name, cursor, caller })
             }
             (op, Reply::Refused(refusal)) => {
                 op.fail(refusal.error(key.cloned()));

@@ -67,6 +67,8 @@ pub(crate) enum Action {
     ForceRelease,
     /// List locks; the name is a pattern.
     List { cursor: u64 },
+    /// A write that changes nothing: does the node take locks? In a Cluster the cursor is the number of the primary.
+    Ping { cursor: u64 },
     /// Does this token still hold the lock? From now on, the node tells when that changes.
     Watch,
     /// A waiter watches the lock. The reply is out of date once the waiter has been granted it.
@@ -139,7 +141,7 @@ pub(crate) enum Reply {
     Voted { clock: u64 },
     /// Reserve, draw: the last of the reserved fencing tokens, or the one that was drawn; all are above each one given before.
     Reserved { last: u64 },
-    /// Renew, repair, watch, raise fence: this token holds it. Release: this token held it.
+    /// Renew, repair, watch, raise fence: this token holds it. Release: this token held it. Ping: the node takes locks.
     Done,
     /// This token does not hold it. Reserve: or no fencing tokens can be reserved now.
     NotHeld,

@@ -38,7 +38,8 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
             | Action::Repair { .. }
             | Action::RaiseFence { .. },
             Value::Int(1),
-        ) => Reply::Done,
+        )
+        | (Action::Ping { .. }, Value::Nil | Value::Okay) => Reply::Done,
         (
             Action::Renew { .. }
             | Action::ExpireLater

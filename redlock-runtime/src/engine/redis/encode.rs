@@ -118,6 +118,10 @@ impl Encoder {
                     command.arg("SCAN").arg(cursor).arg("MATCH").arg(&*request.name);
                     command.arg("COUNT").arg(1000).arg("TYPE").arg("string")
                 }
+                // The key does not exist. A server that takes no writes says so all the same: a replica, a full one.
+                Action::Ping { .. } => {
+                    command.arg("SET").arg(&*request.name).arg("").arg("XX").arg("PX").arg(1)
+                }
                 _ => command.arg("GET").arg(&*request.name),
             };
             return command;
@@ -144,7 +148,7 @@ impl Encoder {
                 keyspace.write_queue(&mut command, &request.name);
                 command.arg(request.token.value()).arg(ttl).arg(EXACTLY);
             }
-            Action::Watch | Action::WatchHolder | Action::List { .. } => {
+            Action::Watch | Action::WatchHolder | Action::List { .. } | Action::Ping { .. } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
             }
             Action::Vote { fence } => {

@@ -66,7 +66,7 @@ impl Script {
             Action::Repair { .. } => Some(Self::Repair),
             Action::Reserve { .. } => Some(Self::Reserve),
             Action::Draw => Some(Self::Draw),
-            Action::Watch | Action::WatchHolder | Action::List { .. } => None,
+            Action::Watch | Action::WatchHolder | Action::List { .. } | Action::Ping { .. } => None,
         }
     }
 

@@ -1,15 +1,22 @@
-//! Calls of operators: inspect, list and force-release locks of any client.
+//! Calls of operators: inspect, list and force-release locks of any client, and ask whether the server is well.
 //!
-//! Each is sent once. Without a connection, or without a reply in time, it fails.
+//! Each is sent once, but for the last, which a new connection sends again. Without a connection, or without a reply in
+//! time, it fails.
 
 use super::LockTable;
+use super::closing::SHUT_DOWN;
 use crate::clock::Moment;
 use crate::engine::command::AdminCall;
 use crate::engine::protocol::{Action, Disconnected, Id, Reply};
+use crate::error::LockError;
 use crate::lost_reason::LostReason;
 
 impl LockTable {
     pub(crate) fn call(&mut self, now: Moment, id: Id, call: AdminCall) {
+        if self.closed && call.op.outlives_connections() {
+            call.op.fail(LockError::ManagerClosed { key: call.key, reason: SHUT_DOWN });
+            return;
+        }
         if let Some(trouble) = &self.trouble {
             call.op.fail(trouble.error(call.key));
             return;
@@ -44,9 +51,16 @@ impl LockTable {
         }
         self.timers.set(id, None);
         if let Some(op) = op.answer(key.as_ref(), reply) {
-            // Each page has the time limit of the first.
-            let by = now.after(self.settings.io_timeout);
+            let by = if op.has_one_limit() { by } else { now.after(self.settings.io_timeout) };
             self.call(now, id, AdminCall { key, op, by });
+        }
+    }
+
+    /// The connection broke: no reply will come over it.
+    pub(super) fn fail_admin_calls_of_connection(&mut self, trouble: &Disconnected) {
+        let ends = self.admin_calls.iter().filter(|(_, call)| !call.op.outlives_connections());
+        for id in ends.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.fail_admin_call(id, trouble);
         }
     }
 

@@ -75,10 +75,7 @@ impl LockTable {
         self.broke = reason;
         self.outbox = Outbox::default();
         self.late_fences.clear();
-        let trouble = Disconnected::passing(Arc::clone(&self.broke));
-        for id in self.admin_calls.keys().copied().collect::<Vec<_>>() {
-            self.fail_admin_call(id, &trouble);
-        }
+        self.fail_admin_calls_of_connection(&Disconnected::passing(Arc::clone(&self.broke)));
         for id in self.ids() {
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) => waiting.disconnected(),

@@ -121,6 +121,9 @@ impl MemoryNode {
             let names = held.filter(|name| matches(&request.name, name)).map(ToString::to_string);
             return Reply::Page { cursor: 0, names: names.collect() };
         }
+        if let Action::Ping { .. } = request.action {
+            return Reply::Done;
+        }
         let lock = locks.entry(Arc::clone(&request.name)).or_default();
         if lock.holder.as_ref().is_some_and(|holder| holder.expires <= now) {
             lock.holder = None;
@@ -157,7 +160,7 @@ impl MemoryNode {
             }
             Action::ExpireLater => lock.renew(request, now, true),
             Action::Release => lock.release(request, now, clock),
-            Action::Inspect | Action::List { .. } => Reply::Found(lock.found(now)),
+            Action::Inspect | Action::List { .. } | Action::Ping { .. } => Reply::Found(lock.found(now)),
             Action::ForceRelease => {
                 let found = lock.found(now);
                 if let Some(holder) = lock.holder.take() {

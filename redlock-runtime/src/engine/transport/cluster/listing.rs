@@ -10,7 +10,7 @@ use crate::engine::transport::listing;
 
 impl Cluster {
     /// The primaries, in an order that stays while they do.
-    fn primaries(&self) -> Vec<usize> {
+    pub(super) fn primaries(&self) -> Vec<usize> {
         let mut primaries: Vec<usize> = self.slot_map.iter().filter_map(|(_, owner)| *owner).collect();
         primaries.sort_unstable();
         primaries.dedup();

@@ -6,6 +6,7 @@
 
 mod listing;
 mod member;
+mod ping;
 mod redirect;
 mod slot_map;
 mod slot_queue;
@@ -128,6 +129,9 @@ impl Cluster {
                 self.send_page(now, id, &request);
                 continue;
             }
+            let Some(request) = self.addressed(now, id, request) else {
+                continue;
+            };
             let slot = Slot::of(&request.name);
             let in_flight = InFlight {
                 sequence: self.sequence,

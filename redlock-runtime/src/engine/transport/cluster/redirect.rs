@@ -106,9 +106,13 @@ impl Cluster {
         if queue.is_waiting() {
             self.to_serve.insert(slot);
         }
-        // The caller of a release need not wait until this has passed: the table sends the release again.
-        let is_told = matches!(&reply, Reply::Refused(refusal) if refusal.lasts())
-            && matches!(request.action, Action::Release | Action::ExpireLater);
+        // The caller of a release need not wait until this has passed: the table sends the release again. The caller of a
+        // ping asks what is wrong now.
+        let is_told = match (&reply, request.action) {
+            (Reply::Refused(refusal), Action::Release | Action::ExpireLater) => refusal.lasts(),
+            (_, Action::Ping { .. }) => true,
+            _ => false,
+        };
         let reply = match reply {
             Reply::Refused(Refusal::Moved(redirect)) => {
                 self.redirect(now, node, Deferred { in_flight, id, request }, &redirect);
@@ -142,6 +146,10 @@ impl Cluster {
             queue.served(&in_flight, &request);
         }
         self.remove_if_done(slot);
+        let reply = match (request.action, reply) {
+            (Action::Ping { cursor }, Reply::Done) => self.pinged(cursor),
+            (_, reply) => reply,
+        };
         Some((id, request, reply))
     }
 

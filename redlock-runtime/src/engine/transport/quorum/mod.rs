@@ -203,7 +203,9 @@ impl Quorum {
             self.changes.forget(&request.name);
         }
         let limit = match action {
-            Action::Inspect | Action::ForceRelease | Action::List { .. } => self.settings.io_timeout,
+            Action::Inspect | Action::ForceRelease | Action::List { .. } | Action::Ping { .. } => {
+                self.settings.io_timeout
+            }
             _ => self.time_limit(request.ttl),
         };
         self.timers.set(call_id, Some(now.after(limit)));

@@ -104,7 +104,8 @@ impl QuorumCall {
             Action::Watch | Action::WatchHolder => tally.watch(),
             Action::Inspect | Action::ForceRelease => tally.found(),
             Action::List { .. } => tally.first(),
-            Action::Repair { .. }
+            Action::Ping { .. }
+            | Action::Repair { .. }
             | Action::Renew { .. }
             | Action::ExpireLater
             | Action::Acquire(_)
