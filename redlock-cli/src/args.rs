@@ -55,7 +55,16 @@ pub(crate) enum Command {
     ///
     /// Prints the holder, when it asked for the lock by the clock of its host, how long the lease lasts unless it is renewed, and
     /// the waiters in the order of their turns. Exits with 1 when the lock is free.
+    ///
+    /// Then it watches whether the holder is alive: a live holder renews its lease every third of its ttl, and is seen to do so. One
+    /// that has died, hangs, cannot reach Redis, or does not renew, is not. This takes up to half of the lease that is left, at most
+    /// 15 s; in JSON it is the field `renewed`, `null` where it is not known.
     Show(ShowArgs),
+    /// Shows the held locks, again and again; ends on q or Ctrl-C
+    ///
+    /// Shows what `list` does, the locks with the most waiters first, as far as they fit on the screen.
+    #[cfg(unix)]
+    Top(TopArgs),
     /// Waits until a lock is free
     ///
     /// Returns when the lock is free: without a holder and without waiters. It looks ten times a second and takes no lock, so
@@ -95,6 +104,20 @@ pub(crate) struct ShowArgs {
     /// Prints a JSON object, or `null` when the lock is free
     #[arg(long)]
     pub(crate) json: bool,
+    /// Does not watch whether the holder is alive
+    #[arg(short, long)]
+    pub(crate) quick: bool,
+}
+
+#[cfg(unix)]
+#[derive(clap::Args, Debug)]
+pub(crate) struct TopArgs {
+    /// Only keys, without the prefix, that match: `*` stands for any characters, `?` for one
+    #[arg(default_value = "*")]
+    pub(crate) pattern: String,
+    /// How long between two looks
+    #[arg(long, default_value = "1s", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) interval: Duration,
 }
 
 #[derive(clap::Args, Debug)]

@@ -1,6 +1,7 @@
 //! `redlocked`: looks at the locks of [redlocked](https://docs.rs/redlocked) on Redis, takes them away, and runs any program
 //! under one. `redlocked --help` describes every command.
 
+mod alive;
 mod args;
 mod exit;
 mod list;
@@ -10,6 +11,8 @@ mod release;
 mod run;
 mod server;
 mod show;
+#[cfg(unix)]
+mod top;
 mod wait;
 
 use std::io::Write;
@@ -47,6 +50,8 @@ fn command(args: Args) -> Result<u8, Failure> {
         match args.command {
             Command::List(args) => list::list(&server.connect().await?, &args).await,
             Command::Show(args) => show::show(&server.connect().await?, &args).await,
+            #[cfg(unix)]
+            Command::Top(args) => top::top(&server.connect().await?, &args).await,
             Command::Wait(args) => wait::wait(&server.connect().await?, &args).await,
             Command::Release(args) => release::release(&server.connect().await?, &args).await,
             #[cfg(unix)]

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use redlocked::{LockInfo, LockManager};
 
+use crate::alive::is_same;
 use crate::args::ReleaseArgs;
 use crate::exit::{CONFLICT, Failure, OK, USAGE};
 use crate::lock_text::{caller, holder, lease_left, printable};
@@ -21,8 +22,7 @@ pub(crate) async fn release(locks: &LockManager, args: &ReleaseArgs) -> Result<u
         }
         // A person takes time to answer, and answered for this holder.
         let lock = locks.inspect(&args.key).await?.ok_or_else(free)?;
-        let who = |lock: &LockInfo| (holder(lock), lock.holder().since());
-        if who(&lock) != who(&asked) {
+        if !is_same(&lock, &asked) {
             let message = format!("`{key}` was not released: by now {} holds it", holder(&lock));
             return Err(Failure::new(CONFLICT, message));
         }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use redlocked::{LockInfo, LockManager};
 use serde_json::Value;
 
+use crate::alive::watch;
 use crate::args::ShowArgs;
 use crate::exit::{CONFLICT, Failure, OK};
 use crate::lock_text::{self, Ago, holder, lease_left, printable, waiter};
@@ -20,9 +21,19 @@ pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Fai
         return Ok(CONFLICT);
     };
     if args.json {
-        writeln!(out, "{}", lock_text::json(&lock))?;
-    } else {
-        describe(&lock, &mut out)?;
+        let mut json = lock_text::json(&lock);
+        if !args.quick {
+            json["renewed"] = watch(locks, &lock).await?.is_renewed().into();
+        }
+        writeln!(out, "{json}")?;
+        return Ok(OK);
+    }
+    describe(&lock, &mut out)?;
+    if !args.quick {
+        write!(out, "alive:       ")?;
+        // Who reads sees the rest meanwhile.
+        out.flush()?;
+        writeln!(out, "{}", watch(locks, &lock).await?)?;
     }
     Ok(OK)
 }

@@ -65,6 +65,8 @@ struct Supervisor<'a> {
     terminal: Terminal,
     /// When a group that was told to end is killed.
     kill: Option<Instant>,
+    /// When a group that was told to stop, and has not, is told again; and how often.
+    stop: Option<(Instant, u8)>,
     is_lost: bool,
 }
 
@@ -76,7 +78,7 @@ pub(crate) async fn supervise(
     signals: &mut Signals,
 ) -> io::Result<Ending> {
     let terminal = Terminal::of_this_process();
-    let mut supervisor = Supervisor { group, guard, grace, terminal, kill: None, is_lost: false };
+    let mut supervisor = Supervisor { group, guard, grace, terminal, kill: None, stop: None, is_lost: false };
     loop {
         if let Some(signal) = supervisor.group.collect()? {
             supervisor.on_stop(signal);
@@ -94,7 +96,7 @@ pub(crate) async fn supervise(
             Some(Told::End(signal)) => supervisor.end(signal),
             Some(Told::PassOn(signal)) => supervisor.group.signal(signal),
             // The command decides; this process follows it.
-            Some(Told::Suspend) => supervisor.group.signal(Signal::SIGTSTP),
+            Some(Told::Suspend) => supervisor.stop(Supervisor::TRIES_TO_STOP),
             Some(Told::Child) | None => {}
         }
     }
@@ -119,15 +121,34 @@ impl Supervisor<'_> {
             return now + Self::PAUSE;
         }
         let lease = if self.is_lost { self.grace.kill_at } else { self.grace.terminate_at };
-        let next = self.kill.into_iter().fold(now + left.saturating_sub(lease), Ord::min);
+        if let Some((_, tries)) = self.stop.take_if(|(due, _)| *due <= now) {
+            self.group.signal(Signal::SIGCONT);
+            if tries > 0 {
+                self.stop(tries - 1);
+            }
+        }
+        let stop = self.stop.map(|(due, _)| due);
+        let next = self.kill.into_iter().chain(stop).fold(now + left.saturating_sub(lease), Ord::min);
         // No signal tells of the end of processes that are not our children.
         if self.group.code.is_some() { next.min(now + Self::PAUSE) } else { next }
     }
 
     const PAUSE: Duration = Duration::from_millis(20);
+    const TIME_TO_STOP: Duration = Duration::from_millis(200);
+    const TRIES_TO_STOP: u8 = 5;
+
+    /// Tells the group to stop. The command may take its time, or ignore it.
+    ///
+    /// A shell that is just starting a program by `vfork` waits for it, and that stops first: then neither of them goes on, nor
+    /// is the shell seen to stop. So the group is told again, after it was continued.
+    fn stop(&mut self, tries: u8) {
+        self.stop = Some((Instant::now() + Self::TIME_TO_STOP, tries));
+        self.group.signal(Signal::SIGTSTP);
+    }
 
     /// Tells the group to end, and kills it when it does not.
     fn end(&mut self, signal: Signal) {
+        self.stop = None;
         self.kill.get_or_insert_with(|| Instant::now() + self.grace.kill_after);
         self.group.signal(signal);
         // A stopped process cannot end.
@@ -142,6 +163,7 @@ impl Supervisor<'_> {
         if !is_for_shell {
             return;
         }
+        self.stop = None;
         if !(wants_terminal && self.terminal.lend(self.group.id())) {
             // The shell sees this process stop, and continues it.
             let was_lent = self.terminal.take_back();

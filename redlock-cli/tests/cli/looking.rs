@@ -58,7 +58,7 @@ fn json_has_the_same_in_fields() {
 
     let _guard = hold(&locks, "k");
     let one: serde_json::Value =
-        serde_json::from_str(&said(&server.url(), &["show", "--json", "k"]).out).unwrap();
+        serde_json::from_str(&said(&server.url(), &["show", "--quick", "--json", "k"]).out).unwrap();
     let holder = &one["holder"];
     assert_eq!((&one["key"], &one["waiters"]), (&"k".into(), &0.into()));
     assert_eq!((&holder["name"], &holder["function"]), (&me().into(), &"test".into()));
@@ -78,7 +78,7 @@ fn show_has_the_holder_and_ends_with_1_when_the_lock_is_free() {
     let locks = LockManager::connect_blocking(&server.url()).unwrap();
     let _guard = hold(&locks, "k");
     let (first, second) = (waiter(&server, "k"), waiter(&server, "k"));
-    let held = said(&server.url(), &["show", "k"]);
+    let held = said(&server.url(), &["show", "-q", "k"]);
     assert_eq!(held.code, Some(0));
     let lines: Vec<&str> = held.out.lines().collect();
     assert_eq!(lines[..2], ["key:         k", &format!("holder:      {} in test", me())], "{}", held.out);
@@ -89,6 +89,27 @@ fn show_has_the_holder_and_ends_with_1_when_the_lock_is_free() {
         assert!(line.starts_with(&format!("{place:11}  ")), "{line}");
         assert!(line.contains(&format!(":{} in true, asked ", waiter.id())), "{line}");
     }
+}
+
+#[test]
+fn show_says_whether_the_holder_renews_its_lease() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let guard = locks.lock("k").ttl(Duration::from_millis(1500)).acquire_blocking().unwrap();
+    let renewed = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap()["renewed"].clone();
+    let alive = said(&server.url(), &["show", "k"]).out;
+    assert!(alive.contains("\nalive:       yes, it renewed its lease after "), "{alive}");
+    assert_eq!(renewed(&said(&server.url(), &["show", "--json", "k"]).out), true);
+    drop(guard);
+
+    // As a holder that was killed leaves it.
+    let _: () = server.run("SET lock:k x PX 2000");
+    let silent = said(&server.url(), &["show", "k"]).out;
+    assert!(silent.contains("\nalive:       no renewal in 1.0 s: "), "{silent}");
+    let _: () = server.run("SET lock:k x PX 2000");
+    assert_eq!(renewed(&said(&server.url(), &["show", "--json", "k"]).out), false);
+    let _: () = server.run("SET lock:k x");
+    assert_eq!(renewed(&said(&server.url(), &["show", "--json", "k"]).out), serde_json::Value::Null);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! | `looking` | what do `list`, `show`, `wait` and `release` print, and how do they end |
 //! | `running` | does `run` hold the lock around its command, and end as `flock(1)` does |
 //! | `ending` | has the whole group ended before another client can have the lock |
+//! | `screen` | what does a person see in a terminal |
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
 #[cfg(unix)]
@@ -12,4 +13,6 @@ mod ending;
 mod looking;
 #[cfg(unix)]
 mod running;
+#[cfg(unix)]
+mod screen;
 mod tool;
