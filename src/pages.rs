@@ -29,6 +29,7 @@ pages! {
     errors: "docs/errors.md",
     limits: "docs/limits.md",
     manager: "docs/manager.md",
+    operating: "docs/operating.md",
     options: "docs/options.md",
     servers: "docs/servers.md",
     topologies: "docs/topologies.md",

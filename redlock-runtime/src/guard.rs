@@ -16,6 +16,7 @@ use crate::lease_end::{LeaseEnd, first_end};
 use crate::lost_reason::LostReason;
 use crate::one_or_many::OneOrMany;
 use crate::reentrancy::{Hold, Scope};
+use crate::telemetry;
 
 pub(crate) use release::PendingRelease;
 
@@ -51,6 +52,7 @@ pub struct LockGuard {
     engine: Arc<Engine>,
     /// In the order of their keys.
     grants: OneOrMany<Grant>,
+    hold: telemetry::Hold,
 }
 
 struct Grant {
@@ -77,13 +79,13 @@ impl LockGuard {
     pub(crate) fn new(engine: Arc<Engine>, id: Id, lease: Arc<Lease>) -> Self {
         let hold = Hold { id, lease };
         let grant = Grant { hold, is_joined: false, is_released: AtomicBool::new(false) };
-        Self { engine, grants: OneOrMany::One(grant) }
+        Self { engine, grants: OneOrMany::One(grant), hold: telemetry::Hold::default() }
     }
 
     /// The guard of a nested call: it shares the lease of the outer guard, and releases nothing.
     pub(crate) fn joined(engine: Arc<Engine>, hold: Hold) -> Self {
         let grant = Grant { hold, is_joined: true, is_released: AtomicBool::new(true) };
-        Self { engine, grants: OneOrMany::One(grant) }
+        Self { engine, grants: OneOrMany::One(grant), hold: telemetry::Hold::default() }
     }
 
     /// One guard for all the locks of `guards`, which are of one manager.
@@ -92,7 +94,25 @@ impl LockGuard {
         for mut guard in guards {
             grants.extend(guard.grants.as_mut_slice().iter_mut().map(Grant::take));
         }
-        Self { engine, grants: grants.into() }
+        Self { engine, grants: grants.into(), hold: telemetry::Hold::default() }
+    }
+
+    /// The caller that has waited for it has it now.
+    pub(crate) fn observed(mut self, wait: &mut telemetry::Wait) -> Self {
+        let mut owned = self.grants.as_slice().iter().filter(|grant| !grant.is_joined).peekable();
+        if owned.peek().is_none() {
+            wait.joins();
+            return self;
+        }
+        let hold = wait.acquires(self.fencing_token());
+        owned.for_each(|grant| grant.lease().observed(&hold));
+        self.hold = hold;
+        self
+    }
+
+    /// To be entered for each poll of the body.
+    pub(crate) fn body_span(&self) -> telemetry::BodySpan {
+        self.hold.body_span()
     }
 
     /// Releases the locks of an attempt that failed. No body has run, so a `min_hold` does not count.

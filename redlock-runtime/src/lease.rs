@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::lost_reason::LostReason;
+use crate::telemetry;
 
 /// The shortest ttl that leaves room for a round trip and for the drift.
 pub(crate) const MIN_TTL: Duration = Duration::from_millis(10);
@@ -40,6 +41,7 @@ pub(crate) struct Lease {
     /// See [`State`].
     state: AtomicU64,
     ended: CancellationToken,
+    hold: telemetry::HoldOfLease,
 }
 
 /// Stored as one number: the deadline in nanoseconds, or, below [`LostReason::CODES`], the reason why the lease has ended.
@@ -67,7 +69,13 @@ impl Lease {
     pub(crate) fn new(key: Arc<str>, fence: u64, deadline: Moment, hold_until: Option<Moment>) -> Self {
         let deadline = hold_until.into_iter().fold(deadline, Ord::min);
         let state = AtomicU64::new(State::Until(deadline).number());
-        Self { key, fence: fence.into(), hold_until, state, ended: CancellationToken::new() }
+        let hold = telemetry::HoldOfLease::default();
+        Self { key, fence: fence.into(), hold_until, state, ended: CancellationToken::new(), hold }
+    }
+
+    /// Its caller has it.
+    pub(crate) fn observed(&self, hold: &telemetry::Hold) {
+        self.hold.set(hold, || self.lost_reason());
     }
 
     /// The user's key, without the prefix.
@@ -98,7 +106,7 @@ impl Lease {
             // A renewal or an end came in between.
             return self.remaining(now);
         }
-        self.ended.cancel();
+        self.over(reason);
         None
     }
 
@@ -120,8 +128,13 @@ impl Lease {
     /// Ends the lease now: lost, or about to be released.
     pub(crate) fn end(&self, reason: LostReason) {
         if self.change(State::Over(reason)) {
-            self.ended.cancel();
+            self.over(reason);
         }
+    }
+
+    fn over(&self, reason: LostReason) {
+        self.hold.ends(reason);
+        self.ended.cancel();
     }
 
     /// Why it has ended; `None` while it lasts, and after its deadline until a call looks at the clock.

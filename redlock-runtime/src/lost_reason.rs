@@ -50,6 +50,26 @@ impl LostReason {
         Self::Forked,
     ];
 
+    /// The name in `snake_case`, which stays the same over versions: for the label of a metric or a field of a log.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(redlocked::LostReason::KeyChanged.as_str(), "key_changed");
+    /// ```
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::MaxHold => "max_hold",
+            Self::KeyChanged => "key_changed",
+            Self::ForceReleased => "force_released",
+            Self::Released => "released",
+            Self::ManagerClosed => "manager_closed",
+            Self::Forked => "forked",
+        }
+    }
+
     /// All codes are below this.
     pub(crate) const CODES: u64 = Self::ALL.len() as u64;
 

@@ -10,6 +10,7 @@ use crate::lease::{MAX_TTL_MS, MIN_TTL};
 use crate::manager::LockManager;
 use crate::origin::Origin;
 use crate::reentrancy::{self, Hold};
+use crate::telemetry;
 
 /// The options that apply to each key of a request.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Options {
     /// The body, or the caller, can see the fencing token. Several keys draw theirs in any case.
     pub(crate) fenced: bool,
     pub(crate) origin: Origin,
+    /// Set by the first poll.
+    pub(crate) call: telemetry::Call,
 }
 
 impl Default for Options {
@@ -39,6 +42,7 @@ impl Default for Options {
             reentrant: false,
             fenced: true,
             origin: Origin::default(),
+            call: telemetry::Call::default(),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::lease_end::LeaseEnd;
 use crate::options::OnLost;
 use crate::reentrancy::{self, Scope};
 use crate::request::LockRequest;
+use crate::telemetry::BodySpan;
 
 pin_project! {
     /// An async body that is polled only while its lease lasts.
@@ -23,6 +24,7 @@ pin_project! {
         body: F,
         on_lost: OnLost,
         scope: Option<Scope>,
+        span: BodySpan,
         // Wakes the task when the lease ends while the body is pending.
         #[pin]
         lease_end: LeaseEnd,
@@ -31,7 +33,8 @@ pin_project! {
 
 /// The output of `body`, or [`LockError::Lost`] when the lease ends first: then the caller drops the body at once.
 fn until_lost<F: Future>(guard: &LockGuard, on_lost: OnLost, body: F) -> UntilLost<F> {
-    UntilLost { body, on_lost, scope: Some(guard.scope()), lease_end: guard.lease_end() }
+    let (scope, span) = (Some(guard.scope()), guard.body_span());
+    UntilLost { body, on_lost, scope, span, lease_end: guard.lease_end() }
 }
 
 impl<F: Future> Future for UntilLost<F> {
@@ -45,6 +48,7 @@ impl<F: Future> Future for UntilLost<F> {
             return Poll::Ready(Err(lease.lost()));
         }
         let _here = reentrancy::enter(this.scope);
+        let _span = this.span.enter();
         this.body.poll(cx).map(Ok)
     }
 }
@@ -272,7 +276,8 @@ impl LockRequest {
         let guard = self.acquire_blocking()?;
         let mut scope = Some(guard.scope());
         let here = reentrancy::enter(&mut scope);
-        let output = body(&guard);
+        let span = guard.body_span();
+        let output = span.within(|| body(&guard));
         drop(here);
         // As in `run`.
         let _ = guard.release_blocking();

@@ -17,6 +17,7 @@ use crate::manager::LockManager;
 use crate::one_or_many::OneOrMany;
 use crate::options::WaitDeadline;
 use crate::request::LockRequest;
+use crate::telemetry;
 use many::AcquireAll;
 use one::{AcquireOne, OneOutcome};
 
@@ -45,6 +46,7 @@ const SKIPPED: &str = "the lock was not asked for";
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire {
     state: State,
+    wait: telemetry::Wait,
 }
 
 enum State {
@@ -87,7 +89,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn acquire(self) -> Acquire {
-        Acquire { state: State::New(self) }
+        Acquire { state: State::New(self), wait: telemetry::Wait::called() }
     }
 
     /// [`acquire`](Self::acquire) with one try: overrides [`wait`](Self::wait). Errors and cancel safety are the same.
@@ -171,42 +173,64 @@ impl LockRequest {
     }
 }
 
-impl Future for Acquire {
-    type Output = Result<LockGuard, LockError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let State::New(_) = self.state
-            && let State::New(request) = std::mem::replace(&mut self.state, State::Done)
+impl State {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
+        if let Self::New(_) = self
+            && let Self::New(request) = std::mem::replace(self, Self::Done)
         {
-            self.state = request.start()?;
+            *self = request.start()?;
         }
-        let outcome = match &mut self.state {
-            State::One(one) => {
+        let outcome = match self {
+            Self::One(one) => {
                 let key = one.asked_key().cloned();
                 match ready!(one.poll(cx)) {
                     OneOutcome::Done(outcome) => outcome,
                     OneOutcome::Skipped => Err(LockError::Unavailable { key, reason: SKIPPED.into() }),
                 }
             }
-            State::Many(many) => ready!(many.poll(cx)),
+            Self::Many(many) => ready!(many.poll(cx)),
             // Polling after completion stays pending, and does not panic.
-            State::New(_) | State::Done => return Poll::Pending,
+            Self::New(_) | Self::Done => return Poll::Pending,
         };
-        self.state = State::Done;
+        *self = Self::Done;
         Poll::Ready(outcome)
+    }
+}
+
+impl Future for Acquire {
+    type Output = Result<LockGuard, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { state, wait } = &mut *self;
+        if let State::New(LockRequest { keys, options, .. }) = state {
+            options.call = wait.begins(keys.as_slice(), &options.origin);
+        }
+        let polled = {
+            let _span = wait.enter();
+            ready!(state.poll(cx))
+        };
+        Poll::Ready(match polled {
+            Ok(guard) => Ok(guard.observed(wait)),
+            Err(error) => {
+                wait.fails(&error);
+                Err(error)
+            }
+        })
     }
 }
 
 impl Acquire {
     /// The error when the engine sends no outcome within the limit.
-    fn overdue(&self) -> LockError {
+    fn overdue(&mut self) -> LockError {
         let key = match &self.state {
             State::One(one) => one.asked_key(),
             State::Many(many) => many.first_key(),
             State::New(_) | State::Done => None,
         };
         let reason = "the engine of this lock manager is far behind with its work".into();
-        LockError::Unavailable { key: key.cloned(), reason }
+        let error = LockError::Unavailable { key: key.cloned(), reason };
+        self.wait.fails(&error);
+        error
     }
 }
 

@@ -166,6 +166,7 @@ impl Options {
             started: deadline.started,
             gives_up_at: deadline.gives_up_at,
             caller: Some(caller),
+            call: self.call.clone(),
         };
         let engine = Arc::clone(manager.engine());
         let id = engine.new_id();

@@ -8,6 +8,7 @@ use crate::engine::settings::EngineSettings;
 use crate::engine::transport::url::{parse, without_credentials};
 use crate::error::LockError;
 use crate::manager::LockManager;
+use crate::telemetry;
 use crate::token::{self, Token};
 
 impl LockManager {
@@ -143,6 +144,7 @@ impl LockManagerBuilder {
     /// # }
     /// ```
     pub fn start(self) -> Result<LockManager, LockError> {
+        telemetry::starts();
         let instance = Token::of_this_process()
             .map_err(|error| LockError::Unavailable { key: None, reason: token::no_random(error).into() })?;
         let settings = NodeSettings {

@@ -11,6 +11,7 @@ use crate::clock::Moment;
 use crate::error::LockError;
 use crate::lease::Lease;
 use crate::outcome::ReleaseOutcome;
+use crate::telemetry;
 use crate::token::Token;
 
 pub(crate) enum Command {
@@ -85,6 +86,8 @@ pub(crate) struct Ask {
     /// `None`: waits without a limit.
     pub(crate) gives_up_at: Option<Moment>,
     pub(crate) caller: Option<Caller>,
+    /// The call that it is part of.
+    pub(crate) call: telemetry::Call,
 }
 
 /// How an attempt ends for its caller.

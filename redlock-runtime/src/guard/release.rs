@@ -72,6 +72,7 @@ impl LockGuard {
 
     /// Sends the release at once; the future only waits for the outcome.
     pub(crate) fn begin_release(&self) -> PendingRelease {
+        self.hold.ends();
         all_released(self.grants.map(|grant| self.release_one(grant)))
     }
 
@@ -91,6 +92,7 @@ impl LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
+        self.hold.ends();
         // Outside tokio the process may end next, and the release with it.
         let waits = Handle::try_current().is_err();
         let mut sent = Vec::new();

@@ -52,6 +52,7 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
         started: now,
         gives_up_at: None,
         caller: Some(caller),
+        call: telemetry::Call::default(),
     };
     (Command::Acquire { id, ask, token: Token::from_value("token") }, outcome)
 }

@@ -15,6 +15,7 @@ use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::{AcquireOutcome, Ask};
 use crate::engine::protocol::{Action, Id, Request};
+use crate::telemetry::HandOver;
 
 impl LockTable {
     /// True when each waiter of this process has its own place in the queue on the server.
@@ -86,6 +87,7 @@ impl LockTable {
             };
             let caller = next.ask.caller.take();
             if caller.is_some_and(|caller| caller.send(AcquireOutcome::Held(lease)).is_ok()) {
+                next.ask.call.handed_over(HandOver::Process);
                 self.queues.got(&held.name, next_id);
                 self.timers.set(id, None);
                 self.attempts.insert(next_id, Attempt::Held(held));

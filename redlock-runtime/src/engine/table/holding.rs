@@ -12,7 +12,7 @@ use crate::engine::command::{AcquireOutcome, Ask, Extension, Response};
 use crate::engine::protocol::{Action, CLAIM, Id, ServerTime, Unconfirmed};
 use crate::lease::{Lease, safe_until};
 use crate::lost_reason::LostReason;
-use crate::telemetry;
+use crate::telemetry::{self, HandOver};
 use crate::token::Token;
 
 impl LockTable {
@@ -22,6 +22,9 @@ impl LockTable {
             return;
         };
         let refused_before = waiting.is_refused().then(|| Arc::clone(&waiting.ask.name));
+        if claims {
+            waiting.ask.call.handed_over(HandOver::Server);
+        }
         let lasts = if claims { waiting.ask.ttl.min(CLAIM) } else { waiting.ask.ttl };
         let lease = waiting.ask.lease(fence, sent, safe_until(sent, lasts));
         if lease.remaining(now).is_none() {
@@ -52,6 +55,7 @@ impl LockTable {
             return;
         };
         let was_taken_back = self.outbox.take_back(id).is_some();
+        waiting.ask.call.handed_over(HandOver::Server);
         if marked {
             self.contended.insert(&waiting.ask.name);
         }

@@ -73,6 +73,7 @@ mod tests {
     use crate::engine::settings::TableSettings;
     use crate::error::Holder;
     use crate::owner::Owner;
+    use crate::telemetry;
 
     const SECOND: Duration = Duration::from_secs(1);
     const SETTINGS: TableSettings = TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0 };
@@ -109,6 +110,7 @@ mod tests {
             started: now,
             gives_up_at: Some(now.after(100 * TTL)),
             caller: Some(caller),
+            call: telemetry::Call::default(),
         };
         (ask, outcome)
     }

@@ -77,6 +77,9 @@ impl LockTable {
                 let name = Arc::clone(&waiting.ask.name);
                 let first = self.queues.first(&name) == Some(id);
                 let has_place = place.is_some();
+                if let Some(place) = place.filter(|_| !waiting.is_queued()) {
+                    waiting.ask.call.queued(place.in_front);
+                }
                 let refused_before = waiting.is_refused();
                 let tracks_changes =
                     waiting.busy(now, sent, holder, place, first, self.abilities.tracks_changes);

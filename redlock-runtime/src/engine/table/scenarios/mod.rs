@@ -32,6 +32,7 @@ use crate::error::{Holder, LockError};
 use crate::lease::Lease;
 use crate::outcome::ReleaseOutcome;
 use crate::owner::Owner;
+use crate::telemetry;
 use crate::token::Token;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -112,6 +113,7 @@ impl Scenario {
             started: self.now,
             gives_up_at: wait.map(|wait| self.now.after(wait.max(SECOND))),
             caller: Some(caller),
+            call: telemetry::Call::default(),
         };
         (ask, outcome)
     }

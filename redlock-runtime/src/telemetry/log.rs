@@ -37,6 +37,7 @@ pub(crate) fn unreachable(reason: &str) {
 }
 
 pub(crate) fn broke(reason: &str) {
+    super::metrics::reconnects();
     #[cfg(feature = "tracing")]
     tracing::info!(reason, "connecting to Redis again");
 }

@@ -1,0 +1,170 @@
+//! The metrics, through the crate `metrics`. Their table is in `docs/metrics.md`.
+//!
+//! A gauge is lowered through the handle that raised it: a recorder that is installed in between sees neither.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use metrics::{
+    Gauge, SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
+};
+
+use crate::clock::Moment;
+use crate::origin::Origin;
+
+const ATTEMPTS: &str = "redlocked_attempts_total";
+const WAIT: &str = "redlocked_wait_seconds";
+const WAITING: &str = "redlocked_callers_waiting";
+const HOLD: &str = "redlocked_hold_seconds";
+const HOLDING: &str = "redlocked_callers_holding";
+const LOST: &str = "redlocked_locks_lost_total";
+const HAND_OVERS: &str = "redlocked_hand_overs_total";
+const RECONNECTS: &str = "redlocked_reconnects_total";
+
+/// The label `lock` of a request that was made by hand and has no label.
+const UNLABELLED: &str = "unlabelled";
+
+/// A recorder that is installed later has no descriptions.
+pub(super) fn describe() {
+    describe_counter!(ATTEMPTS, "Calls for a lock that have ended, by outcome");
+    describe_histogram!(WAIT, Unit::Seconds, "From the call for a lock to its outcome");
+    describe_gauge!(WAITING, "Calls for a lock without an outcome yet");
+    describe_histogram!(HOLD, Unit::Seconds, "From the lock to its release or loss");
+    describe_gauge!(HOLDING, "Calls that hold their lock");
+    describe_counter!(LOST, "Locks that were lost while they were held, by reason");
+    describe_counter!(HAND_OVERS, "Locks that went from a holder to the next waiter, by way");
+    describe_counter!(RECONNECTS, "Connections to Redis that broke");
+    // An alert needs the zero before the first one.
+    counter!(RECONNECTS).increment(0);
+}
+
+/// A connection broke.
+pub(super) fn reconnects() {
+    counter!(RECONNECTS).increment(1);
+}
+
+fn label(origin: &Origin) -> SharedString {
+    match origin {
+        Origin::Label(label) => SharedString::from(Arc::clone(label)),
+        origin => origin
+            .label()
+            .map_or(SharedString::const_str(UNLABELLED), |label| SharedString::from(label.to_owned())),
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Call {
+    lock: SharedString,
+}
+
+impl Call {
+    pub(super) fn handed_over(&self, by: &'static str) {
+        counter!(HAND_OVERS, "lock" => self.lock.clone(), "by" => by).increment(1);
+    }
+}
+
+/// `None` before the first poll, and after the outcome.
+#[derive(Debug)]
+pub(super) struct Wait(Option<Waiting>);
+
+struct Waiting {
+    lock: SharedString,
+    since: Moment,
+    callers: Gauge,
+}
+
+impl Wait {
+    pub(super) fn called() -> Self {
+        Self(None)
+    }
+
+    pub(super) fn begins(&mut self, origin: &Origin) -> Call {
+        let lock = label(origin);
+        let callers = gauge!(WAITING, "lock" => lock.clone());
+        callers.increment(1);
+        self.0 = Some(Waiting { lock: lock.clone(), since: Moment::now(), callers });
+        Call { lock }
+    }
+
+    pub(super) fn hold(&self) -> Hold {
+        Hold(self.0.as_ref().map(|Waiting { lock, .. }| {
+            let callers = gauge!(HOLDING, "lock" => lock.clone());
+            callers.increment(1);
+            let is_over = AtomicBool::new(false);
+            Arc::new(Holding { lock: lock.clone(), since: Moment::now(), callers, is_over })
+        }))
+    }
+
+    /// It has waited for no other holder: its time would say nothing.
+    pub(super) fn joins(&mut self) {
+        if let Some(Waiting { lock, callers, .. }) = self.0.take() {
+            callers.decrement(1);
+            counter!(ATTEMPTS, "lock" => lock, "outcome" => "joined").increment(1);
+        }
+    }
+
+    pub(super) fn ends(&mut self, outcome: &'static str) {
+        if let Some(Waiting { lock, since, callers }) = self.0.take() {
+            callers.decrement(1);
+            histogram!(WAIT, "lock" => lock.clone()).record(Moment::now().since(since));
+            counter!(ATTEMPTS, "lock" => lock, "outcome" => outcome).increment(1);
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.ends("cancelled");
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").field("lock", &self.lock).finish_non_exhaustive()
+    }
+}
+
+/// `None` for a nested call.
+#[derive(Clone, Default)]
+pub(super) struct Hold(Option<Arc<Holding>>);
+
+struct Holding {
+    lock: SharedString,
+    since: Moment,
+    callers: Gauge,
+    is_over: AtomicBool,
+}
+
+impl Hold {
+    pub(super) fn ends(&self, is_lost: bool, reason: &'static str) {
+        let Some(Holding { lock, since, callers, is_over }) = self.0.as_deref() else {
+            return;
+        };
+        if is_over.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        callers.decrement(1);
+        histogram!(HOLD, "lock" => lock.clone()).record(Moment::now().since(*since));
+        if is_lost {
+            counter!(LOST, "lock" => lock.clone(), "reason" => reason).increment(1);
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct HoldOfLease(OnceLock<Hold>);
+
+impl HoldOfLease {
+    pub(super) fn set(&self, hold: &Hold) {
+        // A lease has one guard that owns it; nested ones have no hold.
+        let _ = self.0.set(hold.clone());
+    }
+
+    pub(super) fn ends(&self, is_lost: bool, reason: &'static str) {
+        if let Some(hold) = self.0.get() {
+            hold.ends(is_lost, reason);
+        }
+    }
+}

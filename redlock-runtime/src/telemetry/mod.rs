@@ -1,0 +1,145 @@
+//! What operators see of a call: metrics, spans and the log, each with its feature.
+//!
+//! Everything here is empty without those features, so callers need not know of them. Metrics name no keys, and nothing
+//! names a token.
+
+mod log;
+#[cfg_attr(not(feature = "metrics"), path = "no_metrics.rs")]
+mod metrics;
+#[cfg_attr(not(feature = "tracing"), path = "no_spans.rs")]
+mod spans;
+
+use crate::error::LockError;
+use crate::lost_reason::LostReason;
+use crate::origin::Origin;
+pub(crate) use log::{broke, connected, lost, refused, unreachable};
+pub(crate) use spans::{BodySpan, Entered};
+
+/// A manager starts.
+pub(crate) fn starts() {
+    metrics::describe();
+}
+
+/// What the engine tells of the wait of one call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Call {
+    metrics: metrics::Call,
+    span: spans::Call,
+}
+
+/// The way of a lock from one holder to the next.
+#[derive(Clone, Copy)]
+pub(crate) enum HandOver {
+    /// A release on the server granted it to the first waiter there.
+    Server,
+    /// Within this process, without the server.
+    Process,
+}
+
+impl Call {
+    /// It has a place in the queue, behind so many.
+    pub(crate) fn queued(&self, in_front: u32) {
+        self.span.queued(in_front);
+    }
+
+    /// Its lock comes from the holder before it.
+    pub(crate) fn handed_over(&self, by: HandOver) {
+        self.metrics.handed_over(match by {
+            HandOver::Server => "server",
+            HandOver::Process => "process",
+        });
+    }
+}
+
+/// The wait of one call, for one key or several: from its first poll to its outcome. Dropped before that, it was cancelled.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    metrics: metrics::Wait,
+    span: spans::Wait,
+}
+
+impl Wait {
+    /// Its caller is the code that runs now.
+    pub(crate) fn called() -> Self {
+        Self { metrics: metrics::Wait::called(), span: spans::Wait::called() }
+    }
+
+    pub(crate) fn begins(&mut self, keys: &[String], origin: &Origin) -> Call {
+        Call { metrics: self.metrics.begins(origin), span: self.span.begins(keys, origin) }
+    }
+
+    /// For each poll.
+    pub(crate) fn enter(&self) -> Entered<'_> {
+        self.span.enter()
+    }
+
+    pub(crate) fn fails(&mut self, error: &LockError) {
+        self.ends(error.kind().as_str());
+    }
+
+    pub(crate) fn acquires(&mut self, fence: u64) -> Hold {
+        let hold = Hold { metrics: self.metrics.hold(), span: self.span.hold(fence) };
+        self.ends("acquired");
+        hold
+    }
+
+    /// The caller holds all the locks already: no hold begins.
+    pub(crate) fn joins(&mut self) {
+        self.metrics.joins();
+        self.span.ends("joined");
+    }
+
+    fn ends(&mut self, outcome: &'static str) {
+        self.metrics.ends(outcome);
+        self.span.ends(outcome);
+    }
+}
+
+/// The hold of one call, for one key or several: until it is released or a lease is lost. It ends once, whichever thread
+/// ends it; clones are the same hold. The default is that of a nested call, which is part of the outer one.
+#[derive(Clone, Default)]
+pub(crate) struct Hold {
+    metrics: metrics::Hold,
+    span: spans::Hold,
+}
+
+impl Hold {
+    /// To be entered for each poll of the body.
+    pub(crate) fn body_span(&self) -> BodySpan {
+        self.span.body_span()
+    }
+
+    /// Its guard releases it.
+    pub(crate) fn ends(&self) {
+        self.ends_by(LostReason::Released);
+    }
+
+    fn ends_by(&self, reason: LostReason) {
+        self.metrics.ends(reason != LostReason::Released, reason.as_str());
+        self.span.ends(reason.as_str());
+    }
+}
+
+/// The hold that a lease belongs to, once its caller has it.
+#[derive(Default)]
+pub(crate) struct HoldOfLease {
+    metrics: metrics::HoldOfLease,
+    span: spans::HoldOfLease,
+}
+
+impl HoldOfLease {
+    /// `over`: why the lease has ended, if it has.
+    pub(crate) fn set(&self, hold: &Hold, over: impl FnOnce() -> Option<LostReason>) {
+        self.metrics.set(&hold.metrics);
+        self.span.set(&hold.span);
+        // It may have ended before this was set.
+        if let Some(reason) = over() {
+            self.ends(reason);
+        }
+    }
+
+    pub(crate) fn ends(&self, reason: LostReason) {
+        self.metrics.ends(reason != LostReason::Released, reason.as_str());
+        self.span.ends(reason.as_str());
+    }
+}

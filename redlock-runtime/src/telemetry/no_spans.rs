@@ -1,0 +1,72 @@
+//! The spans without the feature `tracing`: none.
+#![expect(clippy::unused_self, reason = "with the feature they are used")]
+
+use std::marker::PhantomData;
+
+use crate::origin::Origin;
+
+pub(crate) struct Entered<'a>(PhantomData<&'a ()>);
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Call;
+
+impl Call {
+    pub(super) fn queued(&self, _in_front: u32) {}
+}
+
+#[derive(Debug)]
+pub(super) struct Wait;
+
+impl Wait {
+    pub(super) fn called() -> Self {
+        Self
+    }
+
+    pub(super) fn begins(&mut self, _keys: &[String], _origin: &Origin) -> Call {
+        Call
+    }
+
+    pub(super) fn enter(&self) -> Entered<'_> {
+        Entered(PhantomData)
+    }
+
+    pub(super) fn hold(&self, _fence: u64) -> Hold {
+        Hold
+    }
+
+    pub(super) fn ends(&mut self, _outcome: &'static str) {}
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Hold;
+
+impl Hold {
+    pub(super) fn body_span(&self) -> BodySpan {
+        BodySpan
+    }
+
+    pub(super) fn ends(&self, _outcome: &'static str) {}
+}
+
+pub(crate) struct BodySpan;
+
+impl BodySpan {
+    /// Runs a sync body.
+    pub(crate) fn within<R>(&self, body: impl FnOnce() -> R) -> R {
+        let _here = self.enter();
+        body()
+    }
+
+    pub(crate) fn enter(&self) -> Entered<'_> {
+        Entered(PhantomData)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct HoldOfLease;
+
+impl HoldOfLease {
+    pub(super) fn set(&self, _hold: &Hold) {}
+
+    pub(super) fn ends(&self, _outcome: &'static str) {}
+}

@@ -1,0 +1,169 @@
+//! The spans, through the crate `tracing`: `lock_wait` and `lock_hold`, children of the caller's span at the time of its call.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tracing::Span;
+use tracing::field::Empty;
+
+use crate::origin::Origin;
+
+/// In the span until it is dropped, on this thread.
+pub(crate) struct Entered<'a>(
+    #[expect(dead_code, reason = "dropped to leave the span")] tracing::span::Entered<'a>,
+);
+
+/// Of the wait.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Call(Option<Span>);
+
+impl Call {
+    pub(super) fn queued(&self, in_front: u32) {
+        if let Some(span) = &self.0 {
+            span.record("in_front", in_front);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Wait {
+    caller: Span,
+    /// That of no wait before the first poll, and after the outcome.
+    span: Span,
+    subject: Option<Subject>,
+}
+
+#[derive(Debug)]
+struct Subject {
+    origin: Origin,
+    key: Box<str>,
+}
+
+impl Subject {
+    fn new(keys: &[String], origin: &Origin) -> Self {
+        Self { origin: origin.clone(), key: keys.join(", ").into() }
+    }
+
+    fn function(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Site(site) => Some(site.function),
+            Origin::Label(_) | Origin::Unnamed => None,
+        }
+    }
+}
+
+impl Wait {
+    pub(super) fn called() -> Self {
+        Self { caller: Span::current(), span: Span::none(), subject: None }
+    }
+
+    pub(super) fn begins(&mut self, keys: &[String], origin: &Origin) -> Call {
+        // A future that was made outside all spans belongs to the one that polls it.
+        if self.caller.is_none() {
+            self.caller = Span::current();
+        }
+        let subject = Subject::new(keys, origin);
+        self.span = tracing::info_span!(
+            target: "redlocked",
+            parent: &self.caller,
+            "lock_wait",
+            lock = subject.origin.label(),
+            key = &*subject.key,
+            function = subject.function(),
+            in_front = Empty,
+            fencing_token = Empty,
+            outcome = Empty,
+        );
+        self.subject = Some(subject);
+        Call(Some(self.span.clone()))
+    }
+
+    pub(super) fn enter(&self) -> Entered<'_> {
+        Entered(self.span.enter())
+    }
+
+    /// `fence` is zero where none was drawn.
+    pub(super) fn hold(&self, fence: u64) -> Hold {
+        let Some(subject) = &self.subject else {
+            return Hold(None);
+        };
+        let fence = Some(fence).filter(|fence| *fence > 0);
+        self.span.record("fencing_token", fence);
+        let span = tracing::info_span!(
+            target: "redlocked",
+            parent: &self.caller,
+            "lock_hold",
+            lock = subject.origin.label(),
+            key = &*subject.key,
+            function = subject.function(),
+            fencing_token = fence,
+            outcome = Empty,
+        );
+        Hold(Some(Arc::new(Mutex::new(Some(span)))))
+    }
+
+    pub(super) fn ends(&mut self, outcome: &'static str) {
+        if self.subject.take().is_some() {
+            self.span.record("outcome", outcome);
+            self.span = Span::none();
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.ends("cancelled");
+    }
+}
+
+/// `None` for a nested call. The span is dropped, which closes it, when the hold ends; its lease may live on.
+#[derive(Clone, Default)]
+pub(super) struct Hold(Option<Arc<Mutex<Option<Span>>>>);
+
+impl Hold {
+    fn span(&self) -> Option<std::sync::MutexGuard<'_, Option<Span>>> {
+        Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn body_span(&self) -> BodySpan {
+        BodySpan(self.span().and_then(|span| span.clone()).unwrap_or_else(Span::none))
+    }
+
+    pub(super) fn ends(&self, outcome: &'static str) {
+        // Closed outside the mutex: a subscriber may do anything then.
+        let span = self.span().and_then(|mut span| span.take());
+        if let Some(span) = span {
+            span.record("outcome", outcome);
+        }
+    }
+}
+
+/// The span of a hold, which lasts as long as its body.
+pub(crate) struct BodySpan(Span);
+
+impl BodySpan {
+    /// Runs a sync body.
+    pub(crate) fn within<R>(&self, body: impl FnOnce() -> R) -> R {
+        let _here = self.enter();
+        body()
+    }
+
+    pub(crate) fn enter(&self) -> Entered<'_> {
+        Entered(self.0.enter())
+    }
+}
+
+#[derive(Default)]
+pub(super) struct HoldOfLease(OnceLock<Hold>);
+
+impl HoldOfLease {
+    pub(super) fn set(&self, hold: &Hold) {
+        // A lease has one guard that owns it; nested ones have no hold.
+        let _ = self.0.set(hold.clone());
+    }
+
+    pub(super) fn ends(&self, outcome: &'static str) {
+        if let Some(hold) = self.0.get() {
+            hold.ends(outcome);
+        }
+    }
+}

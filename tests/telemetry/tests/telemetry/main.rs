@@ -1,0 +1,9 @@
+//! Metrics, spans and the log, as a service sees them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::float_cmp,
+    reason = "a test may panic, and counts are exact"
+)]
+
+mod metrics;
