@@ -12,6 +12,7 @@ pub(crate) fn connected(abilities: Abilities) {
     {
         if !abilities.hands_over {
             tracing::warn!(
+                target: "redlocked",
                 "this Redis cannot hand locks over (no RESP3, or SUBSCRIBE, PUBLISH, PUBSUB or a command of sorted \
                  sets is forbidden): there is no order among processes, and {}",
                 if abilities.tracks_changes {
@@ -23,6 +24,7 @@ pub(crate) fn connected(abilities: Abilities) {
         }
         if !abilities.tracks_changes {
             tracing::warn!(
+                target: "redlocked",
                 "this Redis does not report changed keys (no RESP3, or CLIENT TRACKING or CLIENT CACHING is forbidden): a \
                  stolen lock shows at the next renewal"
             );
@@ -33,22 +35,22 @@ pub(crate) fn connected(abilities: Abilities) {
 /// Logged once for each outage.
 pub(crate) fn unreachable(reason: &str) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(reason, "no connection to Redis");
+    tracing::warn!(target: "redlocked", reason, "no connection to Redis");
 }
 
 pub(crate) fn broke(reason: &str) {
     super::metrics::reconnects();
     #[cfg(feature = "tracing")]
-    tracing::info!(reason, "connecting to Redis again");
+    tracing::info!(target: "redlocked", reason, "connecting to Redis again");
 }
 
 /// Logged once for a caller that waits without a limit, because that caller gets no error.
 pub(crate) fn refused(key: &str, reason: &str) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(key, reason, "Redis refuses a lock that is waited for without a limit");
+    tracing::warn!(target: "redlocked", key, reason, "Redis refuses a lock that is waited for without a limit");
 }
 
 pub(crate) fn lost(key: &str, reason: LostReason) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(key, %reason, "lost a lock that was held");
+    tracing::warn!(target: "redlocked", key, %reason, "lost a lock that was held");
 }

@@ -7,3 +7,5 @@
 )]
 
 mod metrics;
+mod seen;
+mod spans;

@@ -1,0 +1,176 @@
+//! The spans of a wait and of a hold.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::Duration;
+
+use kit::{RedisServer, connect, eventually, unique};
+use redlocked::{LockError, LockManager, distributed_lock};
+use tracing::{Instrument, Level, info, info_span};
+
+use crate::seen::{SeenSpan, all_text, events, spans, subscribe};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn memory() -> LockManager {
+    subscribe();
+    LockManager::connect_blocking(&format!("memory://{}", unique("spans"))).unwrap()
+}
+
+fn field<'a>(span: &'a SeenSpan, name: &str) -> &'a str {
+    span.fields.get(name).map_or("-", |value| value)
+}
+
+/// Each span of the key as `name(outcome) < parent`, once all of them are closed.
+#[track_caller]
+fn closed(key: &str) -> Vec<String> {
+    eventually("the spans are closed", || spans(key).iter().all(|span| span.is_closed));
+    let shown = |span: SeenSpan| {
+        format!("{}({}) < {}", span.name, field(&span, "outcome"), span.parent.unwrap_or("-"))
+    };
+    spans(key).into_iter().map(shown).collect()
+}
+
+#[distributed_lock(key = "spans:{sku}", manager = locks, wait = "30s")]
+async fn purchase(locks: &LockManager, sku: &str) -> Result<(), LockError> {
+    info!(sku, "before");
+    tokio::task::yield_now().await;
+    info!(sku, "after");
+    Ok(())
+}
+
+#[distributed_lock(key = "spans:{sku}", manager = locks, guard = guard)]
+fn purchase_blocking(locks: &LockManager, sku: &str) -> Result<u64, LockError> {
+    info!(sku, "inside");
+    Ok(guard.fencing_token())
+}
+
+#[tokio::test]
+async fn an_annotated_function_has_a_wait_and_a_hold_below_its_callers_span() {
+    let (locks, sku) = (memory(), unique("async"));
+    purchase(&locks, &sku).instrument(info_span!("request")).await.unwrap();
+    let key = format!("spans:{sku}");
+    assert_eq!(closed(&key), ["lock_wait(acquired) < request", "lock_hold(released) < request"]);
+    for span in spans(&key) {
+        assert_eq!(field(&span, "lock"), "spans:{sku}");
+        assert_eq!(field(&span, "function"), "telemetry::spans::purchase");
+    }
+    let inside: Vec<_> = events("sku", &sku).into_iter().map(|event| event.within).collect();
+    assert_eq!(inside, [["lock_hold", "request"], ["lock_hold", "request"]], "also after an await");
+}
+
+#[test]
+fn a_sync_body_runs_inside_its_hold_which_names_the_fencing_token() {
+    let (locks, sku) = (memory(), unique("sync"));
+    let token = info_span!("request").in_scope(|| purchase_blocking(&locks, &sku)).unwrap();
+    let key = format!("spans:{sku}");
+    assert_eq!(closed(&key), ["lock_wait(acquired) < request", "lock_hold(released) < request"]);
+    for span in spans(&key) {
+        assert_eq!(field(&span, "fencing_token"), token.to_string());
+    }
+    assert_eq!(events("sku", &sku)[0].within, ["lock_hold", "request"]);
+    info!(after = sku, "done");
+    assert!(events("after", &sku)[0].within.is_empty(), "the span is left");
+}
+
+#[tokio::test]
+async fn a_future_belongs_to_the_span_in_which_it_was_made() {
+    let (locks, key) = (memory(), unique("made"));
+    let made = info_span!("here").in_scope(|| locks.lock(&*key).acquire());
+    drop(made.instrument(info_span!("there")).await.unwrap());
+    let other = unique("polled");
+    drop(locks.lock(&*other).acquire().instrument(info_span!("there")).await.unwrap());
+    assert_eq!(closed(&key), ["lock_wait(acquired) < here", "lock_hold(released) < here"]);
+    assert_eq!(closed(&other), ["lock_wait(acquired) < there", "lock_hold(released) < there"]);
+}
+
+#[tokio::test]
+async fn a_guard_has_a_hold_that_is_not_entered() {
+    let (locks, key) = (memory(), unique("guard"));
+    let guard = locks.lock(&*key).label("by-hand").acquire().await.unwrap();
+    info!(with = key, "meanwhile");
+    assert!(events("with", &key)[0].within.is_empty());
+    assert!(!spans(&key)[1].is_closed);
+    thread::spawn(move || drop(guard)).join().unwrap();
+    assert_eq!(closed(&key), ["lock_wait(acquired) < -", "lock_hold(released) < -"]);
+    assert_eq!((field(&spans(&key)[0], "lock"), field(&spans(&key)[0], "function")), ("by-hand", "-"));
+}
+
+#[tokio::test]
+async fn the_outcome_says_how_a_wait_and_a_hold_ended() {
+    let (locks, key) = (memory(), unique("outcomes"));
+    let held = locks.lock(&*key).acquire().await.unwrap();
+    assert!(locks.lock(&*key).acquire().await.is_err());
+    {
+        let mut cancelled = pin!(locks.lock(&*key).wait(SECOND).acquire());
+        assert!(cancelled.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    locks.force_release(&key).await.unwrap();
+    held.lost().await;
+    let expected = [
+        "lock_wait(acquired) < -",
+        "lock_hold(force_released) < -",
+        "lock_wait(busy) < -",
+        "lock_wait(cancelled) < -",
+    ];
+    assert_eq!(closed(&key), expected, "while the guard of the lost lock lives");
+    let lines: Vec<_> = events("key", &key).into_iter().map(|event| event.level).collect();
+    assert_eq!(lines, [Level::WARN], "the loss");
+}
+
+#[tokio::test]
+async fn a_nested_call_has_a_wait_and_stays_inside_the_outer_hold() {
+    let (locks, key) = (memory(), unique("nested"));
+    let inner = || locks.lock(&*key).reentrant(true).run(async |_| info!(inside = key, "body"));
+    locks.lock(&*key).run(async |_| inner().await.unwrap()).await.unwrap();
+    assert_eq!(
+        closed(&key),
+        ["lock_wait(acquired) < -", "lock_hold(released) < -", "lock_wait(joined) < lock_hold"]
+    );
+    assert_eq!(events("inside", &key)[0].within, ["lock_hold"]);
+}
+
+#[tokio::test]
+async fn several_keys_are_one_wait_and_one_hold() {
+    let (locks, key) = (memory(), unique("several"));
+    let keys = [format!("{key}:a"), format!("{key}:b")];
+    drop(locks.lock_all(&keys).acquire().await.unwrap());
+    assert_eq!(closed(&keys.join(", ")), ["lock_wait(acquired) < -", "lock_hold(released) < -"]);
+}
+
+#[tokio::test]
+async fn a_wait_says_how_many_were_in_front() {
+    subscribe();
+    let (server, key) = (RedisServer::start(), unique("queue"));
+    let locks = connect(&server);
+    let held = locks.lock(&*key).acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for waiters in 1..=3 {
+        waiting.push(tokio::spawn(locks.lock(&*key).wait(30 * SECOND).run(async |_| ())));
+        while locks.inspect(&key).await.unwrap().is_none_or(|info| info.waiters() < waiters) {}
+    }
+    drop(held);
+    for waiter in waiting {
+        waiter.await.unwrap().unwrap();
+    }
+    eventually("the spans are closed", || spans(&key).iter().all(|span| span.is_closed));
+    let waits = spans(&key).into_iter().filter(|span| span.name == "lock_wait");
+    let in_front: Vec<_> = waits.map(|span| field(&span, "in_front").to_owned()).collect();
+    assert_eq!(in_front, ["-", "0", "1", "2"]);
+}
+
+#[tokio::test]
+async fn no_span_and_no_line_has_the_secret_of_a_token() {
+    subscribe();
+    let (server, key) = (RedisServer::start(), unique("secret"));
+    let locks = connect(&server);
+    let guard = locks.lock(&*key).acquire().await.unwrap();
+    let value: String = server.run(&format!("GET lock:{key}"));
+    let (secret, _) = value.split_once('@').unwrap();
+    assert!(locks.lock(&*key).wait(Duration::from_millis(50)).acquire().await.is_err());
+    drop(guard);
+    assert_eq!(closed(&key).len(), 3);
+    assert!(!all_text().contains(secret));
+}
