@@ -8,7 +8,7 @@ use kit::{
     LIMIT, LateProxy, Proxy, Quorum, RedisCluster, RedisServer, SECOND, connect, eventually, skipped, unique,
     within,
 };
-use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome, distributed_lock};
+use redlocked::{LockError, LockGuard, LockManager, LostReason, ReleaseOutcome, distributed_lock};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -181,6 +181,7 @@ fn in_memory_a_holder_hears_that_another_manager_took_the_lock_away() {
         let guard = locks.lock("k").ttl(MINUTE).renew(renew).acquire_blocking().unwrap();
         assert!(operator.force_release_blocking("k").unwrap().is_some());
         within(LIMIT, "the holder learns of the loss", || !guard.is_held());
+        assert_eq!(guard.lost_reason(), Some(LostReason::KeyChanged), "as on a server");
         assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::AlreadyLost));
     }
 }

@@ -70,7 +70,7 @@ impl LockTable {
             && let Some(Attempt::Held(held)) = self.attempts.get(&id)
             && held.has(&push.token)
         {
-            self.lost(now, id, LostReason::ForceReleased, false);
+            self.lost(now, id, LostReason::KeyChanged, false);
         }
     }
 
