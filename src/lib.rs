@@ -14,6 +14,9 @@ pub use redlock_runtime::{
     LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome, Waiter,
 };
 
+#[cfg(feature = "testing")]
+pub use redlock_runtime::{Calls, GlobalHere, HeldElsewhere, Testing};
+
 /// Writes a key by the rules of the attribute, as a `String`: for [`LockManager::lock`], and where a template does not reach.
 ///
 /// The arguments are those of `format!`: values in order or by name. The template may also name variables, their fields, and

@@ -50,6 +50,10 @@ impl LockManager {
     /// }
     /// ```
     pub fn global() -> Result<Self, LockError> {
+        #[cfg(feature = "testing")]
+        if let Some(manager) = crate::testing::global_here() {
+            return Ok(manager);
+        }
         if let Some(manager) = &*GLOBAL.read().unwrap_or_else(PoisonError::into_inner) {
             return Ok(manager.clone());
         }

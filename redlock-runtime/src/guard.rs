@@ -79,6 +79,9 @@ impl LockGuard {
     pub(crate) fn new(engine: Arc<Engine>, id: Id, lease: Arc<Lease>) -> Self {
         let hold = Hold { id, lease };
         let grant = Grant { hold, is_joined: false, is_released: AtomicBool::new(false) };
+        if let Some(tested) = engine.tested() {
+            tested.has_acquired(grant.lease().key());
+        }
         Self { engine, grants: OneOrMany::One(grant), hold: telemetry::Hold::default() }
     }
 

@@ -34,6 +34,8 @@ mod request;
 mod run;
 mod sync_return;
 mod telemetry;
+#[cfg(feature = "testing")]
+mod testing;
 mod token;
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 mod web;
@@ -50,6 +52,8 @@ pub use manager::LockManager;
 pub use options::OnLost;
 pub use outcome::ReleaseOutcome;
 pub use request::LockRequest;
+#[cfg(feature = "testing")]
+pub use testing::{Calls, GlobalHere, HeldElsewhere, Testing};
 
 /// The attribute's expansion calls these. Not part of the public API: they change without notice.
 #[doc(hidden)]

@@ -13,6 +13,7 @@ use super::home::{Home, run_on_own_thread};
 use super::multi_key::MultiKey;
 use super::protocol::Id;
 use super::settings::EngineSettings;
+use super::tested::Tested;
 use super::transport::Deployment;
 use crate::clock::{Clock, Moment};
 
@@ -23,6 +24,8 @@ pub(crate) struct Engine {
     multi_key: MultiKey,
     io_timeout: Duration,
     clock: Clock,
+    /// `None` where a test has no hold on the node.
+    tested: Option<Tested>,
     /// `None` for an engine with a thread of its own.
     home: Option<Arc<Home>>,
     /// The process of the loop: a forked child has none.
@@ -35,6 +38,7 @@ impl Engine {
         let (commands, inbox) = unbounded_channel();
         let multi_key = deployment.multi_key();
         let clock = if settings.own_thread { Clock::System } else { deployment.choose_clock() };
+        let tested = Tested::of(&deployment);
         // Weak: the loop ends with the last manager and guard.
         let driver = Driver::new(deployment, settings, inbox, commands.downgrade(), clock.clone());
         let home = if settings.own_thread {
@@ -43,7 +47,7 @@ impl Engine {
         } else {
             Some(Home::new(driver)?)
         };
-        let engine = Self::new(commands, multi_key, settings.io_timeout, clock, home);
+        let engine = Self::new(commands, multi_key, settings.io_timeout, clock, tested, home);
         engine.home.iter().for_each(Home::settle);
         Ok(engine)
     }
@@ -53,6 +57,7 @@ impl Engine {
         multi_key: MultiKey,
         io_timeout: Duration,
         clock: Clock,
+        tested: Option<Tested>,
         home: Option<Arc<Home>>,
     ) -> Self {
         Self {
@@ -61,6 +66,7 @@ impl Engine {
             multi_key,
             io_timeout,
             clock,
+            tested,
             home,
             process: AtomicU32::new(std::process::id()),
         }
@@ -79,7 +85,7 @@ impl Engine {
     #[cfg(test)]
     pub(crate) fn stuck() -> (Self, tokio::sync::mpsc::UnboundedReceiver<Command>) {
         let (commands, waiting) = unbounded_channel();
-        let engine = Self::new(commands, MultiKey::Any, Duration::from_millis(20), Clock::System, None);
+        let engine = Self::new(commands, MultiKey::Any, Duration::from_millis(20), Clock::System, None, None);
         (engine, waiting)
     }
 
@@ -107,6 +113,11 @@ impl Engine {
         self.clock.now()
     }
 
+    /// For `testing()`.
+    pub(crate) fn tested(&self) -> Option<&Tested> {
+        self.tested.as_ref()
+    }
+
     /// Which keys may be in one call.
     pub(crate) fn multi_key(&self) -> MultiKey {
         self.multi_key
@@ -121,6 +132,9 @@ impl Engine {
     /// As [`send`](Self::send), for a caller that knows its process id: reading it is a system call.
     pub(crate) fn send_from(&self, process: u32, command: Command) {
         if self.is_in(process) {
+            if let Some(tested) = &self.tested {
+                tested.has_sent(&command);
+            }
             let _ = self.commands.send(command);
             self.home.iter().for_each(Home::has_sent);
         }

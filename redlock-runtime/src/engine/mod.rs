@@ -69,5 +69,7 @@ pub(crate) mod redis;
 pub(crate) mod settings;
 mod slots;
 mod table;
+#[cfg_attr(not(feature = "testing"), path = "not_tested.rs")]
+pub(crate) mod tested;
 mod timers;
 pub(crate) mod transport;

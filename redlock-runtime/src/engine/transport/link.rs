@@ -292,10 +292,7 @@ impl Up {
     ) {
         let mut replies = match &mut self.connection.kind {
             Kind::Redis(connection) => connection.submit(&requests, asking),
-            Kind::Memory { node, inbox } => {
-                let replies = node.execute_all(&requests, inbox);
-                Box::pin(std::future::ready(Ok(replies)))
-            }
+            Kind::Memory { node, inbox } => node.submit(&requests, inbox),
         };
         let early = match replies.as_mut().poll(cx) {
             Poll::Ready(early) => {
@@ -436,8 +433,11 @@ fn connect(node: &Node, timeout: Duration) -> Connecting {
             })
         }
         Node::Memory(node) => {
-            let kind = Kind::Memory { node: node.clone(), inbox };
-            Box::pin(std::future::ready(Ok(Connection { kind, pushes })))
+            let node = node.clone();
+            Box::pin(async move {
+                node.connect(timeout, &inbox).await?;
+                Ok(Connection { kind: Kind::Memory { node, inbox }, pushes })
+            })
         }
     }
 }

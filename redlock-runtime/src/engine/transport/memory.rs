@@ -3,8 +3,11 @@
 //!
 //! Managers that are connected to the same name share their locks. `memory://` names the empty name.
 
+#[cfg_attr(not(feature = "testing"), path = "memory/no_faults.rs")]
+mod faults;
+
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -13,11 +16,13 @@ use crate::capabilities::Abilities;
 use crate::clock::{Clock, Moment};
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{
-    Action, CLAIM, Claimant, ConnectionEvent, Id, Inspection, Mode, Place, Push, PushKind, Reply, Request,
-    ServerInfo, ServerTime,
+    Action, CLAIM, Claimant, ConnectionEvent, Disconnected, Id, Inspection, Mode, Place, Push, PushKind,
+    Reply, Request, ServerInfo, ServerTime,
 };
+use crate::engine::redis::connection::Replies;
 use crate::error::Holder;
 use crate::token::{self, Token};
+use faults::Faults;
 
 type Inbox = UnboundedSender<ConnectionEvent>;
 
@@ -25,12 +30,14 @@ type Inbox = UnboundedSender<ConnectionEvent>;
 #[derive(Clone)]
 pub(crate) struct MemoryNode {
     store: Arc<Mutex<Store>>,
+    /// Those of the store.
+    faults: Option<Faults>,
     /// That of the manager.
     clock: Clock,
 }
 
-#[derive(Default)]
 struct Store {
+    faults: Option<Faults>,
     locks: HashMap<Arc<str>, Lock>,
     /// With more locks than this, the expired ones are removed: a `min_hold` ends without a request.
     purge_above: usize,
@@ -39,6 +46,10 @@ struct Store {
 }
 
 impl Store {
+    fn new() -> Self {
+        Self { faults: Faults::none(), locks: HashMap::new(), purge_above: 0, clock: 0 }
+    }
+
     /// Each time the number of locks has doubled, so that it costs each new lock next to nothing.
     fn forget_expired(&mut self, now: Moment) {
         if self.locks.len() > self.purge_above {
@@ -84,12 +95,17 @@ impl MemoryNode {
         // No code panics while it holds this mutex, so a poisoned one is intact.
         let mut by_name = BY_NAME.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = by_name.get(name).and_then(Weak::upgrade) {
-            return Self { store, clock: Clock::System };
+            return Self::over(store);
         }
-        let store = Arc::new(Mutex::new(Store::default()));
+        let store = Arc::new(Mutex::new(Store::new()));
         by_name.retain(|_, store| store.strong_count() > 0);
         by_name.insert(name.to_owned(), Arc::downgrade(&store));
-        Self { store, clock: Clock::System }
+        Self::over(store)
+    }
+
+    fn over(store: Arc<Mutex<Store>>) -> Self {
+        let faults = store.lock().unwrap_or_else(PoisonError::into_inner).faults.clone();
+        Self { store, faults, clock: Clock::System }
     }
 
     pub(super) fn set_clock(&mut self, clock: &Clock) {
@@ -108,12 +124,34 @@ impl MemoryNode {
         (abilities, server_info)
     }
 
-    pub(super) fn execute_all(&self, requests: &[(Id, Request)], inbox: &Inbox) -> Vec<Reply> {
+    /// The node tells its changes through the inbox.
+    pub(super) async fn connect(&self, timeout: Duration, inbox: &Inbox) -> Result<(), Disconnected> {
+        match &self.faults {
+            Some(faults) => faults.connect(timeout, inbox).await,
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn submit(&self, requests: &[(Id, Request)], inbox: &Inbox) -> Replies {
+        match &self.faults {
+            Some(faults) => faults.submit(self, requests, inbox),
+            None => Box::pin(std::future::ready(Ok(self.execute_all(requests, inbox)))),
+        }
+    }
+
+    fn execute_all(&self, requests: &[(Id, Request)], inbox: &Inbox) -> Vec<Reply> {
         one_by_one(requests, |request| self.execute(request, inbox, self.clock.now()))
     }
 
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn execute(&self, request: &Request, inbox: &Inbox, now: Moment) -> Reply {
-        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.store();
+        if let Some(faults) = &self.faults {
+            faults.renew_elsewhere(&mut store.locks, now);
+        }
         store.forget_expired(now);
         let Store { locks, clock, .. } = &mut *store;
         if let Action::List { .. } = request.action {

@@ -49,6 +49,18 @@ impl Deployment {
         clock
     }
 
+    /// The only node, if it is in memory.
+    #[cfg(feature = "testing")]
+    pub(super) fn node_in_memory(&self) -> Option<&memory::MemoryNode> {
+        match self {
+            Self::Nodes(nodes) => match nodes.as_slice() {
+                [Node::Memory(node)] => Some(node),
+                _ => None,
+            },
+            Self::Cluster(_) => None,
+        }
+    }
+
     /// The only server, if it is a Redis server.
     pub(crate) fn one_server(&self) -> Option<&RedisNode> {
         match self {

@@ -1,0 +1,32 @@
+//! Without the feature `testing`, a node in memory never fails.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Inbox, Lock, MemoryNode};
+use crate::clock::Moment;
+use crate::engine::protocol::{Disconnected, Id, Request};
+use crate::engine::redis::connection::Replies;
+
+#[derive(Clone)]
+pub(super) enum Faults {}
+
+impl Faults {
+    pub(super) fn none() -> Option<Self> {
+        None
+    }
+
+    pub(super) fn renew_elsewhere(&self, _: &mut HashMap<Arc<str>, Lock>, _: Moment) {
+        match *self {}
+    }
+
+    #[expect(clippy::unused_async, reason = "with the feature it waits")]
+    pub(super) async fn connect(&self, _: Duration, _: &Inbox) -> Result<(), Disconnected> {
+        match *self {}
+    }
+
+    pub(super) fn submit(&self, _: &MemoryNode, _: &[(Id, Request)], _: &Inbox) -> Replies {
+        match *self {}
+    }
+}

@@ -1,0 +1,194 @@
+//! What a test does to `memory://`, done to a real server: callers see the same.
+
+use std::time::Duration;
+
+use kit::{DelayProxy, LIMIT, RedisServer, SECOND, runtime, unique};
+use redlocked::{LockError, LockManager, LostReason, Testing, distributed_lock};
+
+/// A node that a test can break.
+enum Node {
+    Memory { locks: LockManager, node: Testing },
+    Redis { locks: LockManager, server: RedisServer },
+}
+
+impl Node {
+    async fn both() -> [Self; 2] {
+        let memory = LockManager::connect(&format!("memory://{}", unique("same"))).await.unwrap();
+        let server = RedisServer::start();
+        let redis = LockManager::connect(&server.url()).await.unwrap();
+        let node = memory.testing().unwrap();
+        [Self::Memory { locks: memory, node }, Self::Redis { locks: redis, server }]
+    }
+
+    fn locks(&self) -> &LockManager {
+        match self {
+            Self::Memory { locks, .. } | Self::Redis { locks, .. } => locks,
+        }
+    }
+
+    /// Another process takes the lock away.
+    async fn take_away(&self, key: &str) {
+        match self {
+            Self::Memory { node, .. } => drop(node.take_away(key)),
+            Self::Redis { server, .. } => {
+                let operator = LockManager::connect(&server.url()).await.unwrap();
+                operator.force_release(key).await.unwrap();
+            }
+        }
+    }
+
+    fn lose_data(&self) {
+        match self {
+            Self::Memory { node, .. } => node.lose_data(),
+            Self::Redis { server, .. } => server.run("FLUSHALL"),
+        }
+    }
+
+    fn set_unreachable(&mut self) {
+        match self {
+            Self::Memory { node, .. } => node.set_unreachable(),
+            Self::Redis { server, .. } => server.kill(),
+        }
+    }
+
+    fn recover(&mut self) {
+        match self {
+            Self::Memory { node, .. } => node.recover(),
+            Self::Redis { server, .. } => server.restart(),
+        }
+    }
+
+    fn refuse(&self) {
+        match self {
+            Self::Memory { node, .. } => node.refuse("NOPERM User default has no permissions"),
+            Self::Redis { server, .. } => server.run("ACL SETUSER default -@all"),
+        }
+    }
+}
+
+#[distributed_lock(key = "k", global, wait = "20s", manager = locks)]
+async fn holds(locks: &LockManager) -> Result<(), LockError> {
+    std::future::pending().await
+}
+
+/// `holds`, once it holds the lock.
+async fn holding(locks: &LockManager) -> tokio::task::JoinHandle<Result<(), LockError>> {
+    let manager = locks.clone();
+    let task = tokio::spawn(async move { holds(&manager).await });
+    while locks.inspect("k").await.unwrap().is_none() {
+        tokio::task::yield_now().await;
+    }
+    task
+}
+
+async fn within<T>(outcome: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, outcome).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_lock_that_is_taken_away() {
+    for node in Node::both().await {
+        let task = holding(node.locks()).await;
+        node.take_away("k").await;
+        let outcome = within(task).await.unwrap();
+        assert!(
+            matches!(outcome, Err(LockError::Lost { reason: LostReason::KeyChanged, .. })),
+            "{outcome:?}"
+        );
+        let guard = node.locks().lock("k").acquire().await.unwrap();
+        node.take_away("k").await;
+        assert_eq!(within(guard.lost()).await, LostReason::KeyChanged);
+        drop(node.locks().lock("k").acquire().await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn lost_data() {
+    for node in Node::both().await {
+        let task = holding(node.locks()).await;
+        node.lose_data();
+        let outcome = within(task).await.unwrap();
+        assert!(
+            matches!(outcome, Err(LockError::Lost { reason: LostReason::KeyChanged, .. })),
+            "{outcome:?}"
+        );
+        let guard = node.locks().lock("k").acquire().await.unwrap();
+        node.lose_data();
+        assert_eq!(within(guard.lost()).await, LostReason::KeyChanged);
+        let next = node.locks().lock("k").acquire().await.unwrap();
+        assert!(next.fencing_token() > guard.fencing_token());
+    }
+}
+
+#[tokio::test]
+async fn an_unreachable_node() {
+    for mut node in Node::both().await {
+        let locks = node.locks().clone();
+        let guard = locks.lock("held").ttl(SECOND).acquire().await.unwrap();
+        node.set_unreachable();
+        for wait in [Duration::ZERO, SECOND / 2] {
+            let error = locks.lock("k").wait(wait).acquire().await.unwrap_err();
+            assert!(
+                matches!(&error, LockError::Unavailable { key: Some(key), .. } if &**key == "k"),
+                "{error:?}"
+            );
+            assert!(error.to_string().contains("Connection refused"), "{error}");
+        }
+        assert!(matches!(locks.inspect("k").await, Err(LockError::Unavailable { .. })));
+        assert_eq!(within(guard.lost()).await, LostReason::Expired);
+        node.recover();
+        drop(locks.lock("k").wait(LIMIT).acquire().await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_in_an_outage_gets_the_lock_after_it() {
+    for mut node in Node::both().await {
+        let locks = node.locks().clone();
+        node.set_unreachable();
+        let waiter = tokio::spawn(locks.lock("k").wait(LIMIT).acquire());
+        tokio::time::sleep(SECOND / 5).await;
+        assert!(!waiter.is_finished());
+        node.recover();
+        drop(waiter.await.unwrap().unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_refuses() {
+    for node in Node::both().await {
+        drop(node.locks().lock("k").acquire().await.unwrap());
+        node.refuse();
+        let error = node.locks().lock("k").acquire().await.unwrap_err();
+        assert!(
+            matches!(&error, LockError::Misconfigured { key: Some(_), reason, .. } if reason.contains("NOPERM")),
+            "{error:?}"
+        );
+    }
+}
+
+#[test]
+fn a_slow_node_and_one_that_answers_too_late() {
+    let server = RedisServer::start();
+    let delay = DelayProxy::to(server.port(), SECOND / 5);
+    let memory = format!("memory://{}", unique("slow"));
+    for url in [memory, delay.url()] {
+        // A node that is reached, and then is slow.
+        let locks = LockManager::builder(url).io_timeout(2 * SECOND).start().unwrap();
+        if let Ok(node) = locks.testing() {
+            node.set_latency(SECOND / 5);
+        }
+        let start = std::time::Instant::now();
+        runtime().block_on(async {
+            locks
+                .lock("k")
+                .wait(LIMIT)
+                .run(async |guard| {
+                    assert!(guard.remaining() < 30 * SECOND);
+                })
+                .await
+                .unwrap();
+        });
+        assert!(start.elapsed() >= SECOND / 5);
+    }
+}
