@@ -85,6 +85,10 @@ pub(crate) enum Command {
     /// key.
     #[cfg(unix)]
     Run(RunArgs),
+    /// Ends the command of another `redlocked run`, whose process cannot
+    #[cfg(unix)]
+    #[command(hide = true)]
+    Watchdog(WatchdogArgs),
 }
 
 #[derive(clap::Args, Debug)]
@@ -162,6 +166,13 @@ pub(crate) struct RunArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[cfg(unix)]
+#[derive(clap::Args, Debug)]
+pub(crate) struct WatchdogArgs {
+    #[arg(long, value_parser = humantime::parse_duration)]
+    pub(crate) kill_after: Duration,
 }
 
 #[cfg(unix)]

@@ -56,6 +56,8 @@ fn command(args: Args) -> Result<u8, Failure> {
             Command::Release(args) => release::release(&server.connect().await?, &args).await,
             #[cfg(unix)]
             Command::Run(args) => run::run(&server, args).await,
+            #[cfg(unix)]
+            Command::Watchdog(args) => run::watchdog::watchdog(&args),
         }
     })
 }

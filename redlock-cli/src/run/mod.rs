@@ -4,6 +4,7 @@ mod group;
 mod signals;
 mod supervisor;
 mod terminal;
+pub(crate) mod watchdog;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,6 +20,7 @@ use crate::lock_text::printable;
 use crate::run::group::Group;
 use crate::run::signals::Signals;
 use crate::run::supervisor::{Ending, Grace, supervise, why_lost};
+use crate::run::watchdog::Watchdog;
 
 /// The number that the resource compares, and the key, for the command.
 const FENCING_TOKEN: &str = "REDLOCK_FENCING_TOKEN";
@@ -59,8 +61,10 @@ async fn run_under_lock(
             signal = signals.end() => return Ok(exit_code_of(signal as i32)),
         }
     }
+    // Before the command, which does not start where this fails.
+    let watchdog = Watchdog::start(grace.kill_after)?;
     let group = start(args, &guard)?;
-    let ending = supervise(group, &guard, grace, signals).await?;
+    let ending = supervise(group, &guard, grace, signals, watchdog).await?;
     release(guard, ending).await
 }
 

@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::group::Group;
 use super::signals::{Signals, Told};
 use super::terminal::{Terminal, stop_this_process};
+use super::watchdog::Watchdog;
 use crate::lock_text::printable;
 
 /// How long a command has to end.
@@ -63,6 +64,7 @@ struct Supervisor<'a> {
     guard: &'a LockGuard,
     grace: Grace,
     terminal: Terminal,
+    watchdog: Watchdog,
     /// When a group that was told to end is killed.
     kill: Option<Instant>,
     /// When a group that was told to stop, and has not, is told again; and how often.
@@ -76,9 +78,13 @@ pub(crate) async fn supervise(
     guard: &LockGuard,
     grace: Grace,
     signals: &mut Signals,
+    watchdog: Watchdog,
 ) -> io::Result<Ending> {
     let terminal = Terminal::of_this_process();
-    let mut supervisor = Supervisor { group, guard, grace, terminal, kill: None, stop: None, is_lost: false };
+    let mut supervisor =
+        Supervisor { group, guard, grace, terminal, watchdog, kill: None, stop: None, is_lost: false };
+    // The command may be stopped at once, and this process with it.
+    supervisor.tell_watchdog(guard.remaining());
     loop {
         if let Some(signal) = supervisor.group.collect()? {
             supervisor.on_stop(signal);
@@ -100,6 +106,7 @@ pub(crate) async fn supervise(
             Some(Told::Child) | None => {}
         }
     }
+    supervisor.watchdog.dismiss();
     // A group has ended once its first process has.
     let code = supervisor.group.code.unwrap_or(u8::MAX);
     Ok(Ending { code, is_lost: supervisor.is_lost })
@@ -110,6 +117,7 @@ impl Supervisor<'_> {
     fn on_time(&mut self) -> Instant {
         let now = Instant::now();
         let left = self.guard.remaining();
+        self.tell_watchdog(left);
         if left <= self.grace.terminate_at && !self.is_lost {
             self.is_lost = true;
             // Standard error may be closed.
@@ -128,14 +136,22 @@ impl Supervisor<'_> {
             }
         }
         let stop = self.stop.map(|(due, _)| due);
-        let next = self.kill.into_iter().chain(stop).fold(now + left.saturating_sub(lease), Ord::min);
+        // Timers stand still while the machine is suspended, and the watchdog waits for news.
+        let look = (left.saturating_sub(lease)).min(Self::LONGEST_PAUSE);
+        let next = self.kill.into_iter().chain(stop).fold(now + look, Ord::min);
         // No signal tells of the end of processes that are not our children.
         if self.group.code.is_some() { next.min(now + Self::PAUSE) } else { next }
     }
 
     const PAUSE: Duration = Duration::from_millis(20);
+    const LONGEST_PAUSE: Duration = Duration::from_millis(250);
     const TIME_TO_STOP: Duration = Duration::from_millis(200);
     const TRIES_TO_STOP: u8 = 5;
+
+    /// Half of the time before the end of the lease in which this process kills.
+    fn tell_watchdog(&mut self, left: Duration) {
+        self.watchdog.lease(self.group.id(), left.saturating_sub(self.grace.kill_at / 2));
+    }
 
     /// Tells the group to stop. The command may take its time, or ignore it.
     ///

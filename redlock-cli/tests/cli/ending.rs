@@ -135,6 +135,37 @@ fn a_lock_that_is_taken_away_ends_the_group_at_once() {
 }
 
 #[test]
+fn a_tool_that_is_killed_or_frozen_leaves_no_group_behind_its_lease() {
+    for signal in ["-KILL", "-STOP"] {
+        let server = RedisServer::start();
+        let group = Group::start(&server.url());
+        let next = Next::queued(&server);
+        let hit = now();
+        group.tool.signal(signal);
+        dead_before(&group, next.entered(), signal);
+        assert!(group.last_beat() < hit + TTL_NANOS, "the lease was over");
+        if signal == "-STOP" {
+            group.tool.signal("-CONT");
+            assert_eq!(group.tool.said().code, Some(LOST));
+        }
+    }
+}
+
+#[test]
+fn a_tool_without_its_watchdog_says_so_and_goes_on() {
+    let server = RedisServer::start();
+    let mut tool = Running::start(&server.url(), &["run", "k", "--", "sh", "-c", "echo ready; sleep 1"]);
+    tool.until(&mut String::new(), "ready\n");
+    let children =
+        std::process::Command::new("pgrep").args(["-P", &tool.id().to_string(), "redlocked"]).output();
+    let watchdog: u32 = String::from_utf8(children.unwrap().stdout).unwrap().trim().parse().unwrap();
+    signal_to("-KILL", watchdog);
+    let said = tool.said();
+    assert_eq!(said.code, Some(0));
+    assert!(said.err.starts_with("redlocked: the watchdog has ended: "), "{}", said.err);
+}
+
+#[test]
 fn a_tool_that_gets_sigterm_holds_the_lock_until_the_group_is_killed() {
     for signal in ["-TERM", "-INT"] {
         let server = RedisServer::start();

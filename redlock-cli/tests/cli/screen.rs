@@ -278,6 +278,23 @@ fn a_command_that_was_stopped_for_longer_than_its_lease_does_not_go_on() {
 }
 
 #[test]
+fn a_command_in_the_background_that_reads_is_stopped_and_ended_with_its_lease() {
+    let server = RedisServer::start();
+    let ended = Scratch::new();
+    let script = format!("trap \"echo ended >{}; exit\" TERM; read -r line", ended.path());
+    let mut terminal = Terminal::start(&server, "bash", &["--norc", "--noprofile", "-i"]);
+    terminal.shows("prompt> ");
+    terminal.types(&format!("set -b; $tool run --ttl 1s k -- sh -c '{script}' &\n"));
+    terminal.shows("Stopped");
+    eventually("it has ended", || ended.text() == "ended\n");
+    eventually("the lease is over", || server.keys().is_empty());
+    terminal.types("fg\n");
+    terminal.shows("the lock on `k` was lost: ");
+    terminal.types("echo code $?\n");
+    terminal.shows(&format!("code {LOST}"));
+}
+
+#[test]
 fn a_hang_up_ends_the_command() {
     let server = RedisServer::start();
     let pid = Scratch::new();
