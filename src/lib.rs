@@ -10,8 +10,8 @@ mod pages;
 
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
-    Acquire, Capabilities, FromLockError, Holder, LockError, LockErrorKind, LockGuard, LockInfo, LockManager,
-    LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome, Waiter,
+    Acquire, Capabilities, Credentials, FromLockError, Holder, LockError, LockErrorKind, LockGuard, LockInfo,
+    LockManager, LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome, Waiter,
 };
 
 #[cfg(feature = "testing")]

@@ -2,9 +2,12 @@
 
 mod connect;
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::credentials::Credentials;
+use crate::engine::redis::credential_source::CredentialSource;
 use crate::engine::redis::tls::TlsSettings;
 #[cfg(doc)]
 use crate::error::LockError;
@@ -43,6 +46,7 @@ pub struct LockManagerBuilder {
     cohort: u32,
     own_thread: bool,
     tls: TlsSettings,
+    credentials: Option<CredentialSource>,
 }
 
 impl LockManagerBuilder {
@@ -60,6 +64,7 @@ impl LockManagerBuilder {
             cohort: 0,
             own_thread: false,
             tls: TlsSettings::default(),
+            credentials: None,
         }
     }
 
@@ -257,6 +262,46 @@ impl LockManagerBuilder {
     /// ```
     pub fn cohort(mut self, at_most: u32) -> Self {
         self.cohort = at_most;
+        self
+    }
+
+    /// Where user and password come from, when they change while the program runs: a secret store, a file that is replaced, a
+    /// token that expires. `ask` is called at each connect to a server, and once more when the server refuses what it gave.
+    /// Locks that are held stay held: an open connection goes on with the password that it was opened with, and the next
+    /// one asks.
+    ///
+    /// The calls run as tasks on the tokio runtime that the manager uses at the time. Each has three quarters of the
+    /// [`io_timeout`](Self::io_timeout). An error, a panic, or no answer in time is [`LockError::Unavailable`], and the manager
+    /// tries again, some times a second; credentials that the server refuses twice are [`LockError::Misconfigured`].
+    ///
+    /// For all servers of the manager: one, a quorum, the nodes of a Cluster, and the primary behind Sentinel. The
+    /// sentinels themselves have `sentinel_user` and `sentinel_password` in the address. An address with a user or a
+    /// password is refused with [`LockError::InvalidUrl`]; `memory://` has no users and does not ask.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::{Credentials, LockManager};
+    ///
+    /// let locks = LockManager::builder("redis://redis.internal/")
+    ///     .credentials(async || {
+    ///         let password = tokio::task::spawn_blocking(|| std::fs::read_to_string("/run/secrets/redis"));
+    ///         std::io::Result::Ok(Credentials::new("shop", password.await??.trim_end()))
+    ///     })
+    ///     .connect()
+    ///     .await?;
+    /// # let _ = locks;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn credentials<F, E>(mut self, ask: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.credentials = Some(CredentialSource::new(ask));
         self
     }
 

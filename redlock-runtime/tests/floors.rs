@@ -268,6 +268,7 @@ fn the_ground_names_nothing_above_it() {
     let ground = [
         "capabilities",
         "clock",
+        "credentials",
         "clock::no_runtime",
         "clock::of_runtime",
         "error",

@@ -15,6 +15,7 @@
 //! | `processes` | what happens when another process is killed or frozen; is the order fair |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
 //! | `one_call`, `many_keys` | how several keys are taken: in one call, and as one lock |
+//! | `credentials` | do locks outlive a change of the password; what do callers hear when there is none |
 //! | `health` | does a ping tell a server that takes locks from one that does not |
 //! | `acl` | which feature stops without each access rule |
 //! | `peer_bugs` | bugs of other libraries, and the test for each |
@@ -33,6 +34,7 @@ mod acl;
 mod behaviour;
 mod cohort;
 mod connecting;
+mod credentials;
 mod direct;
 mod ending;
 mod exclusion;

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod cluster;
+mod credentials;
 mod health;
 mod quorum;
 mod replicas;

@@ -153,6 +153,7 @@ impl LockManagerBuilder {
             foreign_clients: self.foreign_clients,
             allow_eviction: self.allow_eviction,
             tls: self.tls,
+            credentials: self.credentials,
         };
         let deployment = parse(&self.url, &settings)?;
         if self.replicas > 0 && deployment.one_server().is_none() {

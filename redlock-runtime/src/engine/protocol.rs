@@ -233,6 +233,11 @@ impl Refusal {
         matches!(self, Self::Transient(words) if words.starts_with("READONLY"))
     }
 
+    /// The server does not know any more who we are.
+    pub(crate) fn wants_credentials(&self) -> bool {
+        matches!(self, Self::Permanent(words) if words.starts_with("NOAUTH"))
+    }
+
     /// True when the same server refuses for an unknown time. In a failover, another server soon accepts.
     pub(crate) fn lasts(&self) -> bool {
         let lasting = ["MISCONF", "LOADING", "NOREPLICAS"];

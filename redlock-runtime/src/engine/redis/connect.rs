@@ -1,6 +1,5 @@
 //! Opening a connection, plain or encrypted, within a limit.
 
-use std::future::poll_fn;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -12,7 +11,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::connect_error::ConnectError;
 use super::opened::{Opened, tcp_stream};
 use super::tls::Tls;
-use super::until_closed::until_closed;
 use crate::engine::protocol::ConnectionEvent;
 
 /// Batches in flight at most; then the next batch grows. The `redis` crate queues as many, so that none waits for room
@@ -77,9 +75,7 @@ pub(super) async fn open_in_background(
     pushes: UnboundedSender<ConnectionEvent>,
     timeout: Duration,
 ) -> Result<MultiplexedConnection, ConnectError> {
-    let Opened { connection, mut driver } = open(info, without_timeouts(), tls, timeout).await?;
-    tokio::spawn(async move { until_closed(&pushes, poll_fn(|cx| driver.poll(cx))).await });
-    Ok(connection)
+    Ok(open(info, without_timeouts(), tls, timeout).await?.in_background(pushes))
 }
 
 /// The server refuses `HELLO 3`: `NOPROTO`, or the `ERR` of an unknown command, which older servers and proxies word in many

@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo, RedisError,
-    Value,
+    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion,
+    PushInfo, RedisError, Value,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::connect::{has_too_many_clients, open, open_in_background, speaks_no_resp3, without_timeouts};
+use super::connect::{has_too_many_clients, open, speaks_no_resp3, without_timeouts};
 use super::connect_error::ConnectError;
 use super::connection::{INBOX_MOVED, RedisConnection};
+use super::credential_source::CredentialSource;
 use super::decode::{is_passing, read_push};
 use super::handshake::{Handshake, HandshakeCommands, HandshakeParams, Unsuitable, must_allow};
 use super::keyspace::{ClockOf, Keyspace};
+use super::login::Login;
+use super::opened::Opened;
 use super::sentinel::Sentinels;
 use super::server_identity::{NodeIdentity, ServerIdentities};
 use super::session::Session;
@@ -39,6 +42,8 @@ pub(crate) struct NodeSettings {
     /// Accept a server that may evict locks.
     pub(crate) allow_eviction: bool,
     pub(crate) tls: TlsSettings,
+    /// In place of those in the address.
+    pub(crate) credentials: Option<CredentialSource>,
 }
 
 #[cfg(test)]
@@ -50,6 +55,7 @@ impl NodeSettings {
             foreign_clients: false,
             allow_eviction: false,
             tls: TlsSettings::default(),
+            credentials: None,
         }
     }
 }
@@ -67,6 +73,7 @@ pub(crate) struct RedisNode {
     /// In a quorum.
     identity: Option<NodeIdentity>,
     tls: Option<Tls>,
+    credentials: Option<CredentialSource>,
     /// They report the address of the primary; without them, it is in `info`.
     sentinels: Option<Sentinels>,
     stale: StaleConnection,
@@ -112,6 +119,7 @@ impl RedisNode {
             allow_eviction: settings.allow_eviction,
             identity: None,
             tls: None,
+            credentials: settings.credentials.clone(),
             sentinels: None,
             stale: StaleConnection::default(),
         }
@@ -178,10 +186,8 @@ impl RedisNode {
             let found = sentinels.find(timeout).await?;
             self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host, found.port));
         }
-        let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-        let info = self.info.clone().set_redis_settings(settings);
-        let opening = open_in_background(info, self.tls.as_ref(), pushes.clone(), timeout).await;
-        opening.map_err(|error| self.not_opened(error, timeout))
+        let (opened, _) = self.open(ProtocolVersion::RESP2, without_timeouts(), timeout).await?;
+        Ok(opened.in_background(pushes.clone()))
     }
 
     /// Connects, and subscribes to the inbox over the same connection, so that both end together. Its pushes and its end go
@@ -200,18 +206,8 @@ impl RedisNode {
             }
             Ok::<(), redis::aio::SendError>(())
         };
-        let config = without_timeouts();
-        let tls = self.tls.as_ref();
-        let with_pushes = config.clone().set_push_sender(push);
-        let resp3 = open(self.info.clone(), with_pushes, tls, timeout).await;
-        let speaks_resp3 = !matches!(&resp3, Err(ConnectError::Failed(error)) if speaks_no_resp3(error));
-        let connection = if speaks_resp3 {
-            resp3
-        } else {
-            let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-            open(self.info.clone().set_redis_settings(settings), config, tls, timeout).await
-        };
-        let mut opened = connection.map_err(|error| self.not_opened(error, timeout))?;
+        let with_pushes = without_timeouts().set_push_sender(push);
+        let (mut opened, speaks_resp3) = self.open(ProtocolVersion::RESP3, with_pushes, timeout).await?;
         let handshake = HandshakeCommands::new(&HandshakeParams {
             keyspace: &self.keyspace,
             inbox: &self.inbox,
@@ -259,20 +255,49 @@ impl RedisNode {
         Ok(RedisConnection::new(opened, session))
     }
 
+    /// Opens a connection with the credentials of now. False where the server speaks no RESP3, so that it can push nothing.
+    async fn open(
+        &self,
+        protocol: ProtocolVersion,
+        config: AsyncConnectionConfig,
+        timeout: Duration,
+    ) -> Result<(Opened, bool), Disconnected> {
+        // Less than the limit of a caller, who then hears the reason.
+        let (tls, limit, mut refused) = (self.tls.as_ref(), timeout * 3 / 4, None);
+        let asks_for_resp3 = matches!(protocol, ProtocolVersion::RESP3);
+        loop {
+            let login = Login::new(&self.info, self.credentials.as_ref(), refused.take(), limit).await;
+            let login = login.map_err(|error| self.not_opened(error, timeout))?;
+            let info = speaking(login.info.clone(), protocol);
+            let opened = match open(info, config.clone(), tls, timeout).await {
+                Err(ConnectError::Failed(error)) if asks_for_resp3 && speaks_no_resp3(&error) => {
+                    let info = speaking(login.info.clone(), ProtocolVersion::RESP2);
+                    open(info, without_timeouts(), tls, timeout).await.map(|opened| (opened, false))
+                }
+                opened => opened.map(|opened| (opened, true)),
+            };
+            match opened {
+                Ok(opened) => return Ok(opened),
+                Err(error) => {
+                    let again = login.refused(error).map_err(|error| self.not_opened(error, timeout))?;
+                    refused = Some(again);
+                }
+            }
+        }
+    }
+
     fn not_opened(&self, error: ConnectError, timeout: Duration) -> Disconnected {
         match error {
             ConnectError::TimedOut => self.no_answer(timeout),
             ConnectError::Failed(error) => self.failed(&error),
             ConnectError::Refused(words) => self.cannot_connect(&words, true),
+            ConnectError::NoCredentials(words) => self.cannot_connect(&words, false),
         }
     }
 
     /// The answer to `CLUSTER SLOTS` over its own connection: connecting and the answer each have the time limit.
     pub(super) async fn cluster_slots(&self, timeout: Duration) -> Result<Value, Disconnected> {
-        let settings = self.info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-        let info = self.info.clone().set_redis_settings(settings);
-        let opening = open(info, without_timeouts(), self.tls.as_ref(), timeout);
-        let mut opened = opening.await.map_err(|error| self.not_opened(error, timeout))?;
+        let (mut opened, _) = self.open(ProtocolVersion::RESP2, without_timeouts(), timeout).await?;
         let mut command = redis::cmd("CLUSTER");
         command.arg("SLOTS");
         let asking = opened.drive(async |connection| connection.send_packed_command(&command).await);
@@ -285,6 +310,12 @@ impl RedisNode {
             Ok(Err(error)) => Err(self.failed(&error)),
             Err(_) => Err(self.no_answer(timeout)),
         }
+    }
+
+    /// User or password are in the address and come from [`NodeSettings::credentials`], too.
+    pub(crate) fn has_two_passwords(&self) -> bool {
+        let settings = self.info.redis_settings();
+        self.credentials.is_some() && (settings.username().is_some() || settings.password().is_some())
     }
 
     /// In a quorum, the servers of all its nodes.
@@ -324,6 +355,9 @@ impl RedisNode {
             Some("NOAUTH") => {
                 format!("it wants a password (NOAUTH): {}://:password@host/", self.scheme(self.tls.is_some()))
             }
+            Some("WRONGPASS") if self.credentials.is_some() => {
+                "the user or password that `credentials` gave is wrong (WRONGPASS)".to_owned()
+            }
             Some("WRONGPASS") => "user or password is wrong (WRONGPASS)".to_owned(),
             _ if error.detail().is_some_and(|words| words.contains("cluster support disabled")) => {
                 let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
@@ -354,12 +388,13 @@ impl RedisNode {
     }
 }
 
-/// With our protocol and library name.
+fn speaking(info: ConnectionInfo, protocol: ProtocolVersion) -> ConnectionInfo {
+    let settings = info.redis_settings().clone().set_protocol(protocol);
+    info.set_redis_settings(settings)
+}
+
+/// With our library name.
 fn with_library_name(info: ConnectionInfo) -> ConnectionInfo {
-    let redis = info
-        .redis_settings()
-        .clone()
-        .set_protocol(ProtocolVersion::RESP3)
-        .set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
+    let redis = info.redis_settings().clone().set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
     info.set_redis_settings(redis)
 }

@@ -12,8 +12,11 @@ use redis::io::tcp::socket2::SockRef;
 use redis::{AsyncConnectionConfig, ConnectionInfo, RedisError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::hedged;
+use super::until_closed::until_closed;
+use crate::engine::protocol::ConnectionEvent;
 
 /// Moves the bytes of a connection. Dropping it closes the connection at once, also with answers pending.
 pub(super) struct ConnectionDriver {
@@ -52,6 +55,13 @@ impl Opened {
         let opening = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config);
         let (connection, driver) = opening.await?;
         Ok(Self { connection, driver: ConnectionDriver::new(driver) })
+    }
+
+    /// From now on a task drives it, for as long as `pushes` has a receiver.
+    pub(super) fn in_background(self, pushes: UnboundedSender<ConnectionEvent>) -> MultiplexedConnection {
+        let Self { connection, mut driver } = self;
+        tokio::spawn(async move { until_closed(&pushes, poll_fn(|cx| driver.poll(cx))).await });
+        connection
     }
 
     /// The outcome of `work`, which uses the connection.

@@ -182,7 +182,7 @@ impl Silence {
         match self {
             Self::Unknown => "it knows no master of this name".to_owned(),
             Self::Failed(ConnectError::TimedOut) => "it does not answer in time".to_owned(),
-            Self::Failed(ConnectError::Refused(words)) => words.clone(),
+            Self::Failed(ConnectError::Refused(words) | ConnectError::NoCredentials(words)) => words.clone(),
             Self::Failed(ConnectError::Failed(error)) if error.code() == Some("NOAUTH") => {
                 "it wants a password (NOAUTH): ?sentinel_password=…".to_owned()
             }
@@ -197,7 +197,7 @@ impl Silence {
     fn is_permanent(&self) -> bool {
         match self {
             Self::Unknown | Self::Failed(ConnectError::Refused(_)) => true,
-            Self::Failed(ConnectError::TimedOut) => false,
+            Self::Failed(ConnectError::TimedOut | ConnectError::NoCredentials(_)) => false,
             Self::Failed(ConnectError::Failed(error)) => {
                 error.kind() == ErrorKind::AuthenticationFailed
                     || matches!(error.code(), Some("NOAUTH" | "NOPERM"))

@@ -380,10 +380,10 @@ impl Up {
                         return Poll::Pending;
                     };
                     self.window.answered(batch.requests.len(), batch.sent, now);
-                    // The batch counts as unanswered: its requests are sent again to the new primary.
-                    if replies.iter().any(is_of_a_replica) {
+                    // The batch counts as unanswered: its requests are sent again over the next connection.
+                    if let Some(reason) = replies.iter().find_map(ends_connection) {
                         self.in_flight.push_front(batch);
-                        return Poll::Ready(Err("Redis has become a replica (READONLY)".into()));
+                        return Poll::Ready(Err(reason.into()));
                     }
                     if let Kind::Redis(connection) = &mut self.connection.kind {
                         connection.answered(batch.sent, now, &batch.requests, &replies);
@@ -417,8 +417,15 @@ impl Up {
     }
 }
 
-fn is_of_a_replica(reply: &Reply) -> bool {
-    matches!(reply, Reply::Refused(refusal) if refusal.is_of_a_replica())
+/// Why the next connection may do what this one refuses.
+fn ends_connection(reply: &Reply) -> Option<&'static str> {
+    match reply {
+        Reply::Refused(refusal) if refusal.is_of_a_replica() => Some("Redis has become a replica (READONLY)"),
+        Reply::Refused(refusal) if refusal.wants_credentials() => {
+            Some("Redis asks for a password again (NOAUTH)")
+        }
+        _ => None,
+    }
 }
 
 fn connect(node: &Node, timeout: Duration) -> Connecting {

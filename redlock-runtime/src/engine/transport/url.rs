@@ -155,12 +155,18 @@ fn node(url: &str, settings: &NodeSettings) -> Result<Node, String> {
         _ => (None, url.to_owned()),
     };
     let node = RedisNode::at(&url, settings).ok_or("it is not like redis://host:6379/")?;
+    if node.has_two_passwords() {
+        return Err(TWO_PASSWORDS.to_owned());
+    }
     let mut node = node.encrypted(tls);
     if let Some(sentinels) = sentinels {
         node = node.behind(sentinels);
     }
     Ok(Node::Redis(Box::new(node)))
 }
+
+/// Which of the two counts would be a guess.
+const TWO_PASSWORDS: &str = "user and password come from `credentials`: leave them out of the address";
 
 /// How connections are encrypted, if they are.
 fn tls(scheme: &Scheme, rest: &str, settings: &NodeSettings) -> Result<Option<Tls>, String> {
@@ -190,6 +196,9 @@ fn cluster(scheme: &Scheme, rest: &str, settings: &NodeSettings) -> Result<Clust
     let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
     if !matches!(database, "" | "0") {
         return Err("a Cluster has no databases".to_owned());
+    }
+    if settings.credentials.is_some() && !credentials.is_empty() {
+        return Err(TWO_PASSWORDS.to_owned());
     }
     if credentials.matches('@').count() > 1 {
         return Err("user and password stand once, before the first host".to_owned());
@@ -244,6 +253,7 @@ mod tests {
             foreign_clients: true,
             allow_eviction: false,
             tls: crate::engine::redis::tls::TlsSettings::default(),
+            credentials: None,
         }
     }
 
