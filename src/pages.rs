@@ -34,6 +34,8 @@ pages! {
     options: "docs/options.md",
     recipes: "docs/recipes.md",
     servers: "docs/servers.md",
+    #[cfg(feature = "testing")]
+    testing: "docs/testing.md",
     topologies: "docs/topologies.md",
     tuning: "docs/tuning.md",
     // `examples/web` compiles it: it has the frameworks.

@@ -316,7 +316,7 @@ impl Testing {
         self.with_node(|tested| tested.node().lose_data());
     }
 
-    /// The node is reachable, quick and willing again. Locks stay as they are.
+    /// The node is reachable, quick and willing again, for the next call already. Locks stay as they are.
     ///
     /// # Examples
     ///

@@ -9,3 +9,10 @@
 mod controls;
 mod paused;
 mod same_as_redis;
+mod shop;
+
+#[test]
+fn the_page_has_the_lines_of_the_example() {
+    let example = include_str!("shop.rs").split_once("\n\n").map_or("", |(_, lines)| lines);
+    assert!(!example.is_empty() && include_str!("../../docs/testing.md").contains(example));
+}

@@ -205,6 +205,9 @@ impl Driver {
 
     /// `Ready(None)` when the next round may begin at once.
     fn round(&mut self, cx: &mut Context<'_>) -> Poll<Option<Turn>> {
+        if self.transport.is_mended() {
+            self.take_events(cx);
+        }
         let has_more = self.take_commands(cx);
         self.send(cx);
         let has_more = self.take_events(cx) | has_more;

@@ -174,6 +174,18 @@ impl Link {
         was_up.then(|| TransportEvent::Broke { reason: ELSEWHERE.into(), unanswered })
     }
 
+    /// True when a test has mended its node: it connects without a pause.
+    pub(super) fn is_mended(&mut self) -> bool {
+        if let State::Down { .. } = self.state
+            && let Node::Memory(node) = &self.node
+            && node.is_reachable()
+        {
+            self.state = State::Connecting(connect(&self.node, self.io_timeout));
+            return true;
+        }
+        false
+    }
+
     fn reconnect(&mut self) -> Vec<(Id, Request)> {
         let standby = match &mut self.state {
             State::Up(up) => up.standby.take(),

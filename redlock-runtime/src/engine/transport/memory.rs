@@ -132,6 +132,10 @@ impl MemoryNode {
         }
     }
 
+    pub(super) fn is_reachable(&self) -> bool {
+        self.faults.as_ref().is_none_or(Faults::is_reachable)
+    }
+
     pub(super) fn submit(&self, requests: &[(Id, Request)], inbox: &Inbox) -> Replies {
         match &self.faults {
             Some(faults) => faults.submit(self, requests, inbox),

@@ -145,6 +145,14 @@ impl Transport {
         }
     }
 
+    /// True when a node in memory that was down has to be polled before the commands since then are handled.
+    pub(super) fn is_mended(&mut self) -> bool {
+        match self {
+            Self::One(link) => link.is_mended(),
+            Self::Quorum(_) | Self::Cluster(_) => false,
+        }
+    }
+
     /// When to poll again at the latest.
     pub(super) fn due(&self) -> Option<Moment> {
         match self {

@@ -57,6 +57,10 @@ impl Faults {
         }
     }
 
+    pub(super) fn is_reachable(&self) -> bool {
+        !self.state().is_unreachable
+    }
+
     pub(super) async fn connect(&self, timeout: Duration, inbox: &Inbox) -> Result<(), Disconnected> {
         let latency = self.state().latency;
         if !latency.is_zero() {

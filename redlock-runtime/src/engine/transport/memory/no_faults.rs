@@ -21,6 +21,10 @@ impl Faults {
         match *self {}
     }
 
+    pub(super) fn is_reachable(&self) -> bool {
+        match *self {}
+    }
+
     #[expect(clippy::unused_async, reason = "with the feature it waits")]
     pub(super) async fn connect(&self, _: Duration, _: &Inbox) -> Result<(), Disconnected> {
         match *self {}
