@@ -61,16 +61,27 @@ fn locks_that_are_held_for_a_moment_wake_no_thread() {
     alone("a_thousand_locks_wake_no_thread", &[]);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn sync_locks_wake_no_thread_but_their_callers() {
+    alone("sync_locks_one_after_the_other_wake_no_other_thread", &[]);
+}
+
+/// How often a thread of this process has gone to sleep.
+#[cfg(target_os = "linux")]
+fn sleeps_in(task: &std::path::Path) -> u64 {
+    // A thread may have ended meanwhile.
+    let status = std::fs::read_to_string(task.join("status")).unwrap_or_default();
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.map_or(0, |count| count.trim().parse().unwrap())
+}
+
 /// How often threads with this name have gone to sleep; `None` without such a thread.
 #[cfg(target_os = "linux")]
 fn sleeps_of(name: &str) -> Option<u64> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
     let named = tasks.filter(|task| std::fs::read_to_string(task.join("comm")).unwrap().trim() == name);
-    let sleeps = named.map(|task| {
-        let status = std::fs::read_to_string(task.join("status")).unwrap();
-        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
-        count.trim().parse::<u64>().unwrap()
-    });
+    let sleeps = named.map(|task| sleeps_in(&task));
     sleeps.reduce(|sum, more| sum + more)
 }
 
@@ -91,6 +102,38 @@ async fn a_thousand_locks_wake_no_thread() {
     // The guardian looks ten times in a second, however many locks there are.
     let looks = 4 + start.elapsed().as_millis() as u64 / 40;
     assert!(woken <= looks, "{woken} times in {LOCKS} locks and {:?}", start.elapsed());
+}
+
+#[distributed_lock(key = "sync", ttl = "10s", wait = "20s", manager = locks)]
+fn one_sync_call(locks: &LockManager) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by the tests above, in a process of its own"]
+fn sync_locks_one_after_the_other_wake_no_other_thread() {
+    const LOCKS: u64 = 2000;
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let this = std::fs::canonicalize("/proc/thread-self").unwrap();
+    let sleeps = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+        let all: u64 = tasks.map(|task| sleeps_in(&task)).sum();
+        (sleeps_in(&this), all)
+    };
+    assert_eq!(one_sync_call(&locks), Ok(()));
+    let (start, before) = (std::time::Instant::now(), sleeps());
+    for _ in 0..LOCKS {
+        assert_eq!(one_sync_call(&locks), Ok(()));
+    }
+    let (elapsed, after) = (start.elapsed(), sleeps());
+    let (own, others) = (after.0 - before.0, after.1 - before.1 - (after.0 - before.0));
+    // One for each of the two answers.
+    assert!(own <= 2 * LOCKS + LOCKS / 100, "{own} times in {LOCKS} locks");
+    // The loop's own thread looks ten times in a second, however many locks there are.
+    let rare = 10 + elapsed.as_millis() as u64 / 20;
+    assert!(others <= rare, "other threads {others} times in {LOCKS} locks and {elapsed:?}");
 }
 
 #[test]

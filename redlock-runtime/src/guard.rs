@@ -354,7 +354,7 @@ mod tests {
         let lost = |error| matches!(error, Err(LockError::Lost { reason: LostReason::Forked, .. }));
         assert!(!guard.is_held() && guard.remaining().is_zero());
         assert_eq!(guard.lost_reason(), Some(LostReason::Forked));
-        assert_eq!(block_on(guard.lost()), LostReason::Forked);
+        assert_eq!(block_on(&guard.engine, guard.lost()), LostReason::Forked);
         assert!(lost(guard.extend_blocking(Duration::from_secs(1))));
         let closed = |error: Option<LockError>| matches!(error, Some(LockError::ManagerClosed { .. }));
         assert!(closed(locks.lock("other").wait_forever().acquire_blocking().err()));

@@ -211,7 +211,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn inspect_blocking(&self, key: &str) -> Result<Option<LockInfo>, LockError> {
-        block_on(self.inspect(key))
+        block_on(self.engine(), self.inspect(key))
     }
 
     /// Takes the lock on `key` away from its holder and passes it to the longest waiter. Returns the former holder, which
@@ -265,7 +265,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn force_release_blocking(&self, key: &str) -> Result<Option<Holder>, LockError> {
-        block_on(self.force_release(key))
+        block_on(self.engine(), self.force_release(key))
     }
 
     /// All held locks whose keys match `pattern`, sorted by key. `*` stands for any characters, `?` for one.
@@ -343,7 +343,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn list_blocking(&self, pattern: &str) -> Result<Vec<LockInfo>, LockError> {
-        block_on(self.list(pattern))
+        block_on(self.engine(), self.list(pattern))
     }
 
     /// Sends it at once, and waits for the outcome when polled.

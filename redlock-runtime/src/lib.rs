@@ -9,6 +9,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
+mod alarm;
 mod block_on;
 mod builder;
 mod capabilities;

@@ -114,7 +114,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn shutdown_blocking(&self, limit: Duration) -> Result<(), LockError> {
-        block_on(self.shutdown(limit))
+        block_on(self.engine(), self.shutdown(limit))
     }
 
     pub(crate) fn new(engine: Engine, prefix: String, io_timeout: Duration, max_waiters: u32) -> Self {
@@ -189,7 +189,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn capabilities_blocking(&self) -> Result<Capabilities, LockError> {
-        block_on(self.capabilities())
+        block_on(self.engine(), self.capabilities())
     }
 
     /// Whether the server takes locks now: for a health endpoint, and for the start of a service.
@@ -245,7 +245,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn ping_blocking(&self) -> Result<(), LockError> {
-        block_on(self.ping())
+        block_on(self.engine(), self.ping())
     }
 }
 

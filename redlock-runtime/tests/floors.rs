@@ -266,6 +266,7 @@ fn the_transport_and_the_client_know_nothing_of_the_table() {
 fn the_ground_names_nothing_above_it() {
     let runtime = Crate::read("src");
     let ground = [
+        "alarm",
         "capabilities",
         "clock",
         "credentials",

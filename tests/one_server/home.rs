@@ -1,11 +1,14 @@
 //! Where the engine runs: on the runtime of its callers, until that does not run it.
 
+use std::cell::RefCell;
+use std::pin::pin;
 #[cfg(unix)]
 use std::process::exit;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(unix)]
 use kit::{Job, Worker};
@@ -239,6 +242,167 @@ fn a_loss_is_heard_of_while_the_runtime_is_blocked() -> Result<(), LockError> {
         eventually("the holder knows", || !guard.is_held());
         Ok(())
     })
+}
+
+// Callers without a runtime -----------------------------------------------------------------------------------
+
+#[test]
+fn sync_callers_and_the_loops_own_thread_take_turns_over_one_connection() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let before = connections(&server);
+    assert_eq!(before.len(), 1);
+    for pause in [0, 20, 250] {
+        for _ in 0..5 {
+            locks.lock("k").run_blocking(|guard| assert!(guard.is_held())).unwrap();
+            thread::sleep(Duration::from_millis(pause));
+        }
+    }
+    let held = locks.lock("k").acquire_blocking().unwrap();
+    let waiter = thread::spawn({
+        let locks = locks.clone();
+        move || locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap()
+    });
+    eventually("it waits", || locks.inspect_blocking("k").unwrap().is_some_and(|lock| lock.waiters() == 1));
+    drop(held);
+    waiter.join().unwrap();
+    assert_eq!(connections(&server), before);
+}
+
+#[test]
+fn a_sync_body_that_runs_for_long_is_renewed_and_hears_of_a_loss() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    locks
+        .lock("short")
+        .ttl(TTL / 5)
+        .run_blocking(|guard| {
+            thread::sleep(TTL);
+            assert!(guard.is_held());
+        })
+        .unwrap();
+    locks
+        .lock("k")
+        .ttl(1000 * SECOND)
+        .run_blocking(|guard| {
+            thread::sleep(TTL / 2);
+            let _: String = server.run("SET lock:k thief");
+            eventually("the holder knows", || !guard.is_held());
+        })
+        .unwrap();
+}
+
+#[test]
+fn of_many_sync_callers_at_once_each_is_served() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let inside = AtomicU32::new(0);
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let (locks, inside) = (&locks, &inside);
+            scope.spawn(move || {
+                for round in 0..50 {
+                    locks.lock(format!("{number}")).run_blocking(|_| ()).unwrap();
+                    let shared = locks.lock("shared").wait(LIMIT);
+                    let others = shared.run_blocking(|_| {
+                        let others = inside.fetch_add(1, Ordering::SeqCst);
+                        thread::yield_now();
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        others
+                    });
+                    assert_eq!(others, Ok(0), "{number} in round {round}");
+                }
+            });
+        }
+    });
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn a_sync_caller_that_gives_up_leaves_the_loop_to_those_that_wait() {
+    let server = RedisServer::start();
+    let (locks, other) = (connect(&server), connect(&server));
+    let held = other.lock("k").acquire_blocking().unwrap();
+    thread::scope(|scope| {
+        // The first polls the loop, the others wait for theirs.
+        for wait in [SECOND / 5, LIMIT, LIMIT] {
+            let request = locks.lock("k").wait(wait);
+            scope.spawn(move || {
+                let outcome = request.run_blocking(|_| ());
+                assert_eq!(outcome.is_ok(), wait == LIMIT, "{outcome:?}");
+            });
+            thread::sleep(SECOND / 20);
+        }
+        thread::sleep(SECOND / 2);
+        drop(held);
+    });
+}
+
+#[test]
+fn a_caller_that_does_not_block_is_served_at_once_after_one_that_did() {
+    const ROUNDS: u32 = 30;
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let mut cx = Context::from_waker(Waker::noop());
+    let start = Instant::now();
+    for _ in 0..ROUNDS {
+        locks.lock("sync").run_blocking(|_| ()).unwrap();
+        let mut call = pin!(locks.lock("async").run(async |_| ()));
+        eventually("it is served", || call.as_mut().poll(&mut cx).is_ready());
+    }
+    // Unasked, the loop's own thread polls again after 100 ms.
+    assert!(start.elapsed() < ROUNDS * SECOND / 20, "{:?}", start.elapsed());
+}
+
+#[test]
+fn callers_that_are_answered_at_once_leave_time_for_the_connection() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let before = connections(&server);
+    let _: i32 = server.run("CLIENT KILL TYPE pubsub");
+    eventually("the engine connects again", || {
+        (0..100).all(|_| locks.capabilities_blocking().is_ok())
+            && connections(&server).first().is_some_and(|number| *number != before[0])
+    });
+}
+
+thread_local! {
+    static LAST: RefCell<Option<LockGuard>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn a_guard_that_ends_with_its_thread_is_released() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    for is_first in [true, false] {
+        let locks = locks.clone();
+        thread::spawn(move || {
+            if is_first {
+                // What a thread has first, it loses last.
+                LAST.with_borrow(|last| assert!(last.is_none()));
+            }
+            let guard = locks.lock("k").acquire_blocking().unwrap();
+            LAST.set(Some(guard));
+        })
+        .join()
+        .unwrap();
+        assert!(server.keys().is_empty(), "a guard outside tokio waits for its release");
+    }
+}
+
+#[test]
+fn a_guard_that_a_panic_drops_is_released() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    for _ in 0..3 {
+        let locks = locks.clone();
+        let panicked = thread::spawn(move || {
+            let _guard = locks.lock("k").acquire_blocking().unwrap();
+            std::panic::resume_unwind(Box::new("a body"));
+        });
+        assert!(panicked.join().is_err());
+        assert!(server.keys().is_empty(), "a guard outside tokio waits for its release");
+    }
 }
 
 // The end of a process --------------------------------------------------------------------------------------

@@ -145,9 +145,9 @@ impl LockRequest {
         // The engine keeps the limit, and its error says why the lock was not acquired. The caller keeps it when the
         // engine is too busy. Of several keys that get one try, each has its own limit.
         let limit = gives_up_at.filter(|_| !one_try || matches!(self.keys, OneOrMany::One(_)));
-        let clock = manager.engine().clock().clone();
+        let engine = Arc::clone(manager.engine());
         let mut acquire = Self { manager: Some(manager), ..self }.acquire();
-        block_on_until(limit.map(|at| (&clock, at.after(ENGINE_IS_LATE))), &mut acquire)
+        block_on_until(&engine, limit.map(|at| (engine.clock(), at.after(ENGINE_IS_LATE))), &mut acquire)
             .unwrap_or_else(|| Err(acquire.overdue()))
     }
 

@@ -123,7 +123,9 @@ impl LockManagerBuilder {
     /// # }
     /// ```
     pub fn connect_blocking(self) -> Result<LockManager, LockError> {
-        block_on(self.connect())
+        let manager = self.start()?;
+        block_on(manager.engine(), manager.capabilities())?;
+        Ok(manager)
     }
 
     /// Connects in the background: a service can start while Redis is down, and requests fail with

@@ -27,7 +27,7 @@ use super::transport::{Deployment, Transport};
 use crate::capabilities::Abilities;
 use crate::clock::{Clock, Moment};
 use crate::telemetry;
-use loop_waker::LoopWaker;
+pub(super) use loop_waker::LoopWaker;
 
 /// The most commands before the transport and the timers have their turn, and the most that are read at a time.
 const COMMANDS: usize = 1024;
@@ -162,6 +162,16 @@ impl Driver {
     /// True while a caller waits for the server.
     pub(super) fn has_waiters(&self) -> bool {
         self.table.has_waiters()
+    }
+
+    /// True while a caller may wait for an outcome that comes without a deadline.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.has_waiters()
+            || !self.table.has_no_admin_calls()
+            || self.transport.is_busy()
+            || !self.connecting.is_empty()
+            || !self.closing.is_empty()
+            || (self.confirming.is_some() && !self.table.is_idle())
     }
 
     /// The next deadline, as of the last poll.

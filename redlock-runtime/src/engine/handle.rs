@@ -1,6 +1,8 @@
 //! The handle of an engine: callers send commands through it.
 
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,7 +11,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::command::Command;
 use super::driver::Driver;
-use super::home::{Home, run_on_own_thread};
+use super::home::{Blocked, Home, run_on_own_thread};
 use super::multi_key::MultiKey;
 use super::protocol::Id;
 use super::settings::EngineSettings;
@@ -137,6 +139,21 @@ impl Engine {
             }
             let _ = self.commands.send(command);
             self.home.iter().for_each(Home::has_sent);
+        }
+    }
+
+    /// Blocks this thread, which is in no runtime, until `future` is ready, and polls the loop meanwhile where it can.
+    pub(crate) fn poll_until<F: Future>(
+        &self,
+        limit: Option<Moment>,
+        future: Pin<&mut F>,
+    ) -> Blocked<F::Output> {
+        match &self.home {
+            // The loop's own runtime has the system's clock.
+            Some(home) if self.clock.of_runtime().is_none() && self.is_here() => {
+                home.poll_until(limit, future)
+            }
+            _ => Blocked::Elsewhere,
         }
     }
 }

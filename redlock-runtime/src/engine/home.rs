@@ -12,12 +12,15 @@
 //! let it down, the later.
 
 mod guardian;
+mod own_runtime;
 mod own_thread;
 mod runtimes;
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -28,6 +31,7 @@ use tokio::task::yield_now;
 use super::driver::{Driver, Turn};
 use crate::clock::{Clock, Moment, RuntimeClock};
 use guardian::Guardian;
+use own_runtime::OwnRuntime;
 pub(super) use own_thread::run as run_on_own_thread;
 use runtimes::{NOWHERE, OWN_THREAD};
 
@@ -53,6 +57,8 @@ pub(super) struct Home {
     /// Of the loop's deadlines.
     clock: Clock,
     resident: Mutex<Resident>,
+    /// The runtime of the loop, where no runtime of its callers runs it.
+    own: Mutex<Option<Arc<OwnRuntime>>>,
     /// The number of the runtime that polls the loop.
     place: AtomicU64,
     /// Grows with each move, so the task that was left behind ends.
@@ -66,6 +72,9 @@ pub(super) struct Home {
     /// [`NEVER`] without one.
     late_at: AtomicU64,
     look_at: AtomicU64,
+    /// The next deadline of the loop, as of the last poll, or [`NEVER`], and whether a caller waited for an outcome.
+    due: AtomicU64,
+    is_awaited: AtomicBool,
     /// From then on the loop may return to a runtime of its callers.
     returns_at: AtomicU64,
 }
@@ -98,6 +107,7 @@ impl Home {
             guardian: Guardian::of_this_process()?,
             clock,
             resident: Mutex::new(resident),
+            own: Mutex::new(None),
             place: AtomicU64::new(NOWHERE),
             moves: AtomicU64::new(0),
             polled: AtomicU64::new(0),
@@ -105,6 +115,8 @@ impl Home {
             seen: AtomicU64::new(0),
             late_at: AtomicU64::new(NEVER),
             look_at: AtomicU64::new(NEVER),
+            due: AtomicU64::new(NEVER),
+            is_awaited: AtomicBool::new(false),
             returns_at: AtomicU64::new(0),
         }))
     }
@@ -114,8 +126,12 @@ impl Home {
         self.sent.fetch_add(1, Ordering::SeqCst);
         match self.place.load(Ordering::SeqCst) {
             NOWHERE => self.settle(),
-            OWN_THREAD if self.may_return() => self.return_to_caller(),
-            OWN_THREAD => {}
+            OWN_THREAD => {
+                if self.may_return() {
+                    self.return_to_caller();
+                }
+                self.own().iter().for_each(|own| own.has_more());
+            }
             // The loop has its turn when the caller's task pauses.
             place if place == runtimes::here() => {}
             _ => self.look_at(Moment::now().after(guardian::LOOK)),
@@ -154,6 +170,7 @@ impl Home {
     /// From its own thread to the caller's runtime, if the loop is idle but for the command of that caller.
     fn return_to_caller(self: &Arc<Self>) {
         if let Ok(handle) = Handle::try_current()
+            && !self.own().as_ref().is_some_and(|own| own.is(runtimes::number_of(&handle)))
             && let Some(resident) = self.try_resident()
             && self.place.load(Ordering::SeqCst) == OWN_THREAD
             && resident.driver.as_ref().is_some_and(Driver::is_idle)
@@ -180,7 +197,10 @@ impl Home {
     fn move_to_own_thread(self: &Arc<Self>, resident: &mut Resident) {
         let moves = self.leave(resident);
         self.place.store(OWN_THREAD, Ordering::SeqCst);
-        self.guardian.run(reside(Stay { home: Arc::clone(self), moves }));
+        match OwnRuntime::start(Stay { home: Arc::clone(self), moves }) {
+            Ok(own) => *self.own() = Some(own),
+            Err(stay) => self.guardian.run(reside(stay)),
+        }
     }
 
     /// The task that polls the loop has no more part in it. Returns the number of the move.
@@ -191,6 +211,7 @@ impl Home {
             // That task ends.
             waker.take().into_iter().for_each(Waker::wake);
         }
+        self.own().take().into_iter().for_each(|own| own.has_more());
         resident.since = Moment::now();
         moves
     }
@@ -290,6 +311,10 @@ impl Home {
                 self.returns_at.store(NEVER, Ordering::Relaxed);
             }
             Poll::Ready(Turn::Again) => self.is_late_at(Some(Moment::now().after(LONGEST_DELAY))),
+            Poll::Pending if self.place.load(Ordering::SeqCst) == OWN_THREAD => {
+                self.due.store(driver.due().map_or(NEVER, Moment::to_nanos), Ordering::SeqCst);
+                self.is_awaited.store(driver.is_awaited(), Ordering::SeqCst);
+            }
             Poll::Pending => {
                 let now = Moment::now();
                 let clock_now = self.clock.at(|| now);
@@ -300,6 +325,36 @@ impl Home {
             }
         }
         turn
+    }
+
+    /// [`poll`](Self::poll), for a thread that a panic of the loop must not end. Callers then get an error.
+    fn poll_or_end(self: &Arc<Self>, moves: u64, cx: &mut Context<'_>) -> Poll<Turn> {
+        catch_unwind(AssertUnwindSafe(|| self.poll(moves, cx))).unwrap_or_else(|_| {
+            self.is_dropped(moves);
+            Poll::Ready(Turn::Ended)
+        })
+    }
+
+    /// Blocks this thread, which is in no runtime, until `future` is ready. Polls the loop meanwhile, if that is on a runtime of
+    /// its own.
+    pub(super) fn poll_until<F: Future>(
+        self: &Arc<Self>,
+        limit: Option<Moment>,
+        future: Pin<&mut F>,
+    ) -> Blocked<F::Output> {
+        let own = self.own().clone();
+        own.map_or(Blocked::Elsewhere, |own| own.block_on(self, limit, future))
+    }
+
+    /// The next deadline of the loop.
+    fn due(&self) -> Option<Moment> {
+        Some(self.due.load(Ordering::SeqCst)).filter(|due| *due != NEVER).map(Moment::from_nanos)
+    }
+
+    /// True while a caller waits for an outcome, or has sent what the loop has not read.
+    fn is_awaited(&self) -> bool {
+        self.is_awaited.load(Ordering::SeqCst)
+            || self.sent.load(Ordering::SeqCst) != self.seen.load(Ordering::SeqCst)
     }
 
     fn is_late_at(self: &Arc<Self>, late_at: Option<Moment>) {
@@ -318,6 +373,10 @@ impl Home {
         }
     }
 
+    fn own(&self) -> MutexGuard<'_, Option<Arc<OwnRuntime>>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn resident(&self) -> MutexGuard<'_, Resident> {
         self.resident.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -330,6 +389,14 @@ impl Home {
             Err(TryLockError::WouldBlock) => None,
         }
     }
+}
+
+/// How the wait of a blocked caller ends.
+pub(crate) enum Blocked<T> {
+    Ready(T),
+    TimedOut,
+    /// This thread does not poll the loop: wait without.
+    Elsewhere,
 }
 
 /// Call before this thread blocks: if it is the only one of its runtime, the loops there move to threads of their own.

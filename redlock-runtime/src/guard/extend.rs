@@ -79,6 +79,6 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn extend_blocking(&self, ttl: Duration) -> Result<(), LockError> {
-        block_on(self.extend(ttl))
+        block_on(&self.engine, self.extend(ttl))
     }
 }

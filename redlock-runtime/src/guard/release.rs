@@ -10,7 +10,8 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::{Grant, LockGuard};
-use crate::block_on::{block_on, wait_for};
+use crate::block_on::{block_on, block_on_until};
+use crate::clock::{Clock, Moment};
 use crate::engine::command::{Command, Response};
 use crate::engine::handle::ENGINE_GONE;
 use crate::error::LockError;
@@ -67,13 +68,30 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn release_blocking(self) -> Result<ReleaseOutcome, LockError> {
-        block_on(self.begin_release())
+        block_on(&self.engine, async { self.begin_release().await })
     }
 
     /// Sends the release at once; the future only waits for the outcome.
     pub(crate) fn begin_release(&self) -> PendingRelease {
         self.hold.ends();
         all_released(self.grants.map(|grant| self.release_one(grant)))
+    }
+
+    /// Sends a release for each lock without one. Returns them if the caller waits for them.
+    fn release_unreleased(&mut self, waits: bool) -> Vec<OneRelease> {
+        let mut sent = Vec::new();
+        for grant in self.grants.as_mut_slice() {
+            if *grant.is_released.get_mut() {
+                continue;
+            }
+            let response = waits.then(|| {
+                let (caller, outcome) = oneshot::channel();
+                sent.push(OneRelease { key: Arc::clone(grant.lease().key()), outcome });
+                Response::to_dropped(caller)
+            });
+            self.engine.send(Command::Release { id: grant.hold.id, response });
+        }
+        sent
     }
 
     fn release_one(&self, grant: &Grant) -> OneRelease {
@@ -93,23 +111,18 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         self.hold.ends();
-        // Outside tokio the process may end next, and the release with it.
-        let waits = Handle::try_current().is_err();
-        let mut sent = Vec::new();
-        for grant in self.grants.as_mut_slice() {
-            if *grant.is_released.get_mut() {
-                continue;
-            }
-            let response = waits.then(|| {
-                let (caller, outcome) = oneshot::channel();
-                sent.push(OneRelease { key: Arc::clone(grant.lease().key()), outcome });
-                Response::to_dropped(caller)
-            });
-            self.engine.send(Command::Release { id: grant.hold.id, response });
+        if self.grants.as_mut_slice().iter_mut().all(|grant| *grant.is_released.get_mut()) {
+            return;
         }
-        if !sent.is_empty() {
-            wait_for(self.engine.io_timeout(), all_released(sent.into()));
+        if Handle::try_current().is_ok() {
+            self.release_unreleased(false);
+            return;
         }
+        // The process may end next, and the release with it.
+        let engine = Arc::clone(&self.engine);
+        let limit = (&Clock::System, Moment::now().after(engine.io_timeout()));
+        let released = async { all_released(self.release_unreleased(true).into()).await };
+        let _ = block_on_until(&engine, Some(limit), released);
     }
 }
 

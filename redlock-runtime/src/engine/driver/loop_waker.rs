@@ -7,32 +7,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
-pub(super) struct LoopWaker {
+pub(in crate::engine) struct LoopWaker {
     task: Waker,
     is_polled: AtomicBool,
     is_woken: AtomicBool,
 }
 
 impl LoopWaker {
-    pub(super) fn new(task: &Waker) -> Arc<Self> {
+    pub(in crate::engine) fn new(task: &Waker) -> Arc<Self> {
         let (is_polled, is_woken) = (AtomicBool::new(false), AtomicBool::new(false));
         Arc::new(Self { task: task.clone(), is_polled, is_woken })
     }
 
     /// True when it wakes this task.
-    pub(super) fn is_of(&self, task: &Waker) -> bool {
+    pub(in crate::engine) fn is_of(&self, task: &Waker) -> bool {
         self.task.will_wake(task)
     }
 
-    pub(super) fn poll_begins(&self) {
+    pub(in crate::engine) fn poll_begins(&self) {
         self.is_polled.store(true, Ordering::SeqCst);
         self.is_woken.store(false, Ordering::SeqCst);
     }
 
     /// True when the loop was woken since its poll began: there is more to do.
-    pub(super) fn poll_ends(&self) -> bool {
+    pub(in crate::engine) fn poll_ends(&self) -> bool {
         self.is_polled.store(false, Ordering::SeqCst);
         self.is_woken.load(Ordering::SeqCst)
+    }
+
+    /// Wakes the task that polls the loop, unless it does so just now.
+    pub(in crate::engine) fn wake_task(&self) {
+        if !self.is_polled.load(Ordering::SeqCst) {
+            self.task.wake_by_ref();
+        }
     }
 }
 
@@ -43,9 +50,7 @@ impl Wake for LoopWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.store(true, Ordering::SeqCst);
-        if !self.is_polled.load(Ordering::SeqCst) {
-            self.task.wake_by_ref();
-        }
+        self.wake_task();
     }
 }
 

@@ -62,11 +62,9 @@ impl Guardian {
         Ok(Self { calls })
     }
 
-    /// Runs a loop on a thread of its own, or, if there can be none, on the guardian's.
+    /// Runs a loop that can have no thread of its own.
     pub(super) fn run(&self, task: impl Future<Output = ()> + Send + 'static) {
-        if let Err((_, task)) = start_thread("redlocked", task) {
-            let _ = self.calls.send(Call::Run(Box::pin(task)));
-        }
+        let _ = self.calls.send(Call::Run(Box::pin(task)));
     }
 
     pub(super) fn look_at(&self, home: &Arc<Home>, at: Moment) {

@@ -241,6 +241,15 @@ impl Link {
         up.submit(cx, now, self.io_timeout, requests, asking);
     }
 
+    /// True while it connects, or awaits an answer.
+    pub(super) fn is_busy(&self) -> bool {
+        match &self.state {
+            State::Connecting(_) => true,
+            State::Up(up) => !up.in_flight.is_empty() || up.standby.is_some(),
+            State::Down { .. } => false,
+        }
+    }
+
     /// When to poll again at the latest: to reconnect, or because an answer is overdue.
     pub(super) fn due(&self) -> Option<Moment> {
         match &self.state {

@@ -131,6 +131,15 @@ impl Transport {
         }
     }
 
+    /// True while it connects, or awaits an answer; in a quorum, an answer that counts.
+    pub(super) fn is_busy(&self) -> bool {
+        match self {
+            Self::One(link) => link.is_busy(),
+            Self::Quorum(quorum) => !quorum.is_idle(),
+            Self::Cluster(cluster) => cluster.is_busy(),
+        }
+    }
+
     /// Another runtime polls it from now on: connects anew. True when the table must wait for that.
     pub(super) fn restart(&mut self, now: Moment) -> bool {
         match self {

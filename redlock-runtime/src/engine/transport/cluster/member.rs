@@ -114,6 +114,10 @@ impl Member {
         self.link.poll(cx, now)
     }
 
+    pub(super) fn is_busy(&self) -> bool {
+        self.link.is_busy()
+    }
+
     pub(super) fn due(&self) -> Option<Moment> {
         self.link.due()
     }

@@ -159,6 +159,11 @@ impl Cluster {
         }
     }
 
+    /// True while it connects, asks for the slot map, or awaits an answer.
+    pub(super) fn is_busy(&self) -> bool {
+        self.learning.is_some() || self.members.iter().flatten().any(Member::is_busy)
+    }
+
     pub(super) fn due(&self) -> Option<Moment> {
         let links = self.members.iter().flatten().filter_map(Member::due);
         links.chain(self.timers.next()).chain(self.learn_at).min()

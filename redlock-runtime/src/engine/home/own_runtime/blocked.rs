@@ -1,0 +1,275 @@
+//! A blocked caller: it polls the loop until it has its outcome, or waits while another thread polls.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::{OwnRuntime, PolledBy, Turns, has_ended};
+use crate::alarm::Alarm;
+use crate::clock::{Clock, Moment};
+use crate::engine::driver::LoopWaker;
+use crate::engine::home::{Blocked, Home};
+
+/// How late a caller may return after its limit, when the loop has a deadline of its own about then. That saves a timer.
+const SLACK: Duration = Duration::from_millis(20);
+
+/// How often the runtime looks for I/O events at least, while callers poll.
+const LOOK: Duration = Duration::from_millis(5);
+
+impl OwnRuntime {
+    /// Blocks this thread until `future` is ready. Polls the loop meanwhile, unless another thread does.
+    pub(in crate::engine::home) fn block_on<F: Future>(
+        &self,
+        home: &Arc<Home>,
+        limit: Option<Moment>,
+        mut future: Pin<&mut F>,
+    ) -> Blocked<F::Output> {
+        let begins = self.turns().begin(self);
+        if !begins && let Some(blocked) = self.wait(home, limit, future.as_mut()) {
+            return blocked;
+        }
+        CallerTurn::new(self, home).poll_until(limit, future)
+    }
+
+    /// Waits for the outcome. `None` when this caller polls from now on.
+    fn wait<F: Future>(
+        &self,
+        home: &Arc<Home>,
+        limit: Option<Moment>,
+        mut future: Pin<&mut F>,
+    ) -> Option<Blocked<F::Output>> {
+        let alarm = Arc::new(Alarm::default());
+        let waker = Waker::from(Arc::clone(&alarm));
+        let mut turns = self.turns();
+        if turns.begin(self) {
+            return None;
+        }
+        if turns.has_ended {
+            return Some(Blocked::Elsewhere);
+        }
+        let mut asks = turns.may_ask();
+        turns.asks = asks.then(|| Arc::clone(&alarm)).or(turns.asks.take());
+        turns.blocked += 1;
+        drop(turns);
+        let mut waiting = Waiting { own: self, home, alarm, has_turn: false };
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Some(Blocked::Ready(output));
+            }
+            // The loop sends what the future has asked for, before the turn changes.
+            if std::mem::take(&mut asks)
+                && let Some((_, waker)) = self.waker.get()
+            {
+                waker.wake_by_ref();
+            }
+            if !waiting.alarm.wait(limit.map(|at| (&Clock::System, at))) {
+                return Some(Blocked::TimedOut);
+            }
+            if waiting.gets_turn() {
+                return None;
+            }
+        }
+    }
+}
+
+impl Turns {
+    /// True when no thread polls: this caller does from now on.
+    fn begin(&mut self, own: &OwnRuntime) -> bool {
+        let begins = self.polled_by == PolledBy::NoThread && !self.has_ended;
+        if begins {
+            self.polled_by = PolledBy::Caller;
+            own.is_polled.store(true, Ordering::SeqCst);
+        }
+        begins
+    }
+
+    /// True when a caller may ask the loop's own thread for its turn: no other caller waits or has waited just now.
+    fn may_ask(&self) -> bool {
+        self.polled_by == PolledBy::OwnThread
+            && self.blocked == 0
+            && self.asks.is_none()
+            && self.keeps_until <= Moment::now()
+    }
+}
+
+/// A caller that waits while another thread polls.
+struct Waiting<'a> {
+    own: &'a OwnRuntime,
+    home: &'a Arc<Home>,
+    alarm: Arc<Alarm>,
+    has_turn: bool,
+}
+
+impl Waiting<'_> {
+    /// True when the loop's own thread has given its turn to this caller.
+    fn gets_turn(&mut self) -> bool {
+        let given = self.own.turns().given_to.take_if(|to| Arc::ptr_eq(to, &self.alarm));
+        self.has_turn = given.is_some();
+        self.has_turn
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.has_turn {
+            return;
+        }
+        if self.gets_turn() {
+            drop(CallerTurn::new(self.own, self.home));
+            return;
+        }
+        let mut turns = self.own.turns();
+        turns.asks.take_if(|asks| Arc::ptr_eq(asks, &self.alarm));
+        turns.blocked -= 1;
+    }
+}
+
+/// While a caller polls the loop.
+struct CallerTurn<'a> {
+    own: &'a OwnRuntime,
+    home: &'a Arc<Home>,
+    /// The loop has more to do at once.
+    has_more: Cell<bool>,
+    /// The runtime has looked for I/O events, and has run its tasks.
+    has_looked: Cell<bool>,
+}
+
+impl<'a> CallerTurn<'a> {
+    fn new(own: &'a OwnRuntime, home: &'a Arc<Home>) -> Self {
+        Self { own, home, has_more: Cell::new(true), has_looked: Cell::new(false) }
+    }
+
+    fn poll_until<F: Future>(self, limit: Option<Moment>, mut future: Pin<&mut F>) -> Blocked<F::Output> {
+        let (mut caller, mut early) = (None, None);
+        let mut sleep = pin!(None);
+        let blocked = self.own.runtime(poll_fn(|cx| {
+            let (loop_waker, waker) = self.own.waker(cx);
+            let caller = caller.get_or_insert_with(|| CallerWaker::new(loop_waker));
+            loop_waker.poll_begins();
+            let mut outcome = early.take().map_or_else(|| caller.poll(future.as_mut()), Poll::Ready);
+            // The loop reads in this poll what the caller has sent.
+            loop_waker.poll_begins();
+            let turn = self.home.poll_or_end(self.own.moves, &mut Context::from_waker(waker));
+            if outcome.is_pending() {
+                outcome = caller.poll(future.as_mut());
+            }
+            self.has_more.set(loop_waker.poll_ends() || turn.is_ready());
+            match outcome {
+                Poll::Ready(output) if self.has_looked.get() || !self.must_look() => {
+                    return Poll::Ready(Blocked::Ready(output));
+                }
+                Poll::Ready(output) => {
+                    early = Some(output);
+                    cx.waker().wake_by_ref();
+                }
+                Poll::Pending if has_ended(turn) => return Poll::Ready(Blocked::Elsewhere),
+                Poll::Pending => {
+                    if limit.is_some_and(|limit| is_over(limit, self.home.due(), sleep.as_mut(), cx)) {
+                        return Poll::Ready(Blocked::TimedOut);
+                    }
+                    if self.has_more.get() || caller.is_woken() {
+                        cx.waker().wake_by_ref();
+                    }
+                }
+            }
+            self.has_looked.set(true);
+            Poll::Pending
+        }));
+        blocked.unwrap_or(Blocked::Elsewhere)
+    }
+
+    /// True when the runtime has not looked for long, because callers had their outcomes at once.
+    fn must_look(&self) -> bool {
+        let looked_at = Moment::from_nanos(self.own.looked_at.load(Ordering::Relaxed));
+        Moment::now().since(looked_at) > LOOK
+    }
+}
+
+impl Drop for CallerTurn<'_> {
+    fn drop(&mut self) {
+        let now = Moment::now();
+        if self.has_looked.get() {
+            self.own.looked_at.store(now.to_nanos(), Ordering::Relaxed);
+        }
+        let mut turns = self.own.turns();
+        turns.polled_by = PolledBy::NoThread;
+        turns.left_at = now;
+        turns.due = self.home.due();
+        // Before the last look at the commands: a caller that sends one after that look sees that no thread polls.
+        self.own.is_polled.store(false, Ordering::SeqCst);
+        let is_needed = self.has_more.get() || turns.blocked > 0 || self.home.is_awaited();
+        if is_needed {
+            turns.pass_on(now);
+        }
+        if is_needed || turns.wakes_at.is_none_or(|at| turns.looks_at() < at) {
+            self.own.changed.notify_one();
+        }
+    }
+}
+
+/// The limit is over. The loop is polled at `due`, so a timer is only needed for an earlier limit.
+fn is_over(
+    limit: Moment,
+    due: Option<Moment>,
+    mut sleep: Pin<&mut Option<Sleep>>,
+    cx: &mut Context<'_>,
+) -> bool {
+    if due.is_some_and(|due| due <= limit.after(SLACK)) {
+        return false;
+    }
+    let left = limit.since(Moment::now());
+    if left.is_zero() {
+        return true;
+    }
+    if sleep.is_none() {
+        sleep.set(Some(sleep_until(Instant::now() + left)));
+    }
+    sleep.as_pin_mut().is_some_and(|sleep| sleep.poll(cx).is_ready())
+}
+
+/// The waker of a caller that polls the loop itself: in the poll that wakes it, it is polled, too.
+struct CallerWaker {
+    flag: Arc<Flag>,
+    waker: Waker,
+}
+
+struct Flag {
+    is_woken: AtomicBool,
+    loop_waker: Arc<LoopWaker>,
+}
+
+impl CallerWaker {
+    fn new(loop_waker: &Arc<LoopWaker>) -> Self {
+        let flag = Arc::new(Flag { is_woken: AtomicBool::new(true), loop_waker: Arc::clone(loop_waker) });
+        Self { waker: Arc::clone(&flag).into(), flag }
+    }
+
+    fn is_woken(&self) -> bool {
+        self.flag.is_woken.load(Ordering::SeqCst)
+    }
+
+    fn poll<F: Future>(&self, future: Pin<&mut F>) -> Poll<F::Output> {
+        if self.flag.is_woken.swap(false, Ordering::SeqCst) {
+            future.poll(&mut Context::from_waker(&self.waker))
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::SeqCst);
+        self.loop_waker.wake_task();
+    }
+}
