@@ -338,6 +338,45 @@ fn a_sync_caller_that_gives_up_leaves_the_loop_to_those_that_wait() {
     });
 }
 
+/// How soon a waiter has the lock, after another caller has polled the loop and left.
+fn hand_off_behind_a_caller_that_left(waits: fn(&LockManager)) -> Duration {
+    let server = RedisServer::start();
+    let (locks, other) = (connect(&server), connect(&server));
+    let held = other.lock_all(["k", "busy"]).acquire_blocking().unwrap();
+    thread::scope(|scope| {
+        let polls = scope.spawn(|| locks.lock("busy").wait(SECOND / 5).acquire_blocking().is_err());
+        eventually("it waits", || {
+            other.inspect_blocking("busy").unwrap().is_some_and(|lock| lock.waiters() == 1)
+        });
+        let waits = scope.spawn(|| {
+            waits(&locks);
+            Instant::now()
+        });
+        eventually("it waits", || {
+            other.inspect_blocking("k").unwrap().is_some_and(|lock| lock.waiters() == 1)
+        });
+        assert!(polls.join().unwrap(), "the lock is busy");
+        let released = Instant::now();
+        drop(held);
+        waits.join().unwrap().duration_since(released)
+    })
+}
+
+#[test]
+fn a_waiter_hears_at_once_of_its_lock_when_the_caller_that_polled_has_left() {
+    let blocked = |locks: &LockManager| locks.lock("k").wait(LIMIT).run_blocking(|_| ()).unwrap();
+    let by_hand = |locks: &LockManager| {
+        let mut call = pin!(locks.lock("k").wait(LIMIT).run(async |_| ()));
+        let mut cx = Context::from_waker(Waker::noop());
+        eventually("it is served", || call.as_mut().poll(&mut cx).is_ready());
+    };
+    // Unasked, the loop's own thread polls again after 100 ms. The best of several: the machine may be busy.
+    let soon = |waits: fn(&LockManager)| {
+        (0..5).any(|_| hand_off_behind_a_caller_that_left(waits) < Duration::from_millis(70))
+    };
+    assert!(soon(blocked) && soon(by_hand));
+}
+
 #[test]
 fn a_caller_that_does_not_block_is_served_at_once_after_one_that_did() {
     const ROUNDS: u32 = 30;
