@@ -12,7 +12,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use redlocked::{LockError, LockGuard, LockManager, ReleaseOutcome};
-use tokio::time::Instant;
 
 use crate::args::{RunArgs, ServerArgs};
 use crate::exit::{CONFLICT, Failure, LOST, NO_COMMAND, USAGE};
@@ -70,7 +69,6 @@ async fn run_under_lock(
 
 /// Through outages, too, but not where the server refuses.
 async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failure> {
-    let start = Instant::now();
     // Others see which program holds the lock, without its arguments: they may be secret.
     let program = args.command.first().and_then(|program| Path::new(program).file_name()).unwrap_or_default();
     let label = program.to_string_lossy().into_owned();
@@ -78,16 +76,14 @@ async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failu
     if args.nonblock {
         return Ok(request.acquire().await?);
     }
-    if let Err(refused @ (LockError::Misconfigured { .. } | LockError::InvalidUrl { .. })) =
-        locks.capabilities().await
-    {
+    if let Some(wait) = args.wait {
+        return Ok(request.wait(wait).acquire().await?);
+    }
+    // Without a limit, the library waits for an operator who corrects a setting. A person at a terminal is better told.
+    if let Err(refused @ LockError::Misconfigured { .. }) = locks.capabilities().await {
         return Err(refused.into());
     }
-    let request = match args.wait {
-        Some(wait) => request.wait(wait.saturating_sub(start.elapsed())),
-        None => request.wait_forever(),
-    };
-    Ok(request.acquire().await?)
+    Ok(request.wait_forever().acquire().await?)
 }
 
 fn start(args: &RunArgs, guard: &LockGuard) -> Result<Group, Failure> {

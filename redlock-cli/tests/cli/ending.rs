@@ -1,6 +1,8 @@
 //! Each test has a group that writes the time into a file, again and again, and deaf to SIGTERM; and a second client that writes
 //! the time when it has the lock.
 
+#[cfg(target_os = "linux")]
+use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kit::{Proxy, RedisServer, eventually};
@@ -151,15 +153,18 @@ fn a_tool_that_is_killed_or_frozen_leaves_no_group_behind_its_lease() {
     }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_tool_without_its_watchdog_says_so_and_goes_on() {
     let server = RedisServer::start();
     let mut tool = Running::start(&server.url(), &["run", "k", "--", "sh", "-c", "echo ready; sleep 1"]);
     tool.until(&mut String::new(), "ready\n");
-    let children =
-        std::process::Command::new("pgrep").args(["-P", &tool.id().to_string(), "redlocked"]).output();
-    let watchdog: u32 = String::from_utf8(children.unwrap().stdout).unwrap().trim().parse().unwrap();
-    signal_to("-KILL", watchdog);
+    let id = tool.id();
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    let is_watchdog =
+        |child: &&str| fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap().contains("watchdog");
+    let watchdog = children.split_whitespace().find(is_watchdog).unwrap();
+    signal_to("-KILL", watchdog.parse().unwrap());
     let said = tool.said();
     assert_eq!(said.code, Some(0));
     assert!(said.err.starts_with("redlocked: the watchdog has ended: "), "{}", said.err);

@@ -1,10 +1,11 @@
 //! The program as a test starts it.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 
 use kit::eventually;
 
+#[cfg(unix)]
 pub(crate) const LOST: i32 = 70;
 
 /// The program with this address, and these arguments after it.
@@ -96,6 +97,8 @@ pub(crate) fn signal_to(signal: &str, process: u32) {
 }
 
 /// Shows a figure.
+#[cfg(unix)]
 pub(crate) fn report(text: &str) {
+    use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{text}");
 }
