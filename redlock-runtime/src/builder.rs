@@ -44,6 +44,7 @@ pub struct LockManagerBuilder {
     max_ttl: Duration,
     replicas: u32,
     cohort: u32,
+    warn_after: Duration,
     own_thread: bool,
     tls: TlsSettings,
     credentials: Option<CredentialSource>,
@@ -62,6 +63,7 @@ impl LockManagerBuilder {
             max_ttl: Duration::ZERO,
             replicas: 0,
             cohort: 0,
+            warn_after: Duration::from_secs(1),
             own_thread: false,
             tls: TlsSettings::default(),
             credentials: None,
@@ -302,6 +304,26 @@ impl LockManagerBuilder {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         self.credentials = Some(CredentialSource::new(ask));
+        self
+    }
+
+    /// After how long a wait is reported to `tracing`, by a warning with the key, the holder and the number of waiters in front;
+    /// one second by default. Again when the wait is four times as long, and so on; one line says how it ended. With
+    /// [`Duration::MAX`], no wait is reported. Needs the feature `tracing`.
+    ///
+    /// Each warning costs one request, which asks the server for the holder. Of the waiters of one key in this process, one is
+    /// reported at a time, until its wait ends; the warning says how many they are.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let builder = redlocked::LockManager::builder("memory://").warn_after(Duration::from_secs(5));
+    /// # let _ = builder;
+    /// ```
+    #[cfg(feature = "tracing")]
+    pub fn warn_after(mut self, wait: Duration) -> Self {
+        self.warn_after = wait;
         self
     }
 

@@ -376,7 +376,8 @@ mod tests {
 
     #[test]
     fn a_request_of_one_key_does_not_pay_for_requests_of_many() {
-        assert_eq!(size_of::<Acquire>(), size_of::<LockRequest>());
+        let observed = size_of::<telemetry::Wait>();
+        assert_eq!(size_of::<Acquire>(), size_of::<LockRequest>() + observed);
         assert_eq!(size_of::<OneOrMany<Grant>>(), size_of::<Grant>());
         assert_eq!(size_of::<Option<Scope>>(), size_of::<(Arc<Engine>, Hold)>());
     }

@@ -170,6 +170,7 @@ impl LockManagerBuilder {
             node_timeout: self.node_timeout.min(self.io_timeout),
             max_ttl: self.max_ttl,
             cohort: self.cohort,
+            warn_after: telemetry::limit_of_waits(self.warn_after),
             own_thread: self.own_thread,
         };
         let engine = Engine::start(deployment, engine_settings).map_err(|error| LockError::Unavailable {

@@ -91,7 +91,7 @@ impl Driver {
         commands: WeakUnboundedSender<Command>,
         clock: Clock,
     ) -> Self {
-        let EngineSettings { io_timeout, cohort, .. } = settings;
+        let EngineSettings { io_timeout, cohort, warn_after, .. } = settings;
         let confirming = match (deployment.one_server(), settings.replicas) {
             (Some(node), wanted @ 1..) => {
                 Some(Confirming { node: node.clone(), wanted, commands, task: None })
@@ -99,7 +99,7 @@ impl Driver {
             _ => None,
         };
         let replicas = confirming.as_ref().map_or(0, |confirming| confirming.wanted);
-        let table = LockTable::new(TableSettings { io_timeout, replicas, cohort });
+        let table = LockTable::new(TableSettings { io_timeout, replicas, cohort, warn_after });
         let transport = Transport::new(deployment, settings, clock.now());
         Self { clock, ..Self::over(transport, table, inbox, confirming, io_timeout) }
     }

@@ -15,6 +15,8 @@ pub(crate) struct EngineSettings {
     pub(crate) max_ttl: Duration,
     /// The local hand-overs before other processes have their turn; zero when each waiter queues on the server.
     pub(crate) cohort: u32,
+    /// A wait that is longer is reported; `None` when none is.
+    pub(crate) warn_after: Option<Duration>,
     /// The loop has a thread of its own.
     pub(crate) own_thread: bool,
 }
@@ -28,4 +30,6 @@ pub(super) struct TableSettings {
     pub(crate) replicas: u32,
     /// The local hand-overs before other processes have their turn; zero when each waiter queues on the server.
     pub(crate) cohort: u32,
+    /// A wait that is longer is reported; `None` when none is.
+    pub(crate) warn_after: Option<Duration>,
 }

@@ -3,7 +3,10 @@
 //! It may name keys, never tokens.
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "used with the feature `tracing`"))]
 
+use std::time::Duration;
+
 use crate::capabilities::Abilities;
+use crate::error::Holder;
 use crate::lost_reason::LostReason;
 
 /// Logged once for each connection that lacks an optional feature.
@@ -53,4 +56,102 @@ pub(crate) fn refused(key: &str, reason: &str) {
 pub(crate) fn lost(key: &str, reason: LostReason) {
     #[cfg(feature = "tracing")]
     tracing::warn!(target: "redlocked", key, %reason, "lost a lock that was held");
+}
+
+/// The limit of waits, `None` when none is reported.
+pub(crate) fn limit_of_waits(limit: Duration) -> Option<Duration> {
+    (cfg!(feature = "tracing") && limit < Duration::MAX).then_some(limit)
+}
+
+/// What the server says about a lock that a caller waits for.
+#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read with the feature `tracing`"))]
+pub(crate) enum Found<'a> {
+    Held { holder: &'a Holder, in_front: Option<u32>, waiters: u32 },
+    Free,
+    Unknown { reason: &'a str },
+}
+
+/// `span`: that of the wait.
+#[cfg(feature = "tracing")]
+pub(super) fn waits_long(
+    span: Option<tracing::span::Id>,
+    key: &str,
+    waited: Duration,
+    waiters_here: usize,
+    found: &Found<'_>,
+) {
+    match found {
+        Found::Held { holder, in_front, waiters } => tracing::warn!(
+            target: "redlocked",
+            parent: span,
+            key,
+            ?waited,
+            holder = holder.name().unwrap_or("a client of another kind"),
+            function = holder.function(),
+            since = holder.since().map(utc),
+            in_front,
+            waiters,
+            waiters_here,
+            "a caller waits long for a lock that another one holds"
+        ),
+        Found::Free => tracing::warn!(
+            target: "redlocked",
+            parent: span,
+            key,
+            ?waited,
+            waiters_here,
+            "a caller has waited long for a lock that is free now"
+        ),
+        Found::Unknown { reason } => tracing::warn!(
+            target: "redlocked",
+            parent: span,
+            key,
+            ?waited,
+            waiters_here,
+            reason,
+            "a caller waits long for a lock, and Redis does not say who holds it"
+        ),
+    }
+}
+
+#[cfg(feature = "tracing")]
+pub(super) fn long_wait_ended(
+    span: Option<tracing::span::Id>,
+    key: &str,
+    waited: Duration,
+    outcome: &'static str,
+) {
+    tracing::info!(target: "redlocked", parent: span, key, ?waited, outcome, "a long wait for a lock has ended");
+}
+
+/// As in `2026-11-22T11:30:05Z`.
+#[cfg(feature = "tracing")]
+fn utc(time: std::time::SystemTime) -> String {
+    let seconds = time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March, in cycles of 400 years: <https://howardhinnant.github.io/date_algorithms.html>.
+    let shifted = days + 719_468;
+    let (cycle, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = 400 * cycle + year + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(all(test, feature = "tracing"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_shown_in_utc() {
+        let shown = |seconds| utc(std::time::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(shown(0), "1970-01-01T00:00:00Z");
+        assert_eq!(shown(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(shown(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(shown(1_795_347_005), "2026-11-22T11:30:05Z");
+        assert_eq!(shown(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
 }

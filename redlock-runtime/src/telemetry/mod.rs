@@ -9,10 +9,12 @@ mod metrics;
 #[cfg_attr(not(feature = "tracing"), path = "no_spans.rs")]
 mod spans;
 
+use std::time::Duration;
+
 use crate::error::LockError;
 use crate::lost_reason::LostReason;
 use crate::origin::Origin;
-pub(crate) use log::{broke, connected, lost, refused, unreachable};
+pub(crate) use log::{Found, broke, connected, limit_of_waits, lost, refused, unreachable};
 pub(crate) use spans::{BodySpan, Entered};
 
 /// A manager starts.
@@ -40,6 +42,16 @@ impl Call {
     /// It has a place in the queue, behind so many.
     pub(crate) fn queued(&self, in_front: u32) {
         self.span.queued(in_front);
+    }
+
+    /// It has waited for longer than the limit, with so many waiters of this process for the same lock.
+    pub(crate) fn waits_long(&self, key: &str, waited: Duration, waiters_here: usize, found: &Found<'_>) {
+        self.span.waits_long(key, waited, waiters_here, found);
+    }
+
+    /// A wait that was reported has ended.
+    pub(crate) fn long_wait_ended(&self, key: &str, waited: Duration, outcome: &'static str) {
+        self.span.long_wait_ended(key, waited, outcome);
     }
 
     /// Its lock comes from the holder before it.

@@ -2,7 +2,9 @@
 #![expect(clippy::unused_self, reason = "with the feature they are used")]
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
+use super::log::Found;
 use crate::origin::Origin;
 
 pub(crate) struct Entered<'a>(PhantomData<&'a ()>);
@@ -12,6 +14,11 @@ pub(super) struct Call;
 
 impl Call {
     pub(super) fn queued(&self, _in_front: u32) {}
+
+    pub(super) fn waits_long(&self, _key: &str, _waited: Duration, _waiters_here: usize, _found: &Found<'_>) {
+    }
+
+    pub(super) fn long_wait_ended(&self, _key: &str, _waited: Duration, _outcome: &'static str) {}
 }
 
 #[derive(Debug)]

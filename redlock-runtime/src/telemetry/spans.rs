@@ -1,10 +1,12 @@
 //! The spans, through the crate `tracing`: `lock_wait` and `lock_hold`, children of the caller's span at the time of its call.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tracing::Span;
 use tracing::field::Empty;
 
+use super::log::{self, Found};
 use crate::origin::Origin;
 
 /// In the span until it is dropped, on this thread.
@@ -12,15 +14,23 @@ pub(crate) struct Entered<'a>(
     #[expect(dead_code, reason = "dropped to leave the span")] tracing::span::Entered<'a>,
 );
 
-/// Of the wait.
+/// Of the wait. Shared, because each waiting attempt has it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Call(Option<Span>);
+pub(super) struct Call(Option<Arc<Span>>);
 
 impl Call {
     pub(super) fn queued(&self, in_front: u32) {
         if let Some(span) = &self.0 {
             span.record("in_front", in_front);
         }
+    }
+
+    pub(super) fn waits_long(&self, key: &str, waited: Duration, waiters_here: usize, found: &Found<'_>) {
+        log::waits_long(self.0.as_ref().and_then(|span| span.id()), key, waited, waiters_here, found);
+    }
+
+    pub(super) fn long_wait_ended(&self, key: &str, waited: Duration, outcome: &'static str) {
+        log::long_wait_ended(self.0.as_ref().and_then(|span| span.id()), key, waited, outcome);
     }
 }
 
@@ -74,7 +84,7 @@ impl Wait {
             outcome = Empty,
         );
         self.subject = Some(subject);
-        Call(Some(self.span.clone()))
+        Call(Some(Arc::new(self.span.clone())))
     }
 
     pub(super) fn enter(&self) -> Entered<'_> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::closing::SHUT_DOWN;
 use super::local_queue::NextAsker;
+use super::reports::Reports;
 use super::waiting::{Awaits, Waiting};
 use super::{Attempt, LockTable, multi_key};
 use crate::clock::Moment;
@@ -35,7 +36,9 @@ impl LockTable {
         // An attempt with one try does not queue.
         let asks = ask.one_try || self.queues.join(&name, id) || self.queues_on_server();
         let is_behind = ask.after.is_some();
-        let waiting = Waiting::new(ask, token);
+        let limit = self.settings.warn_after.filter(|_| !ask.one_try);
+        let mut waiting = Waiting::new(ask, token);
+        waiting.reports = limit.map(|limit| Reports::new(now, limit));
         self.attempts.insert(id, Attempt::Waiting(waiting));
         if asks {
             self.ask(now, id);
@@ -104,7 +107,10 @@ impl LockTable {
     /// The caller no longer waits: the attempt releases the lock that it has or may get.
     pub(crate) fn abandon(&mut self, now: Moment, id: Id) {
         match self.attempts.remove(&id) {
-            Some(Attempt::Waiting(waiting)) => self.drop_waiting(now, id, &waiting),
+            Some(Attempt::Waiting(waiting)) => {
+                self.wait_ends(now, &waiting, "cancelled");
+                self.drop_waiting(now, id, &waiting);
+            }
             Some(Attempt::Held(mut held)) => {
                 held.forget_min_hold();
                 self.drop_held(now, id, &held, None);
@@ -132,6 +138,7 @@ impl LockTable {
     /// Ends the attempt with an error, and releases the lock that it may have got.
     pub(super) fn fail(&mut self, now: Moment, id: Id, error: LockError) {
         if let Some(Attempt::Waiting(mut waiting)) = self.attempts.remove(&id) {
+            self.wait_ends(now, &waiting, error.kind().as_str());
             waiting.ask.fail(error);
             self.drop_waiting(now, id, &waiting);
         }

@@ -90,7 +90,9 @@ impl LockTable {
                 next.ask.call.handed_over(HandOver::Process);
                 self.queues.got(&held.name, next_id);
                 self.timers.set(id, None);
-                self.attempts.insert(next_id, Attempt::Held(held));
+                if let Some(Attempt::Waiting(next)) = self.attempts.insert(next_id, Attempt::Held(held)) {
+                    self.wait_ends(now, &next, "acquired");
+                }
                 self.schedule(next_id);
                 return None;
             }

@@ -24,6 +24,7 @@ impl LockTable {
         for id in self.admin_calls.keys().copied().collect::<Vec<_>>() {
             self.send_admin_call(now, id);
         }
+        self.ask_for_holders_again(now);
         for id in self.ids() {
             match self.attempts.get(&id) {
                 Some(Attempt::Waiting(waiting))
@@ -107,5 +108,6 @@ impl LockTable {
             self.fail_admin_call(id, &trouble);
         }
         self.trouble = Some(trouble);
+        self.ask_for_holders_again(now);
     }
 }

@@ -76,6 +76,8 @@ impl LockTable {
         lease: Lease,
         held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
     ) {
+        let outcome = if waiting.ask.is_cancelled() { "cancelled" } else { "acquired" };
+        self.wait_ends(now, &waiting, outcome);
         let lease = Arc::new(lease);
         self.by_token.remove(&waiting.token);
         let name = Arc::clone(&waiting.ask.name);

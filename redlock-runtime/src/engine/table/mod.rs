@@ -14,11 +14,13 @@ mod held;
 mod holding;
 mod late_fence;
 mod local_queue;
+mod long_wait;
 mod multi_key;
 mod on_push;
 mod on_reply;
 mod releasing;
 mod replication;
+mod reports;
 mod reserved_fences;
 #[cfg(test)]
 mod scenarios;
@@ -42,6 +44,7 @@ use contended::Contended;
 use held::Held;
 use late_fence::LateFences;
 use local_queue::Queues;
+use long_wait::LongWaits;
 use releasing::Releasing;
 use waiting::Waiting;
 
@@ -67,6 +70,7 @@ pub(crate) struct LockTable {
     queues: Queues,
     contended: Contended,
     late_fences: LateFences,
+    long_waits: LongWaits,
     timers: Timers,
     outbox: Outbox,
     /// The reason that there is no connection; `None` while there is one, and before the first has failed.
@@ -94,6 +98,7 @@ impl LockTable {
             queues: Queues::default(),
             contended: Contended::default(),
             late_fences: LateFences::default(),
+            long_waits: LongWaits::default(),
             timers: Timers::default(),
             outbox: Outbox::default(),
             trouble: None,
@@ -173,6 +178,8 @@ impl LockTable {
                     if waiting.is_over(now) {
                         let error = self.timeout_error(now, id);
                         self.fail(now, id, error);
+                    } else if waiting.is_long(now) {
+                        self.report_wait(now, id);
                     } else {
                         self.ask(now, id);
                     }

@@ -76,7 +76,8 @@ mod tests {
     use crate::telemetry;
 
     const SECOND: Duration = Duration::from_secs(1);
-    const SETTINGS: TableSettings = TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0 };
+    const SETTINGS: TableSettings =
+        TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0, warn_after: None };
     const TTL: Duration = Duration::from_secs(30);
     const JOIN: Mode = Mode::Join { at_most: 10 };
     const FIRST: Action = Action::Acquire(JOIN);

@@ -39,6 +39,7 @@ impl LockTable {
                 self.go_on_releasing(now, id, step);
             }
             None if self.admin_calls.contains_key(&id) => self.admin_reply(now, id, reply),
+            None if self.long_waits.asks(id) => self.holder_reply(now, id, reply),
             // The reply to an acquire whose caller has gone: its release is sent.
             _ => {}
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::releasing::Releasing;
+use super::reports::Reports;
 use crate::clock::Moment;
 use crate::engine::backoff::{Backoff, full_jitter, jittered};
 use crate::engine::command::Ask;
@@ -66,6 +67,8 @@ pub(super) struct Waiting {
     refusals: u32,
     /// The rounds since the lock was last held in which no client had a quorum of votes.
     pub(super) split_votes: u32,
+    /// `None` where long waits are not reported.
+    pub(super) reports: Option<Reports>,
 }
 
 impl Waiting {
@@ -84,6 +87,7 @@ impl Waiting {
             tracks_changes: false,
             refusals: 0,
             split_votes: 0,
+            reports: None,
         }
     }
 
@@ -92,11 +96,16 @@ impl Waiting {
             Awaits::Retry { until } => Some(until),
             Awaits::LocalTurn | Awaits::ServerTurn | Awaits::Reply { .. } | Awaits::Connection => None,
         };
-        again.into_iter().chain(self.ask.gives_up_at).min()
+        again.into_iter().chain(self.ask.gives_up_at).chain(self.reports.map(|reports| reports.due)).min()
     }
 
     pub(super) fn is_over(&self, now: Moment) -> bool {
         self.ask.gives_up_at.is_some_and(|at| at <= now)
+    }
+
+    /// A report is due.
+    pub(super) fn is_long(&self, now: Moment) -> bool {
+        self.reports.is_some_and(|reports| reports.due <= now)
     }
 
     pub(super) fn request(&self, action: Action) -> Request {

@@ -6,6 +6,7 @@
     reason = "a test may panic, and counts are exact"
 )]
 
+mod long_waits;
 mod metrics;
 mod seen;
 mod spans;

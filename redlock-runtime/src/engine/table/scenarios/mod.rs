@@ -7,6 +7,7 @@ mod cohort;
 mod direct;
 mod forgotten;
 mod granted;
+mod long_waits;
 mod losing;
 mod marked;
 mod releasing;
@@ -67,7 +68,8 @@ impl Scenario {
 
     fn with(abilities: Abilities) -> Self {
         let now = Moment::now();
-        let mut table = LockTable::new(TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0 });
+        let mut table =
+            LockTable::new(TableSettings { io_timeout: SECOND, replicas: 0, cohort: 0, warn_after: None });
         table.connected(now, abilities);
         Self { table, start: now, now, sent: Vec::new() }
     }

@@ -31,6 +31,7 @@ impl Scenario {
             io_timeout: SECOND,
             replicas: 0,
             cohort: 0,
+            warn_after: None,
             own_thread: false,
         };
         let now = Moment::now();

@@ -1,0 +1,167 @@
+//! A wait that is longer than the limit writes a warning that says who holds the lock, and a line at its end.
+
+use std::time::Duration;
+
+use kit::{RedisServer, eventually, unique};
+use redlocked::{LockManager, distributed_lock};
+use tokio::time::sleep;
+use tracing::{Instrument, Level, info_span};
+
+use crate::seen::{SeenEvent, events, subscribe};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_millis(150);
+
+fn locks(server: &RedisServer, limit: Duration) -> LockManager {
+    subscribe();
+    LockManager::builder(server.url()).warn_after(limit).connect_blocking().unwrap()
+}
+
+fn field<'a>(event: &'a SeenEvent, name: &str) -> &'a str {
+    event.fields.get(name).map_or("-", |value| value)
+}
+
+fn warnings(key: &str) -> Vec<SeenEvent> {
+    events("key", key).into_iter().filter(|event| event.level == Level::WARN).collect()
+}
+
+/// The outcomes of the waits that were reported.
+fn ends(key: &str) -> Vec<String> {
+    let ends = events("key", key).into_iter().filter(|event| event.level == Level::INFO);
+    ends.map(|event| field(&event, "outcome").to_owned()).collect()
+}
+
+/// As `{:?}` shows it.
+fn duration(shown: &str) -> Duration {
+    let number = |end| shown.strip_suffix(end)?.parse::<f64>().ok();
+    let seconds = number("ms").map(|milliseconds| milliseconds / 1000.0).or_else(|| number("s"));
+    Duration::from_secs_f64(seconds.unwrap())
+}
+
+fn waiters(locks: &LockManager, key: &str) -> u32 {
+    locks.inspect_blocking(key).unwrap().map_or(0, |info| info.waiters())
+}
+
+#[distributed_lock(key = "long:{key}", manager = locks, ttl = "9s")]
+async fn import(
+    locks: &LockManager,
+    key: &str,
+    done: tokio::sync::oneshot::Receiver<()>,
+) -> Result<(), redlocked::LockError> {
+    let _ = done.await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_warning_says_who_holds_the_lock_in_which_function_since_when_and_how_many_are_in_front() {
+    let (server, name) = (RedisServer::start(), unique("holder"));
+    let key = format!("long:{name}");
+    let (others, ours) = (locks(&server, Duration::MAX), locks(&server, LIMIT));
+    let (done, until) = tokio::sync::oneshot::channel();
+    let holder = tokio::spawn({
+        let (others, name) = (others.clone(), name.clone());
+        async move { import(&others, &name, until).await }
+    });
+    eventually("it is held", || others.inspect_blocking(&key).unwrap().is_some());
+    let in_front = tokio::spawn(others.lock(&*key).wait(30 * SECOND).run(async |_| ()));
+    eventually("one waits", || waiters(&others, &key) == 1);
+    let request = info_span!("request");
+    let waits = tokio::spawn(
+        ours.lock(&*key).label("report").wait(30 * SECOND).run(async |_| ()).instrument(request),
+    );
+    eventually("again after four times as long", || warnings(&key).len() == 2);
+    for (warning, at_least) in warnings(&key).iter().zip([LIMIT, 4 * LIMIT]) {
+        assert_eq!(field(warning, "function"), "telemetry::long_waits::import");
+        assert!(field(warning, "holder").ends_with(&format!(":{}", std::process::id())), "{warning:?}");
+        assert!(
+            field(warning, "since").starts_with("20") && field(warning, "since").ends_with('Z'),
+            "{warning:?}"
+        );
+        assert_eq!((field(warning, "in_front"), field(warning, "waiters")), ("1", "2"));
+        assert_eq!(field(warning, "waiters_here"), "1");
+        assert!(duration(field(warning, "waited")) >= at_least, "{warning:?}");
+        assert_eq!(warning.within, ["lock_wait", "request"]);
+    }
+    assert!(ends(&key).is_empty());
+    drop(done);
+    for task in [holder, in_front, waits] {
+        task.await.unwrap().unwrap();
+    }
+    eventually("one line tells of the end", || ends(&key) == ["acquired"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_holder_is_the_one_at_the_time_of_the_warning() {
+    let (server, key) = (RedisServer::start(), unique("fresh"));
+    let (others, ours) = (locks(&server, Duration::MAX), locks(&server, 4 * LIMIT));
+    let first = others.lock(&*key).label("first").acquire().await.unwrap();
+    let second = tokio::spawn(others.lock(&*key).label("second").wait(30 * SECOND).acquire());
+    eventually("one waits", || waiters(&others, &key) == 1);
+    let waits = tokio::spawn(ours.lock(&*key).wait(30 * SECOND).acquire());
+    eventually("two wait", || waiters(&others, &key) == 2);
+    drop(first);
+    let second = second.await.unwrap().unwrap();
+    assert!(warnings(&key).is_empty(), "the limit is later");
+    eventually("a warning", || !warnings(&key).is_empty());
+    let warning = &warnings(&key)[0];
+    assert_eq!((field(warning, "function"), field(warning, "in_front")), ("second", "0"));
+    drop(second);
+    drop(waits.await.unwrap().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_is_shorter_than_the_limit_costs_no_command_and_a_report_costs_one() {
+    let server = RedisServer::start();
+    let count = async |limit| {
+        let (locks, key) = (locks(&server, limit), unique("count"));
+        // What comes with a first call.
+        drop(locks.lock(&*key).acquire().await.unwrap());
+        let held = locks.lock(&*key).acquire().await.unwrap();
+        let before = server.client_commands();
+        let waits = tokio::spawn(locks.lock(&*key).wait(30 * SECOND).acquire());
+        sleep(2 * LIMIT).await;
+        held.release().await.unwrap();
+        waits.await.unwrap().unwrap().release().await.unwrap();
+        server.client_commands() - before
+    };
+    // On a busy machine a wait takes longer, and the waiter asks once more.
+    let mut fewest = [u64::MAX; 3];
+    for _ in 0..4 {
+        for (fewest, limit) in fewest.iter_mut().zip([Duration::MAX, 10 * SECOND, LIMIT]) {
+            *fewest = count(limit).await.min(*fewest);
+        }
+    }
+    let [without, below, above] = fewest;
+    assert_eq!((below, above), (without, without + 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_of_waiters_is_one_warning() {
+    let (server, key) = (RedisServer::start(), unique("crowd"));
+    let locks = locks(&server, 4 * LIMIT);
+    let held = locks.lock(&*key).acquire().await.unwrap();
+    let crowd: Vec<_> =
+        (0..1000).map(|_| tokio::spawn(locks.lock(&*key).wait(15 * LIMIT).acquire())).collect();
+    for waits in crowd {
+        assert!(waits.await.unwrap().is_err());
+    }
+    drop(held);
+    eventually("the end is told", || ends(&key) == ["timed_out"]);
+    let warnings = warnings(&key);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(field(&warnings[0], "waiters_here").parse::<u32>().unwrap() > 500, "{warnings:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_redis_the_warning_says_why_the_holder_is_unknown() {
+    let (mut server, key) = (RedisServer::start(), unique("gone"));
+    let locks = locks(&server, LIMIT);
+    let held = locks.lock(&*key).acquire().await.unwrap();
+    let waits = tokio::spawn(locks.lock(&*key).wait_forever().acquire());
+    eventually("it waits", || waiters(&locks, &key) == 1);
+    server.kill();
+    eventually("a warning", || warnings(&key).iter().any(|event| field(event, "reason") != "-"));
+    waits.abort();
+    eventually("it ends", || ends(&key) == ["cancelled"]);
+    drop(held);
+}
