@@ -50,6 +50,7 @@
 //! | Which waiter asks, and when? | `table/asking.rs`, `table/local_queue.rs` |
 //! | What does a reply or a push change? | `table/on_reply.rs`, `table/on_push.rs`, `table/holding.rs` |
 //! | What happens when the connection breaks? | `table/connection.rs`, `transport/link.rs` |
+//! | Which waits are reported? | `table/long_wait.rs`, `table/reports.rs` |
 //! | Several keys in one call | `multi_key.rs`, `table/multi_key.rs` |
 //! | Hand-overs within a process | `table/cohort.rs` |
 //! | Votes | `transport/quorum/` |

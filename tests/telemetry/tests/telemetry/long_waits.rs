@@ -95,17 +95,23 @@ async fn the_holder_is_the_one_at_the_time_of_the_warning() {
     let (server, key) = (RedisServer::start(), unique("fresh"));
     let (others, ours) = (locks(&server, Duration::MAX), locks(&server, 4 * LIMIT));
     let first = others.lock(&*key).label("first").acquire().await.unwrap();
-    let second = tokio::spawn(others.lock(&*key).label("second").wait(30 * SECOND).acquire());
-    eventually("one waits", || waiters(&others, &key) == 1);
+    let mut others_wait = Vec::new();
+    for (label, nth) in ["second", "third", "fourth"].into_iter().zip(1..) {
+        others_wait.push(tokio::spawn(others.lock(&*key).label(label).wait(30 * SECOND).acquire()));
+        eventually("one more waits", || waiters(&others, &key) == nth);
+    }
     let waits = tokio::spawn(ours.lock(&*key).wait(30 * SECOND).acquire());
-    eventually("two wait", || waiters(&others, &key) == 2);
+    eventually("all wait", || waiters(&others, &key) == 4);
     drop(first);
-    let second = second.await.unwrap().unwrap();
+    let second = others_wait.remove(0).await.unwrap().unwrap();
     assert!(warnings(&key).is_empty(), "the limit is later");
     eventually("a warning", || !warnings(&key).is_empty());
     let warning = &warnings(&key)[0];
-    assert_eq!((field(warning, "function"), field(warning, "in_front")), ("second", "0"));
+    assert_eq!((field(warning, "function"), field(warning, "in_front")), ("second", "2"));
     drop(second);
+    for waits in others_wait {
+        drop(waits.await.unwrap().unwrap());
+    }
     drop(waits.await.unwrap().unwrap());
 }
 
