@@ -288,16 +288,16 @@ fn hand_overs_are_counted_by_their_way() {
     seen.have_ended(12, 12);
 }
 
-#[tokio::test]
-async fn a_connection_that_breaks_is_counted() {
+#[test]
+fn a_connection_that_breaks_is_counted() {
     recorder();
     let server = RedisServer::start();
-    let locks = LockManager::connect(&server.url()).await.unwrap();
+    let locks = connect(&server);
     let broken = || value(&recorder().render(), "redlocked_reconnects_total", &[]);
     let before = broken().unwrap();
     server.run::<u32>("CLIENT KILL TYPE normal SKIPME yes");
     eventually("it broke", || broken().unwrap() > before);
-    drop(locks.lock("k").wait(30 * SECOND).acquire().await.unwrap());
+    drop(locks.lock("k").wait(30 * SECOND).acquire_blocking().unwrap());
 }
 
 #[distributed_lock(key = "metrics:{sku}", manager = locks)]
