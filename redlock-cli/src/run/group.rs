@@ -10,6 +10,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::exit_code_of;
+use crate::exit::OS;
 
 /// A process group of its own. Processes that leave it, as daemons do, are no part of it.
 pub(crate) struct Group {
@@ -49,7 +50,7 @@ impl Group {
     }
 
     /// Collects the processes that have ended. Returns the signal that has stopped the command since the last call.
-    pub(crate) fn collect(&mut self) -> io::Result<Option<Signal>> {
+    pub(crate) fn collect(&mut self) -> Option<Signal> {
         let mut stopped_by = None;
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
@@ -60,9 +61,13 @@ impl Group {
                     self.code = Some(exit_code_of(signal as i32));
                 }
                 Ok(WaitStatus::Stopped(id, signal)) if id == self.id => stopped_by = Some(signal),
-                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(stopped_by),
+                Ok(WaitStatus::StillAlive) => return stopped_by,
                 Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
+                Err(_) => {
+                    // There are no children, so the command has ended, and how cannot be known.
+                    self.code.get_or_insert(OS);
+                    return stopped_by;
+                }
             }
         }
     }

@@ -63,7 +63,7 @@ async fn run_under_lock(
     // Before the command, which does not start where this fails.
     let watchdog = Watchdog::start(grace.kill_after)?;
     let group = start(args, &guard)?;
-    let ending = supervise(group, &guard, grace, signals, watchdog).await?;
+    let ending = supervise(group, &guard, grace, signals, watchdog).await;
     release(guard, ending).await
 }
 

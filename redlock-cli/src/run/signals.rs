@@ -52,7 +52,9 @@ impl Signals {
     /// A signal that this process was started to ignore, as by `nohup`, stays ignored, by the command as well.
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored();
-        let heard = ALL.into_iter().filter(|told| ignored & bit(told.signal()) == 0);
+        // The system tells of children only those that do not ignore them.
+        let is_heard = |told: &Told| matches!(told, Told::Child) || ignored & bit(told.signal()) == 0;
+        let heard = ALL.into_iter().filter(is_heard);
         let listen = |told: Told| Ok((signal(SignalKind::from_raw(told.signal() as i32))?, told));
         Ok(Self { listeners: heard.map(listen).collect::<io::Result<_>>()? })
     }

@@ -79,14 +79,14 @@ pub(crate) async fn supervise(
     grace: Grace,
     signals: &mut Signals,
     watchdog: Watchdog,
-) -> io::Result<Ending> {
+) -> Ending {
     let terminal = Terminal::of_this_process();
     let mut supervisor =
         Supervisor { group, guard, grace, terminal, watchdog, kill: None, stop: None, is_lost: false };
     // The command may be stopped at once, and this process with it.
     supervisor.tell_watchdog(guard.remaining());
     loop {
-        if let Some(signal) = supervisor.group.collect()? {
+        if let Some(signal) = supervisor.group.collect() {
             supervisor.on_stop(signal);
         }
         if supervisor.group.has_ended() {
@@ -109,7 +109,7 @@ pub(crate) async fn supervise(
     supervisor.watchdog.dismiss();
     // A group has ended once its first process has.
     let code = supervisor.group.code.unwrap_or(u8::MAX);
-    Ok(Ending { code, is_lost: supervisor.is_lost })
+    Ending { code, is_lost: supervisor.is_lost }
 }
 
 impl Supervisor<'_> {

@@ -146,6 +146,21 @@ fn settings_that_leave_no_time_to_end_the_command_are_refused() {
 }
 
 #[test]
+fn a_parent_that_ignores_its_children_changes_nothing() {
+    let server = RedisServer::start();
+    let tool = tool(&server.url(), &["run", "--ttl", "1s", "k", "--", "sh", "-c", "exit 3"]);
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", "trap '' CHLD; exec \"$0\" \"$@\""]).arg(tool.get_program()).args(tool.get_args());
+    let mut shell = shell.env("REDLOCK_URL", server.url()).spawn().unwrap();
+    let mut code = None;
+    eventually("it ends", || {
+        code = shell.try_wait().unwrap();
+        code.is_some()
+    });
+    assert_eq!(code.unwrap().code(), Some(3));
+}
+
+#[test]
 fn a_signal_that_nohup_ignores_stays_ignored() {
     let server = RedisServer::start();
     let done = Scratch::new();
