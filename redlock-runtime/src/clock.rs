@@ -83,14 +83,17 @@ impl Clock {
     }
 
     pub(crate) fn now(&self) -> Moment {
-        self.at(Moment::now)
+        match self {
+            Self::System => Moment::now(),
+            Self::Runtime(clock) => clock.now(),
+        }
     }
 
-    /// The time of this clock now, which is `now` on that of the system.
-    pub(crate) fn at(&self, now: impl FnOnce() -> Moment) -> Moment {
+    /// When the clock of the system shows what this one shows at `at`, if both go on from `now`, on that of the system.
+    pub(crate) fn on_system(&self, now: Moment, at: Moment) -> Moment {
         match self {
-            Self::System => now(),
-            Self::Runtime(clock) => clock.now(),
+            Self::System => at,
+            Self::Runtime(clock) => now.after(at.since(clock.now())),
         }
     }
 
@@ -122,6 +125,11 @@ mod tests {
         assert!(now.after(Duration::MAX) > now);
         assert_eq!(now.since(now.after(Duration::from_secs(1))), Duration::ZERO);
         assert_eq!(now.after(Duration::from_secs(1)).since(now), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn without_the_feature_a_clock_takes_no_room() {
+        assert_eq!(size_of::<Clock>() == 0, cfg!(not(feature = "testing")));
     }
 
     #[test]

@@ -5,14 +5,19 @@ use std::future::pending;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kit::{SECOND, runtime, unique};
+use kit::{RedisServer, SECOND, eventually, runtime, unique};
 use redlocked::{LockError, LockGuard, LockManager, LostReason, distributed_lock};
+use tokio::runtime::Runtime;
 use tokio::time::{advance, sleep};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 async fn manager() -> LockManager {
     LockManager::connect(&format!("memory://{}", unique("paused"))).await.unwrap()
+}
+
+fn paused_runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
 
 /// Two managers of one node.
@@ -227,27 +232,27 @@ async fn a_test_that_blocks_its_runtime_does_not_hang() {
 
 #[test]
 fn a_manager_whose_runtime_has_ended_goes_on_in_real_time() {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let runtime = paused_runtime();
     let (locks, guard) = runtime.block_on(async {
         let locks = manager().await;
-        let guard = locks.lock("k").ttl(SECOND).acquire().await.unwrap();
-        advance(SECOND / 10).await;
+        advance(HOUR).await;
+        let guard = locks.lock("k").ttl(3 * SECOND).acquire().await.unwrap();
         (locks, guard)
     });
     drop(runtime);
-    thread::sleep(2 * SECOND);
-    assert!(guard.is_held(), "it is renewed");
-    let lost = locks.lock("other").ttl(SECOND / 2).renew(false).acquire_blocking().unwrap();
-    thread::sleep(SECOND);
-    assert!(!lost.is_held());
+    let mut last = guard.remaining();
+    eventually("it is renewed", || std::mem::replace(&mut last, guard.remaining()) < guard.remaining());
+    let start = Instant::now();
+    let error = locks.lock("k").wait(SECOND / 5).acquire_blocking().unwrap_err();
+    assert!(error.is_busy() && start.elapsed() >= SECOND / 5, "{error:?}");
+    let other = locks.lock("other").ttl(SECOND / 5).renew(false).acquire_blocking().unwrap();
+    eventually("it expires", || !other.is_held());
 }
 
 #[test]
 fn each_runtime_has_a_time_of_its_own() {
     let url = format!("memory://{}", unique("runtimes"));
-    let paused =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let paused = paused_runtime();
     let real = runtime();
     let locks = paused.block_on(LockManager::connect(&url)).unwrap();
     let other = real.block_on(LockManager::connect(&url)).unwrap();
@@ -262,12 +267,33 @@ fn each_runtime_has_a_time_of_its_own() {
 #[test]
 fn a_multi_thread_runtime_and_no_runtime_have_real_time() {
     let multi = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let locks = multi.block_on(manager());
-    let guard = multi.block_on(locks.lock("k").ttl(SECOND / 2).acquire()).unwrap();
-    thread::sleep(SECOND);
-    assert!(guard.is_held());
-    let locks = LockManager::connect_blocking(&format!("memory://{}", unique("real"))).unwrap();
-    let guard = locks.lock("k").ttl(SECOND / 2).acquire_blocking().unwrap();
-    thread::sleep(SECOND);
-    assert!(guard.is_held());
+    let inside = multi.block_on(manager());
+    let outside = LockManager::connect_blocking(&format!("memory://{}", unique("real"))).unwrap();
+    for locks in [inside, outside] {
+        let lost = locks.lock("k").ttl(SECOND / 5).renew(false).acquire_blocking().unwrap();
+        eventually("it expires", || !lost.is_held());
+    }
+}
+
+#[test]
+fn a_manager_with_a_thread_of_its_own_has_real_time() {
+    paused_runtime().block_on(async {
+        let url = format!("memory://{}", unique("thread"));
+        let locks = LockManager::builder(url).own_thread(true).connect().await.unwrap();
+        let guard = locks.lock("k").renew(false).acquire().await.unwrap();
+        advance(HOUR).await;
+        assert!(guard.is_held());
+    });
+}
+
+#[test]
+fn the_locks_of_a_server_have_real_time() {
+    let server = RedisServer::start();
+    paused_runtime().block_on(async {
+        let locks = LockManager::connect(&server.url()).await.unwrap();
+        let guard = locks.lock("k").renew(false).acquire().await.unwrap();
+        advance(HOUR).await;
+        assert!(guard.is_held() && locks.lock("k").acquire().await.unwrap_err().is_busy());
+        guard.release().await.unwrap();
+    });
 }

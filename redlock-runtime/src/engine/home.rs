@@ -50,6 +50,10 @@ const HEARTBEAT: Duration = Duration::from_millis(500);
 const LEAST_DELAY: Duration = Duration::from_millis(20);
 const LONGEST_DELAY: Duration = Duration::from_millis(100);
 
+/// How long a runtime whose clock the loop has may take to poll a woken loop: on a busy machine, a move would let the clock jump
+/// past a renewal.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 const NEVER: u64 = u64::MAX;
 
 pub(super) struct Home {
@@ -72,7 +76,7 @@ pub(super) struct Home {
     /// [`NEVER`] without one.
     late_at: AtomicU64,
     look_at: AtomicU64,
-    /// The next deadline of the loop, as of the last poll, or [`NEVER`], and whether a caller waited for an outcome.
+    /// The next deadline of the loop on its own thread, as of the last poll, or [`NEVER`], and whether a caller waited for an outcome.
     due: AtomicU64,
     is_awaited: AtomicBool,
     /// From then on the loop may return to a runtime of its callers.
@@ -312,14 +316,15 @@ impl Home {
             }
             Poll::Ready(Turn::Again) => self.is_late_at(Some(Moment::now().after(LONGEST_DELAY))),
             Poll::Pending if self.place.load(Ordering::SeqCst) == OWN_THREAD => {
-                self.due.store(driver.due().map_or(NEVER, Moment::to_nanos), Ordering::SeqCst);
+                let due = driver.due().map(|due| self.clock.on_system(Moment::now(), due));
+                self.due.store(due.map_or(NEVER, Moment::to_nanos), Ordering::SeqCst);
                 self.is_awaited.store(driver.is_awaited(), Ordering::SeqCst);
             }
             Poll::Pending => {
                 let now = Moment::now();
-                let clock_now = self.clock.at(|| now);
-                let delay = |left: Duration| left + (left / 2).clamp(LEAST_DELAY, LONGEST_DELAY);
-                let late_at = driver.due().map(|due| now.after(delay(due.since(clock_now))));
+                let delay = |due: Moment| (due.since(now) / 2).clamp(LEAST_DELAY, LONGEST_DELAY);
+                let due = driver.due().map(|due| self.clock.on_system(now, due));
+                let late_at = due.map(|due| due.max(now).after(delay(due)));
                 let heartbeat = driver.has_waiters().then(|| now.after(HEARTBEAT));
                 self.is_late_at(late_at.into_iter().chain(heartbeat).min());
             }
@@ -343,6 +348,7 @@ impl Home {
         future: Pin<&mut F>,
     ) -> Blocked<F::Output> {
         let own = self.own().clone();
+        let limit = limit.map(|at| self.clock.on_system(Moment::now(), at));
         own.map_or(Blocked::Elsewhere, |own| own.block_on(self, limit, future))
     }
 

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::own_thread::start_thread;
 use super::runtimes::{NOWHERE, OWN_THREAD};
-use super::{Home, NEVER, STAY};
+use super::{Home, NEVER, PATIENCE, STAY};
 use crate::clock::{Moment, RuntimeClock};
 
 /// How long a runtime may take to poll a loop after a command from outside, and after a wake-up.
@@ -143,7 +143,8 @@ impl Look {
                 Some(resident) => {
                     resident.waker.iter().for_each(Waker::wake_by_ref);
                     self.is_woken = true;
-                    now.after(LOOK).to_nanos()
+                    let patience = home.clock.of_runtime().map_or(LOOK, |_| PATIENCE);
+                    now.after(patience).to_nanos()
                 }
                 None => now.after(LOOK).to_nanos(),
             }
