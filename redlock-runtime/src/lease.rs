@@ -132,6 +132,11 @@ impl Lease {
         }
     }
 
+    /// That of its caller.
+    pub(crate) fn hold(&self) -> telemetry::Hold {
+        self.hold.get()
+    }
+
     fn over(&self, reason: LostReason) {
         self.hold.ends(reason);
         self.ended.cancel();

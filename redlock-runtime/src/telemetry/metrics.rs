@@ -138,6 +138,13 @@ struct Holding {
 }
 
 impl Hold {
+    /// After its end.
+    pub(super) fn was_lost(&self, reason: &'static str) {
+        if let Some(holding) = &self.0 {
+            counter!(LOST, "lock" => holding.lock.clone(), "reason" => reason).increment(1);
+        }
+    }
+
     pub(super) fn ends(&self, is_lost: bool, reason: &'static str) {
         let Some(Holding { lock, since, callers, is_over }) = self.0.as_deref() else {
             return;
@@ -157,6 +164,10 @@ impl Hold {
 pub(super) struct HoldOfLease(OnceLock<Hold>);
 
 impl HoldOfLease {
+    pub(super) fn get(&self) -> Hold {
+        self.0.get().cloned().unwrap_or_default()
+    }
+
     pub(super) fn set(&self, hold: &Hold) {
         // A lease has one guard that owns it; nested ones have no hold.
         let _ = self.0.set(hold.clone());

@@ -108,7 +108,8 @@ impl Wait {
 }
 
 /// The hold of one call, for one key or several: until it is released or a lease is lost. It ends once, whichever thread
-/// ends it; clones are the same hold. The default is that of a nested call, which is part of the outer one.
+/// ends it; clones are the same hold. The default is that of no call, or of a nested one, which is part of the
+/// outer hold.
 #[derive(Clone, Default)]
 pub(crate) struct Hold {
     metrics: metrics::Hold,
@@ -124,6 +125,13 @@ impl Hold {
     /// Its guard releases it.
     pub(crate) fn ends(&self) {
         self.ends_by(LostReason::Released);
+    }
+
+    /// Its release finds that the key was deleted or overwritten before.
+    pub(crate) fn was_lost(&self, key: &str) {
+        let reason = LostReason::KeyChanged;
+        self.metrics.was_lost(reason.as_str());
+        self.span.was_lost(key, reason);
     }
 
     fn ends_by(&self, reason: LostReason) {
@@ -148,6 +156,11 @@ impl HoldOfLease {
         if let Some(reason) = over() {
             self.ends(reason);
         }
+    }
+
+    /// That of no call before its caller has it.
+    pub(crate) fn get(&self) -> Hold {
+        Hold { metrics: self.metrics.get(), span: self.span.get() }
     }
 
     pub(crate) fn ends(&self, reason: LostReason) {

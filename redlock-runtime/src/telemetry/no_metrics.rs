@@ -39,6 +39,8 @@ impl Wait {
 pub(super) struct Hold;
 
 impl Hold {
+    pub(super) fn was_lost(&self, _reason: &'static str) {}
+
     pub(super) fn ends(&self, _is_lost: bool, _reason: &'static str) {}
 }
 
@@ -46,6 +48,10 @@ impl Hold {
 pub(super) struct HoldOfLease;
 
 impl HoldOfLease {
+    pub(super) fn get(&self) -> Hold {
+        Hold
+    }
+
     pub(super) fn set(&self, _hold: &Hold) {}
 
     pub(super) fn ends(&self, _is_lost: bool, _reason: &'static str) {}

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::log::Found;
+use crate::lost_reason::LostReason;
 use crate::origin::Origin;
 
 pub(crate) struct Entered<'a>(PhantomData<&'a ()>);
@@ -48,6 +49,8 @@ impl Wait {
 pub(super) struct Hold;
 
 impl Hold {
+    pub(super) fn was_lost(&self, _key: &str, _reason: LostReason) {}
+
     pub(super) fn body_span(&self) -> BodySpan {
         BodySpan
     }
@@ -73,6 +76,10 @@ impl BodySpan {
 pub(super) struct HoldOfLease;
 
 impl HoldOfLease {
+    pub(super) fn get(&self) -> Hold {
+        Hold
+    }
+
     pub(super) fn set(&self, _hold: &Hold) {}
 
     pub(super) fn ends(&self, _outcome: &'static str) {}

@@ -7,6 +7,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::log::{self, Found};
+use crate::lost_reason::LostReason;
 use crate::origin::Origin;
 
 /// In the span until it is dropped, on this thread.
@@ -134,6 +135,13 @@ impl Hold {
         Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// After its end.
+    pub(super) fn was_lost(&self, key: &str, reason: LostReason) {
+        if self.0.is_some() {
+            log::lost(key, reason);
+        }
+    }
+
     pub(super) fn body_span(&self) -> BodySpan {
         BodySpan(self.span().and_then(|span| span.clone()).unwrap_or_else(Span::none))
     }
@@ -166,6 +174,10 @@ impl BodySpan {
 pub(super) struct HoldOfLease(OnceLock<Hold>);
 
 impl HoldOfLease {
+    pub(super) fn get(&self) -> Hold {
+        self.0.get().cloned().unwrap_or_default()
+    }
+
     pub(super) fn set(&self, hold: &Hold) {
         // A lease has one guard that owns it; nested ones have no hold.
         let _ = self.0.set(hold.clone());

@@ -320,6 +320,9 @@ impl Held {
         if let Some(keep_until) = self.keep_until.filter(|_| early) {
             releasing = releasing.keeping(keep_until);
         }
+        if early {
+            releasing = releasing.ending(self.lease.hold());
+        }
         match response {
             Some(response) => releasing.answering(now.after(io_timeout), response),
             None => releasing,

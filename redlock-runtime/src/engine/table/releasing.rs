@@ -9,6 +9,7 @@ use crate::engine::command::Response;
 use crate::engine::protocol::{Action, Disconnected, Refusal, Reply, Request};
 use crate::error::LockError;
 use crate::outcome::ReleaseOutcome;
+use crate::telemetry;
 use crate::token::Token;
 
 pub(super) struct Releasing {
@@ -24,6 +25,8 @@ pub(super) struct Releasing {
     repeated: bool,
     /// The refusals so far.
     refusals: u32,
+    /// The hold that ended with this release, if its lease had not ended before.
+    hold: telemetry::Hold,
 }
 
 /// The pause before a refused release is repeated.
@@ -51,12 +54,19 @@ impl Releasing {
             response: None,
             repeated: false,
             refusals: 0,
+            hold: telemetry::Hold::default(),
         }
     }
 
     /// A caller waits for the outcome until `by`. The release is repeated after that, too.
     pub(super) fn answering(mut self, by: Moment, response: Response) -> Self {
         self.response = Some((by, response));
+        self
+    }
+
+    /// Its holder has relied on the lock until now.
+    pub(super) fn ending(mut self, hold: telemetry::Hold) -> Self {
+        self.hold = hold;
         self
     }
 
@@ -104,7 +114,10 @@ impl Releasing {
         match reply {
             Reply::Done => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotHeld if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
-            Reply::NotHeld => self.answer(Ok(ReleaseOutcome::AlreadyLost)),
+            Reply::NotHeld => {
+                self.hold.was_lost(&self.key);
+                self.answer(Ok(ReleaseOutcome::AlreadyLost));
+            }
             Reply::Refused(Refusal::NoScript | Refusal::Unfinished | Refusal::Contended) => {
                 self.request.direct = false;
                 return ReleaseStep::Send;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kit::{RedisServer, connect, eventually, unique};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use redlocked::{LockError, LockManager, LostReason, OnLost, distributed_lock};
+use redlocked::{LockError, LockManager, LostReason, OnLost, ReleaseOutcome, distributed_lock};
 use redlocked_telemetry::value;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -176,6 +176,26 @@ async fn a_lost_lease_ends_the_hold_while_its_guard_lives() {
     assert_eq!((seen.lost("max_hold"), seen.lost("force_released")), (1.0, 2.0), "one for each call");
     seen.have_ended(3, 3);
     drop((stolen, capped, several));
+    seen.have_ended(3, 3);
+}
+
+#[test]
+fn a_loss_that_the_release_finds_is_counted_and_logged_once() {
+    crate::seen::subscribe();
+    let (seen, server) = (Seen::new("found"), RedisServer::start());
+    let locks = connect(&server);
+    for delay in [Duration::ZERO, Duration::from_millis(200)] {
+        let (key, lost) = (unique("found"), seen.lost("key_changed"));
+        let guard = locks.lock(&*key).label(&*seen.lock).acquire_blocking().unwrap();
+        thread::sleep(delay);
+        server.run::<u32>(&format!("DEL lock:{key}"));
+        assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::AlreadyLost));
+        eventually("it is counted", || seen.lost("key_changed") == lost + 1.0);
+        eventually("it is logged", || crate::seen::events("key", &key).len() == 1);
+    }
+    let kept = locks.lock(unique("found")).label(&*seen.lock).acquire_blocking().unwrap();
+    assert_eq!(kept.release_blocking(), Ok(ReleaseOutcome::Released));
+    assert_eq!(seen.lost("key_changed"), 2.0);
     seen.have_ended(3, 3);
 }
 
