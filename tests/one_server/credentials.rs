@@ -210,10 +210,6 @@ fn an_address_with_a_password_of_its_own_is_refused() {
 
 #[test]
 fn every_kind_of_connection_has_them() {
-    let more = |server: &RedisServer| {
-        let _: String = server.run(&format!("{USER} >pass-1"));
-        let _: String = server.run("ACL SETUSER default resetpass >pass-0");
-    };
     let directory = std::env::temp_dir().join(kit::unique("credentials"));
     std::fs::create_dir_all(&directory).unwrap();
     let socket = directory.join("redis.sock");
@@ -224,11 +220,13 @@ fn every_kind_of_connection_has_them() {
     eventually("it replicates", || {
         replica.run::<String>("INFO replication").contains("master_link_status:up")
     });
-    more(&server);
+    let _: String = server.run(&format!("{USER} >pass-1"));
+    // From now on, nothing is done without a password.
+    let _: String = server.run("ACL SETUSER default resetpass >pass-0");
 
     let store = Store::of(Answer::Password("pass-1"));
     let tcp = format!("redis://127.0.0.1:{}/", server.port());
-    let mut builders = vec![store.builder(&tcp), store.builder(&tcp).replicas(1)];
+    let mut builders = vec![store.builder(&tcp), store.builder(&tcp).io_timeout(LIMIT).replicas(1)];
     if cfg!(unix) {
         builders.push(store.builder(&format!("redis+unix://{}", socket.display())));
     }

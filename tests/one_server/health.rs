@@ -38,6 +38,13 @@ fn a_server_is_well_while_it_takes_locks_and_not_while_it_is_down() {
 
     locks.shutdown_blocking(SECOND).unwrap();
     assert_eq!(trouble(&locks), Some(LockErrorKind::ManagerClosed));
+    for outcome in [
+        locks.inspect_blocking("k").map(drop),
+        locks.list_blocking("*").map(drop),
+        locks.force_release_blocking("k").map(drop),
+    ] {
+        assert!(matches!(outcome, Err(LockError::ManagerClosed { .. })), "{outcome:?}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::lost_reason::LostReason;
 
 impl LockTable {
     pub(crate) fn call(&mut self, now: Moment, id: Id, call: AdminCall) {
-        if self.closed && call.op.outlives_connections() {
+        if self.closed {
             call.op.fail(LockError::ManagerClosed { key: call.key, reason: SHUT_DOWN });
             return;
         }
