@@ -114,10 +114,10 @@ fn draw(lines: &[String]) -> io::Result<()> {
         text.push_str("\x1b[K\r\n");
     }
     // Not to scroll, the last line has no end.
-    let text = if lines.len() >= height.into() { text.trim_end_matches("\r\n") } else { &text };
+    let text = if lines.len() >= usize::from(height) { text.trim_end_matches("\r\n") } else { &text };
     let mut out = stdout().lock();
     write!(out, "{text}")?;
-    if lines.len() < height.into() {
+    if lines.len() < usize::from(height) {
         write!(out, "\x1b[J")?;
     }
     out.flush()
