@@ -83,6 +83,13 @@ pub(crate) enum Command {
     ///
     /// The command can tell its resource REDLOCK_FENCING_TOKEN, a number that grows with each grant of the lock; REDLOCK_KEY is the
     /// key.
+    ///
+    /// When the lock cannot be renewed, the whole group gets SIGTERM, and SIGKILL before the lease ends; when the lock was taken
+    /// away, SIGKILL at once. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the group, with SIGKILL after --kill-after. A second
+    /// process does the same when this one is killed or stands still.
+    ///
+    /// The command runs in a process group of its own, and gets the terminal when it reads from it. Ctrl-Z stops both: a command
+    /// that is stopped for longer than its lease is ended.
     #[cfg(unix)]
     Run(RunArgs),
     /// Ends the command of another `redlocked run`, whose process cannot

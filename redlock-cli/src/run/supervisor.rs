@@ -67,9 +67,18 @@ struct Supervisor<'a> {
     watchdog: Watchdog,
     /// When a group that was told to end is killed.
     kill: Option<Instant>,
-    /// When a group that was told to stop, and has not, is told again; and how often.
-    stop: Option<(Instant, u8)>,
+    /// Of a group that was told to stop, and has not.
+    stop: Option<Stop>,
     is_lost: bool,
+}
+
+/// A group that was told to stop, and has not.
+struct Stop {
+    /// When it is continued; or, if it is, when it is told to stop again.
+    due: Instant,
+    is_continued: bool,
+    /// How often it is told again.
+    tries: u8,
 }
 
 /// Returns when the whole group has ended.
@@ -129,13 +138,17 @@ impl Supervisor<'_> {
             return now + Self::PAUSE;
         }
         let lease = if self.is_lost { self.grace.kill_at } else { self.grace.terminate_at };
-        if let Some((_, tries)) = self.stop.take_if(|(due, _)| *due <= now) {
-            self.group.signal(Signal::SIGCONT);
-            if tries > 0 {
-                self.stop(tries - 1);
+        match self.stop.take_if(|stop| stop.due <= now) {
+            Some(Stop { is_continued: true, tries, .. }) => self.stop(tries),
+            Some(Stop { tries, .. }) => {
+                self.group.signal(Signal::SIGCONT);
+                let tries = tries.checked_sub(1);
+                self.stop =
+                    tries.map(|tries| Stop { due: now + Self::TIME_TO_GO_ON, is_continued: true, tries });
             }
+            None => {}
         }
-        let stop = self.stop.map(|(due, _)| due);
+        let stop = self.stop.as_ref().map(|stop| stop.due);
         // Timers stand still while the machine is suspended, and the watchdog waits for news.
         let look = (left.saturating_sub(lease)).min(Self::LONGEST_PAUSE);
         let next = self.kill.into_iter().chain(stop).fold(now + look, Ord::min);
@@ -146,7 +159,8 @@ impl Supervisor<'_> {
     const PAUSE: Duration = Duration::from_millis(20);
     const LONGEST_PAUSE: Duration = Duration::from_millis(250);
     const TIME_TO_STOP: Duration = Duration::from_millis(200);
-    const TRIES_TO_STOP: u8 = 5;
+    const TIME_TO_GO_ON: Duration = Duration::from_millis(50);
+    const TRIES_TO_STOP: u8 = 10;
 
     /// Half of the time before the end of the lease in which this process kills.
     fn tell_watchdog(&mut self, left: Duration) {
@@ -156,9 +170,10 @@ impl Supervisor<'_> {
     /// Tells the group to stop. The command may take its time, or ignore it.
     ///
     /// A shell that is just starting a program by `vfork` waits for it, and that stops first: then neither of them goes on, nor
-    /// is the shell seen to stop. So the group is told again, after it was continued.
+    /// is the shell seen to stop. So the group is continued for a moment, and told again.
     fn stop(&mut self, tries: u8) {
-        self.stop = Some((Instant::now() + Self::TIME_TO_STOP, tries));
+        let due = Instant::now() + Self::TIME_TO_STOP;
+        self.stop = Some(Stop { due, is_continued: false, tries });
         self.group.signal(Signal::SIGTSTP);
     }
 
