@@ -40,7 +40,7 @@ pub enum LostReason {
 }
 
 impl LostReason {
-    const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Expired,
         Self::MaxHold,
         Self::KeyChanged,

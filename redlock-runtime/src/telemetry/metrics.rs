@@ -2,9 +2,10 @@
 //!
 //! A gauge is lowered through the handle that raised it: a recorder that is installed in between sees neither.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use metrics::{
     Gauge, SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
@@ -12,6 +13,7 @@ use metrics::{
 };
 
 use crate::clock::Moment;
+use crate::lost_reason::LostReason;
 use crate::origin::Origin;
 
 const ATTEMPTS: &str = "redlocked_attempts_total";
@@ -54,6 +56,21 @@ fn label(origin: &Origin) -> SharedString {
     }
 }
 
+/// Exports that a lock was not lost yet, before its first hold: an alert sees the first loss only if it saw the zero.
+fn begin_losses(lock: &SharedString) {
+    static BEGUN: Mutex<BTreeSet<SharedString>> = Mutex::new(BTreeSet::new());
+    let mut begun = BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
+    if begun.contains(lock) {
+        return;
+    }
+    begun.insert(lock.clone());
+    for reason in LostReason::ALL {
+        if !matches!(reason, LostReason::Released | LostReason::Forked) {
+            counter!(LOST, "lock" => lock.clone(), "reason" => reason.as_str()).increment(0);
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Call {
     lock: SharedString,
@@ -90,6 +107,7 @@ impl Wait {
 
     pub(super) fn hold(&self) -> Hold {
         Hold(self.0.as_ref().map(|Waiting { lock, .. }| {
+            begin_losses(lock);
             let callers = gauge!(HOLDING, "lock" => lock.clone());
             callers.increment(1);
             let is_over = AtomicBool::new(false);

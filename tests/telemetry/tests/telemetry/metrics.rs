@@ -210,6 +210,20 @@ fn a_shutdown_that_ends_leases_ends_their_holds() {
 }
 
 #[test]
+fn before_the_first_loss_of_a_lock_each_reason_is_exported_as_zero() {
+    let (seen, locks) = (Seen::new("zero"), memory());
+    let lost = |reason| {
+        value(&recorder().render(), "redlocked_locks_lost_total", &[("lock", &seen.lock), ("reason", reason)])
+    };
+    assert_eq!(lost("expired"), None, "no hold yet");
+    let _held = locks.lock("k").label(&*seen.lock).acquire_blocking().unwrap();
+    for reason in ["expired", "max_hold", "key_changed", "force_released", "manager_closed"] {
+        assert_eq!(lost(reason), Some(0.0), "{reason}");
+    }
+    assert_eq!((lost("released"), lost("forked")), (None, None), "these are no losses of a hold");
+}
+
+#[test]
 fn a_guard_may_end_on_another_thread() {
     let (seen, locks) = (Seen::new("threads"), memory());
     let guard = locks.lock("k").label(&*seen.lock).acquire_blocking().unwrap();
