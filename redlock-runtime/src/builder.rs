@@ -227,7 +227,7 @@ impl LockManagerBuilder {
     ///
     /// By default the engine runs on the tokio runtime of its callers, where no outcome crosses threads, and moves to a thread
     /// of its own when that runtime is dropped or blocked for some 100 ms, or when callers have no runtime. Each move is a
-    /// new connection. A thread from the start is for services whose tasks often block their runtime, and for a runtime
+    /// new connection. A blocked caller without a runtime runs the engine itself until its outcome is there. A thread from the start is for services whose tasks often block their runtime, and for a runtime
     /// without I/O or timers: tokio tells of those only by a panic, which is caught, unless the program aborts on panics.
     ///
     /// # Examples

@@ -1,10 +1,10 @@
 //! Where the loop of an engine runs.
 //!
 //! It runs as a task on the runtime of its callers, where an outcome crosses no thread. A guardian, one thread for the
-//! process, gives the loop a thread of its own when that runtime is dropped or does not run it in time. Callers without a
-//! runtime have such a thread from the start: no manager delays the renewals of another. The state of the loop has no I/O,
-//! so a move is a new connection and nothing more: held locks are renewed over it, and requests without an answer are
-//! repeated.
+//! process, moves the loop to a runtime of its own when that runtime is dropped or does not run it in time. Callers without a
+//! runtime have such a one from the start, which a blocked caller or a thread of its own polls. No manager delays the renewals
+//! of another. The state of the loop has no I/O, so a move is a new connection and nothing more: held locks are renewed over
+//! it, and requests without an answer are repeated.
 //!
 //! With the clock of a runtime that a test may pause, the loop belongs to that runtime.
 //!

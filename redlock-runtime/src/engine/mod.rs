@@ -38,14 +38,15 @@
 //!
 //! **The loop.** Callers on any executor, callers without one, and `Drop` all send commands, and read the outcome from
 //! the channel that came with the command. The loop runs on the callers' runtime, and a guardian moves it from a runtime
-//! that is starved or dropped to a thread of its own, so that stops no renewal and no release.
+//! that is starved or dropped to one of its own, so that stops no renewal and no release. There a blocked caller polls it, or
+//! else a thread.
 //!
 //! **The order.** The commands of one caller are handled in the order in which it sent them, and requests leave on one
 //! connection in that order. Only renewals and watches overtake: they are urgent.
 //!
 //! | Question | File |
 //! | --- | --- |
-//! | Where does the loop run? | `home.rs`, `home/guardian.rs` |
+//! | Where does the loop run? | `home.rs`, `home/guardian.rs`, `home/own_runtime.rs` |
 //! | Which states has an attempt? | `table/mod.rs`, `table/waiting.rs`, `table/held.rs`, `table/releasing.rs` |
 //! | Which waiter asks, and when? | `table/asking.rs`, `table/local_queue.rs` |
 //! | What does a reply or a push change? | `table/on_reply.rs`, `table/on_push.rs`, `table/holding.rs` |

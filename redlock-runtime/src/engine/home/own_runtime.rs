@@ -8,7 +8,7 @@
 mod blocked;
 
 use std::future::{Future, poll_fn};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -36,6 +36,10 @@ pub(super) struct OwnRuntime {
     /// The waker of the loop, the same for every thread that polls.
     waker: OnceLock<(Arc<LoopWaker>, Waker)>,
     is_polled: AtomicBool,
+    /// The blocked callers that do not poll.
+    blocked: AtomicUsize,
+    /// One of them asks the loop's own thread for its turn.
+    is_asked: AtomicBool,
     /// When a caller last looked for I/O events, on the lease clock.
     looked_at: AtomicU64,
     turns: Mutex<Turns>,
@@ -56,11 +60,9 @@ struct Turns {
     polled_by: PolledBy,
     /// The loop has ended, or has moved away.
     has_ended: bool,
-    /// The blocked callers that do not poll.
-    blocked: usize,
-    /// The blocked caller that asks the loop's own thread for its turn.
+    /// The caller that asks the loop's own thread for its turn.
     asks: Option<Arc<Alarm>>,
-    /// The blocked caller that has got it.
+    /// The caller that has got it.
     given_to: Option<Arc<Alarm>>,
     /// Until then the loop's own thread keeps its turn.
     keeps_until: Moment,
@@ -96,7 +98,6 @@ impl OwnRuntime {
         let turns = Turns {
             polled_by: PolledBy::OwnThread,
             has_ended: false,
-            blocked: 0,
             asks: None,
             given_to: None,
             keeps_until: now,
@@ -110,6 +111,8 @@ impl OwnRuntime {
             moves: stay.moves,
             waker: OnceLock::new(),
             is_polled: AtomicBool::new(false),
+            blocked: AtomicUsize::new(0),
+            is_asked: AtomicBool::new(false),
             looked_at: AtomicU64::new(0),
             turns: Mutex::new(turns),
             changed: Condvar::new(),
@@ -162,7 +165,8 @@ impl OwnRuntime {
             // `None` when that caller has its outcome by now.
             if let Some(alarm) = turns.asks.take() {
                 turns.polled_by = PolledBy::Caller;
-                turns.blocked -= 1;
+                self.is_asked.store(false, Ordering::SeqCst);
+                self.blocked.fetch_sub(1, Ordering::SeqCst);
                 turns.given_to = Some(Arc::clone(&alarm));
                 alarm.wake();
             }
@@ -200,7 +204,7 @@ impl OwnRuntime {
             if has_ended(turn) {
                 return Poll::Ready(true);
             }
-            if self.turns().asks.is_some() {
+            if self.is_asked.load(Ordering::SeqCst) {
                 return Poll::Ready(false);
             }
             if has_more {

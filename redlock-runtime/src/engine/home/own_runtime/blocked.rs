@@ -30,22 +30,19 @@ impl OwnRuntime {
         limit: Option<Moment>,
         mut future: Pin<&mut F>,
     ) -> Blocked<F::Output> {
-        let begins = self.turns().begin(self);
-        if !begins && let Some(blocked) = self.wait(home, limit, future.as_mut()) {
+        if let Some(blocked) = self.wait(home, limit, future.as_mut()) {
             return blocked;
         }
         CallerTurn::new(self, home).poll_until(limit, future)
     }
 
-    /// Waits for the outcome. `None` when this caller polls from now on.
+    /// Waits for the outcome while another thread polls. `None` when this caller does from now on.
     fn wait<F: Future>(
         &self,
         home: &Arc<Home>,
         limit: Option<Moment>,
         mut future: Pin<&mut F>,
     ) -> Option<Blocked<F::Output>> {
-        let alarm = Arc::new(Alarm::default());
-        let waker = Waker::from(Arc::clone(&alarm));
         let mut turns = self.turns();
         if turns.begin(self) {
             return None;
@@ -53,20 +50,28 @@ impl OwnRuntime {
         if turns.has_ended {
             return Some(Blocked::Elsewhere);
         }
-        let mut asks = turns.may_ask();
-        turns.asks = asks.then(|| Arc::clone(&alarm)).or(turns.asks.take());
-        turns.blocked += 1;
+        let alarm = Arc::new(Alarm::default());
+        let asks = turns.polled_by == PolledBy::OwnThread
+            && self.blocked.load(Ordering::SeqCst) == 0
+            && turns.asks.is_none()
+            && turns.keeps_until <= Moment::now();
+        if asks {
+            turns.asks = Some(Arc::clone(&alarm));
+            self.is_asked.store(true, Ordering::SeqCst);
+        }
+        self.blocked.fetch_add(1, Ordering::SeqCst);
         drop(turns);
-        let mut waiting = Waiting { own: self, home, alarm, has_turn: false };
+        let mut waiting = Waiting { own: self, home, alarm, asks, has_turn: false };
+        let waker = Waker::from(Arc::clone(&waiting.alarm));
+        let mut cx = Context::from_waker(&waker);
+        let mut outcome = future.as_mut().poll(&mut cx);
+        // The loop sends what the future has asked for, before the turn changes.
+        if asks && let Some((_, waker)) = self.waker.get() {
+            waker.wake_by_ref();
+        }
         loop {
-            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            if let Poll::Ready(output) = outcome {
                 return Some(Blocked::Ready(output));
-            }
-            // The loop sends what the future has asked for, before the turn changes.
-            if std::mem::take(&mut asks)
-                && let Some((_, waker)) = self.waker.get()
-            {
-                waker.wake_by_ref();
             }
             if !waiting.alarm.wait(limit.map(|at| (&Clock::System, at))) {
                 return Some(Blocked::TimedOut);
@@ -74,6 +79,7 @@ impl OwnRuntime {
             if waiting.gets_turn() {
                 return None;
             }
+            outcome = future.as_mut().poll(&mut cx);
         }
     }
 }
@@ -88,14 +94,6 @@ impl Turns {
         }
         begins
     }
-
-    /// True when a caller may ask the loop's own thread for its turn: no other caller waits or has waited just now.
-    fn may_ask(&self) -> bool {
-        self.polled_by == PolledBy::OwnThread
-            && self.blocked == 0
-            && self.asks.is_none()
-            && self.keeps_until <= Moment::now()
-    }
 }
 
 /// A caller that waits while another thread polls.
@@ -103,14 +101,18 @@ struct Waiting<'a> {
     own: &'a OwnRuntime,
     home: &'a Arc<Home>,
     alarm: Arc<Alarm>,
+    /// It has asked the loop's own thread for its turn: no other caller waits, or has waited just now.
+    asks: bool,
     has_turn: bool,
 }
 
 impl Waiting<'_> {
     /// True when the loop's own thread has given its turn to this caller.
     fn gets_turn(&mut self) -> bool {
-        let given = self.own.turns().given_to.take_if(|to| Arc::ptr_eq(to, &self.alarm));
-        self.has_turn = given.is_some();
+        if self.asks {
+            let given = self.own.turns().given_to.take_if(|to| Arc::ptr_eq(to, &self.alarm));
+            self.has_turn = given.is_some();
+        }
         self.has_turn
     }
 }
@@ -120,13 +122,17 @@ impl Drop for Waiting<'_> {
         if self.has_turn {
             return;
         }
-        if self.gets_turn() {
-            drop(CallerTurn::new(self.own, self.home));
-            return;
+        if self.asks {
+            let mut turns = self.own.turns();
+            if turns.given_to.take_if(|to| Arc::ptr_eq(to, &self.alarm)).is_some() {
+                drop(turns);
+                drop(CallerTurn::new(self.own, self.home));
+                return;
+            }
+            turns.asks = None;
+            self.own.is_asked.store(false, Ordering::SeqCst);
         }
-        let mut turns = self.own.turns();
-        turns.asks.take_if(|asks| Arc::ptr_eq(asks, &self.alarm));
-        turns.blocked -= 1;
+        self.own.blocked.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -203,7 +209,8 @@ impl Drop for CallerTurn<'_> {
         turns.due = self.home.due();
         // Before the last look at the commands: a caller that sends one after that look sees that no thread polls.
         self.own.is_polled.store(false, Ordering::SeqCst);
-        let is_needed = self.has_more.get() || turns.blocked > 0 || self.home.is_awaited();
+        let is_needed =
+            self.has_more.get() || self.own.blocked.load(Ordering::SeqCst) > 0 || self.home.is_awaited();
         if is_needed {
             turns.pass_on(now);
         }
