@@ -10,6 +10,7 @@ mod granted;
 mod long_waits;
 mod losing;
 mod marked;
+mod pinging;
 mod releasing;
 mod renewing;
 mod watching;
