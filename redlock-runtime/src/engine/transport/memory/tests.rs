@@ -1,0 +1,71 @@
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::*;
+
+#[test]
+fn a_lock_whose_min_hold_is_over_takes_no_room() {
+    let node = MemoryNode::named("min-hold-is-over");
+    let (inbox, _pushes) = unbounded_channel();
+    let (start, ttl) = (Moment::now(), Duration::from_secs(1));
+    for number in 0..10_000 {
+        let now = start.after(number * ttl / 10);
+        let (name, token) = (Arc::from(format!("lock:{number}")), Token::from_value("token"));
+        for action in [Action::Acquire(Mode::OneTry), Action::ExpireLater] {
+            let request = Request {
+                action,
+                name: Arc::clone(&name),
+                token: token.clone(),
+                ttl,
+                fenced: true,
+                direct: false,
+            };
+            node.execute(&request, &inbox, now);
+        }
+        assert!(node.execute(&list(), &inbox, now) != Reply::Page { cursor: 0, names: Vec::new() });
+    }
+    let locks = node.store.lock().unwrap_or_else(PoisonError::into_inner).locks.len();
+    assert!(locks <= 100, "{locks} of 10,000");
+}
+
+fn list() -> Request {
+    let (action, name) = (Action::List { cursor: 0 }, Arc::from("*"));
+    Request { action, name, token: Token::empty(), ttl: Duration::ZERO, fenced: true, direct: false }
+}
+
+#[test]
+fn requests_that_follow_each_other_are_one_call() {
+    const TTL: Duration = Duration::from_secs(30);
+    const JOIN: Mode = Mode::Join { at_most: 10 };
+    const FIRST: Action = Action::Acquire(JOIN);
+    const RENEW: Action = Action::Renew { nth: 0, shortens: false };
+    let next = |after| Action::AcquireNext { mode: JOIN, after };
+    let held = || Reply::Granted { fence: 7 };
+    let request = |action| Request {
+        action,
+        name: "k".into(),
+        token: Token::empty(),
+        ttl: TTL,
+        fenced: true,
+        direct: false,
+    };
+    let batch = [
+        (1, request(FIRST)),
+        (2, request(next(1))),
+        (3, request(next(2))),
+        (4, request(FIRST)),
+        // It does not follow the request before it.
+        (5, request(next(3))),
+        (6, request(next(5))),
+        (7, request(RENEW)),
+        (8, request(next(7))),
+    ];
+    let lengths: Vec<_> = calls(&batch).map(<[_]>::len).collect();
+    assert_eq!(lengths, [3, 1, 2, 1, 1]);
+    let mut done = Vec::new();
+    let replies = one_by_one(&batch, |request| {
+        done.push(request.action);
+        held()
+    });
+    assert_eq!(done, [FIRST, next(1), next(2), FIRST, RENEW]);
+    assert_eq!(replies[4..], [Reply::Skipped, Reply::Skipped, held(), Reply::Skipped]);
+}
