@@ -134,7 +134,10 @@ impl Liveness {
         calls: &Calls,
         worker_of: impl Fn(u32) -> Option<usize>,
     ) {
-        let process = value.rsplit_once(':').and_then(|(_, process)| process.parse().ok());
+        // `<secret>@<host>:<pid>`, and perhaps `/<time>/<function>` or a mark.
+        let process = value
+            .split_once(':')
+            .and_then(|(_, rest)| rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok());
         let Some(worker) = process.and_then(worker_of) else {
             return;
         };
@@ -233,7 +236,7 @@ mod tests {
     fn a_lock_of_a_call_that_has_come_back_is_found() {
         let (mut calls, mut liveness) = (Calls::default(), Liveness::default());
         hear(&mut calls, "call", &[1, 7, 10_000, 0]);
-        let lock = Some(("lock:k7", "token@host:42"));
+        let lock = Some(("lock:k7", "token@host:42/1795349588/shop::buy"));
         watch(&mut liveness, &calls, 0, 9000, lock);
         hear(&mut calls, "back", &[1, 0, 9000 * MS, 0]);
         watch(&mut liveness, &calls, 9100, 12_000, lock);
