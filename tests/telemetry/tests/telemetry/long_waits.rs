@@ -173,3 +173,17 @@ async fn without_redis_the_warning_says_why_the_holder_is_unknown() {
     eventually("it ends", || ends(&key) == ["cancelled"]);
     drop(held);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_a_local_hand_over_ends_has_its_line() {
+    subscribe();
+    let (server, key) = (RedisServer::start(), unique("cohort"));
+    let builder = LockManager::builder(server.url()).warn_after(LIMIT).cohort(10);
+    let locks = builder.connect().await.unwrap();
+    let held = locks.lock(&*key).acquire().await.unwrap();
+    let waits = tokio::spawn(locks.lock(&*key).wait(30 * SECOND).acquire());
+    eventually("a warning", || !warnings(&key).is_empty());
+    drop(held);
+    drop(waits.await.unwrap().unwrap());
+    eventually("the end is told", || ends(&key) == ["acquired"]);
+}
