@@ -110,8 +110,8 @@ impl Wait {
             begin_losses(lock);
             let callers = gauge!(HOLDING, "lock" => lock.clone());
             callers.increment(1);
-            let is_over = AtomicBool::new(false);
-            Arc::new(Holding { lock: lock.clone(), since: Moment::now(), callers, is_over })
+            let (is_over, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
+            Arc::new(Holding { lock: lock.clone(), since: Moment::now(), callers, is_over, is_lost })
         }))
     }
 
@@ -153,28 +153,23 @@ struct Holding {
     since: Moment,
     callers: Gauge,
     is_over: AtomicBool,
+    is_lost: AtomicBool,
 }
 
 impl Hold {
-    /// After its end.
-    pub(super) fn was_lost(&self, reason: &'static str) {
-        if let Some(holding) = &self.0 {
-            counter!(LOST, "lock" => holding.lock.clone(), "reason" => reason).increment(1);
-        }
-    }
-
     pub(super) fn ends(&self, is_lost: bool, reason: &'static str) {
-        let Some(Holding { lock, since, callers, is_over }) = self.0.as_deref() else {
+        let Some(Holding { lock, since, callers, is_over, is_lost: was_lost }) = self.0.as_deref() else {
             return;
         };
+        // Also after its end: the engine may know of a loss just after the guard has begun to release.
+        if is_lost && !was_lost.swap(true, Ordering::Relaxed) {
+            counter!(LOST, "lock" => lock.clone(), "reason" => reason).increment(1);
+        }
         if is_over.swap(true, Ordering::Relaxed) {
             return;
         }
         callers.decrement(1);
         histogram!(HOLD, "lock" => lock.clone()).record(Moment::now().since(*since));
-        if is_lost {
-            counter!(LOST, "lock" => lock.clone(), "reason" => reason).increment(1);
-        }
     }
 }
 

@@ -130,7 +130,7 @@ impl Hold {
     /// Its release finds that the key was deleted or overwritten before.
     pub(crate) fn was_lost(&self, key: &str) {
         let reason = LostReason::KeyChanged;
-        self.metrics.was_lost(reason.as_str());
+        self.metrics.ends(true, reason.as_str());
         self.span.was_lost(key, reason);
     }
 

@@ -39,8 +39,6 @@ impl Wait {
 pub(super) struct Hold;
 
 impl Hold {
-    pub(super) fn was_lost(&self, _reason: &'static str) {}
-
     pub(super) fn ends(&self, _is_lost: bool, _reason: &'static str) {}
 }
 
