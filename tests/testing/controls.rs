@@ -329,3 +329,27 @@ async fn a_moved_clock_and_an_unreachable_node_go_together() {
     node.recover();
     drop(locks.lock("k").wait(5 * SECOND).acquire().await.unwrap());
 }
+
+#[test]
+fn the_engine_moves_while_a_slow_node_is_connected_to() {
+    let locks = LockManager::builder(url()).io_timeout(2 * SECOND).start().unwrap();
+    locks.testing().unwrap().set_latency(SECOND / 2);
+    // By then the loop has begun to connect, on a runtime of its own.
+    let error = locks.lock("k").wait(SECOND / 20).acquire_blocking().unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    let guard = kit::runtime().block_on(locks.lock("k").wait(LIMIT).acquire()).unwrap();
+    guard.release_blocking().unwrap();
+}
+
+#[test]
+fn the_engine_moves_while_a_slow_node_has_not_answered() {
+    let locks = LockManager::connect_blocking(&url()).unwrap();
+    locks.testing().unwrap().set_latency(SECOND / 2);
+    let runtime = kit::runtime();
+    runtime.block_on(async {
+        let request = locks.lock("k").wait(LIMIT).acquire();
+        assert!(tokio::time::timeout(SECOND / 20, request).await.is_err());
+    });
+    drop(runtime);
+    locks.lock("k").wait(LIMIT).acquire_blocking().unwrap().release_blocking().unwrap();
+}

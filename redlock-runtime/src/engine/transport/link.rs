@@ -163,8 +163,10 @@ impl Link {
         self.switch_to(connect(&self.node, self.io_timeout))
     }
 
-    pub(super) fn is_in_memory(&self) -> bool {
-        self.node.is_in_memory()
+    /// True when no runtime is behind its connection: that of a node in memory has no socket, and a timer only while a test
+    /// lets it answer late.
+    pub(super) fn is_of_no_runtime(&self) -> bool {
+        self.node.is_in_memory() && matches!(&self.state, State::Up(up) if up.in_flight.is_empty())
     }
 
     /// Another runtime polls it from now on: connects anew. Returns the end of the connection, if there was one.

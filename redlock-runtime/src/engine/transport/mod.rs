@@ -143,8 +143,8 @@ impl Transport {
     /// Another runtime polls it from now on: connects anew. True when the table must wait for that.
     pub(super) fn restart(&mut self, now: Moment) -> bool {
         match self {
-            // It has no socket, and keeps its inbox.
-            Self::One(link) if link.is_in_memory() => false,
+            // The node keeps its inbox.
+            Self::One(link) if link.is_of_no_runtime() => false,
             Self::One(link) => link.restart().is_some(),
             Self::Quorum(quorum) => quorum.restart(now),
             Self::Cluster(cluster) => {
