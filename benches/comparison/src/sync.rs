@@ -27,7 +27,9 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     let bare = BareSync::connect(&url);
     let (thread, blocks, inside) = (OwnThread::start(), runtime(1), runtime(2));
     let mut apart = blocks.block_on(Bare::connect_on(&thread, &url));
-    let annotated = Arc::new(AnnotatedSync(LockManager::connect_blocking(&url).unwrap()));
+    // The loop of a manager that both used would be with the runtime, and not with the plain thread.
+    let ours = || Arc::new(AnnotatedSync(LockManager::connect_blocking(&url).unwrap()));
+    let (plain, annotated) = (ours(), ours());
     let peer = redlock::RedLock::new(vec![url]);
     let mut by_peer = || {
         let lock = peer.lock(KEY.as_bytes(), 30_000).unwrap().unwrap();
@@ -44,7 +46,7 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
         (Series::new(APART, Kind::Limit), &mut || {
             times(&mut || time(&mut || blocks.block_on(apart.pair(KEY))))
         }),
-        (Series::new(ANNOTATED, Kind::Ours), &mut || times(&mut || time(&mut || annotated.call(KEY)))),
+        (Series::new(ANNOTATED, Kind::Ours), &mut || times(&mut || time(&mut || plain.call(KEY)))),
         (Series::new("redlocked, annotated fn, inside a runtime of two workers", Kind::Ours), &mut || {
             times(&mut || on_a_worker())
         }),
