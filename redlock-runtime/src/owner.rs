@@ -75,7 +75,7 @@ impl Owner {
     }
 
     pub(crate) fn function(&self) -> Option<&str> {
-        self.parts().2
+        self.parts().2.filter(|function| !function.is_empty())
     }
 
     fn parts(&self) -> (&str, Option<&str>, Option<&str>) {
@@ -139,6 +139,7 @@ mod tests {
         assert_eq!(owner.name(), "web\\u{1b}[2J\\n\\u{202e}3:1");
         assert_eq!((owner.since(), owner.function()), (None, None));
         assert_eq!(Owner::read(&"x".repeat(100_000)).name().len(), LONGEST_OWNER);
+        assert_eq!(Owner::read("h:1/2/").function(), None);
         assert_eq!(Owner::read("h:1/99999999999999999999/f").since(), None);
         assert_eq!(Owner::read(&format!("h:1/{}/f", u64::MAX)).since(), None);
     }

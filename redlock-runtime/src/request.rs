@@ -72,7 +72,7 @@ impl LockRequest {
 
     /// What metrics and logs call a request made by hand, and what others see of its holder in place of a function: the same
     /// for all keys of a kind, such as `nightly-report`. The attribute uses the template of the key, and the function. By
-    /// default a request has no label.
+    /// default a request has no label; an empty one is none.
     ///
     /// The last 64 characters are written to the server, ASCII letters, digits and `_:.-` as they are, others as `_`.
     ///
@@ -88,7 +88,8 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.options.origin = Origin::Label(label.into());
+        let label = label.into();
+        self.options.origin = if label.is_empty() { Origin::Unnamed } else { Origin::Label(label) };
         self
     }
 

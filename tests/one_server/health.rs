@@ -1,7 +1,7 @@
 //! What `ping` says of a server that is well, and of one that is not.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kit::{LIMIT, LateProxy, Proxy, RedisServer, SECOND, eventually};
 use redlocked::{LockError, LockErrorKind, LockManager};
@@ -12,13 +12,8 @@ fn connect(url: &str) -> LockManager {
     LockManager::builder(url).io_timeout(IO_TIMEOUT).connect_blocking().unwrap()
 }
 
-/// The kind of the error, which came within the time limit.
-#[track_caller]
 fn trouble(locks: &LockManager) -> Option<LockErrorKind> {
-    let start = Instant::now();
-    let outcome = locks.ping_blocking();
-    assert!(start.elapsed() < IO_TIMEOUT + 2 * SECOND, "{:?}: {outcome:?}", start.elapsed());
-    outcome.err().map(|error| error.kind())
+    kit::trouble(locks, IO_TIMEOUT)
 }
 
 #[test]

@@ -1,19 +1,14 @@
 //! What `ping` says of several servers, some of which are down or silent.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use kit::{Quorum, RedisCluster, SECOND, eventually};
+use kit::{Quorum, RedisCluster, eventually};
 use redlocked::{LockErrorKind, LockManager};
 
 const IO_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// The kind of the error, which came within the time limit.
-#[track_caller]
 fn trouble(locks: &LockManager) -> Option<LockErrorKind> {
-    let start = Instant::now();
-    let outcome = locks.ping_blocking();
-    assert!(start.elapsed() < IO_TIMEOUT + 2 * SECOND, "{:?}: {outcome:?}", start.elapsed());
-    outcome.err().map(|error| error.kind())
+    kit::trouble(locks, IO_TIMEOUT)
 }
 
 #[test]

@@ -4,13 +4,13 @@ use std::fmt::Debug;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use redlocked::{LockError, LockManager};
+use redlocked::{LockError, LockErrorKind, LockManager};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
-use crate::{Proxy, RedisServer, eventually};
+use crate::{Proxy, RedisServer, SECOND, eventually};
 
 /// A manager of its own, as another process would have.
 #[track_caller]
@@ -70,4 +70,13 @@ pub async fn polled<T>(call: impl Future<Output = T>, mut polls: u32, eager: boo
 /// The keys of the held locks that match `pattern`.
 pub fn listed(locks: &LockManager, pattern: &str) -> Result<Vec<String>, LockError> {
     Ok(locks.list_blocking(pattern)?.iter().map(|lock| lock.key().to_owned()).collect())
+}
+
+/// What a ping says is wrong, if anything. It says so soon after the `io_timeout` of the manager.
+#[track_caller]
+pub fn trouble(locks: &LockManager, io_timeout: Duration) -> Option<LockErrorKind> {
+    let start = Instant::now();
+    let outcome = locks.ping_blocking();
+    assert!(start.elapsed() < io_timeout + 2 * SECOND, "{:?}: {outcome:?}", start.elapsed());
+    outcome.err().map(|error| error.kind())
 }

@@ -11,7 +11,7 @@
 //! | one with a round trip as long as you like | [`DelayProxy`] |
 //! | a script that is broken on purpose, or a reply that is not true | [`Rewriter`] |
 //! | a caller in a process of its own, to kill and freeze | [`Worker`] |
-//! | a manager, the keys of its held locks, a runtime of one thread, a call that is dropped after some polls or before its reply | [`connect`], [`listed`], [`runtime`], [`polled`], [`dropped_before_its_reply`] |
+//! | a manager, the keys of its held locks, what its ping says, a runtime of one thread, a call that is dropped after some polls or before its reply | [`connect`], [`listed`], [`trouble`], [`runtime`], [`polled`], [`dropped_before_its_reply`] |
 //! | to wait for a condition, with a limit | [`eventually`], [`within`], [`LIMIT`] |
 //! | to leave out what the version of the server cannot do, and to tell it | [`skipped`], [`RedisServer::known_rules`] |
 //! | a name that no other test uses, a free port | [`unique`], [`free_port`] |
@@ -63,7 +63,7 @@ pub mod weight;
 #[cfg(unix)]
 mod worker;
 
-pub use calls::{connect, dropped_before_its_reply, listed, polled, runtime};
+pub use calls::{connect, dropped_before_its_reply, listed, polled, runtime, trouble};
 pub use cluster::{RedisCluster, owns};
 pub use delay::DelayProxy;
 pub use late::LateProxy;
