@@ -1,0 +1,1 @@
+//! The simulated fleet: processes, servers, the network and the time between them, in one thread, from one seed.
