@@ -1,8 +1,4 @@
 //! The lease clock: monotonic, and going on while the host is suspended where the system has such a clock.
-//!
-//! `std::time::Instant` stands still during suspend on Linux (`CLOCK_MONOTONIC`) and on Apple's systems (`CLOCK_UPTIME_RAW`):
-//! a laptop or a VM that wakes up would believe in a lease that ended hours ago. On Windows it goes on. Never the wall clock: it
-//! can jump.
 
 #[cfg_attr(not(feature = "testing"), path = "clock/no_runtime.rs")]
 mod of_runtime;
@@ -12,6 +8,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::host;
 pub(crate) use of_runtime::RuntimeClock;
 
 /// A point on the lease clock, in nanoseconds since an arbitrary start. Never zero, so that an `Option` of it is no larger:
@@ -20,26 +17,8 @@ pub(crate) use of_runtime::RuntimeClock;
 pub(crate) struct Moment(NonZeroU64);
 
 impl Moment {
-    #[cfg(all(any(target_os = "linux", target_os = "android", target_vendor = "apple"), not(miri)))]
     pub(crate) fn now() -> Self {
-        use rustix::time::{ClockId, clock_gettime};
-        #[cfg(target_vendor = "apple")]
-        // Unlike the clock of this name on Linux, it goes on during sleep.
-        const CLOCK: ClockId = ClockId::Monotonic;
-        #[cfg(not(target_vendor = "apple"))]
-        const CLOCK: ClockId = ClockId::Boottime;
-        let now = clock_gettime(CLOCK);
-        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-        let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
-        Self::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
-    }
-
-    #[cfg(any(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")), miri))]
-    pub(crate) fn now() -> Self {
-        use std::sync::LazyLock;
-        use std::time::Instant;
-        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-        Self::from_nanos(nanos(START.elapsed()))
+        Self::from_nanos(host::lease_clock())
     }
 
     /// For the atomic in which a lease keeps its deadline.

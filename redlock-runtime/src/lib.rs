@@ -20,6 +20,7 @@ mod error;
 mod error_kind;
 mod global;
 mod guard;
+mod host;
 mod inspect;
 mod key;
 mod lease;
@@ -57,6 +58,13 @@ pub use outcome::ReleaseOutcome;
 pub use request::LockRequest;
 #[cfg(feature = "testing")]
 pub use testing::{Calls, GlobalHere, HeldElsewhere, Testing};
+
+/// For the package `redlocked-sim`. Not part of the public API.
+#[cfg(feature = "__simulation")]
+#[doc(hidden)]
+pub mod simulation {
+    pub use crate::host::world::{Connecting, RuntimeNumber, Stream, Work, World, set_world};
+}
 
 /// The attribute's expansion calls these. Not part of the public API: they change without notice.
 #[doc(hidden)]

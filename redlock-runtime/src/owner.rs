@@ -3,20 +3,12 @@
 //! `<host>:<pid>/<time>/<function>`, with the time in seconds since 1970, by the clock of that host. The function is missing
 //! where a request has neither a function nor a label; the time, too, in an inbox.
 
-use std::ffi::OsString;
 use std::fmt::{self, Write as _};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::host;
 use crate::origin::Origin;
-
-static HOST: LazyLock<String> = LazyLock::new(|| {
-    // Miri's `uname` leaves parts of its answer unset.
-    let host = if cfg!(miri) { OsString::new() } else { gethostname::gethostname() };
-    let host = host.to_string_lossy();
-    let clean: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || "-._".contains(*c)).collect();
-    if clean.is_empty() { "unknown-host".to_owned() } else { clean }
-});
 
 /// So much of the name of a function is written: its end.
 const LONGEST_FUNCTION: usize = 64;
@@ -26,27 +18,26 @@ const LONGEST_OWNER: usize = 253 + 1 + 10 + 1 + 10 + 1 + LONGEST_FUNCTION;
 
 /// The bytes of an owner whose function is short.
 pub(crate) fn usual_length() -> usize {
-    HOST.len() + 60
+    host::name().len() + 60
 }
 
 /// `<host>:<pid>` of this process. The pid is not cached, because a forked child has another.
 pub(crate) fn process_name() -> String {
     let mut name = String::new();
-    push_process(&mut name, std::process::id());
+    push_process(&mut name, host::process_id());
     name
 }
 
 /// `<host>:<pid>` of the process with this pid.
 pub(crate) fn push_process(text: &mut String, process: u32) {
     // Writing into a string does not fail, here and below.
-    let _ = write!(text, "{}:{process}", *HOST);
+    let _ = write!(text, "{}:{process}", host::name());
 }
 
 /// The owner of a request that this process makes now.
 pub(crate) fn push_owner(text: &mut String, process: u32, origin: &Origin) {
     push_process(text, process);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let _ = write!(text, "/{}", now.as_secs());
+    let _ = write!(text, "/{}", host::wall_clock().as_secs());
     let Some(function) = origin.function() else { return };
     text.push('/');
     let left_out = function.chars().count().saturating_sub(LONGEST_FUNCTION);
@@ -112,13 +103,13 @@ mod tests {
     fn an_owner_says_the_process_the_time_and_the_function() {
         let site = &Site { function: "shop::stock::purchase", template: "stock:{sku}" };
         let owner = Owner::read(&written(&Origin::Site(site)));
-        assert_eq!(owner.name(), format!("{}:7", *HOST));
+        assert_eq!(owner.name(), format!("{}:7", host::name()));
         assert_eq!(owner.function(), Some("shop::stock::purchase"));
         let age = owner.since().and_then(|since| since.elapsed().ok());
         assert!(age.is_some_and(|age| age < Duration::from_secs(60)), "{age:?}");
-        assert_eq!(owner.to_string(), format!("{}:7 in shop::stock::purchase", *HOST));
+        assert_eq!(owner.to_string(), format!("{}:7 in shop::stock::purchase", host::name()));
         let unnamed = Owner::read(&written(&Origin::Unnamed));
-        assert_eq!((unnamed.to_string(), unnamed.function()), (format!("{}:7", *HOST), None));
+        assert_eq!((unnamed.to_string(), unnamed.function()), (format!("{}:7", host::name()), None));
     }
 
     #[test]

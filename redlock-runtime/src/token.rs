@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::host;
 use crate::origin::Origin;
 use crate::owner::{self, Owner};
 
@@ -28,7 +29,7 @@ impl Token {
 
     /// A new token that names this process alone.
     pub(crate) fn of_this_process() -> Result<Self, getrandom::Error> {
-        Self::with_owner(|text| owner::push_process(text, std::process::id()))
+        Self::with_owner(|text| owner::push_process(text, host::process_id()))
     }
 
     /// A new token with the same owner.
@@ -39,7 +40,7 @@ impl Token {
     /// From the operating system's random source.
     fn with_owner(owner: impl FnOnce(&mut String)) -> Result<Self, getrandom::Error> {
         let mut random = [0_u8; SECRET_LENGTH];
-        getrandom::fill(&mut random)?;
+        host::random(&mut random)?;
         let mut value = String::with_capacity(SECRET_LENGTH + 1 + owner::usual_length());
         value.extend(random.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 63)])));
         value.push('@');

@@ -274,6 +274,7 @@ fn the_ground_names_nothing_above_it() {
         "clock::of_runtime",
         "error",
         "error_kind",
+        "host",
         "key",
         "lease",
         "lost_reason",

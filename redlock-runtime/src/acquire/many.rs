@@ -21,6 +21,7 @@ use crate::engine::multi_key::MAX_KEYS;
 use crate::engine::protocol::Id;
 use crate::error::LockError;
 use crate::guard::LockGuard;
+use crate::host;
 use crate::lease::Lease;
 use crate::lease_end::LeaseEnd;
 use crate::manager::LockManager;
@@ -126,7 +127,7 @@ impl AcquireAll {
 
     /// Asks for the next keys, as many as one call may.
     fn ask(&mut self) -> Result<(), LockError> {
-        let (engine, process) = (self.manager.engine(), std::process::id());
+        let (engine, process) = (self.manager.engine(), host::process_id());
         let mut first: Option<Arc<str>> = None;
         let mut asks: Vec<(Id, Ask, Token)> = Vec::new();
         for (nth, (key, outer)) in self.keys.iter().enumerate().skip(self.taken.len()) {

@@ -13,6 +13,7 @@ use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::engine::protocol::Id;
 use crate::error::LockError;
 use crate::guard::LockGuard;
+use crate::host;
 use crate::manager::LockManager;
 use crate::options::{Options, WaitDeadline};
 use crate::reentrancy::Hold;
@@ -133,7 +134,7 @@ impl Options {
         deadline: WaitDeadline,
     ) -> Result<AcquireOne, LockError> {
         let name = manager.name(&key);
-        let process = std::process::id();
+        let process = host::process_id();
         let (acquire, (id, ask, token)) = self.attempt(manager, process, key, name, deadline, None)?;
         manager.engine().send_from(process, Command::Acquire { id, ask, token });
         Ok(acquire)

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::host;
+
 /// Pauses that double with each failure, up to the longest.
 pub(crate) struct Backoff {
     pub(crate) shortest: Duration,
@@ -22,7 +24,8 @@ impl Backoff {
 
 /// Between zero and `window`.
 pub(crate) fn full_jitter(window: Duration) -> Duration {
-    let random = getrandom::u32().unwrap_or(u32::MAX / 2);
+    let mut random = [0; 4];
+    let random = host::random(&mut random).map_or(u32::MAX / 2, |()| u32::from_ne_bytes(random));
     window.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 

@@ -26,6 +26,7 @@ use super::transport::link::{ELSEWHERE, TransportEvent};
 use super::transport::{Deployment, Transport};
 use crate::capabilities::Abilities;
 use crate::clock::{Clock, Moment};
+use crate::host;
 use crate::telemetry;
 pub(super) use loop_waker::LoopWaker;
 
@@ -251,7 +252,7 @@ impl Driver {
             // A batch of confirmations may wait for the one before it: both must end within the time limit.
             let (node, limit) = (node.clone(), self.io_timeout / 2);
             let confirmer = Confirmer { node, wanted: *wanted, limit, commands: commands.clone() };
-            tokio::spawn(confirmer.run(unconfirmed));
+            host::spawn(confirmer.run(unconfirmed));
             to_confirm
         });
         for unconfirmed in self.table.take_unconfirmed() {
@@ -313,7 +314,8 @@ impl Driver {
         // Reset only when it must ring sooner. An alarm that rings too soon costs less than a reset for each lock.
         if self.alarm_at.is_none_or(|at| due < at) {
             // The clock of the runtime that polls it, if leases have another one.
-            let start = if self.clock.runtime().is_some() { Some(Instant::now()) } else { running_clock() };
+            let start =
+                if self.clock.runtime().is_some() { Some(Instant::now()) } else { host::running_clock() };
             let Some(start) = start else {
                 return Poll::Ready(Err(NoClock));
             };
@@ -409,10 +411,3 @@ impl Driver {
 
 /// The clock of the runtime stands still.
 struct NoClock;
-
-/// The time of this runtime, unless its clock stands still or was moved: then it differs from the system's.
-pub(super) fn running_clock() -> Option<Instant> {
-    let before = std::time::Instant::now();
-    let now = Instant::now();
-    (before <= now.into_std() && now.into_std() <= std::time::Instant::now()).then_some(now)
-}

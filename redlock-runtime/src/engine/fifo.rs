@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use foldhash::HashMap;
+use crate::host::HashMap;
 
 use super::protocol::Id;
 

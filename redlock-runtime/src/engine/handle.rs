@@ -18,6 +18,7 @@ use super::settings::EngineSettings;
 use super::tested::Tested;
 use super::transport::Deployment;
 use crate::clock::{Clock, Moment};
+use crate::host;
 
 /// The handle of an engine. Its loop ends when the last handle is dropped and everything is released.
 pub(crate) struct Engine {
@@ -70,13 +71,13 @@ impl Engine {
             clock,
             tested,
             home,
-            process: AtomicU32::new(std::process::id()),
+            process: AtomicU32::new(host::process_id()),
         }
     }
 
     /// False in a forked child, where no loop reads commands.
     pub(crate) fn is_here(&self) -> bool {
-        self.is_in(std::process::id())
+        self.is_in(host::process_id())
     }
 
     fn is_in(&self, process: u32) -> bool {
@@ -128,7 +129,7 @@ impl Engine {
     /// Never blocks. An engine that has ended, or is in another process, drops the command; its caller sees that the sender
     /// of the outcome is dropped.
     pub(crate) fn send(&self, command: Command) {
-        self.send_from(std::process::id(), command);
+        self.send_from(host::process_id(), command);
     }
 
     /// As [`send`](Self::send), for a caller that knows its process id: reading it is a system call.

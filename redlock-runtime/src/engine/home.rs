@@ -25,11 +25,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::task::yield_now;
 
 use super::driver::{Driver, Turn};
 use crate::clock::{Clock, Moment, RuntimeClock};
+use crate::host::{Runtime, runtime_has_drivers};
 use guardian::Guardian;
 use own_runtime::OwnRuntime;
 pub(super) use own_thread::run as run_on_own_thread;
@@ -158,9 +158,9 @@ impl Home {
     pub(super) fn settle(self: &Arc<Self>) {
         let mut resident = self.resident();
         if self.place.load(Ordering::SeqCst) == NOWHERE && resident.driver.is_some() {
-            let here = || Handle::try_current().ok().filter(|_| self.may_return() && runtimes::can_run_it());
-            match self.clock.runtime().cloned().or_else(here) {
-                Some(handle) => self.move_to(resident, &handle),
+            let here = || Runtime::current().filter(|_| self.may_return() && runtime_has_drivers());
+            match self.clock.runtime().cloned().map(Runtime::Tokio).or_else(here) {
+                Some(runtime) => self.move_to(resident, &runtime),
                 None => self.move_to_own_thread(&mut resident),
             }
         }
@@ -173,27 +173,27 @@ impl Home {
 
     /// From its own thread to the caller's runtime, if the loop is idle but for the command of that caller.
     fn return_to_caller(self: &Arc<Self>) {
-        if let Ok(handle) = Handle::try_current()
-            && !self.own().as_ref().is_some_and(|own| own.is(runtimes::number_of(&handle)))
+        if let Some(runtime) = Runtime::current()
+            && !self.own().as_ref().is_some_and(|own| own.is(runtime.number()))
             && let Some(resident) = self.try_resident()
             && self.place.load(Ordering::SeqCst) == OWN_THREAD
             && resident.driver.as_ref().is_some_and(Driver::is_idle)
         {
-            if runtimes::can_run_it() {
-                self.move_to(resident, &handle);
+            if runtime_has_drivers() {
+                self.move_to(resident, &runtime);
             } else {
                 self.returns_at.store(NEVER, Ordering::Relaxed);
             }
         }
     }
 
-    fn move_to(self: &Arc<Self>, mut resident: MutexGuard<'_, Resident>, handle: &Handle) {
+    fn move_to(self: &Arc<Self>, mut resident: MutexGuard<'_, Resident>, runtime: &Runtime) {
         let moves = self.leave(&mut resident);
-        self.place.store(runtimes::number_of(handle), Ordering::SeqCst);
+        self.place.store(runtime.number(), Ordering::SeqCst);
         runtimes::moved_in(self);
         // A runtime that is being dropped drops the task at once.
         drop(resident);
-        handle.spawn(reside(Stay { home: Arc::clone(self), moves }));
+        runtime.spawn(reside(Stay { home: Arc::clone(self), moves }));
         // Until its first poll, nothing else tells that the runtime does not run it.
         self.look_at(Moment::now().after(LONGEST_DELAY));
     }
@@ -242,7 +242,7 @@ impl Home {
             && self.place.load(Ordering::SeqCst) == OWN_THREAD
         {
             clock.is_back();
-            self.move_to(resident, runtime);
+            self.move_to(resident, &Runtime::Tokio(runtime.clone()));
         }
     }
 

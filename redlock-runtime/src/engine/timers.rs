@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::hash::Hash;
 
-use foldhash::HashMap;
+use crate::host::HashMap;
 
 use super::protocol::Id;
 use crate::clock::Moment;

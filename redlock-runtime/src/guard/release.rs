@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::{Grant, LockGuard};
@@ -15,6 +14,7 @@ use crate::clock::{Clock, Moment};
 use crate::engine::command::{Command, Response};
 use crate::engine::handle::ENGINE_GONE;
 use crate::error::LockError;
+use crate::host::Runtime;
 use crate::one_or_many::{OneOrAll, OneOrMany};
 use crate::outcome::ReleaseOutcome;
 
@@ -114,7 +114,7 @@ impl Drop for LockGuard {
         if self.grants.as_mut_slice().iter_mut().all(|grant| *grant.is_released.get_mut()) {
             return;
         }
-        if Handle::try_current().is_ok() {
+        if Runtime::current().is_some() {
             self.release_unreleased(false);
             return;
         }

@@ -3,6 +3,7 @@
 //! It sleeps until a loop would be late with its next deadline. A loop that was not polled by then gets a wake-up, and a
 //! little later a thread of its own.
 
+use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::future::Future;
@@ -16,10 +17,10 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
-use super::own_thread::start_thread;
 use super::runtimes::{NOWHERE, OWN_THREAD};
 use super::{Home, NEVER, PATIENCE, STAY};
 use crate::clock::{Moment, RuntimeClock};
+use crate::host;
 
 /// How long a runtime may take to poll a loop after a command from outside, and after a wake-up.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
@@ -44,6 +45,15 @@ static OF_THE_PROCESS: Mutex<Option<(u32, Guardian)>> = Mutex::new(None);
 impl Guardian {
     /// Starts the thread, if it does not run yet.
     pub(super) fn of_this_process() -> io::Result<Self> {
+        if let Some(world) = host::world() {
+            let kept = world.kept();
+            if let Some(guardian) = kept.as_deref().and_then(<dyn Any + Send + Sync>::downcast_ref::<Self>) {
+                return Ok(guardian.clone());
+            }
+            let started = Self::start()?;
+            world.keep(Arc::new(started.clone()));
+            return Ok(started);
+        }
         let mut guardian = OF_THE_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         let process = std::process::id();
         if let Some((of, guardian)) = &*guardian
@@ -58,7 +68,7 @@ impl Guardian {
 
     fn start() -> io::Result<Self> {
         let (calls, inbox) = unbounded_channel();
-        start_thread("redlocked-guard", guard(inbox)).map_err(|(error, _)| error)?;
+        host::start_thread("redlocked-guard", guard(inbox)).map_err(|(error, _)| error)?;
         Ok(Self { calls })
     }
 
@@ -101,7 +111,7 @@ async fn guard(mut calls: UnboundedReceiver<Call>) {
             None => calls.recv().await,
         };
         match call {
-            Some(Call::Run(task)) => drop(tokio::spawn(task)),
+            Some(Call::Run(task)) => host::spawn(task),
             Some(Call::Look(home, at)) => {
                 let polled = home.upgrade().map_or(0, |home| home.polled.load(Ordering::SeqCst));
                 looks.push(Reverse(Look { at, home, polled, is_woken: false, is_excused: false }));

@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Home, LONGEST_DELAY, Stay, runtimes};
+use super::{Home, LONGEST_DELAY, Stay};
 use crate::alarm::Alarm;
 use crate::clock::Moment;
 use crate::engine::driver::{LoopWaker, Turn};
+use crate::host;
 
 /// How long no caller must have polled before the loop's own thread does without a reason.
 const QUIET: Duration = LONGEST_DELAY;
@@ -91,6 +92,9 @@ impl Turns {
 impl OwnRuntime {
     /// Starts the thread. If there can be none, returns the stay.
     pub(super) fn start(stay: Stay) -> Result<Arc<Self>, Stay> {
+        if host::has_one_thread() {
+            return Err(stay);
+        }
         let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
             return Err(stay);
         };
@@ -106,7 +110,7 @@ impl OwnRuntime {
             wakes_at: None,
         };
         let own = Arc::new(Self {
-            number: runtimes::number_of(runtime.handle()),
+            number: host::number_of(runtime.handle()),
             runtime: Some(runtime),
             moves: stay.moves,
             waker: OnceLock::new(),

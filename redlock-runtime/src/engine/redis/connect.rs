@@ -12,6 +12,7 @@ use super::connect_error::ConnectError;
 use super::opened::{Opened, tcp_stream};
 use super::tls::Tls;
 use crate::engine::protocol::ConnectionEvent;
+use crate::host::simulated_connection;
 
 /// Batches in flight at most; then the next batch grows. The `redis` crate queues as many, so that none waits for room
 /// while a later one is sent.
@@ -58,6 +59,12 @@ pub(super) async fn open(
                 Opened::over(stream.map_err(ConnectError::Failed)?, &info, config).await
             }
             ConnectionAddr::Tcp(host, port) => {
+                if let Some(connecting) = simulated_connection(host, *port) {
+                    let stream = connecting.await.map_err(RedisError::from);
+                    return Opened::over(stream.map_err(ConnectError::Failed)?, &info, config)
+                        .await
+                        .map_err(ConnectError::Failed);
+                }
                 let stream = tcp_stream(host, *port, info.tcp_settings()).await.map_err(RedisError::from);
                 Opened::over(stream.map_err(ConnectError::Failed)?, &info, config).await
             }

@@ -1,42 +1,56 @@
 //! Hedged calls to servers that know the same: the next one is asked while the one before does not answer.
 
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
-
-use tokio::task::JoinSet;
 
 /// How long a server may take before the next one is asked, too.
 const STAGGER: Duration = Duration::from_millis(100);
 
 /// The first answer, or the error of each call, in their order.
 pub(crate) async fn first<T, E>(
-    calls: impl IntoIterator<Item = impl Future<Output = Result<T, E>> + Send + 'static>,
-) -> Result<T, Vec<E>>
-where
-    T: Send + 'static,
-    E: Send + 'static,
-{
+    calls: impl IntoIterator<Item = impl Future<Output = Result<T, E>>>,
+) -> Result<T, Vec<E>> {
     let mut calls = calls.into_iter().enumerate().peekable();
-    let mut running = JoinSet::new();
+    let mut running = Running(Vec::new());
     let mut failed = Vec::new();
     loop {
-        if let Some((nth, call)) = calls.next() {
-            running.spawn(async move { (nth, call.await) });
-        }
+        running.0.extend(calls.next().map(|(nth, call)| (nth, Box::pin(call))));
         let outcome = match calls.peek() {
-            None => running.join_next().await,
-            Some(_) => match tokio::time::timeout(STAGGER, running.join_next()).await {
+            None => running.next().await,
+            Some(_) => match tokio::time::timeout(STAGGER, running.next()).await {
                 Ok(outcome) => outcome,
                 Err(_) => continue,
             },
         };
         match outcome {
-            Some(Ok((_, Ok(answer)))) => return Ok(answer),
-            Some(Ok((nth, Err(error)))) => failed.push((nth, error)),
-            Some(Err(_)) => {}
+            Some((_, Ok(answer))) => return Ok(answer),
+            Some((nth, Err(error))) => failed.push((nth, error)),
             None => {
                 failed.sort_by_key(|(nth, _)| *nth);
                 return Err(failed.into_iter().map(|(_, error)| error).collect());
             }
         }
+    }
+}
+
+/// The calls that have no outcome yet, with their numbers.
+struct Running<C>(Vec<(usize, Pin<Box<C>>)>);
+
+impl<C: Future> Running<C> {
+    /// The next outcome; `None` when no call is left.
+    async fn next(&mut self) -> Option<(usize, C::Output)> {
+        poll_fn(|cx| {
+            for (at, (nth, call)) in self.0.iter_mut().enumerate() {
+                if let Poll::Ready(outcome) = call.as_mut().poll(cx) {
+                    let nth = *nth;
+                    drop(self.0.swap_remove(at));
+                    return Poll::Ready(Some((nth, outcome)));
+                }
+            }
+            if self.0.is_empty() { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await
     }
 }

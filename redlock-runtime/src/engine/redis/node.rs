@@ -28,6 +28,7 @@ use super::tls::{Tls, TlsSettings};
 use crate::clock::Moment;
 use crate::engine::protocol::{ConnectionEvent, Disconnected};
 use crate::engine::slots::Slot;
+use crate::host;
 use crate::key::INBOX;
 
 /// The manager's settings for a node.
@@ -169,7 +170,7 @@ impl RedisNode {
         self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host.clone(), found.port));
         match self.connect_there(timeout, &pushes).await {
             Ok(connection) => {
-                tokio::spawn(sentinels.watch(found, pushes, timeout));
+                host::spawn(sentinels.watch(found, pushes, timeout));
                 Ok(connection)
             }
             Err(trouble) => Err(sentinels.no_connection(&found, trouble)),

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::hedged;
 use super::until_closed::until_closed;
 use crate::engine::protocol::ConnectionEvent;
+use crate::host;
 
 /// Moves the bytes of a connection. Dropping it closes the connection at once, also with answers pending.
 pub(super) struct ConnectionDriver {
@@ -60,7 +61,7 @@ impl Opened {
     /// From now on a task drives it, for as long as `pushes` has a receiver.
     pub(super) fn in_background(self, pushes: UnboundedSender<ConnectionEvent>) -> MultiplexedConnection {
         let Self { connection, mut driver } = self;
-        tokio::spawn(async move { until_closed(&pushes, poll_fn(|cx| driver.poll(cx))).await });
+        host::spawn(async move { until_closed(&pushes, poll_fn(|cx| driver.poll(cx))).await });
         connection
     }
 

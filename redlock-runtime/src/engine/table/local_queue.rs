@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use foldhash::HashMap;
+use crate::host::HashMap;
 
 use crate::engine::fifo::Fifo;
 use crate::engine::protocol::Id;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldhash::HashMap;
+use crate::host::HashMap;
 
 use super::waiting::Waiting;
 use super::{Attempt, LockTable};

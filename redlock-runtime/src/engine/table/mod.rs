@@ -29,7 +29,8 @@ mod waiting;
 
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt};
+use crate::host::HashMap;
+use foldhash::HashMapExt;
 
 use super::command::AdminCall;
 use super::outbox::Outbox;

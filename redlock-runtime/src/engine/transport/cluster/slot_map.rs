@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use foldhash::{HashMap, HashMapExt};
+use crate::host::HashMap;
+use foldhash::HashMapExt;
 
 use super::member::Member;
 use super::{Cluster, LEARN_AGAIN};

@@ -9,7 +9,8 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldhash::{HashMap, HashMapExt};
+use crate::host::HashMap;
+use foldhash::HashMapExt;
 
 use crate::clock::Moment;
 use crate::engine::backoff::Backoff;

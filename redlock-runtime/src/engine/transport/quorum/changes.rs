@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt};
+use crate::host::HashMap;
+use foldhash::HashMapExt;
 
 /// Each node has a bit.
 type Nodes = u64;

@@ -24,7 +24,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use foldhash::{HashMap, HashMapExt};
+use crate::host::HashMap;
+use foldhash::HashMapExt;
 
 use super::link::{Link, TransportEvent};
 use super::listing;

@@ -1,0 +1,119 @@
+//! The machine as it is.
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::net::Ipv4Addr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{LazyLock, mpsc};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::net::UdpSocket;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::Instant;
+
+/// `std::time::Instant` stands still during suspend on Linux (`CLOCK_MONOTONIC`) and on Apple's systems
+/// (`CLOCK_UPTIME_RAW`): a laptop or a VM that wakes up would believe in a lease that ended hours ago. On Windows it goes on.
+/// Never the wall clock: it can jump.
+#[cfg(all(any(target_os = "linux", target_os = "android", target_vendor = "apple"), not(miri)))]
+pub(super) fn lease_clock() -> u64 {
+    use rustix::time::{ClockId, clock_gettime};
+    #[cfg(target_vendor = "apple")]
+    // Unlike the clock of this name on Linux, it goes on during sleep.
+    const CLOCK: ClockId = ClockId::Monotonic;
+    #[cfg(not(target_vendor = "apple"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    let now = clock_gettime(CLOCK);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
+#[cfg(any(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")), miri))]
+pub(super) fn lease_clock() -> u64 {
+    static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+    u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn wall_clock() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+static NAME: LazyLock<String> = LazyLock::new(|| {
+    // Miri's `uname` leaves parts of its answer unset.
+    let host = if cfg!(miri) { OsString::new() } else { gethostname::gethostname() };
+    let host = host.to_string_lossy();
+    let clean: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || "-._".contains(*c)).collect();
+    if clean.is_empty() { "unknown-host".to_owned() } else { clean }
+});
+
+pub(super) fn name() -> &'static str {
+    &NAME
+}
+
+pub(super) fn running_clock() -> Option<Instant> {
+    let before = std::time::Instant::now();
+    let now = Instant::now();
+    (before <= now.into_std() && now.into_std() <= std::time::Instant::now()).then_some(now)
+}
+
+/// Tokio tells of missing drivers only by a panic, whose message says which method of the runtime's builder enables them.
+pub(super) fn runtime_has_drivers() -> bool {
+    let has_drivers = catch_unwind(AssertUnwindSafe(|| {
+        drop(tokio::time::sleep(Duration::ZERO));
+        if let Ok(socket) = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+            && socket.set_nonblocking(true).is_ok()
+        {
+            drop(UdpSocket::from_std(socket));
+        }
+    }));
+    has_drivers.is_ok() && running_clock().is_some()
+}
+
+pub(crate) fn number_of(handle: &Handle) -> u64 {
+    let mut number = Number(0);
+    handle.id().hash(&mut number);
+    number.0.wrapping_add(2)
+}
+
+/// Hashes one number to itself.
+struct Number(u64);
+
+impl Hasher for Number {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |sum, byte| sum.wrapping_mul(257).wrapping_add(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+pub(super) fn start_thread<W>(name: &str, work: W) -> Result<(), (io::Error, W)>
+where
+    W: Future<Output = ()> + Send + 'static,
+{
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Err((error, work)),
+    };
+    let (hand_over, handed_over) = mpsc::channel::<(Runtime, W)>();
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        if let Ok((runtime, work)) = handed_over.recv() {
+            // A task: the runtime polls a woken task before it looks for more I/O events.
+            let _ = runtime.block_on(async { tokio::spawn(work).await });
+        }
+    });
+    if let Err(error) = thread {
+        // Dropping a runtime inside the caller's runtime would panic.
+        runtime.shutdown_background();
+        return Err((error, work));
+    }
+    let _ = hand_over.send((runtime, work));
+    Ok(())
+}

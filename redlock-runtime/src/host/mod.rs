@@ -1,0 +1,130 @@
+//! What this library takes from the machine that it runs on: clocks, random numbers, hash seeds, names, runtimes and threads.
+//! A simulation takes the place of all of it.
+
+mod hash;
+mod machine;
+#[cfg_attr(not(feature = "__simulation"), path = "no_world.rs")]
+pub(crate) mod world;
+
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+pub(crate) use hash::{HashMap, HashSet};
+pub(crate) use machine::number_of;
+pub(crate) use world::world;
+
+/// The lease clock, in nanoseconds since an arbitrary start.
+pub(crate) fn lease_clock() -> u64 {
+    match world() {
+        Some(world) => world.lease_clock(),
+        None => machine::lease_clock(),
+    }
+}
+
+/// Since 1970.
+pub(crate) fn wall_clock() -> Duration {
+    match world() {
+        Some(world) => world.wall_clock(),
+        None => machine::wall_clock(),
+    }
+}
+
+pub(crate) fn process_id() -> u32 {
+    match world() {
+        Some(world) => world.process_id(),
+        None => std::process::id(),
+    }
+}
+
+/// The name of the host, as it is in tokens.
+pub(crate) fn name() -> &'static str {
+    if world().is_some() { "simulated" } else { machine::name() }
+}
+
+/// Fills `bytes` from the random source of the operating system.
+pub(crate) fn random(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+    match world() {
+        Some(world) => world.random(bytes),
+        None => return getrandom::fill(bytes),
+    }
+    Ok(())
+}
+
+/// The time of this tokio runtime, unless its clock stands still or was moved: then it differs from the system's.
+pub(crate) fn running_clock() -> Option<Instant> {
+    if world().is_some() { Some(Instant::now()) } else { machine::running_clock() }
+}
+
+/// True when this thread has no other thread beside it that could do its work.
+pub(crate) fn has_one_thread() -> bool {
+    world().is_some()
+}
+
+/// A connection to a simulated server; `None` on the machine.
+pub(crate) fn simulated_connection(host: &str, port: u16) -> Option<world::Connecting> {
+    world().map(|world| world.connect(host, port))
+}
+
+/// Starts a thread that runs `work` in a runtime. If there can be none, returns the work.
+pub(crate) fn start_thread<W>(name: &str, work: W) -> Result<(), (io::Error, W)>
+where
+    W: Future<Output = ()> + Send + 'static,
+{
+    match world() {
+        Some(world) => {
+            world.start_thread(Box::pin(work));
+            Ok(())
+        }
+        None => machine::start_thread(name, work),
+    }
+}
+
+/// Runs `work` in the runtime of this task, which is one.
+pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) {
+    match world() {
+        Some(world) => world.spawn(world.runtime(), Box::pin(work)),
+        None => drop(tokio::spawn(work)),
+    }
+}
+
+/// A runtime that can run tasks.
+#[derive(Clone)]
+pub(crate) enum Runtime {
+    Tokio(Handle),
+    Simulated(world::RuntimeNumber),
+}
+
+impl Runtime {
+    /// That of this thread. `None` outside.
+    pub(crate) fn current() -> Option<Self> {
+        match world() {
+            Some(world) => Some(Self::Simulated(world.runtime())),
+            None => Handle::try_current().ok().map(Self::Tokio),
+        }
+    }
+
+    /// No other runtime has it, and none has 0 or 1.
+    pub(crate) fn number(&self) -> u64 {
+        match self {
+            Self::Tokio(handle) => number_of(handle),
+            Self::Simulated(number) => *number,
+        }
+    }
+
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        match (self, world()) {
+            (Self::Simulated(number), Some(world)) => world.spawn(*number, Box::pin(work)),
+            (Self::Simulated(_), None) => {}
+            (Self::Tokio(handle), _) => drop(handle.spawn(work)),
+        }
+    }
+}
+
+/// True when the runtime of this thread has sockets, timers and a clock that runs.
+pub(crate) fn runtime_has_drivers() -> bool {
+    world().is_some() || machine::runtime_has_drivers()
+}

@@ -1,0 +1,73 @@
+//! A simulated world in place of the machine: the package `redlocked-sim` builds one. Not part of the public API.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// The number of a simulated runtime: 2 or more.
+pub type RuntimeNumber = u64;
+
+/// A task of this library.
+pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A connection to a server.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// The outcome of connecting.
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
+
+/// All processes, their clocks, and the network between them. Each method is about the process whose task runs.
+pub trait World {
+    /// Nanoseconds; never zero.
+    fn lease_clock(&self) -> u64;
+
+    /// Since 1970.
+    fn wall_clock(&self) -> Duration;
+
+    /// Of the process whose task runs.
+    fn process_id(&self) -> u32;
+
+    /// Fills `bytes`.
+    fn random(&self, bytes: &mut [u8]);
+
+    /// The runtime of the task that runs.
+    fn runtime(&self) -> RuntimeNumber;
+
+    /// Runs `work` in this runtime of the process.
+    fn spawn(&self, runtime: RuntimeNumber, work: Work);
+
+    /// Runs `work` in a new runtime of this process, as on a thread of its own.
+    fn start_thread(&self, work: Work);
+
+    /// Connects to a server.
+    fn connect(&self, host: &str, port: u16) -> Connecting;
+
+    /// What this library keeps for the process.
+    fn kept(&self) -> Option<Arc<dyn Any + Send + Sync>>;
+
+    /// Keeps it for the process.
+    fn keep(&self, kept: Arc<dyn Any + Send + Sync>);
+}
+
+thread_local! {
+    static WORLD: RefCell<Option<Rc<dyn World>>> = const { RefCell::new(None) };
+}
+
+/// From now on this thread lives in `world`; with `None`, on the machine again.
+pub fn set_world(world: Option<Rc<dyn World>>) {
+    WORLD.with(|here| *here.borrow_mut() = world);
+}
+
+pub(crate) fn world() -> Option<Rc<dyn World>> {
+    // A thread that is ending has none any more.
+    WORLD.try_with(|world| world.borrow().clone()).ok().flatten()
+}
