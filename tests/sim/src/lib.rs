@@ -1,1 +1,3 @@
 //! The simulated fleet: processes, servers, the network and the time between them, in one thread, from one seed.
+
+pub mod mutants;

@@ -1,0 +1,160 @@
+//! Defects that use has found, and long runs of chaos had not.
+
+use super::files::{
+    ACQUIRE_LUA, ADMIN, ASKING, CLUSTER, CONNECTION, ENCODE, HELD, HOLDING, KEEP_LUA, ON_PUSH, ON_REPLY,
+    REENTRANCY, RELEASE_LUA, RENEW_LUA, TELL_LUA, WAITING,
+};
+use super::{CAUSE, EXCLUSION, FENCES, FEW_COMMANDS, Mutant, NO_ORPHAN, PROMPT, edit};
+
+pub(super) const ALL: &[Mutant] = &[
+    Mutant {
+        name: "shorter-ttl-counts-from-its-answer",
+        wrong: "A request for a shorter ttl leaves the lease as it is until it is answered, but the server may have done it.",
+        violates: EXCLUSION,
+        edits: &[edit(HELD, "            self.lease.shorten(ends);\n", "            let _ = ends;\n")],
+    },
+    Mutant {
+        name: "release-overtakes-its-acquire",
+        wrong: "A batch is not sent by its first poll when its task has used up its budget, and the next batch goes first.",
+        violates: NO_ORPHAN,
+        edits: &[edit(CONNECTION, "Box::pin(unconstrained(batch))", "Box::pin(batch)")],
+    },
+    Mutant {
+        name: "abilities-of-one-node-count-for-all",
+        wrong: "In a Cluster, a lock that a server keeps for a claim is counted for its ttl, as another node would keep it.",
+        violates: EXCLUSION,
+        edits: &[
+            edit(
+                ON_REPLY,
+                "Reply::Claimed { fence } => self.answered_held(now, id, sent, fence, true),",
+                "Reply::Claimed { fence } => {\n                \
+                 let claims = self.abilities.hands_over;\n                \
+                 self.answered_held(now, id, sent, fence, claims);\n            }",
+            ),
+            edit(CLUSTER, "            self.tell_abilities();\n", ""),
+        ],
+    },
+    Mutant {
+        name: "late-ask-shortens",
+        wrong: "A waiter's request that arrives late makes the expiry of its own held lock earlier.",
+        violates: EXCLUSION,
+        edits: &[edit(ACQUIRE_LUA, "  lasts = math.max(lasts, at_least)\n", "")],
+    },
+    Mutant {
+        name: "late-renewal-shortens",
+        wrong: "A renewal that arrives behind a later one for a longer ttl makes the expiry earlier.",
+        violates: EXCLUSION,
+        edits: &[
+            edit(KEEP_LUA, "if ARGV[3] ~= 'exactly' and left > tonumber(lasts) then lasts = left end", ""),
+            edit(RENEW_LUA, "if not shortens then lasts = math.max(lasts, left) end", ""),
+        ],
+    },
+    Mutant {
+        name: "late-shorter-ttl-shortens",
+        wrong: "A shorter ttl is sent where a late request could shorten what was extended since.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            ENCODE,
+            "shortens && self.session.late_requests == LateRequests::Impossible",
+            "shortens",
+        )],
+    },
+    Mutant {
+        name: "task-in-sync-body-is-nested",
+        wrong: "A task that a sync body's executor polls counts as nested in that body, whoever spawned it.",
+        violates: EXCLUSION,
+        edits: &[edit(REENTRANCY, "*entered_by == task &&", "(*entered_by == task || true) &&")],
+    },
+    Mutant {
+        name: "acquire-carries-no-floor",
+        wrong: "Fencing tokens go back when older data replace a server's data under a live connection.",
+        violates: FENCES,
+        edits: &[edit(
+            CONNECTION,
+            "self.encoder.set_floor(self.fences.at(Moment::now()));",
+            "self.encoder.set_floor(self.fences.at(Moment::now()).and(None));",
+        )],
+    },
+    Mutant {
+        name: "vanished-queue-is-not-noticed",
+        wrong: "When the queue is gone (a flush, an operator, an eviction), the waiters of a process but one never ask again.",
+        violates: PROMPT,
+        edits: &[
+            edit(ACQUIRE_LUA, "if not has_waited or ARGV[3] == 'rejoin' then return end", "do return end"),
+            edit(ON_PUSH, "None => self.ask_after_flush(now, id),", "None => self.ask_early(now, id),"),
+        ],
+    },
+    Mutant {
+        name: "dead-waiters-hold-others-up",
+        wrong: "One call removes 64 dead waiters from the front of a queue, and no call follows it.",
+        violates: PROMPT,
+        edits: &[
+            edit(TELL_LUA, "local MOST, TOGETHER = 2000, 250", "local MOST, TOGETHER = 64, 62"),
+            edit(
+                ACQUIRE_LUA,
+                "if holder == false then return {3} end",
+                "if holder == false then holder, left = '', -2 end",
+            ),
+            edit(RELEASE_LUA, "if next_holder == false then return 2 end\n", ""),
+        ],
+    },
+    Mutant {
+        name: "grant-before-its-place-is-ignored",
+        wrong: "A grant that overtakes the reply to the request that joined the queue is forgotten.",
+        violates: PROMPT,
+        edits: &[edit(
+            ON_REPLY,
+            "let early = waiting.deferred_push.take();",
+            "let early = waiting.deferred_push.take().and(None);",
+        )],
+    },
+    Mutant {
+        name: "all-refused-waiters-ask-on",
+        wrong: "Each waiter that a server refuses for now asks again, with a short pause, for as long as it waits.",
+        violates: FEW_COMMANDS,
+        edits: &[
+            edit(
+                WAITING,
+                "const REFUSED: Backoff = Backoff { shortest: ASK_AGAIN_AFTER, longest: Duration::from_secs(1) };",
+                "const REFUSED: Backoff = Backoff { shortest: ASK_AGAIN_AFTER, longest: ASK_AGAIN_AFTER };",
+            ),
+            edit(
+                ASKING,
+                "            if is_behind {\n                waiting.refused_behind(reason);",
+                "            if is_behind && false {\n                waiting.refused_behind(reason);",
+            ),
+        ],
+    },
+    Mutant {
+        name: "renewals-wait-behind-a-backlog",
+        wrong: "A renewal is sent after the requests that came before it, so held locks are lost behind a crowd.",
+        violates: CAUSE,
+        edits: &[
+            edit(
+                HOLDING,
+                "self.outbox.push_urgent((id, held.request(held.renewal())));",
+                "self.outbox.push((id, held.request(held.renewal())));",
+            ),
+            edit(
+                HOLDING,
+                "self.outbox.push_urgent((id, held.request(Action::Watch)));",
+                "self.outbox.push((id, held.request(Action::Watch)));",
+            ),
+            edit(
+                CLUSTER,
+                "Action::Renew { .. } if is_first =>",
+                "Action::Renew { .. } if is_first && false =>",
+            ),
+        ],
+    },
+    Mutant {
+        name: "holder-is-not-told-of-its-force-release",
+        wrong: "A lock that is force-released through the manager of its holder goes on to count as held.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            ADMIN,
+            "if request.action == Action::ForceRelease\n",
+            "if false && request.action == Action::ForceRelease\n",
+        )],
+    },
+];

@@ -1,0 +1,354 @@
+//! Mistakes with the queue and with the mark of a lock that callers wait for; each breaks a rule of `tests/models`.
+
+use super::files::{
+    ACQUIRE_LUA, ASKING, DECODE, DELETE_LUA, FREE_LUA, GIVE_LUA, GRANT_LUA, HAND_OVER_LUA, HOLDING, MARK_LUA,
+    RELEASE_LUA, RENEW_LUA, TAKE_LUA, TELL_LUA, WAITING,
+};
+use super::{CAUSE, EXCLUSION, IN_TIME, Mutant, NO_ORPHAN, NOTHING_LEFT, ORDER, PROMPT, STRANGERS, edit};
+
+pub(super) const ALL: &[Mutant] = &[
+    Mutant {
+        name: "waiter-sets",
+        wrong: "A waiter that asks again takes a missing key as a newcomer does: without the mark, for its ttl, and keeps its place.",
+        violates: PROMPT,
+        edits: &[edit(
+            TAKE_LUA,
+            "if (ARGV[3] == '0' or ARGV[3] == 'join') and redis.call('SET',",
+            "if redis.call('SET',",
+        )],
+    },
+    Mutant {
+        name: "ask-does-not-compare",
+        wrong: "A caller that asks again after a lost reply does not see that it has the lock.",
+        violates: PROMPT,
+        edits: &[edit(ACQUIRE_LUA, "if holder == token then\n", "if holder == '' then\n")],
+    },
+    Mutant {
+        name: "ask-compares-the-mark",
+        wrong: "A caller that asks again does not see that it has the lock once others wait for it.",
+        violates: PROMPT,
+        edits: &[edit(ACQUIRE_LUA, "if holder == token then\n", "if value == token then\n")],
+    },
+    Mutant {
+        name: "repeated-ask-does-not-renew",
+        wrong: "A lock that an earlier request took is counted from the latest request, but expires after the earlier one.",
+        violates: EXCLUSION,
+        edits: &[edit(ACQUIRE_LUA, "return (take(left, grace))", "return unfenced and 0 or next_fence()")],
+    },
+    Mutant {
+        name: "grant-counts-from-its-receipt",
+        wrong: "A lease that was granted by a push counts from when the push was read.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            HOLDING,
+            "let since = waiting.granted_since(now, at);",
+            "let since = waiting.granted_since(now, at).map(|_| now);",
+        )],
+    },
+    Mutant {
+        name: "busy-counts-from-its-receipt",
+        wrong: "A waiter counts what is left of the lease in front from when it reads that.",
+        violates: PROMPT,
+        edits: &[edit(
+            WAITING,
+            "holder.expires_in.map(|left| sent.after(left + MILLISECOND))",
+            "holder.expires_in.map(|left| now.after(left + MILLISECOND))",
+        )],
+    },
+    Mutant {
+        name: "next-counts-from-its-receipt",
+        wrong: "A waiter that is told of a new lease in front counts it from when it reads that.",
+        violates: PROMPT,
+        edits: &[edit(WAITING, "let over = self.told_since(now, at).after(", "let over = now.after(")],
+    },
+    Mutant {
+        name: "join-does-not-mark",
+        wrong: "A caller joins the queue, and the lock gets no mark: its holder deletes it.",
+        violates: PROMPT,
+        edits: &[edit(
+            ACQUIRE_LUA,
+            "    set_mark(value, pttl)\n",
+            "    if has_waited then set_mark(value, pttl) end\n",
+        )],
+    },
+    Mutant {
+        name: "again-does-not-mark",
+        wrong: "A waiter that asks again leaves a lock unmarked that has lost its mark, as in older data.",
+        violates: PROMPT,
+        edits: &[edit(
+            ACQUIRE_LUA,
+            "    set_mark(value, pttl)\n",
+            "    if joins then set_mark(value, pttl) end\n",
+        )],
+    },
+    Mutant {
+        name: "again-removes-the-mark",
+        wrong: "A waiter that finds its own lock removes the mark, although others wait.",
+        violates: PROMPT,
+        edits: &[edit(
+            ACQUIRE_LUA,
+            "  return (take(left, grace))\n",
+            "  local fence = take(left, grace)\n  \
+             redis.call('SET', lock, token, 'PX', redis.call('PTTL', lock))\n  return fence\n",
+        )],
+    },
+    Mutant {
+        name: "grant-forgets-the-mark",
+        wrong: "A lock is granted without a mark, although other waiters remain.",
+        violates: PROMPT,
+        edits: &[edit(GIVE_LUA, "put(next_token, lasts, nil, waiters)", "put(next_token, lasts, nil, {})")],
+    },
+    Mutant {
+        name: "own-grant-forgets-the-mark",
+        wrong: "The head of the queue takes the lock without a mark, although other waiters remain.",
+        violates: PROMPT,
+        edits: &[edit(ACQUIRE_LUA, "put(token, lasts, grace, waiters)", "put(token, lasts, grace, {})")],
+    },
+    Mutant {
+        name: "renewal-removes-the-mark",
+        wrong: "A renewal writes the lock without its mark.",
+        violates: PROMPT,
+        edits: &[edit(
+            RENEW_LUA,
+            "redis.call('PEXPIRE', KEYS[1], lasts + grace)",
+            "redis.call('SET', KEYS[1], ARGV[1], 'PX', lasts)",
+        )],
+    },
+    Mutant {
+        name: "renewal-compares-the-mark",
+        wrong: "A renewal takes the token of a marked lock for another one.",
+        violates: CAUSE,
+        edits: &[edit(
+            RENEW_LUA,
+            "if holder ~= ARGV[1] then return 0 end",
+            "if value ~= ARGV[1] then return 0 end",
+        )],
+    },
+    Mutant {
+        name: "grant-tells-no-waiter",
+        wrong: "When a waiter is granted the lock, the next ones are not told when to ask.",
+        violates: PROMPT,
+        edits: &[edit(GIVE_LUA, "  tell(waiters, lasts, now, next_inbox)\n", "")],
+    },
+    Mutant {
+        name: "own-grant-tells-no-waiter",
+        wrong: "When the head takes the lock, the next ones are not told when to ask.",
+        violates: PROMPT,
+        edits: &[edit(ACQUIRE_LUA, "    tell(waiters, lasts, time(), ARGV[4])\n", "")],
+    },
+    Mutant {
+        name: "leaving-tells-no-waiter",
+        wrong: "A waiter that was told when to ask leaves, and the next ones are not told.",
+        violates: PROMPT,
+        edits: &[edit(RELEASE_LUA, "  tell(waiters, left, time(), '')\n", "")],
+    },
+    Mutant {
+        name: "leaving-second-tells-no-waiter",
+        wrong: "The second waiter leaves, the first one dies, and the third was not told when to ask.",
+        violates: PROMPT,
+        edits: &[edit(RELEASE_LUA, "local waiters = place < 2 and", "local waiters = place < 1 and")],
+    },
+    Mutant {
+        name: "min-hold-tells-no-waiter",
+        wrong: "A lock that is kept for its `min_hold` only gets an earlier expiry, and its waiters are not told.",
+        violates: PROMPT,
+        edits: &[edit(RENEW_LUA, "if shortens then tell(first_two(), lasts, time(), '') end\n", "")],
+    },
+    Mutant {
+        name: "one-waiter-is-told",
+        wrong: "One waiter is told when to ask, not two, and it may be dead.",
+        violates: PROMPT,
+        edits: &[
+            edit(TELL_LUA, "in ipairs(members) do", "in ipairs({members[1]}) do"),
+            edit(RELEASE_LUA, "if next_token and told < 2 and", "if next_token and told < 1 and"),
+        ],
+    },
+    Mutant {
+        name: "marked-lock-is-deleted",
+        wrong: "The short way of a release deletes a marked lock, although its mark says that callers wait.",
+        violates: PROMPT,
+        edits: &[
+            edit(
+                FREE_LUA,
+                "if value == ARGV[1] then return",
+                "if value == ARGV[1] or value == ARGV[1] .. '!' then return",
+            ),
+            edit(
+                DELETE_LUA,
+                "if redis.call('GET', KEYS[1]) == ARGV[1] then return",
+                "local value = redis.call('GET', KEYS[1])\n\
+                 if value == ARGV[1] or value == ARGV[1] .. '!' then return",
+            ),
+        ],
+    },
+    Mutant {
+        name: "plain-delete-that-finds-a-mark-is-all",
+        wrong: "A plain delete that finds a mark is not followed by the script: the lock stays for its ttl.",
+        violates: NO_ORPHAN,
+        edits: &[edit(
+            DECODE,
+            "(Action::Acquire(_), Value::Nil) | (Action::Release, Value::Int(0)) => {",
+            "(Action::Release, Value::Int(0)) => Reply::NotHeld,\n        (Action::Acquire(_), Value::Nil) => {",
+        )],
+    },
+    Mutant {
+        name: "cancelled-waiter-stays",
+        wrong: "A waiter that cancels leaves its place in the queue behind.",
+        violates: NOTHING_LEFT,
+        edits: &[edit(
+            WAITING,
+            "self.unanswered > u32::from(!was_sent) || self.place.is_some()",
+            "self.unanswered > u32::from(!was_sent)",
+        )],
+    },
+    Mutant {
+        name: "loss-sends-no-release",
+        wrong: "A holder whose lock is lost while a request of its waiter is unanswered leaves a place in the queue behind.",
+        violates: NOTHING_LEFT,
+        edits: &[edit(HOLDING, "        let release = release || held.may_be_queued();\n", "")],
+    },
+    Mutant {
+        name: "waiter-does-not-poll",
+        wrong: "A waiter asks only when it is told, or when the lease in front is over: not after an operator's `DEL`.",
+        violates: IN_TIME,
+        edits: &[edit(
+            WAITING,
+            "Some((place, _)) => (ASK_AGAIN_QUEUED * (2 + place.in_front.min(100)) / 2).min(ASK_AGAIN_AT_LAST),",
+            "Some(_) => Duration::from_secs(3600),",
+        )],
+    },
+    Mutant {
+        name: "waiter-trusts-strangers",
+        wrong: "A waiter relies on the push of a client of another kind, which sends none.",
+        violates: PROMPT,
+        edits: &[
+            edit(
+                WAITING,
+                "place.is_none_or(|place| place.in_front == 0 && self.behind_a_foreign_holder())",
+                "place.is_none()",
+            ),
+            edit(
+                WAITING,
+                "if place.in_front == 0 && self.behind_a_foreign_holder() => ASK_AGAIN_AFTER,",
+                "if place.in_front == 0 && self.behind_a_foreign_holder() => ASK_AGAIN_AT_LAST,",
+            ),
+        ],
+    },
+    Mutant {
+        name: "lost-answer-is-waited-for",
+        wrong: "A waiter whose connection broke waits for the answer that was lost with it.",
+        violates: IN_TIME,
+        edits: &[edit(
+            WAITING,
+            "if self.awaits != Awaits::LocalTurn {",
+            "if !matches!(self.awaits, Awaits::LocalTurn | Awaits::Reply { .. }) {",
+        )],
+    },
+    Mutant {
+        name: "marked-lock-has-hardly-a-grace",
+        wrong: "A marked lock is gone a millisecond after its lease, and a newcomer passes its head.",
+        violates: ORDER,
+        edits: &[edit(MARK_LUA, "local GRACE = 100\n", "local GRACE = 1\n")],
+    },
+    Mutant {
+        name: "mark-adds-no-grace",
+        wrong: "A lock that gets a mark ends as before, so its lease seems to be over too early.",
+        violates: EXCLUSION,
+        edits: &[edit(TELL_LUA, "'PX', pttl + GRACE)", "'PX', pttl)")],
+    },
+    Mutant {
+        name: "grant-adds-no-grace",
+        wrong: "A lock that is granted with a mark has no grace, so its lease seems to be over too early.",
+        violates: EXCLUSION,
+        edits: &[edit(GIVE_LUA, "lasts, mark = lasts + GRACE, '!'", "mark = '!'")],
+    },
+    Mutant {
+        name: "renewal-adds-no-grace",
+        wrong: "A renewal of a marked lock adds no grace, so its lease seems to be over too early.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            RENEW_LUA,
+            "redis.call('PEXPIRE', KEYS[1], lasts + grace)",
+            "redis.call('PEXPIRE', KEYS[1], lasts)",
+        )],
+    },
+    Mutant {
+        name: "foreign-value-is-marked",
+        wrong: "The value of a client of another kind gets a mark, so that client no longer finds its own lock.",
+        violates: STRANGERS,
+        edits: &[edit(
+            TELL_LUA,
+            "if not holder or grace > 0 then return end",
+            "if not value or grace > 0 then return end",
+        )],
+    },
+    Mutant {
+        name: "caller-that-goes-keeps-its-place",
+        wrong: "A caller that releases, or leaves the queue, keeps its place there.",
+        violates: NOTHING_LEFT,
+        edits: &[
+            edit(RELEASE_LUA, "  redis.call('ZREM', queue, me)\n  local waiters", "  local waiters"),
+            edit(RELEASE_LUA, "redis.call('ZREM', queue, me)\nif leave_free()", "if leave_free()"),
+        ],
+    },
+    Mutant {
+        name: "newcomer-passes-the-queue",
+        wrong: "A newcomer that finds the lease of a marked lock over takes it, although others wait.",
+        violates: ORDER,
+        edits: &[edit(
+            ACQUIRE_LUA,
+            "  if redis.call('EXISTS', queue) == 0 then\n",
+            "  if joins or redis.call('EXISTS', queue) == 0 then\n",
+        )],
+    },
+    Mutant {
+        name: "free-lock-with-a-queue-is-left",
+        wrong: "A newcomer that finds a free lock with a queue only joins, and does not give it to the head.",
+        violates: PROMPT,
+        edits: &[
+            edit(
+                ACQUIRE_LUA,
+                "if value and (grace == 0 or left ~= 0) then\n",
+                "if value and (grace == 0 or left ~= 0) or joins and redis.call('EXISTS', queue) == 1 then\n",
+            ),
+            edit(
+                ACQUIRE_LUA,
+                "return {0, holder or value, left, time(), in_front}",
+                "return {0, holder or value or '', left, time(), in_front}",
+            ),
+        ],
+    },
+    Mutant {
+        name: "waiter-that-has-gone-is-granted",
+        wrong: "A waiter whose connection has ended is granted the lock.",
+        violates: PROMPT,
+        edits: &[
+            edit(GRANT_LUA, "if next_token and is_heard(next_token, next_inbox) then", "if next_token then"),
+            edit(
+                HAND_OVER_LUA,
+                "  if redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] == 0 then return false end\n",
+                "",
+            ),
+        ],
+    },
+    Mutant {
+        name: "waiter-joins-again",
+        wrong: "A waiter that asks again goes to the end of the queue.",
+        violates: ORDER,
+        edits: &[edit(
+            ACQUIRE_LUA,
+            "  if not redis.call('ZSCORE', queue, me) then\n    tell_place_lost()\n",
+            "  redis.call('ZREM', queue, me)\n  do\n",
+        )],
+    },
+    Mutant {
+        name: "cancelled-attempt-sends-no-release",
+        wrong: "A caller that goes away sends no release of a lock that it may have got.",
+        violates: NO_ORPHAN,
+        edits: &[edit(
+            ASKING,
+            "        if waiting.must_release(was_sent) {\n",
+            "        if waiting.must_release(was_sent) && false {\n",
+        )],
+    },
+];

@@ -1,0 +1,67 @@
+//! Mutants: defects that the lock has had, or could have, each put back into today's sources by the smallest edits.
+//!
+//! The simulation must find each of them within a minute: `cargo run --release -p redlocked-sim --example mutants`.
+//!
+//! These cannot be put back, because their mechanism is gone:
+//!
+//! | defect | why |
+//! | --- | --- |
+//! | a lock and its fencing token are two requests | one script does both; a token that is drawn later has its own action |
+//! | a lock is kept between two calls, and its recall is lost | no lock is kept without a holder |
+//! | a waiter that cancels sends a plain delete only | one that finds a mark is followed by the script: `mark.rs` breaks that |
+//! | each event of a Cluster looks at all slots | it costs processor time, which is not part of virtual time |
+
+mod chaos;
+mod defects;
+mod files;
+mod mark;
+mod survivors;
+
+#[cfg(test)]
+mod tests;
+
+/// One defect.
+#[derive(Clone, Copy, Debug)]
+pub struct Mutant {
+    /// For the command line.
+    pub name: &'static str,
+    /// What is wrong.
+    pub wrong: &'static str,
+    /// The property that the simulation should find violated.
+    pub violates: &'static str,
+    /// In several places, or in several files.
+    pub edits: &'static [Edit],
+}
+
+/// A text that stands once in a file, and its replacement.
+#[derive(Clone, Copy, Debug)]
+pub struct Edit {
+    /// Below the root of the repository.
+    pub file: &'static str,
+    /// The text today.
+    pub from: &'static str,
+    /// The text of the mutant.
+    pub to: &'static str,
+}
+
+/// All mutants.
+pub fn all() -> impl Iterator<Item = &'static Mutant> {
+    [defects::ALL, survivors::ALL, mark::ALL, chaos::ALL].into_iter().flatten()
+}
+
+const fn edit(file: &'static str, from: &'static str, to: &'static str) -> Edit {
+    Edit { file, from, to }
+}
+
+const EXCLUSION: &str = "at most one caller is inside";
+const FENCES: &str = "fencing tokens grow";
+const NO_ORPHAN: &str = "no key without an owner for longer than its lease";
+const PROMPT: &str = "no waiter sleeps beside a free lock";
+const ORDER: &str = "first come, first served";
+const IN_TIME: &str = "each caller is back within its limit";
+const FEW_COMMANDS: &str = "the commands for an acquisition are within their bound";
+const NOTHING_LEFT: &str = "nothing is left when all callers have gone";
+const CAUSE: &str = "a lock is lost only for a cause";
+const TRUE_OUTCOME: &str = "an outcome says what was";
+const STRANGERS: &str = "the value of a client of another kind stays as it is";
+const MAX_HOLD: &str = "no caller is inside for longer than `max_hold`";
