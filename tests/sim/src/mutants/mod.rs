@@ -1,6 +1,6 @@
 //! Mutants: defects that the lock has had, or could have, each put back into today's sources by the smallest edits.
 //!
-//! The simulation must find each of them within a minute: `cargo run --release -p redlocked-sim --example mutants`.
+//! The simulation must find each of them within a minute: `cargo run -p redlocked-sim --example mutants`.
 //!
 //! These cannot be put back, because their mechanism is gone:
 //!
