@@ -1,0 +1,53 @@
+//! The simulated server says what a real one says: the same random commands and scripts, from several clients, go to both.
+//!
+//! `cargo test -p redlocked-sim --test like_real_servers` takes the `redis-server` on PATH. A failure prints its seed:
+//! `SEED=… cargo test …` repeats it, and `SECONDS=60` runs for longer.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::too_many_lines,
+    unreachable_pub,
+    missing_docs,
+    reason = "a test may panic"
+)]
+
+mod pair;
+mod real;
+mod scripts;
+mod sequence;
+mod wire;
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pair::Pair;
+use sequence::{Abilities, Sequence};
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn random_commands_and_scripts_have_the_same_answers() {
+    let mut pair = Pair::start();
+    let seed = setting("SEED");
+    let mut next = seed
+        .unwrap_or_else(|| u64::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos()));
+    let (start, length) = (Instant::now(), Duration::from_secs(setting("SECONDS").unwrap_or(6)));
+    let (mut sequences, mut steps, mut unsure) = (0, 0, 0);
+    while start.elapsed() < length && (seed.is_none() || sequences == 0) {
+        let version = pair.version();
+        let abilities = Abilities { resp3: version.speaks_resp3(), sharded: version.has_sharded_channels() };
+        let mut sequence = Sequence::new(next, abilities);
+        match pair.run(next, &mut sequence) {
+            Some(count) => steps += count,
+            // The machine was too slow to tell whether a key had expired.
+            None => unsure += 1,
+        }
+        sequences += 1;
+        next = next.wrapping_add(1);
+    }
+    eprintln!("{:?}: {sequences} sequences, {steps} steps, {unsure} given up", pair.version());
+    assert!(steps > 100, "almost nothing was compared");
+}
