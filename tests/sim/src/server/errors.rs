@@ -32,7 +32,7 @@ pub(super) enum Refusal {
         arguments: Vec<Bytes>,
     },
     UnknownSubcommand {
-        command: &'static str,
+        command: String,
         name: Bytes,
     },
     Arity {
@@ -69,7 +69,7 @@ impl Refusal {
                 format!("ERR unknown subcommand '{}'. Try {command} HELP.", text(name))
             }
             Self::UnknownSubcommand { command, name } => {
-                let stop = if version == Version::Redis5 && *command == "CLIENT" { "" } else { "." };
+                let stop = if version == Version::Redis5 && command == "CLIENT" { "" } else { "." };
                 format!(
                     "ERR Unknown subcommand or wrong number of arguments for '{}'. Try {command} HELP{stop}",
                     text(name)

@@ -21,6 +21,8 @@ impl Flags {
     /// Allowed to a client of RESP2 that has subscribed.
     pub(super) const LISTENS: Self = Self(256);
     pub(super) const HAS_SUBCOMMANDS: Self = Self(512);
+    /// `PING`, which tells of a server that cannot save.
+    pub(super) const NEEDS_SAVES: Self = Self(1024);
 
     pub(super) const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)

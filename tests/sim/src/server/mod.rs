@@ -108,7 +108,7 @@ impl Server {
                 }
                 Request::Incomplete => break,
                 Request::Malformed(words) => {
-                    state.say(id, &Reply::Error(words.to_owned()));
+                    state.say(id, &Reply::Error(words));
                     state.close_client(id);
                 }
             }

@@ -99,7 +99,7 @@ pub(super) enum Request {
     Complete(Vec<Bytes>, usize),
     Incomplete,
     /// The client does not speak the protocol: it is told so, and closed.
-    Malformed(&'static str),
+    Malformed(String),
 }
 
 pub(super) fn read(input: &[u8]) -> Request {
@@ -121,20 +121,23 @@ fn read_array(input: &[u8]) -> Request {
         return Request::Incomplete;
     };
     let Some(count) = number(count) else {
-        return Request::Malformed("ERR Protocol error: invalid multibulk length");
+        return Request::Malformed("ERR Protocol error: invalid multibulk length".to_owned());
     };
     let mut words = Vec::with_capacity(count.min(1024));
     for _ in 0..count {
         match input.get(at) {
             None => return Request::Incomplete,
             Some(b'$') => {}
-            Some(_) => return Request::Malformed("ERR Protocol error: expected '$'"),
+            Some(other) => {
+                let other = char::from(*other);
+                return Request::Malformed(format!("ERR Protocol error: expected '$', got '{other}'"));
+            }
         }
         let Some((length, start)) = line_at(input, at + 1) else {
             return Request::Incomplete;
         };
         let Some(length) = number(length) else {
-            return Request::Malformed("ERR Protocol error: invalid bulk length");
+            return Request::Malformed("ERR Protocol error: invalid bulk length".to_owned());
         };
         let end = start + length;
         if input.len() < end + 2 {

@@ -36,7 +36,7 @@ pub(super) struct State {
     /// The client whose command is executed.
     pub(super) current: Option<ClientId>,
     /// The keys of the script that is running.
-    pub(super) script_keys: Vec<Bytes>,
+    pub(super) script: Option<Vec<Bytes>>,
     /// For the current client, behind its reply.
     pub(super) behind_reply: Vec<Reply>,
     pub(super) output: Vec<(ClientId, Bytes)>,
@@ -70,7 +70,7 @@ impl State {
             role: Role::default(),
             trouble: Trouble::default(),
             current: None,
-            script_keys: Vec::new(),
+            script: None,
             behind_reply: Vec::new(),
             output: Vec::new(),
             closed: Vec::new(),
@@ -111,15 +111,17 @@ impl State {
     }
 
     pub(super) fn drop_expired(&mut self, database: usize, key: &[u8]) {
+        // From Redis 7.0 on, the client that runs into the expiry has changed the key.
+        let by = self.current.filter(|_| self.version.is_7_or_later());
         self.database(database).remove(key);
-        self.has_changed(database, key, None);
+        self.has_changed(database, key, by);
     }
 
     pub(super) fn put(&mut self, database: usize, key: &[u8], value: Value, expires: Option<u64>) {
         // Its expiry is told before.
         self.get(database, key);
         self.database(database).put(key, Entry { value, expires });
-        self.has_changed(database, key, self.current);
+        self.has_changed(database, key, self.writer());
     }
 
     pub(super) fn remove(&mut self, database: usize, key: &[u8]) -> bool {
@@ -127,8 +129,14 @@ impl State {
             return false;
         }
         self.database(database).remove(key);
-        self.has_changed(database, key, self.current);
+        self.has_changed(database, key, self.writer());
         true
+    }
+
+    /// The client that changes a key now. Redis 6.2 takes the script for another client.
+    pub(super) fn writer(&self) -> Option<ClientId> {
+        let is_another = self.version == Version::Redis62 && self.script.is_some();
+        self.current.filter(|_| !is_another)
     }
 
     /// Tells those who have read the key, and the replicas. `by`: the client that has changed it; none when it has expired.
@@ -144,7 +152,7 @@ impl State {
             };
             if !(mode.no_loop && by == Some(reader)) {
                 let keys = Reply::Array(vec![Reply::Bulk(key.to_vec())]);
-                self.tell_change(reader, keys);
+                self.tell_change(reader, keys, self.version.tells_of_changes_behind_reply());
             }
         }
     }
@@ -163,20 +171,20 @@ impl State {
         self.tracking.clear();
         let readers = self.clients.values().filter(|client| client.tracking.is_some());
         for reader in readers.map(|client| client.id).collect::<Vec<_>>() {
-            self.tell_change(reader, Reply::Nil);
+            self.tell_change(reader, Reply::Nil, self.version.tells_of_flush_behind_reply());
         }
     }
 
     // Output.
 
-    fn tell_change(&mut self, reader: ClientId, keys: Reply) {
+    fn tell_change(&mut self, reader: ClientId, keys: Reply, behind_reply: bool) {
         let speaks_resp2 =
             self.clients.get(&reader).is_none_or(|client| client.protocol == resp::Protocol::Resp2);
         if speaks_resp2 {
             return;
         }
         let push = Reply::Push(vec![Reply::text("invalidate"), keys]);
-        if self.current == Some(reader) && self.version.is_7_or_later() {
+        if self.current == Some(reader) && behind_reply {
             self.behind_reply.push(push);
         } else {
             self.say(reader, &push);
@@ -185,7 +193,7 @@ impl State {
 
     /// To a client that listens.
     pub(super) fn push(&mut self, to: ClientId, push: Reply) {
-        if self.current == Some(to) && self.version.is_72_or_later() {
+        if self.current == Some(to) && self.version.delivers_behind_reply() {
             self.behind_reply.push(push);
         } else {
             self.say(to, &push);

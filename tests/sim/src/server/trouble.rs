@@ -25,10 +25,10 @@ impl State {
         if out_of_memory && command.is(Flags::GROWS) {
             return Some(coded(errors::OUT_OF_MEMORY));
         }
+        if cannot_save && command.is(Flags::WRITES.and(Flags::NEEDS_SAVES)) && self.is_primary() {
+            return Some(errors::cannot_save(self.version));
+        }
         if command.is(Flags::WRITES) {
-            if cannot_save && self.is_primary() {
-                return Some(errors::cannot_save(self.version));
-            }
             if self.lacks_replicas() {
                 return Some(coded(errors::NO_REPLICAS));
             }

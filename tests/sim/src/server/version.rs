@@ -88,6 +88,21 @@ impl Version {
         !matches!(self, Self::Redis5 | Self::Redis62)
     }
 
+    /// A client hears of its own message behind the reply to its command.
+    pub(super) fn delivers_behind_reply(self) -> bool {
+        self.is_72_or_later()
+    }
+
+    /// A client hears behind the reply that its command has changed a key that it watches.
+    pub(super) fn tells_of_changes_behind_reply(self) -> bool {
+        self.is_7_or_later()
+    }
+
+    /// The same of a flush. Redis 8 flushes in another thread, and replies when that is done.
+    pub(super) fn tells_of_flush_behind_reply(self) -> bool {
+        matches!(self, Self::Redis70 | Self::Valkey8 | Self::Valkey9)
+    }
+
     /// Redis 7.2 and later, and Valkey.
     pub(super) fn is_72_or_later(self) -> bool {
         self.is_7_or_later() && self != Self::Redis70

@@ -14,7 +14,9 @@
 )]
 
 mod pair;
+mod passing_time;
 mod real;
+mod refusals;
 mod scripts;
 mod sequence;
 mod wire;

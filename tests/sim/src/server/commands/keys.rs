@@ -3,7 +3,7 @@
 use super::super::errors::{SYNTAX, WRONG_TYPE};
 use super::super::pattern;
 use super::super::resp::{Bytes, OK, Reply};
-use super::super::store::Value;
+use super::super::store::{Value, is_over};
 use super::strings::invalid_expire;
 use super::{Answer, Call};
 
@@ -45,7 +45,7 @@ fn expire_in(call: &mut Call<'_>, unit: i64, name: &str) -> Answer {
     match u64::try_from(expires) {
         Ok(at) if expires > now => {
             call.state.database(database).set_expiry(key, Some(at));
-            call.state.has_changed(database, key, call.state.current);
+            call.state.has_changed(database, key, call.state.writer());
         }
         _ => {
             call.state.remove(database, key);
@@ -60,7 +60,7 @@ pub(super) fn persist(call: &mut Call<'_>) -> Answer {
         return Ok(Reply::Integer(0));
     }
     call.state.database(database).set_expiry(key, None);
-    call.state.has_changed(database, key, call.state.current);
+    call.state.has_changed(database, key, call.state.writer());
     Ok(Reply::Integer(1))
 }
 
@@ -101,15 +101,12 @@ pub(super) fn flushdb(call: &mut Call<'_>) -> Answer {
     Ok(OK)
 }
 
+/// Keys that have expired are passed over, and stay.
 pub(super) fn keys(call: &mut Call<'_>) -> Answer {
-    let keys = live_keys(call).into_iter().filter(|key| pattern::matches(&call.words[1], key));
-    Ok(Reply::Array(keys.map(Reply::Bulk).collect()))
-}
-
-fn live_keys(call: &mut Call<'_>) -> Vec<Bytes> {
-    let database = call.database();
-    let keys: Vec<Bytes> = call.state.database(database).iter().map(|(key, _)| key.to_vec()).collect();
-    keys.into_iter().filter(|key| call.state.get(database, key).is_some()).collect()
+    let (database, now) = (call.database(), call.state.now_ms());
+    let live = call.state.database(database).iter().filter(|(_, entry)| !is_over(entry.expires, now));
+    let wanted = live.filter(|(key, _)| pattern::matches(&call.words[1], key));
+    Ok(Reply::Array(wanted.map(|(key, _)| Reply::Bulk(key.to_vec())).collect()))
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`. Keys come in the order of a digest, and the cursor is the next
@@ -136,7 +133,9 @@ pub(super) fn scan(call: &mut Call<'_>) -> Answer {
         }
         at += 2;
     }
-    let mut keys: Vec<(u64, Bytes)> = live_keys(call).into_iter().map(|key| (digest(&key), key)).collect();
+    let database = call.database();
+    let all = call.state.database(database).iter();
+    let mut keys: Vec<(u64, Bytes)> = all.map(|(key, _)| (digest(key), key.to_vec())).collect();
     keys.sort_unstable();
     let rest = &keys[keys.partition_point(|(digest, _)| *digest < cursor)..];
     // All keys of one digest come together.

@@ -64,8 +64,13 @@ fn is(words: &[Bytes], command: &str) -> bool {
 fn execute(state: &mut State, client: ClientId, words: &[Bytes]) -> Answer {
     let version = state.version;
     let refused = |refusal: Refusal| ErrorReply(refusal.words(version));
-    let command = find(version, words).map_err(refused)?;
-    let flags = command.flags(version);
+    let found = find(version, words);
+    let is_known = |client: &Client| client.user.is_some();
+    if version == Version::Valkey9 && found.is_err() && !state.clients.get(&client).is_some_and(is_known) {
+        return Err(refused(Refusal::NotAuthenticated));
+    }
+    let command = found.map_err(refused)?;
+    let flags = command.flags(version, words);
     check_access(state, client, command, flags, words).map_err(refused)?;
     if let Some(refusal) = state.refuses(flags) {
         return Err(refused(refusal));
@@ -73,7 +78,7 @@ fn execute(state: &mut State, client: ClientId, words: &[Bytes]) -> Answer {
     if state.clients.get(&client).is_some_and(Client::only_listens) && !flags.is(Flags::LISTENS) {
         return Err(only_listens(version, command.name));
     }
-    note_reads(state, client, command, words, false);
+    note_reads(state, client, command, words);
     (command.run)(&mut Call { state, client, words, in_script: false })
 }
 
@@ -92,7 +97,7 @@ pub(super) fn run_in_script(
         Some(words) => words,
     };
     let command = find(version, words).map_err(refused)?;
-    let flags = command.flags(version);
+    let flags = command.flags(version, words);
     if flags.is(Flags::NO_SCRIPT) {
         return Err(refused(Refusal::NotInScripts));
     }
@@ -100,7 +105,7 @@ pub(super) fn run_in_script(
     if let Some(refusal) = state.refuses_in_script(flags) {
         return Err(refused(refusal));
     }
-    note_reads(state, client, command, words, true);
+    note_reads(state, client, command, words);
     (command.run)(&mut Call { state, client, words, in_script: true })
 }
 
@@ -112,6 +117,10 @@ fn find(version: Version, words: &[Bytes]) -> Result<&'static Command, Refusal> 
     let Some(command) = table::find(name).filter(|command| command.is_known_to(version)) else {
         return Err(Refusal::Unknown { name: name.clone(), arguments: arguments.to_vec() });
     };
+    if let Some(subcommand) = arguments.first().filter(|name| !command.knows_subcommand(version, name)) {
+        let command = command.name.to_ascii_uppercase();
+        return Err(Refusal::UnknownSubcommand { command, name: subcommand.clone() });
+    }
     if command.takes(version, words.len()) {
         Ok(command)
     } else {
@@ -156,8 +165,8 @@ fn check_access(
 }
 
 /// The server tells the client when a key changes that it has read, if it has asked for that.
-fn note_reads(state: &mut State, client: ClientId, command: &Command, words: &[Bytes], in_script: bool) {
-    if !command.flags(state.version).is(Flags::READS) {
+fn note_reads(state: &mut State, client: ClientId, command: &Command, words: &[Bytes]) {
+    if !command.flags(state.version, words).is(Flags::READS) {
         return;
     }
     let Some(its) = state.clients.get(&client) else {
@@ -165,10 +174,9 @@ fn note_reads(state: &mut State, client: ClientId, command: &Command, words: &[B
     };
     if its.tracking.is_some_and(|mode| !mode.opt_in || its.caching) {
         // Up to Redis 7.0, a script that reads any key is taken to read all that it was given.
-        let keys = if in_script && !state.version.is_72_or_later() {
-            &state.script_keys
-        } else {
-            command.keys.of(words)
+        let keys = match &state.script {
+            Some(keys) if !state.version.is_72_or_later() => keys,
+            _ => command.keys.of(words),
         };
         for key in keys {
             state.tracking.note(key, client);
@@ -243,13 +251,13 @@ impl Call<'_> {
         }
     }
 
-    fn unknown_subcommand(&self, command: &'static str) -> ErrorReply {
-        let name = self.word(1).to_vec();
+    fn unknown_subcommand(&self, command: &str) -> ErrorReply {
+        let (command, name) = (command.to_owned(), self.word(1).to_vec());
         ErrorReply(Refusal::UnknownSubcommand { command, name }.words(self.version()))
     }
 
     /// An error of its own from Redis 7.0 on.
-    fn wrong_number_of_arguments(&self, command: &'static str) -> ErrorReply {
+    fn wrong_number_of_arguments(&self, command: &str) -> ErrorReply {
         if !self.version().is_7_or_later() {
             return self.unknown_subcommand(command);
         }

@@ -38,10 +38,12 @@ pub(super) fn role(call: &mut Call<'_>) -> Answer {
 /// `WAIT replicas milliseconds`: 0 ms wait for ever.
 pub(super) fn wait(call: &mut Call<'_>) -> Answer {
     if !call.state.is_primary() {
-        return Err("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a \
-                    replica is configured to be writable (which is not the default) writes to replicas are just local \
-                    and are not propagated."
-            .into());
+        let since = if call.version().is_valkey() { "" } else { "since Redis 4.0 " };
+        return Err(format!(
+            "ERR WAIT cannot be used with replica instances. Please also note that {since}if a replica is configured to \
+             be writable (which is not the default) writes to replicas are just local and are not propagated."
+        )
+        .into());
     }
     let replicas = usize::try_from(call.integer(1)?).unwrap_or(0);
     let Ok(millis) = u64::try_from(call.integer(2)?) else {

@@ -1,6 +1,6 @@
 //! Scripts: `EVAL`, `EVALSHA` and `SCRIPT`.
 
-use super::super::errors::NOT_AN_INTEGER;
+use super::super::errors::{MASTER_DOWN, NOT_AN_INTEGER};
 use super::super::numbers;
 use super::super::resp::{OK, Reply};
 use super::super::scripting::{self, Chunk};
@@ -37,8 +37,13 @@ fn count_of_keys(call: &Call<'_>) -> Result<usize, ErrorReply> {
 
 fn run(call: &mut Call<'_>, chunk: &Chunk, count: usize) -> Answer {
     let (keys, arguments) = call.words[3..].split_at(count);
-    call.state.script_keys = keys.to_vec();
-    scripting::run(call.state, call.client, chunk, keys, arguments)
+    if call.state.is_cut_off() {
+        return Err(MASTER_DOWN.into());
+    }
+    call.state.script = Some(keys.to_vec());
+    let answer = scripting::run(call.state, call.client, chunk, keys, arguments);
+    call.state.script = None;
+    answer
 }
 
 fn uncompiled(version: Version, error: &str) -> ErrorReply {

@@ -79,7 +79,7 @@ pub(super) fn zadd(call: &mut Call<'_>) -> Answer {
         }
     }
     if added + changed > 0 {
-        call.state.has_changed(database, &words[1], call.state.current);
+        call.state.has_changed(database, &words[1], call.state.writer());
     }
     Ok(Reply::Integer(if counts_changes { added + changed } else { added }))
 }
@@ -112,7 +112,7 @@ fn change(
         call.state.database(database).remove(key);
     }
     if count > 0 {
-        call.state.has_changed(database, key, call.state.current);
+        call.state.has_changed(database, key, call.state.writer());
     }
     Ok(Some(count))
 }

@@ -45,7 +45,8 @@ impl Keys {
 }
 
 impl Command {
-    pub(super) fn flags(&self, version: Version) -> Flags {
+    /// Some subcommands of Valkey 9 have a flag of their own.
+    pub(super) fn flags(&self, version: Version, words: &[Bytes]) -> Flags {
         let flags = self.flags;
         match (version, self.name) {
             (Version::Redis5, "time" | "client") => flags.without(ALWAYS),
@@ -54,6 +55,9 @@ impl Command {
             }
             (Version::Redis5 | Version::Redis62, "ping") => flags.and(Flags::STALE),
             (Version::Valkey9, "select") => flags.and(Flags::BUSY),
+            (Version::Valkey9, "client") if words.get(1).is_some_and(|word| is_one_of(word, &WHILE_BUSY)) => {
+                flags.and(Flags::BUSY)
+            }
             _ => flags,
         }
     }
@@ -66,6 +70,19 @@ impl Command {
             "delex" => version == Version::Redis84,
             _ => true,
         }
+    }
+
+    /// From Redis 7.0 on, a subcommand is looked up as a command is.
+    pub(super) fn knows_subcommand(&self, version: Version, name: &[u8]) -> bool {
+        let of_client: &[&str] = if version == Version::Redis70 { &CLIENT } else { &CLIENT_AND_SETINFO };
+        let known = match self.name {
+            "client" => of_client,
+            "config" => &["GET"],
+            "pubsub" => &["NUMSUB", "SHARDNUMSUB", "CHANNELS", "SHARDCHANNELS", "NUMPAT"],
+            "script" => &["LOAD", "EXISTS", "FLUSH"],
+            _ => return true,
+        };
+        !version.is_7_or_later() || is_one_of(name, known)
     }
 
     pub(super) fn takes(&self, version: Version, words: usize) -> bool {
@@ -108,6 +125,17 @@ const fn command(
     Command { name, arity, flags, keys, run }
 }
 
+const CLIENT: [&str; 8] = ["ID", "INFO", "LIST", "GETNAME", "SETNAME", "KILL", "TRACKING", "CACHING"];
+const CLIENT_AND_SETINFO: [&str; 9] =
+    ["ID", "INFO", "LIST", "GETNAME", "SETNAME", "KILL", "TRACKING", "CACHING", "SETINFO"];
+
+/// Of `CLIENT`, in Valkey 9.
+const WHILE_BUSY: [&str; 6] = ["CACHING", "ID", "SETNAME", "GETNAME", "SETINFO", "REPLY"];
+
+fn is_one_of(word: &[u8], names: &[&str]) -> bool {
+    names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
+}
+
 /// By name.
 static COMMANDS: [Command; 55] = [
     command("asking", 1, Flags::NONE, Keys::None, replicas::asking),
@@ -134,7 +162,7 @@ static COMMANDS: [Command; 55] = [
     command("lpush", -3, GROW, Keys::First, keys::lpush),
     command("persist", 2, WRITE, Keys::First, keys::persist),
     command("pexpire", -3, WRITE, Keys::First, keys::pexpire),
-    command("ping", -1, Flags::LISTENS, Keys::None, connection::ping),
+    command("ping", -1, Flags::LISTENS.and(Flags::NEEDS_SAVES), Keys::None, connection::ping),
     command("psubscribe", -2, LISTEN, Keys::None, pubsub::psubscribe),
     command("pttl", 2, READ, Keys::First, keys::pttl),
     command("publish", 3, ALWAYS, Keys::None, pubsub::publish),
