@@ -1,4 +1,11 @@
 //! The simulated fleet: processes, servers, the network and the time between them, in one thread, from one seed.
 
+pub mod callers;
+pub mod faults;
 pub mod mutants;
+pub mod oracle;
+pub mod plan;
+pub mod run;
 pub mod server;
+pub mod shrink;
+pub mod world;

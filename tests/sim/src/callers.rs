@@ -1,0 +1,143 @@
+//! What the callers of a plan do, in the words of the library.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_runtime::{LockError, LockGuard, LockManager, LockRequest};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::oracle::CallId;
+use crate::plan::{Call, Hold, ProcessPlan, Way, What};
+use crate::run::{judge, tell};
+use crate::world::{ProcessId, World};
+
+/// The name of a lock.
+#[must_use]
+pub fn key(number: u8) -> String {
+    format!("k{number}")
+}
+
+/// Does what the plan says.
+pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockManager, settings: ProcessPlan) {
+    match call.what {
+        What::Hold(hold) => {
+            let ended = Ended { id, keeps: Duration::from_millis(hold.min_hold.unwrap_or(0)) };
+            let outcome = keep(id, process, &hold, &locks, settings).await;
+            World::here().note(|| format!("call {id}: {}", told(&outcome)));
+            drop(ended);
+            tell(outcome.err());
+        }
+        What::Inspect(number) => tell(locks.inspect(&key(number)).await.err()),
+        What::List => tell(locks.list("*").await.err()),
+        What::ForceRelease(number) => {
+            judge(|oracle| oracle.may_be_lost(&key(number)));
+            let outcome = locks.force_release(&key(number)).await;
+            judge(|oracle| oracle.may_be_lost(&key(number)));
+            World::here().note(|| format!("call {id}: force_release {number}: {:?}", outcome.is_ok()));
+            tell(outcome.err());
+        }
+    }
+}
+
+fn told(outcome: &Result<(), LockError>) -> String {
+    match outcome {
+        Ok(()) => "done".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Told to the oracle also when the task is dropped.
+struct Ended {
+    id: CallId,
+    keeps: Duration,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        judge(|oracle| oracle.ends(self.id, self.keeps));
+    }
+}
+
+fn request(id: CallId, hold: &Hold, locks: &LockManager) -> LockRequest {
+    let request = match hold.keys.as_slice() {
+        [one] => locks.lock(key(*one)),
+        several => locks.lock_all(several.iter().map(|number| key(*number))),
+    };
+    let request = request.ttl(Duration::from_millis(hold.ttl)).label(format!("call-{id}")).renew(hold.renew);
+    let request = match hold.wait {
+        Some(wait) => request.wait(Duration::from_millis(wait)),
+        None => request.wait_forever(),
+    };
+    let request = match hold.min_hold {
+        Some(min) => request.min_hold(Duration::from_millis(min)),
+        None => request,
+    };
+    match hold.max_hold {
+        Some(max) => request.max_hold(Duration::from_millis(max)),
+        None => request,
+    }
+}
+
+async fn keep(
+    id: CallId,
+    process: ProcessId,
+    hold: &Hold,
+    locks: &LockManager,
+    settings: ProcessPlan,
+) -> Result<(), LockError> {
+    let request = request(id, hold, locks);
+    let wait = match hold.wait {
+        // One try for each key.
+        Some(0) => Some(
+            Duration::from_millis(settings.io_timeout) * u32::try_from(hold.keys.len()).unwrap_or(u32::MAX),
+        ),
+        wait => wait.map(Duration::from_millis),
+    };
+    let inherits = settings.cohort > 0;
+    let keys: Vec<_> = hold.keys.iter().map(|number| key(*number)).collect();
+    World::here().note(|| format!("call {id} of process {}: {hold:?}", process.0));
+    judge(|oracle| oracle.begins(id, process, keys, wait, inherits));
+    let acquiring = request.acquire();
+    let guard = match hold.leaves_after {
+        Some(after) => match timeout_at(Instant::now() + Duration::from_millis(after), acquiring).await {
+            Ok(guard) => guard?,
+            Err(_) => return Ok(()),
+        },
+        None => acquiring.await?,
+    };
+    let guard = Arc::new(guard);
+    judge(|oracle| oracle.enters(id, &guard));
+    World::here().note(|| format!("call {id} is inside, fencing token {}", guard.fencing_token()));
+    match hold.way {
+        Way::Run => tokio::select! {
+            biased;
+            _ = guard.lost() => {}
+            () = body(hold, &guard) => {}
+        },
+        Way::Release | Way::Drop => body(hold, &guard).await,
+    }
+    match (hold.way, Arc::try_unwrap(guard)) {
+        (Way::Release | Way::Run, Ok(guard)) => {
+            judge(|oracle| oracle.ends(id, Duration::from_millis(hold.min_hold.unwrap_or(0))));
+            guard.release().await.map(drop)
+        }
+        (Way::Drop, Ok(guard)) => {
+            drop(guard);
+            Ok(())
+        }
+        (_, Err(_)) => Ok(()),
+    }
+}
+
+async fn body(hold: &Hold, guard: &LockGuard) {
+    let until = Instant::now() + Duration::from_millis(hold.hold);
+    if let Some((after, ttl)) = hold.extend
+        && after <= hold.hold
+    {
+        sleep(Duration::from_millis(after)).await;
+        let _ = guard.extend(Duration::from_millis(ttl)).await;
+    }
+    if until > Instant::now() {
+        tokio::time::sleep_until(until).await;
+    }
+}

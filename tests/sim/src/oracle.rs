@@ -1,0 +1,313 @@
+//! What must hold whatever happens, as seen from outside: by what callers are told, and by what the servers store.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use redlock_runtime::LockGuard;
+
+use crate::world::{ProcessId, World};
+
+const MILLISECOND: u64 = 1_000_000;
+
+/// A claim: so long a lock may be free, or kept for a waiter that does not know of it.
+const CLAIM: u64 = 1_000 * MILLISECOND;
+
+/// What a waiter that has heard nothing may need on top: its poll, and the pause before the next attempt to connect.
+const POLL: u64 = 1_800 * MILLISECOND;
+
+/// As [`POLL`], for a waiter with many others in front.
+const LONGEST_POLL: u64 = 16_000 * MILLISECOND;
+
+/// So much later than its limit a caller may be back.
+const LATE: u64 = 250 * MILLISECOND;
+
+/// The longest ttl in a plan, and the grace.
+const LONGEST_TTL: u64 = 21_000 * MILLISECOND;
+
+/// How long a lock may stay with a caller that has given it back, while all is well.
+const RELEASED: u64 = 2_000 * MILLISECOND;
+
+/// The number of a call in its plan.
+pub type CallId = usize;
+
+/// A property that was violated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// The property, in a few words: the same for all that violate it.
+    pub property: &'static str,
+    /// Who, where and when.
+    pub what: String,
+}
+
+/// What is known of a call.
+struct Known {
+    process: ProcessId,
+    keys: Vec<String>,
+    began: u64,
+    inherits: bool,
+    phase: Phase,
+    /// When the caller must be back, if its process runs all the time, and for how long that had not run when it began.
+    limit: Option<(u64, u64)>,
+    /// Up to then the key may stay taken after the end.
+    kept_until: u64,
+    is_told_late: bool,
+}
+
+enum Phase {
+    Waiting,
+    Inside { since: u64, guard: Weak<LockGuard> },
+    Ended { at: u64 },
+}
+
+/// What a server stores of a lock.
+pub struct Seen {
+    /// The name of the key, without the prefix.
+    pub key: String,
+    /// The label of the caller that holds it, if it is one of ours: its number.
+    pub holder: Option<CallId>,
+    /// False when no client holds it.
+    pub is_taken: bool,
+}
+
+/// Judges a run.
+#[derive(Default)]
+pub struct Oracle {
+    calls: BTreeMap<CallId, Known>,
+    /// By key: its last fencing token, and the call that had it.
+    fences: BTreeMap<String, (u64, CallId)>,
+    /// By key: since when it is free.
+    free_since: BTreeMap<String, u64>,
+    /// By key: when it may have been lost.
+    lost_at: BTreeMap<String, u64>,
+    /// By process: when something last went wrong around it.
+    disturbed_at: BTreeMap<ProcessId, u64>,
+    /// The first violation.
+    violation: Option<Violation>,
+    /// A server refuses commands of ours now.
+    pub refuses: bool,
+    /// How many locks were held.
+    pub holds: u64,
+}
+
+impl Oracle {
+    /// The first violation.
+    #[must_use]
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Notes a violation, unless there was one before.
+    pub fn violated(&mut self, property: &'static str, what: String) {
+        World::here().note(|| format!("VIOLATION: {property}: {what}"));
+        self.violation.get_or_insert(Violation { property, what });
+    }
+
+    /// A caller asks for locks. `inherits`: another caller of its process may hand over its lease.
+    pub fn begins(
+        &mut self,
+        call: CallId,
+        process: ProcessId,
+        keys: Vec<String>,
+        wait: Option<Duration>,
+        inherits: bool,
+    ) {
+        let world = World::here();
+        let now = world.now();
+        // A clock that is slow waits for longer.
+        let limit = wait.map(|wait| now + nanos(wait) + nanos(wait) / 50 + LATE);
+        let known = Known {
+            process,
+            keys,
+            began: now,
+            inherits,
+            phase: Phase::Waiting,
+            limit: limit.map(|limit| (limit, world.stopped_for(process))),
+            kept_until: 0,
+            is_told_late: false,
+        };
+        self.calls.insert(call, known);
+    }
+
+    /// A caller is inside.
+    pub fn enters(&mut self, call: CallId, guard: &Arc<LockGuard>) {
+        let now = World::here().now();
+        self.holds += 1;
+        if let Some(known) = self.calls.get_mut(&call) {
+            known.phase = Phase::Inside { since: now, guard: Arc::downgrade(guard) };
+        }
+        self.check_exclusion();
+        if !guard.is_held() {
+            return;
+        }
+        let keys = self.calls.get(&call).map(|known| known.keys.clone()).unwrap_or_default();
+        for key in keys {
+            let Some(fence) = guard.fencing_token_of(&key).filter(|fence| *fence > 0) else { continue };
+            let before = self.fences.insert(key.clone(), (fence, call));
+            // One of them may have lost it before it knew that it had it.
+            let may_be_lost = self.calls.get(&call).is_some_and(|known| self.may_have_lost(&key, known));
+            if let Some((before, other)) = before
+                && before >= fence
+                && other != call
+                && !may_be_lost
+            {
+                let what = format!("call {call} has {fence} for {key}, call {other} had {before} before");
+                self.violated("fencing tokens grow", what);
+            }
+        }
+    }
+
+    /// A caller has given its locks back, has left, or was refused. The key may stay taken for so long.
+    pub fn ends(&mut self, call: CallId, keeps: Duration) {
+        let now = World::here().now();
+        // A release that is refused is not tried again.
+        let refused = if self.refuses { LONGEST_TTL } else { 0 };
+        if let Some(known) = self.calls.get_mut(&call) {
+            known.phase = Phase::Ended { at: now };
+            known.kept_until = known.kept_until.max(now + nanos(keeps).max(refused));
+        }
+    }
+
+    /// Something goes wrong around these processes.
+    pub fn disturbed(&mut self, process: ProcessId) {
+        self.disturbed_at.insert(process, World::here().now());
+    }
+
+    /// The lock may be gone.
+    pub fn may_be_lost(&mut self, key: &str) {
+        self.lost_at.insert(key.to_owned(), World::here().now());
+    }
+
+    /// True while a caller waits or is inside.
+    #[must_use]
+    pub fn has_calls(&self) -> bool {
+        let world = World::here();
+        self.calls
+            .values()
+            .any(|known| !matches!(known.phase, Phase::Ended { .. }) && !world.is_dead(known.process))
+    }
+
+    /// Looks at everything; `seen` is what the only server stores, if it runs.
+    pub fn look(&mut self, seen: Option<&[Seen]>, is_healthy: impl Fn(ProcessId) -> bool, slack: u64) {
+        self.check_exclusion();
+        self.check_limits();
+        let world = World::here();
+        let now = world.now();
+        for process in self.calls.values().map(|known| known.process).collect::<Vec<_>>() {
+            if !is_healthy(process) {
+                self.disturbed_at.insert(process, now);
+            }
+        }
+        match seen {
+            Some(seen) => self.check_stored(now, seen, slack),
+            None => self.free_since.clear(),
+        }
+    }
+
+    /// Never two inside, by their own account.
+    fn check_exclusion(&mut self) {
+        let world = World::here();
+        let mut inside: BTreeMap<&str, Vec<(CallId, &Known, u64)>> = BTreeMap::new();
+        for (call, known) in &self.calls {
+            if let Phase::Inside { since, guard } = &known.phase
+                && !world.is_dead(known.process)
+                && let Some(guard) = guard.upgrade()
+                && world.within(known.process, || guard.is_held())
+            {
+                for key in &known.keys {
+                    inside.entry(key).or_default().push((*call, known, *since));
+                }
+            }
+        }
+        let mut found = None;
+        for (key, mut holders) in inside {
+            holders.sort_by_key(|(_, _, since)| *since);
+            let [.., (first, older, _), (second, newer, _)] = holders.as_slice() else { continue };
+            if self.may_have_lost(key, older) || self.may_have_lost(key, newer) {
+                continue;
+            }
+            found = Some(format!("calls {first} and {second} are inside of {key}"));
+        }
+        if let Some(what) = found {
+            self.violated("never two inside", what);
+        }
+    }
+
+    /// True when the lock may have gone before its holder, or the one that it has it from, learns of it.
+    fn may_have_lost(&self, key: &str, holder: &Known) -> bool {
+        let since = if holder.inherits { holder.began.saturating_sub(LONGEST_TTL) } else { holder.began };
+        self.lost_at.get(key).is_some_and(|lost| since <= *lost)
+    }
+
+    /// Every caller is back within its limit.
+    fn check_limits(&mut self) {
+        let world = World::here();
+        let now = world.now();
+        let mut late = None;
+        for (call, known) in &mut self.calls {
+            if let (Phase::Waiting, Some((limit, stopped))) = (&known.phase, known.limit)
+                && !known.is_told_late
+                && now > limit + (world.stopped_for(known.process) - stopped)
+                && world.is_running(known.process)
+            {
+                known.is_told_late = true;
+                late = Some(format!("call {call} still waits for {:?}", known.keys));
+            }
+        }
+        if let Some(what) = late {
+            self.violated("each caller is back within its limit", what);
+        }
+    }
+
+    fn quiet_since(&self, known: &Known) -> u64 {
+        self.disturbed_at.get(&known.process).copied().unwrap_or(0).max(known.began)
+    }
+
+    fn check_stored(&mut self, now: u64, seen: &[Seen], slack: u64) {
+        let mut found = None;
+        // A waiter in front may be in a process that does not run: those behind it ask less often.
+        let all_quiet = self.disturbed_at.values().copied().max().unwrap_or(0);
+        for lock in seen {
+            if lock.is_taken {
+                self.free_since.remove(&lock.key);
+            } else {
+                self.free_since.entry(lock.key.clone()).or_insert(now);
+            }
+            let free_since = self.free_since.get(&lock.key).copied();
+            for (call, known) in &self.calls {
+                if !known.keys.contains(&lock.key) {
+                    continue;
+                }
+                let quiet = self.quiet_since(known);
+                match known.phase {
+                    // One of several keys may wait for another one.
+                    Phase::Waiting if known.keys.len() == 1 => {
+                        if let Some(free) = free_since
+                            && (now.saturating_sub(free.max(quiet).max(all_quiet)) > CLAIM + POLL + slack
+                                || now.saturating_sub(free.max(quiet)) > CLAIM + LONGEST_POLL + slack)
+                        {
+                            found = Some(("no waiter sleeps beside a free lock", *call, &lock.key));
+                        }
+                    }
+                    // A request may arrive late, over a connection that has been given up: then the lease must end it.
+                    Phase::Ended { at }
+                        if lock.holder == Some(*call)
+                            && now.saturating_sub(at.max(quiet).max(known.kept_until))
+                                > RELEASED + slack + if quiet > known.began { LONGEST_TTL } else { 0 } =>
+                    {
+                        found = Some(("no lock without an owner", *call, &lock.key));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if let Some((property, call, key)) = found {
+            let what = format!("call {call}, {key}");
+            self.violated(property, what);
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,402 @@
+//! A plan: all that will be done to a fleet and by its callers, drawn from a seed. What it leaves open, such as how long each
+//! byte takes, the same seed decides while it runs.
+
+use fastrand::Rng;
+
+use crate::server::Version;
+use crate::world::{CutKind, Latency};
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Decides what the plan leaves open.
+    pub seed: u64,
+    /// The servers.
+    pub topology: Topology,
+    /// How long callers call, in milliseconds.
+    pub length: u64,
+    /// How long bytes take.
+    pub latency: Latency,
+    /// One in so many polls comes later than it could; 0 for none.
+    pub reorder: u32,
+    /// The processes of the fleet.
+    pub processes: Vec<ProcessPlan>,
+    /// What callers do, in no order.
+    pub calls: Vec<Call>,
+    /// What goes wrong: when, in milliseconds, and what.
+    pub faults: Vec<(u64, Fault)>,
+}
+
+/// Where locks live.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Topology {
+    /// One server.
+    One(Version),
+    /// So many servers, each with one vote.
+    Quorum(Version, usize),
+}
+
+impl Topology {
+    /// How many servers there are.
+    #[must_use]
+    pub fn servers(self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Quorum(_, servers) => servers,
+        }
+    }
+
+    /// The version of all servers.
+    #[must_use]
+    pub fn version(self) -> Version {
+        match self {
+            Self::One(version) | Self::Quorum(version, _) => version,
+        }
+    }
+}
+
+/// A process of the fleet, with one manager.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessPlan {
+    /// Parts per million by which its clock is fast.
+    pub fast: i64,
+    /// The setting of its manager.
+    pub cohort: u32,
+    /// The setting of its manager.
+    pub own_thread: bool,
+    /// The setting of its manager, in milliseconds.
+    pub io_timeout: u64,
+    /// How many runtimes its callers are in.
+    pub runtimes: usize,
+}
+
+/// What one caller does.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// When, in milliseconds.
+    pub at: u64,
+    /// The number of its process in the plan.
+    pub process: usize,
+    /// The number of its runtime in the process.
+    pub runtime: usize,
+    /// The rest.
+    pub what: What,
+}
+
+/// What a caller does. All times are in milliseconds.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// It takes locks, holds them and gives them back.
+    Hold(Hold),
+    /// It asks who holds a lock.
+    Inspect(u8),
+    /// It lists all locks.
+    List,
+    /// It takes the lock away from its holder.
+    ForceRelease(u8),
+}
+
+/// The request of a caller, and what it does with the lock.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    /// The locks; several are taken as one.
+    pub keys: Vec<u8>,
+    /// The ttl.
+    pub ttl: u64,
+    /// The longest wait; `None` for ever.
+    pub wait: Option<u64>,
+    /// The caller drops the call after so long, if it has no lock then.
+    pub leaves_after: Option<u64>,
+    /// How long the caller holds it.
+    pub hold: u64,
+    /// It asks for another ttl, after so long.
+    pub extend: Option<(u64, u64)>,
+    /// False: the lease is not renewed.
+    pub renew: bool,
+    /// The key stays taken for so long.
+    pub min_hold: Option<u64>,
+    /// The lease ends after so long.
+    pub max_hold: Option<u64>,
+    /// What the caller does in the end.
+    pub way: Way,
+}
+
+/// How a caller uses a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// A guard, released in the end.
+    Release,
+    /// A guard, dropped in the end.
+    Drop,
+    /// A body, in which it cannot see a fencing token.
+    Run,
+}
+
+/// What goes wrong. Processes and servers by their numbers in the plan, times in milliseconds.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// The connections between them end.
+    Cut(usize, usize, CutKind),
+    /// Nothing passes between them for so long; then it arrives late.
+    Part(usize, usize, u64),
+    /// All bytes take longer for so long.
+    Slow(Latency, u64),
+    /// The process stops for so long.
+    Freeze(usize, u64),
+    /// A runtime of the process does not run its tasks for so long.
+    Starve(usize, usize, u64),
+    /// A runtime of the process is dropped with its tasks. Another one takes its number.
+    DropRuntime(usize, usize),
+    /// The process is killed.
+    Kill(usize),
+    /// The clock of the process goes ahead.
+    ClockAhead(usize, u64),
+    /// The server stops for so long.
+    FreezeServer(usize, u64),
+    /// The server ends, with its data or without, and is back after so long.
+    Restart(usize, bool, u64),
+    /// All its data is gone.
+    Flush(usize),
+    /// The lock is gone.
+    Delete(u8),
+    /// The queue of the lock is gone.
+    DeleteQueue(u8),
+    /// A client of another kind takes the lock, if it is free, for so long.
+    Foreign(u8, u64),
+    /// The server refuses a command of ours for so long.
+    Forbid(usize, &'static str, u64),
+    /// The server refuses writes for so long.
+    RefuseWrites(usize, u64),
+}
+
+impl Fault {
+    /// Its kind, for the report.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Cut(_, _, CutKind::Reset) => "connection reset",
+            Self::Cut(_, _, CutKind::LateRequests(_)) => "connection lost, requests late",
+            Self::Cut(_, _, CutKind::HalfOpen(_)) => "connection half-open",
+            Self::Part(..) => "partition",
+            Self::Slow(..) => "slow network",
+            Self::Freeze(..) => "process frozen",
+            Self::Starve(..) => "runtime starved",
+            Self::DropRuntime(..) => "runtime dropped",
+            Self::Kill(_) => "process killed",
+            Self::ClockAhead(..) => "clock ahead",
+            Self::FreezeServer(..) => "server frozen",
+            Self::Restart(_, true, _) => "server restarted",
+            Self::Restart(_, false, _) => "server restarted without data",
+            Self::Flush(_) => "flush",
+            Self::Delete(_) => "lock deleted",
+            Self::DeleteQueue(_) => "queue deleted",
+            Self::Foreign(..) => "foreign client",
+            Self::Forbid(..) => "command forbidden",
+            Self::RefuseWrites(..) => "writes refused",
+        }
+    }
+
+    /// True when locks may be gone, so that two callers may be inside until the holder learns of it.
+    #[must_use]
+    pub fn loses_locks(&self) -> bool {
+        matches!(self, Self::Restart(_, false, _) | Self::Flush(_) | Self::Delete(_))
+    }
+}
+
+/// What a plan is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// Nothing goes wrong.
+    Calm,
+    /// Many callers come at once, and many leave.
+    Burst,
+    /// The network.
+    Network,
+    /// The servers.
+    Servers,
+    /// The processes.
+    Processes,
+    /// Everything.
+    All,
+}
+
+const KINDS: [Kind; 6] = [Kind::Calm, Kind::Burst, Kind::Network, Kind::Servers, Kind::Processes, Kind::All];
+
+const VERSIONS: [Version; 6] = [
+    Version::Redis5,
+    Version::Redis62,
+    Version::Redis70,
+    Version::Redis8,
+    Version::Valkey8,
+    Version::Valkey9,
+];
+
+impl Plan {
+    /// The plan of a seed: a few seconds.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let mut random = Rng::with_seed(seed);
+        let kind = KINDS[random.usize(0..KINDS.len())];
+        let version = VERSIONS[random.usize(0..VERSIONS.len())];
+        let topology = match random.u32(0..8) {
+            0 => Topology::Quorum(version, 3),
+            _ => Topology::One(version),
+        };
+        let length = random.u64(500..6_000);
+        Self::drawn(seed, &mut random, kind, topology, length, 1)
+    }
+
+    /// A long run of a fleet of ten processes.
+    #[must_use]
+    pub fn fleet(seed: u64, length: u64) -> Self {
+        let mut random = Rng::with_seed(seed);
+        let mut plan = Self::drawn(
+            seed,
+            &mut random,
+            Kind::All,
+            Topology::One(Version::Redis70),
+            length,
+            length / 6_000,
+        );
+        let process = plan.processes[0];
+        plan.processes = vec![ProcessPlan { cohort: 0, ..process }; 10];
+        for call in &mut plan.calls {
+            call.process = random.usize(0..10);
+            call.runtime = 0;
+        }
+        plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Kill(_)));
+        plan
+    }
+
+    fn drawn(seed: u64, random: &mut Rng, kind: Kind, topology: Topology, length: u64, times: u64) -> Self {
+        let latency = match random.u32(0..4) {
+            0 => Latency { usual: 0, late: 0, lateness: 0 },
+            1 => Latency { usual: 2, late: 0, lateness: 0 },
+            2 => Latency { usual: 1, late: 20, lateness: 30 },
+            _ => Latency { usual: 3, late: 50, lateness: 200 },
+        };
+        let reorder = [0, 0, 10, 3][random.usize(0..4)];
+        let processes: Vec<_> = (0..random.usize(1..5)).map(|_| process(random)).collect();
+        let keys = [1, 1, 2, 4][random.usize(0..4)];
+        let count = match kind {
+            Kind::Burst => random.u64(20..150),
+            _ => random.u64(5..60),
+        };
+        let calls = (0..count * times).map(|_| call(random, kind, &processes, keys, length)).collect();
+        let faults = match kind {
+            Kind::Calm | Kind::Burst => 0,
+            _ => random.u64(1..8),
+        };
+        let faults = (0..faults * times)
+            .map(|_| (random.u64(0..length), fault(random, kind, &processes, topology, keys)))
+            .collect();
+        Self { seed, topology, length, latency, reorder, processes, calls, faults }
+    }
+
+    /// The shortest wait of a caller that waits at all, in milliseconds.
+    #[must_use]
+    pub fn shortest_wait(&self) -> u64 {
+        let waits = self.calls.iter().filter_map(|call| match &call.what {
+            What::Hold(hold) => hold.wait.filter(|wait| *wait > 0),
+            _ => None,
+        });
+        waits.min().unwrap_or(u64::MAX)
+    }
+
+    /// True when nothing goes wrong, so that every call succeeds or waits too long.
+    #[must_use]
+    pub fn is_calm(&self) -> bool {
+        self.faults.is_empty() && self.calls.iter().all(|call| !matches!(call.what, What::ForceRelease(_)))
+    }
+}
+
+fn process(random: &mut Rng) -> ProcessPlan {
+    ProcessPlan {
+        fast: [0, 0, 9_000, -9_000][random.usize(0..4)],
+        cohort: [0, 0, 0, 8][random.usize(0..4)],
+        own_thread: random.u32(0..6) == 0,
+        io_timeout: [1_000, 1_000, 300][random.usize(0..3)],
+        runtimes: random.usize(1..3),
+    }
+}
+
+fn call(random: &mut Rng, kind: Kind, processes: &[ProcessPlan], keys: u8, length: u64) -> Call {
+    let process = random.usize(0..processes.len());
+    // Many at the same time.
+    let at = if kind == Kind::Burst { random.u64(0..4) * length / 4 } else { random.u64(0..length) };
+    let runtime = random.usize(0..processes[process].runtimes);
+    let what = match random.u32(0..40) {
+        0 => What::Inspect(random.u8(0..keys)),
+        1 => What::List,
+        2 if kind != Kind::Calm => What::ForceRelease(random.u8(0..keys)),
+        _ => What::Hold(hold(random, kind, keys)),
+    };
+    Call { at, process, runtime, what }
+}
+
+fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
+    let several = keys > 1 && random.u32(0..8) == 0;
+    let ttl = [300, 1_000, 3_000, 10_000][random.usize(0..4)];
+    let often = |random: &mut Rng, of: u32| random.u32(0..of) == 0;
+    let leaves = often(random, if kind == Kind::Burst { 3 } else { 8 });
+    let min_hold = often(random, 20).then(|| random.u64(1..300));
+    let max_hold = (min_hold.is_none() && often(random, 20)).then(|| random.u64(10..1_000));
+    Hold {
+        keys: if several { (0..keys).collect() } else { vec![random.u8(0..keys)] },
+        ttl,
+        wait: match random.u32(0..6) {
+            0 => Some(0),
+            1 => None,
+            2 => Some(random.u64(1..200)),
+            _ => Some(random.u64(200..8_000)),
+        },
+        leaves_after: leaves.then(|| random.u64(0..40)),
+        hold: match random.u32(0..4) {
+            0 => 0,
+            1 => random.u64(0..400),
+            _ => random.u64(0..30),
+        },
+        extend: often(random, 8).then(|| (random.u64(0..50), [100, 500, 5_000, 20_000][random.usize(0..4)])),
+        renew: !often(random, 8),
+        min_hold,
+        max_hold,
+        way: [Way::Release, Way::Drop, Way::Run][random.usize(0..3)],
+    }
+}
+
+/// Commands whose rights are taken away.
+const COMMANDS: [&str; 8] = ["publish", "zadd", "zrange", "eval", "evalsha", "get", "pexpire", "del"];
+
+fn fault(random: &mut Rng, kind: Kind, processes: &[ProcessPlan], topology: Topology, keys: u8) -> Fault {
+    let process = random.usize(0..processes.len());
+    let server = random.usize(0..topology.servers());
+    let of = match kind {
+        Kind::Network => 0..6,
+        Kind::Servers => 6..15,
+        Kind::Processes => 15..22,
+        _ => 0..22,
+    };
+    let short = random.u64(1..400);
+    let long = random.u64(100..4_000);
+    match random.u32(of) {
+        0 => Fault::Cut(process, server, CutKind::Reset),
+        1 => Fault::Cut(process, server, CutKind::LateRequests(long)),
+        2 => Fault::Cut(process, server, CutKind::HalfOpen(short)),
+        3 | 4 => Fault::Part(process, server, long),
+        5 => Fault::Slow(Latency { usual: 20, late: 10, lateness: 500 }, long),
+        6 | 7 => Fault::FreezeServer(server, long),
+        8 => Fault::Restart(server, true, short),
+        9 => Fault::Restart(server, false, short),
+        10 => Fault::Flush(server),
+        11 => Fault::Delete(random.u8(0..keys)),
+        12 => Fault::DeleteQueue(random.u8(0..keys)),
+        13 => Fault::Forbid(server, COMMANDS[random.usize(0..COMMANDS.len())], long),
+        14 => Fault::RefuseWrites(server, long),
+        15 | 16 => Fault::Freeze(process, long),
+        17 => Fault::Starve(process, random.usize(0..processes[process].runtimes), long),
+        18 => Fault::DropRuntime(process, random.usize(0..processes[process].runtimes)),
+        19 => Fault::Kill(process),
+        20 => Fault::ClockAhead(process, long),
+        _ => Fault::Foreign(random.u8(0..keys), short),
+    }
+}

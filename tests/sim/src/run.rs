@@ -1,0 +1,344 @@
+//! Runs a plan, and says what was seen.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_runtime::simulation::RuntimeNumber;
+use redlock_runtime::{LockError, LockManager};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::callers::{key, perform};
+use crate::faults;
+use crate::oracle::{CallId, Oracle, Seen, Violation};
+use crate::plan::{Plan, Topology, What};
+use crate::server::{ServerSettings, Version};
+use crate::world::{ProcessClock, ProcessId, ServerId, World, spawn};
+
+/// How often the oracle looks.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long the fleet has to end everything.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+thread_local! {
+    static ORACLE: RefCell<Option<Oracle>> = const { RefCell::new(None) };
+    static ERRORS: RefCell<BTreeMap<&'static str, u64>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Does something with the oracle of this run, if there is one.
+pub fn judge(work: impl FnOnce(&mut Oracle)) {
+    let oracle = ORACLE.with(|oracle| oracle.borrow_mut().take());
+    if let Some(mut oracle) = oracle {
+        work(&mut oracle);
+        ORACLE.with(|place| *place.borrow_mut() = Some(oracle));
+    }
+}
+
+/// Counts the error that a caller has got.
+pub(crate) fn tell(error: Option<LockError>) {
+    let Some(error) = error else { return };
+    let name = match error {
+        LockError::Busy { .. } => "busy",
+        LockError::TimedOut { .. } => "timed out",
+        LockError::QueueFull { .. } => "queue full",
+        LockError::Lost { .. } => "lost",
+        LockError::Unavailable { .. } => "unavailable",
+        LockError::Misconfigured { .. } => "misconfigured",
+        LockError::ManagerClosed { .. } => "manager closed",
+        _ => "another",
+    };
+    ERRORS.with(|errors| *errors.borrow_mut().entry(name).or_default() += 1);
+}
+
+/// What a run has seen.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The first property that was violated.
+    pub violation: Option<Violation>,
+    /// What happened, if that was wanted.
+    pub trace: Vec<String>,
+    /// The locks that were held.
+    pub holds: u64,
+    /// The calls of the plan.
+    pub calls: u64,
+    /// Virtual time.
+    pub lasted: Duration,
+    /// The faults by their kinds.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// The errors that callers have got.
+    pub errors: BTreeMap<&'static str, u64>,
+}
+
+/// A fleet that runs.
+pub struct Fleet {
+    /// The processes of the plan, in its order.
+    pub processes: Vec<ProcessId>,
+    /// The servers of the plan, in its order.
+    pub servers: Vec<ServerId>,
+    /// How many servers refuse something now.
+    pub refusals: Cell<u32>,
+    /// The runtimes of each process.
+    pub runtimes: RefCell<Vec<Vec<RuntimeNumber>>>,
+}
+
+/// Runs a plan.
+///
+/// # Panics
+///
+/// Where no runtime can be built.
+#[must_use]
+pub fn run(plan: &Plan, traced: bool) -> Report {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()
+    else {
+        unreachable!("a runtime without sockets needs nothing of the system")
+    };
+    let report = runtime.block_on(simulate(plan, traced));
+    World::end();
+    drop(runtime);
+    report
+}
+
+async fn simulate(plan: &Plan, traced: bool) -> Report {
+    let world = World::begin(plan.seed, plan.latency, traced);
+    world.reorder(plan.reorder);
+    ORACLE.with(|oracle| *oracle.borrow_mut() = Some(Oracle::default()));
+    ERRORS.with(|errors| errors.borrow_mut().clear());
+    let servers = (0..plan.topology.servers())
+        .map(|number| {
+            let settings = ServerSettings {
+                port: 7000 + u16::try_from(number).unwrap_or(0),
+                ..ServerSettings::default()
+            };
+            world.add_server(plan.topology.version(), settings, i64::try_from(number).unwrap_or(0) * 300)
+        })
+        .collect();
+    let processes: Vec<_> = plan
+        .processes
+        .iter()
+        .map(|process| world.add_process(ProcessClock { fast: process.fast, ahead: 0 }))
+        .collect();
+    let runtimes =
+        plan.processes.iter().map(|process| (0..process.runtimes).map(|_| world.new_runtime()).collect());
+    let fleet = Rc::new(Fleet {
+        runtimes: RefCell::new(runtimes.collect()),
+        refusals: Cell::new(0),
+        processes,
+        servers,
+    });
+    let mut managers: Vec<_> = (0..plan.processes.len()).map(|number| start(plan, &fleet, number)).collect();
+    let start = Instant::now();
+    let mut report = Report { calls: u64::try_from(plan.calls.len()).unwrap_or(0), ..Report::default() };
+    let mut due: BTreeMap<u64, Vec<Due>> = BTreeMap::new();
+    for id in 0..plan.calls.len() {
+        due.entry(plan.calls[id].at).or_default().push(Due::Call(id));
+    }
+    for (at, fault) in &plan.faults {
+        *report.faults.entry(fault.kind()).or_default() += 1;
+        for (after, deed) in faults::deeds(fault) {
+            due.entry(at + after).or_default().push(Due::Deed(deed));
+        }
+    }
+    let end = start + Duration::from_millis(plan.length);
+    let mut next_look = start + LOOK;
+    let slack = slack(plan);
+    loop {
+        let next_due = due.first_key_value().map(|(at, _)| start + Duration::from_millis(*at));
+        let next = next_due.map_or(next_look, |due| due.min(next_look));
+        sleep_until(next).await;
+        while let Some(entry) = due.first_entry()
+            && start + Duration::from_millis(*entry.key()) <= Instant::now()
+        {
+            for due in entry.remove() {
+                match due {
+                    Due::Call(id) => call(plan, &fleet, &managers, id),
+                    Due::Deed(deed) => deed(&world, &fleet),
+                }
+            }
+        }
+        if Instant::now() >= next_look {
+            next_look += LOOK;
+            look(plan, &fleet, slack);
+        }
+        let has_calls = has_calls();
+        if has_violation() || (Instant::now() >= end && due.is_empty() && !has_calls) {
+            break;
+        }
+        if Instant::now() > end + PATIENCE + PATIENCE {
+            judge(|oracle| {
+                oracle.violated("each caller gets an outcome", "calls are still under way".to_owned());
+            });
+            break;
+        }
+    }
+    if !has_violation() {
+        wind_up(plan, &fleet, &mut managers, slack).await;
+    }
+    report.lasted = Instant::now() - start;
+    let oracle = ORACLE.with(|oracle| oracle.borrow_mut().take()).unwrap_or_default();
+    report.violation = oracle.violation().cloned();
+    report.holds = oracle.holds;
+    report.errors = ERRORS.with(|errors| std::mem::take(&mut *errors.borrow_mut()));
+    report.trace = world.take_trace();
+    if plan.is_calm() && report.violation.is_none() {
+        report.violation = unexpected(plan, &report.errors);
+    }
+    report
+}
+
+enum Due {
+    Call(CallId),
+    Deed(faults::Deed),
+}
+
+/// In a fleet that nothing disturbs, calls end with a lock, or because others have it.
+fn unexpected(plan: &Plan, errors: &BTreeMap<&'static str, u64>) -> Option<Violation> {
+    let is_far = plan.latency.late > 0;
+    // Redis 5 cannot tell the type of a key in `SCAN`.
+    let lists = plan.topology.version() != Version::Redis5;
+    let error = errors.keys().find(|error| match **error {
+        "busy" | "timed out" | "queue full" | "lost" => false,
+        "unavailable" => !is_far && plan.shortest_wait() > 250,
+        "misconfigured" => lists,
+        _ => true,
+    })?;
+    Some(Violation { property: "a calm fleet gives no errors", what: (*error).to_owned() })
+}
+
+fn has_violation() -> bool {
+    ORACLE.with(|oracle| oracle.borrow().as_ref().is_some_and(|oracle| oracle.violation().is_some()))
+}
+
+fn has_calls() -> bool {
+    let mut has_calls = false;
+    judge(|oracle| has_calls = oracle.has_calls());
+    has_calls
+}
+
+/// What bytes may take at most, several times: in nanoseconds.
+fn slack(plan: &Plan) -> u64 {
+    (6 * (plan.latency.usual + plan.latency.lateness) + 50) * 1_000_000
+}
+
+fn start(plan: &Plan, fleet: &Fleet, number: usize) -> Option<LockManager> {
+    let world = World::here();
+    let settings = plan.processes[number];
+    let url = match plan.topology {
+        Topology::One(_) => "redis://server-0:7000/".to_owned(),
+        Topology::Quorum(_, servers) => (0..servers)
+            .map(|server| format!("redis://server-{server}:{}/", 7000 + server))
+            .collect::<Vec<_>>()
+            .join(","),
+    };
+    let builder = LockManager::builder(url)
+        .io_timeout(Duration::from_millis(settings.io_timeout))
+        .own_thread(settings.own_thread);
+    let builder = if plan.topology.servers() == 1 { builder.cohort(settings.cohort) } else { builder };
+    let runtime = fleet.runtimes.borrow()[number][0];
+    let started = world.enter(fleet.processes[number], runtime, || builder.start());
+    match started {
+        Ok(manager) => Some(manager),
+        Err(error) => {
+            judge(|oracle| oracle.violated("a manager starts", error.to_string()));
+            None
+        }
+    }
+}
+
+fn call(plan: &Plan, fleet: &Fleet, managers: &[Option<LockManager>], id: CallId) {
+    let call = plan.calls[id].clone();
+    let process = fleet.processes[call.process];
+    let (Some(locks), false) = (managers[call.process].clone(), World::here().is_dead(process)) else {
+        return;
+    };
+    let several = matches!(&call.what, What::Hold(hold) if hold.keys.len() > 1);
+    if several && plan.topology.servers() > 1 {
+        // A quorum takes no several keys as one.
+        return;
+    }
+    let runtime = fleet.runtimes.borrow()[call.process][call.runtime];
+    let settings = plan.processes[call.process];
+    spawn(process, runtime, perform(id, process, call, locks, settings));
+}
+
+fn look(plan: &Plan, fleet: &Fleet, slack: u64) {
+    let world = World::here();
+    let seen = match fleet.servers.as_slice() {
+        [server] if world.fate(*server) == crate::world::Fate::Up => Some(seen(plan, *server)),
+        _ => None,
+    };
+    let is_healthy = |process: ProcessId| {
+        fleet.refusals.get() == 0
+            && world.is_running(process)
+            && fleet.servers.iter().all(|server| world.are_joined(process, *server))
+    };
+    judge(|oracle| oracle.look(seen.as_deref(), is_healthy, slack));
+}
+
+/// The locks on a server.
+fn seen(plan: &Plan, server: ServerId) -> Vec<Seen> {
+    let keys = plan.calls.iter().filter_map(|call| match &call.what {
+        What::Hold(hold) => hold.keys.iter().max(),
+        _ => None,
+    });
+    let last = keys.max().copied().unwrap_or(0);
+    World::here().with_server(server, |server, now| {
+        (0..=last)
+            .map(|number| {
+                let value = server.value(now, format!("lock:{}", key(number)).as_bytes());
+                let holder = value.and_then(|value| {
+                    let label = std::str::from_utf8(value).ok()?.trim_end_matches('!').rsplit('/').next()?;
+                    label.strip_prefix("call-")?.parse().ok()
+                });
+                Seen { key: key(number), holder, is_taken: value.is_some() }
+            })
+            .collect()
+    })
+}
+
+/// All is well again; every manager shuts down, and nothing is left.
+async fn wind_up(plan: &Plan, fleet: &Fleet, managers: &mut Vec<Option<LockManager>>, slack: u64) {
+    let world = World::here();
+    faults::heal(&world, fleet);
+    for process in &fleet.processes {
+        world.bury(*process);
+    }
+    let shutting_down = Arc::new(());
+    for (number, manager) in managers.drain(..).enumerate() {
+        let process = fleet.processes[number];
+        let runtime = fleet.runtimes.borrow()[number][0];
+        if let Some(manager) = manager {
+            let is_dead = world.is_dead(process);
+            let under_way = Arc::clone(&shutting_down);
+            spawn(process, runtime, async move {
+                let outcome = manager.shutdown(Duration::from_secs(5)).await;
+                if !is_dead && let Err(error) = outcome {
+                    judge(|oracle| oracle.violated("a healthy fleet shuts down", error.to_string()));
+                }
+                drop(under_way);
+            });
+        }
+    }
+    let until = Instant::now() + PATIENCE;
+    let is_under_way = || Arc::strong_count(&shutting_down) > 1 || world.connections() > 0;
+    while is_under_way() && Instant::now() < until && !has_violation() {
+        sleep(Duration::from_millis(200)).await;
+    }
+    sleep(Duration::from_millis(slack / 1_000_000)).await;
+    let left = world.connections();
+    if left > 0 {
+        judge(|oracle| oracle.violated("nothing is left after shutdown", format!("{left} connections")));
+    }
+    look(plan, fleet, slack);
+    for server in &fleet.servers {
+        let left = world.with_server(*server, |server, now| {
+            let keys = server.keys(now).map(|key| String::from_utf8_lossy(key).into_owned());
+            keys.filter(|key| key != "lock:%clock").collect::<Vec<_>>()
+        });
+        world.note(|| format!("left: {left:?}"));
+    }
+    // What is left of processes that were killed ends with its leases.
+    sleep(PATIENCE).await;
+}
