@@ -321,11 +321,15 @@ impl Waiting {
         self.refusals > 0
     }
 
-    /// Takes over the last answer and the pause of the first waiter, which leaves. False when it must ask now.
+    /// Takes over the last answer and the pause of the first waiter, which leaves. False when it must ask now: the pause of a
+    /// waiter with a place is long, because a push ends it.
     pub(super) fn take_over(&mut self, front: &Self) -> bool {
         if let Awaits::LocalTurn | Awaits::ServerTurn = self.awaits {
             self.last_answer = front.last_answer.clone();
-            if let Awaits::Retry { .. } | Awaits::Connection = front.awaits {
+            let is_pushed = self.is_queued() || !front.is_queued();
+            if let Awaits::Retry { .. } | Awaits::Connection = front.awaits
+                && is_pushed
+            {
                 self.awaits = front.awaits;
             }
         }

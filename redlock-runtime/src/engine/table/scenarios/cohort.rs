@@ -111,3 +111,18 @@ fn a_waiter_that_has_gone_does_not_delay_the_release() {
     scenario.answers(JOIN, Reply::Granted { fence: 43 });
     assert!(held(&mut next).is_some());
 }
+
+#[test]
+fn when_the_waiter_with_the_place_leaves_the_next_one_joins_at_once() {
+    let mut scenario = Scenario::connected();
+    scenario.table.settings.cohort = 3;
+    let _outcomes = [scenario.acquires(1, None), scenario.acquires(2, None)];
+    let busy = scenario.busy(9);
+    scenario.answers(JOIN, busy);
+    scenario.is_quiet();
+    scenario.abandons(1);
+    scenario.answers(Action::Release, Reply::NotHeld);
+    let busy = scenario.busy(9);
+    scenario.answers(JOIN, busy);
+    scenario.is_quiet();
+}
