@@ -51,6 +51,12 @@ pub(crate) struct Owner(Arc<str>);
 
 impl Owner {
     pub(crate) fn read(text: &str) -> Self {
+        // As this library writes it: nothing to escape.
+        let is_plain =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.' | b'/' | b'-');
+        if text.len() <= LONGEST_OWNER && text.bytes().all(is_plain) {
+            return Self(text.into());
+        }
         let shown: String = text.chars().take(LONGEST_OWNER).flat_map(char::escape_debug).collect();
         Self(shown.into())
     }
