@@ -17,7 +17,9 @@ use super::window::Window;
 use crate::capabilities::Abilities;
 use crate::clock::{Clock, Moment};
 use crate::engine::backoff::Backoff;
-use crate::engine::protocol::{ConnectionEvent, Disconnected, Id, Push, Reply, Request, ServerInfo};
+use crate::engine::protocol::{
+    ConnectionEvent, Disconnected, Id, Push, PushKind, Reply, Request, ServerInfo,
+};
 use crate::engine::redis::connect::WINDOW;
 use crate::engine::redis::connection::{INBOX_MOVED, RedisConnection, Replies};
 use crate::engine::redis::node::RedisNode;
@@ -81,6 +83,20 @@ impl Pushes {
         }
         Poll::Ready(self.taken.pop())
     }
+
+    /// The next push, if it is a grant.
+    fn poll_grant(&mut self, cx: &mut Context<'_>) -> Option<Push> {
+        let Poll::Ready(Some(next)) = self.poll(cx) else {
+            return None;
+        };
+        match next {
+            ConnectionEvent::Push(push @ Push { kind: PushKind::Granted { .. }, .. }) => Some(push),
+            next => {
+                self.taken.push(next);
+                None
+            }
+        }
+    }
 }
 
 enum Kind {
@@ -106,6 +122,8 @@ struct Up {
     was_idle: bool,
     /// Opened when the answer over a connection that was idle is late.
     standby: Option<Connecting>,
+    /// The last event was a grant that was told before the replies.
+    grant_was_first: bool,
 }
 
 struct Batch {
@@ -282,6 +300,7 @@ impl Link {
                             heard: now,
                             was_idle: false,
                             standby: None,
+                            grant_was_first: false,
                         }));
                         return Poll::Ready(TransportEvent::Connected { abilities, server_info });
                     }
@@ -390,6 +409,17 @@ impl Up {
         if let Kind::Redis(connection) = &mut self.connection.kind {
             connection.drive(cx);
         }
+        // Before the replies, so that the caller that is inside now runs before those that are answered: all waiters of the
+        // lock wait for it. The table keeps a grant until the request of its waiter is answered. Not two in a row: a flood of
+        // forged ones must not hold the replies up.
+        if !std::mem::take(&mut self.grant_was_first)
+            && !self.in_flight.is_empty()
+            && let Some(grant) = self.connection.pushes.poll_grant(cx)
+        {
+            self.grant_was_first = true;
+            self.has_answered(now);
+            return Poll::Ready(Ok(TransportEvent::Push(grant)));
+        }
         let silent_since = self.silent_since();
         if let Some(batch) = self.in_flight.front_mut() {
             let answered = match batch.early.take() {
@@ -423,7 +453,7 @@ impl Up {
                 Poll::Pending => {}
             }
         }
-        // After the replies: a push that follows a reply on the wire is told after it.
+        // After the replies: any other push that follows a reply on the wire is told after it.
         let Some(pushed) = ready!(self.connection.pushes.poll(cx)) else {
             // Without RESP3 there are no pushes, and none of the end of the connection.
             return Poll::Pending;

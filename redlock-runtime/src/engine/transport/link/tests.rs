@@ -1,7 +1,7 @@
 use std::task::Waker;
 
 use super::*;
-use crate::engine::protocol::Action;
+use crate::engine::protocol::{Action, ServerTime};
 use crate::engine::redis::stale_connection::Client;
 use crate::token::Token;
 
@@ -55,6 +55,36 @@ fn batches_are_answered_in_the_order_in_which_they_were_sent() {
     assert!(link.room().is_some());
 }
 
+/// All waiters of the lock wait for the caller that has it now. A flood of grants, which any client can forge, holds no reply up.
+#[test]
+fn a_grant_is_told_before_a_reply_and_other_pushes_after_it() {
+    const GRANT: PushKind = PushKind::Granted { fence: 1, at: ServerTime(0), marked: false };
+    let mut cx = Context::from_waker(Waker::noop());
+    let now = Moment::now();
+    let mut told = |node, pushes: &[PushKind]| {
+        let mut link = Link::new(Node::Memory(MemoryNode::named(node)), LIMIT);
+        assert!(matches!(link.poll(&mut cx, now), Poll::Ready(TransportEvent::Connected { .. })));
+        let inbox = link.inbox();
+        for &kind in pushes {
+            let push = Push { token: Token::empty(), name: "lock:k".into(), kind };
+            assert!(inbox.as_ref().is_some_and(|inbox| inbox.send(ConnectionEvent::Push(push)).is_ok()));
+        }
+        link.send(&mut cx, now, vec![(1, renewal())]);
+        link.send(&mut cx, now, vec![(2, renewal())]);
+        let mut told = Vec::new();
+        while let Poll::Ready(event) = link.poll(&mut cx, now) {
+            told.push(match event {
+                TransportEvent::Push(push) if push.kind == GRANT => "grant",
+                TransportEvent::Push(_) => "push",
+                _ => "reply",
+            });
+        }
+        told
+    };
+    assert_eq!(told("link-grants", &[GRANT, GRANT, GRANT]), ["grant", "reply", "grant", "reply", "grant"]);
+    assert_eq!(told("link-pushes", &[PushKind::LeftFree, GRANT]), ["reply", "reply", "push", "grant"]);
+}
+
 #[test]
 fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
     let mut cx = Context::from_waker(Waker::noop());
@@ -72,6 +102,7 @@ fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
         heard: start,
         was_idle: false,
         standby: None,
+        grant_was_first: false,
     };
     assert!(matches!(up.poll(&mut cx, at(900), LIMIT), Poll::Ready(Ok(TransportEvent::Replies { .. }))));
     // The time for the second batch begins with the answer to the first.
