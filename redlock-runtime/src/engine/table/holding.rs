@@ -21,7 +21,8 @@ impl LockTable {
         let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
             return;
         };
-        let refused_before = waiting.is_refused().then(|| Arc::clone(&waiting.ask.name));
+        let refused_before = waiting.is_refused();
+        let name = Arc::clone(&waiting.ask.name);
         if claims {
             waiting.ask.call.handed_over(HandOver::Server);
         }
@@ -33,7 +34,10 @@ impl LockTable {
         }
         let held = if claims { Held::handed_over } else { Held::asked };
         self.enter(now, id, waiting, lease, |ask, token, lease| held(ask, token, lease, sent));
-        if let Some(name) = refused_before {
+        if claims {
+            self.waits_for_own_claim(&name, sent.after(lasts));
+        }
+        if refused_before {
             self.ask_after_refusals(now, &name);
         }
     }
@@ -56,8 +60,9 @@ impl LockTable {
         };
         let was_taken_back = self.outbox.take_back(id).is_some();
         waiting.ask.call.handed_over(HandOver::Server);
+        let name = Arc::clone(&waiting.ask.name);
         if marked {
-            self.contended.insert(&waiting.ask.name);
+            self.contended.insert(&name);
         }
         // Else that request crossed the push.
         let asks = waiting.is_asking() && !was_taken_back;
@@ -66,6 +71,18 @@ impl LockTable {
         self.enter(now, id, waiting, lease, |ask, token, lease| {
             Held::handed_over(ask, token, lease, since).pushed(marked, asks)
         });
+        self.waits_for_own_claim(&name, since.after(claim));
+    }
+
+    /// The first waiter of this process asks when a claim of this process is to end, as a hint tells those of the others: this
+    /// process may be suspended.
+    fn waits_for_own_claim(&mut self, name: &Arc<str>, ends: Moment) {
+        if let Some(id) = self.queues.first(name)
+            && let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id)
+        {
+            waiting.is_behind_own_claim(ends);
+            self.schedule(id);
+        }
     }
 
     fn enter(

@@ -241,6 +241,18 @@ impl Waiting {
         self.awaits = Awaits::Retry { until };
     }
 
+    /// A waiter of this process in front of it has the lock for a claim: this process renews or releases it.
+    pub(super) fn is_behind_own_claim(&mut self, ends: Moment) {
+        let over = ends.after(MILLISECOND);
+        let until = match self.awaits {
+            Awaits::ServerTurn => over,
+            Awaits::Retry { until } if self.is_queued() => until.min(over),
+            _ => return,
+        };
+        self.overdue = None;
+        self.awaits = Awaits::Retry { until };
+    }
+
     /// The lock is free on a quorum of nodes, and other waiters may see that, too. One must ask all nodes before the next
     /// one does, so the random pauses grow with each split vote.
     pub(super) fn pause_before_vote(&mut self, now: Moment) {

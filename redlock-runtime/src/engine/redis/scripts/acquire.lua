@@ -64,7 +64,6 @@ local function drop_waiters_of(stuck)
   end
 end
 
-local value = redis.call('GET', lock)
 local holder, grace = parse(value)
 local pttl = value and redis.call('PTTL', lock) or 0
 local left = without_grace(pttl, grace)

@@ -18,9 +18,10 @@ local function give(next_token, next_ttl, next_inbox, kind, waiters)
   local fence = kind == '' and string.format('%.0f', next_fence()) or '0'
   local lasts = math.min(next_ttl, CLAIM)
   local mark, now = put(next_token, lasts, nil, waiters), time()
+  tell(waiters, lasts, now, next_inbox)
+  -- Behind the hints: a server writes first to the client that it has published to last.
   redis.pcall('PUBLISH', next_inbox,
     'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. mark .. '|' .. lock)
-  tell(waiters, lasts, now, next_inbox)
   return lasts
 end
 

@@ -1,9 +1,9 @@
--- The short way of acquire, for the first request of an attempt and a marked lock of another token: the caller joins the
--- queue. Behind caller.lua.
+-- The short way of acquire, for the first request of an attempt and a lock of another token: the caller joins the queue.
+-- Behind take.lua and caller.lua.
 -- ARGV[3], ARGV[5] as in acquire.lua
 
 -- In ms. The queue of crashed waiters expires; live waiters ask again much sooner.
-local QUEUE_TTL = 60000
+local QUEUE_TTL = '60000'
 
 -- Behind these waiters, also when the clock went back.
 local function add(waiters)
@@ -13,19 +13,21 @@ local function add(waiters)
   redis.call('ZADD', queue, string.format('%.0f', last + 1), me)
 end
 
-local function join_marked()
-  local value = redis.call('GET', lock)
+if ARGV[3] == 'join' and value then
   local holder, grace = parse(value)
-  if grace == 0 or holder == token then return end
-  local left = without_grace(redis.call('PTTL', lock), grace)
-  if left == 0 then return end
-  local waiters = redis.call('ZCARD', queue)
-  if waiters >= tonumber(ARGV[5]) then return end
-  add(waiters)
-  redis.call('PEXPIRE', queue, QUEUE_TTL)
-  return {0, holder, left, time(), waiters}
+  local pttl = redis.call('PTTL', lock)
+  local left = without_grace(pttl, grace)
+  -- In its grace, the lease of a marked lock is over.
+  if holder ~= token and (grace == 0 or left ~= 0) then
+    local waiters = redis.call('ZCARD', queue)
+    if waiters < tonumber(ARGV[5]) then
+      add(waiters)
+      redis.call('PEXPIRE', queue, QUEUE_TTL)
+      if grace == 0 then
+        set_mark(value, pttl)
+      end
+      return {0, holder or value, left, time(), waiters}
+    end
+  end
 end
-
-local answer = ARGV[3] == 'join' and join_marked()
-if answer then return answer end
 

@@ -10,3 +10,11 @@ local function read(member)
   return string.match(member or '', '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$')
 end
 
+-- Marks the lock, unless it is marked already, or a foreign client's.
+local function set_mark(value, pttl)
+  local holder, grace = parse(value)
+  if not holder or grace > 0 then return end
+  if pttl < 0 then return redis.call('SET', lock, value .. '!') end
+  redis.call('SET', lock, value .. '!', 'PX', pttl + GRACE)
+end
+

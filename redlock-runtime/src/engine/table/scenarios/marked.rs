@@ -141,3 +141,26 @@ fn a_claim_that_was_told_just_before_the_reply_is_reported_when_it_is_over() {
     scenario.tick();
     assert_eq!(scenario.unanswered(), [(1, Action::Acquire(Mode::Overdue { claimant }))]);
 }
+
+/// The server sends this process no hint about its own claim. An earlier hint named another claimant, which is not to blame now.
+#[test]
+fn a_waiter_behind_a_claim_of_its_own_process_asks_when_that_is_over() {
+    for told in [CLAIM, 2 * CLAIM] {
+        let mut scenario = Scenario::connected();
+        let _first = scenario.acquires(1, None);
+        let far_behind = scenario.busy(99);
+        scenario.answers(JOIN, far_behind);
+        let mut second = queued(2, &mut scenario);
+        let (at, claimant) = (scenario.server_time(), Claimant::of("inbox of another process"));
+        scenario.tells(1, PushKind::Next { claim: told, at, claimant });
+        scenario.grants(2, at);
+        assert!(held(&mut second).is_some());
+        scenario.passes(CLAIM / 2);
+        scenario.tick();
+        scenario.answers(RENEW, Reply::Done);
+        scenario.passes(CLAIM / 2);
+        scenario.tick();
+        scenario.is_quiet();
+        asks_again(&mut scenario, SECOND / 100);
+    }
+}
