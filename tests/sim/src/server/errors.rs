@@ -1,5 +1,6 @@
 //! The words of refusals, as each version has them, for a client and in the middle of a script.
 
+use super::cluster::Misrouted;
 use super::resp::Bytes;
 use super::version::Version;
 
@@ -46,6 +47,8 @@ pub(super) enum Refusal {
     },
     Key,
     Channel,
+    /// Another node of the Cluster has the slot.
+    Misrouted(Misrouted),
     /// The code tells the reason: the words are the same everywhere.
     Coded(String),
 }
@@ -99,6 +102,7 @@ impl Refusal {
                 "NOPERM this user has no permissions to access one of the channels used as arguments"
                     .to_owned()
             }
+            Self::Misrouted(misrouted) => misrouted.words(),
             Self::Coded(words) => words.clone(),
         }
     }
@@ -128,6 +132,7 @@ impl Refusal {
                 format!("ERR ACL failure in script: {}", words.trim_start_matches("NOPERM "))
             }
             Self::Command { .. } | Self::Key | Self::Channel => format!("ERR {}", self.forbidden_to_script()),
+            Self::Misrouted(misrouted) => format!("ERR {}", misrouted.words_in_script(version)),
             _ => self.words(version),
         }
     }
@@ -154,6 +159,7 @@ impl Refusal {
                 // Redis 5 makes spaces of the end of the line.
                 format!("-{words}{}", if version == Version::Redis5 { "  " } else { "" })
             }
+            Self::Misrouted(misrouted) => misrouted.words_in_script(version),
             other => other.words(version),
         }
     }

@@ -10,17 +10,24 @@
 //! | what goes to clients | [`take_output`](Server::take_output), [`take_closed`](Server::take_closed) |
 //! | time to pass | [`next_expiry`](Server::next_expiry), [`expire`](Server::expire); [`next_timeout`](Server::next_timeout), [`time_out`](Server::time_out) |
 //! | something to go wrong | `hands.rs` |
+//! | a primary and its replicas | [`set_role`](Server::set_role); `replication.rs` carries what was written from one to the other |
+//! | a Cluster | [`ServerSettings::cluster`], [`set_layout`](Server::set_layout); `cluster.rs` moves slots and keys |
+//! | sentinels | [`ServerSettings::sentinel`], [`set_primary`](Server::set_primary) |
 //! | to look without being seen | `looks.rs` |
+//!
+//! Nothing goes from one server to another by itself: the caller carries it, when it wants.
 //!
 //! What a server does that this one does not: blocking commands but `WAIT`, transactions, functions, modules, more types than
 //! strings, sorted sets and (to be of another type) lists. `SCAN` and `CLIENT INFO` have another order and fewer fields.
 
 mod access;
 mod client;
+mod cluster;
 mod commands;
 mod errors;
 mod flags;
 mod hands;
+mod layout;
 mod looks;
 mod numbers;
 mod pattern;
@@ -29,7 +36,9 @@ mod replication;
 mod resp;
 mod scripting;
 mod scripts;
+mod sentinel;
 mod settings;
+mod slots;
 mod sorted_set;
 mod state;
 mod store;
@@ -39,11 +48,14 @@ mod version;
 
 pub use access::DEFAULT_USER;
 pub use client::ClientId;
+pub use cluster::MovedKey;
 pub use hands::Data;
+pub use layout::{Layout, Node, Shard};
 pub use replication::{Effect, ReplicaLink, Role};
 pub use resp::Bytes;
 pub use scripts::Rewrite;
 pub use settings::ServerSettings;
+pub use slots::{SLOTS, slot_of};
 pub use trouble::Trouble;
 pub use version::Version;
 

@@ -16,6 +16,8 @@ pub(super) enum Reply {
     Verbatim(String),
     Score(String),
     Nil,
+    /// In RESP2, another nil than that of a value.
+    NilArray,
     Array(Vec<Reply>),
     /// A flat list of keys and values.
     Map(Vec<Reply>),
@@ -57,8 +59,9 @@ pub(super) fn write(reply: &Reply, protocol: Protocol, out: &mut Bytes) {
         Reply::Verbatim(text) => bulk(out, b'$', text.as_bytes()),
         Reply::Score(score) if resp3 => line(out, b',', score.as_bytes()),
         Reply::Score(score) => bulk(out, b'$', score.as_bytes()),
-        Reply::Nil if resp3 => out.extend_from_slice(b"_\r\n"),
+        Reply::Nil | Reply::NilArray if resp3 => out.extend_from_slice(b"_\r\n"),
         Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
+        Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
         Reply::Map(items) if resp3 => list(out, b'%', items.len() / 2, items, protocol),
         Reply::Push(items) if resp3 => list(out, b'>', items.len(), items, protocol),
         Reply::Array(items) | Reply::Map(items) | Reply::Push(items) => {

@@ -270,7 +270,7 @@ fn value(lua: &Lua, reply: Reply) -> mlua::Result<Value> {
         Reply::Integer(number) => Value::Number(number as f64),
         Reply::Bulk(bytes) => Value::String(lua.create_string(bytes)?),
         Reply::Verbatim(text) | Reply::Score(text) => Value::String(lua.create_string(text)?),
-        Reply::Nil | Reply::Each(_) | Reply::Later => Value::Boolean(false),
+        Reply::Nil | Reply::NilArray | Reply::Each(_) | Reply::Later => Value::Boolean(false),
         Reply::Array(items) | Reply::Map(items) | Reply::Push(items) => {
             let list = lua.create_table_with_capacity(items.len(), 0)?;
             for (index, item) in items.into_iter().enumerate() {

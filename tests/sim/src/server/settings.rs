@@ -25,6 +25,8 @@ pub struct ServerSettings {
     pub replicas_to_write: usize,
     /// It is part of a Cluster.
     pub cluster: bool,
+    /// It is a sentinel.
+    pub sentinel: bool,
 }
 
 impl Default for ServerSettings {
@@ -41,6 +43,18 @@ impl Default for ServerSettings {
             durable: false,
             replicas_to_write: 0,
             cluster: false,
+            sentinel: false,
+        }
+    }
+}
+
+impl ServerSettings {
+    /// As `INFO` and `HELLO` name it.
+    pub(super) fn mode(&self) -> &'static str {
+        match (self.sentinel, self.cluster) {
+            (true, _) => "sentinel",
+            (false, true) => "cluster",
+            (false, false) => "standalone",
         }
     }
 }

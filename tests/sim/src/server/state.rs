@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::access::Users;
 use super::client::{Client, ClientId};
+use super::cluster::ClusterView;
 use super::pubsub::Channels;
 use super::replication::{Effect, Role};
 use super::resp::{self, Bytes, Reply};
@@ -32,6 +33,12 @@ pub(super) struct State {
     pub(super) scripts: Scripts,
     pub(super) users: Users,
     pub(super) role: Role,
+    /// Of a node of a Cluster.
+    pub(super) cluster: ClusterView,
+    /// Of a sentinel: where the primaries are.
+    pub(super) primaries: BTreeMap<String, (String, u16)>,
+    /// Of a node of a Cluster: messages for the others.
+    pub(super) broadcasts: Vec<(Bytes, Bytes)>,
     pub(super) trouble: Trouble,
     /// The client whose command is executed.
     pub(super) current: Option<ClientId>,
@@ -68,6 +75,9 @@ impl State {
             scripts: Scripts::default(),
             users: Users::new(settings.password.clone()),
             role: Role::default(),
+            cluster: ClusterView::default(),
+            primaries: BTreeMap::new(),
+            broadcasts: Vec::new(),
             trouble: Trouble::default(),
             current: None,
             script: None,

@@ -13,11 +13,14 @@
     reason = "a test may panic"
 )]
 
+mod clusters;
 mod pair;
 mod passing_time;
 mod real;
 mod refusals;
+mod replication;
 mod scripts;
+mod sentinels;
 mod sequence;
 mod wire;
 

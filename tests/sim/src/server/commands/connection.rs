@@ -51,9 +51,11 @@ pub(super) fn select(call: &mut Call<'_>) -> Answer {
         return Err(if before_6 { "ERR invalid DB index" } else { NOT_AN_INTEGER }.into());
     };
     match usize::try_from(number) {
-        Ok(number) if number > 0 && call.state.settings.cluster => {
-            Err("ERR SELECT is not allowed in cluster mode".into())
+        Ok(number) if number > 0 && call.state.settings.cluster => Err(match call.version() {
+            Version::Valkey9 => "ERR DB index is out of range",
+            _ => "ERR SELECT is not allowed in cluster mode",
         }
+        .into()),
         Ok(number) if number < DATABASES => {
             call.me()?.database = number;
             Ok(OK)
@@ -138,24 +140,22 @@ pub(super) fn hello(call: &mut Call<'_>) -> Answer {
     me.protocol = protocol.unwrap_or(me.protocol);
     let state = &call.state;
     let server = if state.version.is_valkey() { "valkey" } else { "redis" };
-    let mode = if state.settings.cluster { "cluster" } else { "standalone" };
+    let mode = state.settings.mode();
     let role = if matches!(state.role, Role::Primary { .. }) { "master" } else { "replica" };
-    Ok(Reply::Map(vec![
-        Reply::text("server"),
-        Reply::text(server),
-        Reply::text("version"),
-        Reply::text(state.version.number()),
-        Reply::text("proto"),
-        Reply::Integer(if call.speaks_resp3() { 3 } else { 2 }),
-        Reply::text("id"),
-        Reply::Integer(i64::try_from(call.client.0).unwrap_or(i64::MAX)),
-        Reply::text("mode"),
-        Reply::text(mode),
-        Reply::text("role"),
-        Reply::text(role),
-        Reply::text("modules"),
-        Reply::Array(Vec::new()),
-    ]))
+    let protocol = if call.speaks_resp3() { 3 } else { 2 };
+    let id = i64::try_from(call.client.0).unwrap_or(i64::MAX);
+    let mut fields = vec![
+        ("server", Reply::text(server)),
+        ("version", Reply::text(state.version.number())),
+        ("proto", Reply::Integer(protocol)),
+        ("id", Reply::Integer(id)),
+        ("mode", Reply::text(mode)),
+    ];
+    if !state.settings.sentinel {
+        fields.push(("role", Reply::text(role)));
+    }
+    fields.push(("modules", Reply::Array(Vec::new())));
+    Ok(Reply::Map(fields.into_iter().flat_map(|(name, value)| [Reply::text(name), value]).collect()))
 }
 
 pub(super) fn client(call: &mut Call<'_>) -> Answer {

@@ -36,7 +36,7 @@ fn server(state: &State) -> String {
     } else {
         format!("redis_version:{}\r\n", version.number())
     };
-    let mode = if settings.cluster { "cluster" } else { "standalone" };
+    let mode = settings.mode();
     let mode_field = if version.is_valkey() { "server_mode" } else { "redis_mode" };
     let up_for = state.now.saturating_sub(settings.started) / 1_000_000;
     format!(

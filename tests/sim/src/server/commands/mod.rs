@@ -1,17 +1,20 @@
 //! What a server does for a client: each command, and the checks in front of it.
 #![expect(clippy::unnecessary_wraps, reason = "all commands have one signature")]
 
+mod cluster;
 mod connection;
 mod info;
 mod keys;
 mod pubsub;
 mod replicas;
 mod scripts;
+mod sentinel;
 mod sorted_sets;
 mod strings;
 mod table;
 
 use super::client::{Client, ClientId};
+use super::cluster::RouteOf;
 use super::errors::{ErrorReply, Refusal, WRONG_TYPE};
 use super::flags::Flags;
 use super::numbers;
@@ -64,7 +67,7 @@ fn is(words: &[Bytes], command: &str) -> bool {
 fn execute(state: &mut State, client: ClientId, words: &[Bytes]) -> Answer {
     let version = state.version;
     let refused = |refusal: Refusal| ErrorReply(refusal.words(version));
-    let found = find(version, words);
+    let found = find(state, words);
     let is_known = |client: &Client| client.user.is_some();
     if version == Version::Valkey9 && found.is_err() && !state.clients.get(&client).is_some_and(is_known) {
         return Err(refused(Refusal::NotAuthenticated));
@@ -72,6 +75,7 @@ fn execute(state: &mut State, client: ClientId, words: &[Bytes]) -> Answer {
     let command = found.map_err(refused)?;
     let flags = command.flags(version, words);
     check_access(state, client, command, flags, words).map_err(refused)?;
+    route(state, client, command, flags, words).map_err(refused)?;
     if let Some(refusal) = state.refuses(flags) {
         return Err(refused(refusal));
     }
@@ -96,7 +100,7 @@ pub(super) fn run_in_script(
         None => return Err(ErrorReply(scripts::other_words(version, line()))),
         Some(words) => words,
     };
-    let command = find(version, words).map_err(refused)?;
+    let command = find(state, words).map_err(refused)?;
     let flags = command.flags(version, words);
     if flags.is(Flags::NO_SCRIPT) {
         return Err(refused(Refusal::NotInScripts));
@@ -105,16 +109,18 @@ pub(super) fn run_in_script(
     if let Some(refusal) = state.refuses_in_script(flags) {
         return Err(refused(refusal));
     }
+    route(state, client, command, flags, words).map_err(refused)?;
     note_reads(state, client, command, words);
     (command.run)(&mut Call { state, client, words, in_script: true })
 }
 
 /// The command, if its name and the number of its words are right.
-fn find(version: Version, words: &[Bytes]) -> Result<&'static Command, Refusal> {
+fn find(state: &State, words: &[Bytes]) -> Result<&'static Command, Refusal> {
+    let version = state.version;
     let [name, arguments @ ..] = words else {
         return Err(Refusal::Unknown { name: Bytes::new(), arguments: Vec::new() });
     };
-    let Some(command) = table::find(name).filter(|command| command.is_known_to(version)) else {
+    let Some(command) = table::find(name).filter(|command| command.is_known_to(state)) else {
         return Err(Refusal::Unknown { name: name.clone(), arguments: arguments.to_vec() });
     };
     if let Some(subcommand) = arguments.first().filter(|name| !command.knows_subcommand(version, name)) {
@@ -162,6 +168,22 @@ fn check_access(
         return Err(Refusal::Channel);
     }
     Ok(())
+}
+
+/// In a Cluster, whether this node executes the command.
+fn route(
+    state: &mut State,
+    client: ClientId,
+    command: &'static Command,
+    flags: Flags,
+    words: &[Bytes],
+) -> Result<(), Refusal> {
+    let Some(route) = state.clients.get(&client).filter(|_| state.settings.cluster).map(RouteOf::from) else {
+        return Ok(());
+    };
+    let channels = command.keys.sharded_channels_of(words);
+    let keys = if channels.is_empty() { command.keys.of(words) } else { channels };
+    Ok(state.route(route, command.name, flags, keys, !channels.is_empty())?)
 }
 
 /// The server tells the client when a key changes that it has read, if it has asked for that.

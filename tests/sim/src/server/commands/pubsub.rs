@@ -100,7 +100,11 @@ fn told(what: &str, channel: Reply, count: usize) -> Reply {
 }
 
 pub(super) fn publish(call: &mut Call<'_>) -> Answer {
-    let count = call.state.publish(&call.words[1], &call.words[2]);
+    let (channel, message) = (&call.words[1], &call.words[2]);
+    let count = call.state.publish(channel, message);
+    if call.state.settings.cluster {
+        call.state.broadcasts.push((channel.clone(), message.clone()));
+    }
     Ok(Reply::count(count))
 }
 

@@ -1,11 +1,15 @@
-//! Primary and replicas, and what only a Cluster needs.
+//! Primary and replicas.
 
 use super::super::client::Waiting;
 use super::super::replication::Role;
-use super::super::resp::{OK, Reply};
-use super::{Answer, Call, ErrorReply};
+use super::super::resp::Reply;
+use super::{Answer, Call};
 
 pub(super) fn role(call: &mut Call<'_>) -> Answer {
+    if call.state.settings.sentinel {
+        let names = call.state.primaries.keys().map(|name| Reply::text(name)).collect();
+        return Ok(Reply::Array(vec![Reply::text("sentinel"), Reply::Array(names)]));
+    }
     let offset = |offset: u64| Reply::Integer(i64::try_from(offset).unwrap_or(i64::MAX));
     Ok(Reply::Array(match &call.state.role {
         Role::Primary { replicas } => {
@@ -57,24 +61,4 @@ pub(super) fn wait(call: &mut Call<'_>) -> Answer {
     let until = (millis > 0).then(|| now + millis * 1000);
     call.me()?.waits = Some(Waiting { replicas, offset, until });
     Ok(Reply::Later)
-}
-
-fn no_cluster() -> ErrorReply {
-    "ERR This instance has cluster support disabled".into()
-}
-
-pub(super) fn asking(call: &mut Call<'_>) -> Answer {
-    if !call.state.settings.cluster {
-        return Err(no_cluster());
-    }
-    call.me()?.asking = true;
-    Ok(OK)
-}
-
-pub(super) fn readonly(call: &mut Call<'_>) -> Answer {
-    if !call.state.settings.cluster {
-        return Err(no_cluster());
-    }
-    call.me()?.reads_replicas = true;
-    Ok(OK)
 }

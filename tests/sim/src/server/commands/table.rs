@@ -2,8 +2,12 @@
 
 use super::super::flags::Flags;
 use super::super::resp::Bytes;
+use super::super::sentinel::knows as sentinel_knows;
+use super::super::state::State;
 use super::super::version::Version;
-use super::{Answer, Call, connection, info, keys, pubsub, replicas, scripts, sorted_sets, strings};
+use super::{
+    Answer, Call, cluster, connection, info, keys, pubsub, replicas, scripts, sentinel, sorted_sets, strings,
+};
 
 pub(super) struct Command {
     /// In lower case.
@@ -42,6 +46,16 @@ impl Keys {
         }
         .unwrap_or_default()
     }
+
+    /// They live in slots, as keys do.
+    pub(super) fn sharded_channels_of(self, words: &[Bytes]) -> &[Bytes] {
+        match self {
+            Self::FirstChannel => words.get(1..2),
+            Self::AllChannels => words.get(1..),
+            _ => None,
+        }
+        .unwrap_or_default()
+    }
 }
 
 impl Command {
@@ -62,8 +76,13 @@ impl Command {
         }
     }
 
-    pub(super) fn is_known_to(&self, version: Version) -> bool {
+    pub(super) fn is_known_to(&self, state: &State) -> bool {
+        let version = state.version;
+        if state.settings.sentinel {
+            return sentinel_knows(self.name) && (self.name != "hello" || version.speaks_resp3());
+        }
         match self.name {
+            "sentinel" => false,
             "hello" | "reset" => version.speaks_resp3(),
             "spublish" | "ssubscribe" | "sunsubscribe" => version.is_7_or_later(),
             "delifeq" => version == Version::Valkey9,
@@ -77,7 +96,9 @@ impl Command {
         let of_client: &[&str] = if version == Version::Redis70 { &CLIENT } else { &CLIENT_AND_SETINFO };
         let known = match self.name {
             "client" => of_client,
+            "cluster" => &["SLOTS", "KEYSLOT", "MYID"],
             "config" => &["GET"],
+            "sentinel" => &["GET-MASTER-ADDR-BY-NAME"],
             "pubsub" => &["NUMSUB", "SHARDNUMSUB", "CHANNELS", "SHARDCHANNELS", "NUMPAT"],
             "script" => &["LOAD", "EXISTS", "FLUSH"],
             _ => return true,
@@ -99,6 +120,7 @@ impl Command {
     /// The channels that it names.
     pub(super) fn channels<'a>(&self, words: &'a [Bytes]) -> &'a [Bytes] {
         match (self.name, self.keys) {
+            ("sunsubscribe", _) => None,
             ("publish", _) | (_, Keys::FirstChannel) => words.get(1..2),
             ("subscribe" | "psubscribe", _) | (_, Keys::AllChannels) => words.get(1..),
             _ => None,
@@ -137,10 +159,11 @@ fn is_one_of(word: &[u8], names: &[&str]) -> bool {
 }
 
 /// By name.
-static COMMANDS: [Command; 55] = [
-    command("asking", 1, Flags::NONE, Keys::None, replicas::asking),
+static COMMANDS: [Command; 58] = [
+    command("asking", 1, Flags::NONE, Keys::None, cluster::asking),
     command("auth", -2, SESSION.and(Flags::NO_AUTH).and(Flags::BUSY), Keys::None, connection::auth),
     command("client", -2, SESSION.and(SUBCOMMANDS), Keys::None, connection::client),
+    command("cluster", -2, Flags::STALE.and(SUBCOMMANDS), Keys::None, cluster::cluster),
     command("config", -2, SESSION.and(SUBCOMMANDS), Keys::None, info::config),
     command("dbsize", 1, READ, Keys::None, keys::dbsize),
     command("del", -2, WRITE, Keys::All, keys::del),
@@ -169,12 +192,14 @@ static COMMANDS: [Command; 55] = [
     command("pubsub", -2, ALWAYS.and(SUBCOMMANDS), Keys::None, pubsub::pubsub),
     command("punsubscribe", -1, LISTEN, Keys::None, pubsub::punsubscribe),
     command("quit", -1, LISTEN.and(Flags::NO_AUTH).and(Flags::BUSY), Keys::None, connection::quit),
-    command("readonly", 1, ALWAYS, Keys::None, replicas::readonly),
+    command("readonly", 1, ALWAYS, Keys::None, cluster::readonly),
+    command("readwrite", 1, ALWAYS, Keys::None, cluster::readwrite),
     command("reset", 1, LISTEN.and(Flags::NO_AUTH).and(Flags::BUSY), Keys::None, connection::reset),
     command("role", 1, SESSION, Keys::None, replicas::role),
     command("scan", -2, READ, Keys::None, keys::scan),
     command("script", -2, Flags::NO_SCRIPT.and(SUBCOMMANDS), Keys::None, scripts::script),
     command("select", 2, ALWAYS, Keys::None, connection::select),
+    command("sentinel", -2, SESSION.and(SUBCOMMANDS), Keys::None, sentinel::sentinel),
     command("set", -3, GROW, Keys::First, strings::set),
     command("spublish", 3, ALWAYS, Keys::FirstChannel, pubsub::spublish),
     command("ssubscribe", -2, LISTEN, Keys::AllChannels, pubsub::ssubscribe),
