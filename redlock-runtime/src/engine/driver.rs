@@ -311,8 +311,9 @@ impl Driver {
         if due <= now {
             return Poll::Ready(Ok(()));
         }
-        // Reset only when it must ring sooner. An alarm that rings too soon costs less than a reset for each lock.
-        if self.alarm_at.is_none_or(|at| due < at) {
+        // Reset only when it must ring sooner. An alarm that rings too soon costs less than a reset for each lock. One that
+        // should have rung by now is late: the host was suspended, and the clock of the runtime stood still.
+        if self.alarm_at.is_none_or(|at| due < at || at <= now) {
             // The clock of the runtime that polls it, if leases have another one.
             let start =
                 if self.clock.runtime().is_some() { Some(Instant::now()) } else { host::running_clock() };

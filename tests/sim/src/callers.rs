@@ -30,7 +30,7 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
         What::Inspect(number) => tell(locks.inspect(&key(number)).await.err()),
         What::List => tell(locks.list("*").await.err()),
         What::ForceRelease(number) => {
-            judge(|oracle| oracle.may_be_lost(&key(number)));
+            judge(|oracle| oracle.is_being_lost(&key(number)));
             let outcome = locks.force_release(&key(number)).await;
             judge(|oracle| oracle.may_be_lost(&key(number)));
             World::here().note(|| format!("call {id}: force_release {number}: {:?}", outcome.is_ok()));

@@ -1,10 +1,16 @@
 //! What goes wrong, as the single deeds that a fault is made of.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use crate::callers::key;
 use crate::plan::Fault;
 use crate::run::{Fleet, judge};
-use crate::server::{DEFAULT_USER, Server, Trouble};
+use crate::server::{DEFAULT_USER, Role, Server, Trouble};
 use crate::world::{CutKind, Fate, World};
+
+/// How long it takes a server to take over the data of another, in milliseconds.
+const SYNC: u64 = 50;
 
 /// Something that is done to a fleet at one time.
 pub type Deed = Box<dyn Fn(&World, &Fleet)>;
@@ -144,6 +150,61 @@ fn of_servers(fault: &Fault) -> Vec<(u64, Deed)> {
                 world.with_server(fleet.servers[server], Server::flush_all);
             }),
         )],
+        Fault::OldData(server, age) => {
+            let old = Rc::new(RefCell::new(None));
+            let kept = Rc::clone(&old);
+            vec![
+                (
+                    0,
+                    deed(move |world, fleet| {
+                        let data = world.with_server(fleet.servers[server], |server, _| server.data());
+                        *kept.borrow_mut() = Some(data);
+                    }),
+                ),
+                // It is the replica of another server for a moment.
+                (
+                    age,
+                    deed(move |world, fleet| {
+                        refuse(fleet, true);
+                        let role = Role::Replica {
+                            host: "h".into(),
+                            port: 1,
+                            link_is_up: true,
+                            serves_stale_data: true,
+                        };
+                        world.with_server(fleet.servers[server], |server, _| server.set_role(role));
+                    }),
+                ),
+                (
+                    age + SYNC,
+                    deed(move |world, fleet| {
+                        disturb_all(fleet);
+                        all_may_be_lost();
+                        refuse(fleet, false);
+                        world
+                            .with_server(fleet.servers[server], |server, _| server.set_role(Role::default()));
+                        if let Some(data) = old.borrow_mut().take() {
+                            world.with_server(fleet.servers[server], |server, now| {
+                                server.replace_data(now, data)
+                            });
+                        }
+                    }),
+                ),
+            ]
+        }
+        Fault::ServerClock(server, jump) => vec![(
+            0,
+            deed(move |world, fleet| {
+                disturb_all(fleet);
+                // Keys end sooner, or later.
+                all_may_be_lost();
+                world.move_clock(fleet.servers[server], jump * 1000);
+            }),
+        )],
+        Fault::SlowServer(server, cost, length) => vec![
+            (0, deed(move |world, fleet| slow_down(world, fleet, server, cost))),
+            (length, deed(move |world, fleet| slow_down(world, fleet, server, 0))),
+        ],
         Fault::Delete(number) => on_key(number, "", true),
         Fault::DeleteQueue(number) => on_key(number, "%queue", false),
         Fault::Foreign(number, length) => vec![(
@@ -218,6 +279,12 @@ fn on_key(number: u8, side: &'static str, loses: bool) -> Vec<(u64, Deed)> {
     )]
 }
 
+fn slow_down(world: &World, fleet: &Fleet, server: usize, cost: u64) {
+    disturb_all(fleet);
+    fleet.slow.set(cost > 0);
+    world.set_cost(fleet.servers[server], cost);
+}
+
 fn refuse(fleet: &Fleet, begins: bool) {
     let refusals = if begins { fleet.refusals.get() + 1 } else { fleet.refusals.get() - 1 };
     fleet.refusals.set(refusals);
@@ -231,6 +298,8 @@ fn refuses_writes(cannot_save: bool) -> Trouble {
 /// All that went wrong is mended.
 pub(crate) fn heal(world: &World, fleet: &Fleet) {
     world.slow_down(None);
+    fleet.slow.set(false);
+    fleet.servers.iter().for_each(|server| world.set_cost(*server, 0));
     for process in &fleet.processes {
         if !world.is_dead(*process) {
             world.thaw(*process);

@@ -178,6 +178,11 @@ impl Oracle {
         self.lost_at.insert(key.to_owned(), World::here().now());
     }
 
+    /// The lock may be gone at any time from now on, until [`may_be_lost`](Self::may_be_lost) tells that it is.
+    pub fn is_being_lost(&mut self, key: &str) {
+        self.lost_at.insert(key.to_owned(), World::here().now() + LONGEST_TTL);
+    }
+
     /// True while a caller waits or is inside.
     #[must_use]
     pub fn has_calls(&self) -> bool {

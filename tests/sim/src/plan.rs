@@ -36,6 +36,31 @@ pub enum Topology {
     Quorum(Version, usize),
 }
 
+impl Plan {
+    /// A fleet of so many processes with one server, in which nothing happens yet.
+    #[must_use]
+    pub fn quiet(seed: u64, processes: usize) -> Self {
+        let process = ProcessPlan { fast: 0, cohort: 0, own_thread: false, io_timeout: 1_000, runtimes: 1 };
+        Self {
+            seed,
+            topology: Topology::One(Version::Redis70),
+            length: 1_000,
+            latency: Latency { usual: 1, late: 0, lateness: 0 },
+            reorder: 0,
+            processes: vec![process; processes],
+            calls: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// A caller of that process, at that millisecond.
+    #[must_use]
+    pub fn with_call(mut self, at: u64, process: usize, what: What) -> Self {
+        self.calls.push(Call { at, process, runtime: 0, what });
+        self
+    }
+}
+
 impl Topology {
     /// How many servers there are.
     #[must_use]
@@ -121,6 +146,25 @@ pub struct Hold {
     pub way: Way,
 }
 
+impl Hold {
+    /// One lock for a moment, after a wait without a limit.
+    #[must_use]
+    pub fn of(key: u8) -> Self {
+        Self {
+            keys: vec![key],
+            ttl: 10_000,
+            wait: None,
+            leaves_after: None,
+            hold: 0,
+            extend: None,
+            renew: true,
+            min_hold: None,
+            max_hold: None,
+            way: Way::Release,
+        }
+    }
+}
+
 /// How a caller uses a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
@@ -157,6 +201,12 @@ pub enum Fault {
     Restart(usize, bool, u64),
     /// All its data is gone.
     Flush(usize),
+    /// Its data are those of so long before.
+    OldData(usize, u64),
+    /// Its clock jumps by so much.
+    ServerClock(usize, i64),
+    /// It needs so many microseconds for each byte, for so long.
+    SlowServer(usize, u64, u64),
     /// The lock is gone.
     Delete(u8),
     /// The queue of the lock is gone.
@@ -188,6 +238,10 @@ impl Fault {
             Self::Restart(_, true, _) => "server restarted",
             Self::Restart(_, false, _) => "server restarted without data",
             Self::Flush(_) => "flush",
+            Self::OldData(..) => "older data",
+            Self::ServerClock(_, jump) if *jump < 0 => "server's clock back",
+            Self::ServerClock(..) => "server's clock ahead",
+            Self::SlowServer(..) => "slow server",
             Self::Delete(_) => "lock deleted",
             Self::DeleteQueue(_) => "queue deleted",
             Self::Foreign(..) => "foreign client",
@@ -199,7 +253,7 @@ impl Fault {
     /// True when locks may be gone, so that two callers may be inside until the holder learns of it.
     #[must_use]
     pub fn loses_locks(&self) -> bool {
-        matches!(self, Self::Restart(_, false, _) | Self::Flush(_) | Self::Delete(_))
+        matches!(self, Self::Restart(_, false, _) | Self::Flush(_) | Self::OldData(..) | Self::Delete(_))
     }
 }
 
@@ -372,9 +426,9 @@ fn fault(random: &mut Rng, kind: Kind, processes: &[ProcessPlan], topology: Topo
     let server = random.usize(0..topology.servers());
     let of = match kind {
         Kind::Network => 0..6,
-        Kind::Servers => 6..15,
-        Kind::Processes => 15..22,
-        _ => 0..22,
+        Kind::Servers => 6..19,
+        Kind::Processes => 19..26,
+        _ => 0..26,
     };
     let short = random.u64(1..400);
     let long = random.u64(100..4_000);
@@ -392,11 +446,14 @@ fn fault(random: &mut Rng, kind: Kind, processes: &[ProcessPlan], topology: Topo
         12 => Fault::DeleteQueue(random.u8(0..keys)),
         13 => Fault::Forbid(server, COMMANDS[random.usize(0..COMMANDS.len())], long),
         14 => Fault::RefuseWrites(server, long),
-        15 | 16 => Fault::Freeze(process, long),
-        17 => Fault::Starve(process, random.usize(0..processes[process].runtimes), long),
-        18 => Fault::DropRuntime(process, random.usize(0..processes[process].runtimes)),
-        19 => Fault::Kill(process),
-        20 => Fault::ClockAhead(process, long),
+        15 => Fault::OldData(server, short),
+        16 => Fault::ServerClock(server, [-300, -20, 20, 2_000][random.usize(0..4)]),
+        17 | 18 => Fault::SlowServer(server, random.u64(1..20), long),
+        19 | 20 => Fault::Freeze(process, long),
+        21 => Fault::Starve(process, random.usize(0..processes[process].runtimes), long),
+        22 => Fault::DropRuntime(process, random.usize(0..processes[process].runtimes)),
+        23 => Fault::Kill(process),
+        24 => Fault::ClockAhead(process, long),
         _ => Fault::Foreign(random.u8(0..keys), short),
     }
 }

@@ -78,6 +78,8 @@ pub struct Fleet {
     pub processes: Vec<ProcessId>,
     /// The servers of the plan, in its order.
     pub servers: Vec<ServerId>,
+    /// A server is slow.
+    pub slow: Cell<bool>,
     /// How many servers refuse something now.
     pub refusals: Cell<u32>,
     /// The runtimes of each process.
@@ -124,6 +126,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
         plan.processes.iter().map(|process| (0..process.runtimes).map(|_| world.new_runtime()).collect());
     let fleet = Rc::new(Fleet {
         runtimes: RefCell::new(runtimes.collect()),
+        slow: Cell::new(false),
         refusals: Cell::new(0),
         processes,
         servers,

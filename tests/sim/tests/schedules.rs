@@ -1,4 +1,4 @@
-//! Schedules of the simulated fleet: fixed ones, whose seeds each stand for something, and fresh ones.
+//! Schedules of the simulated fleet: fixed ones and fresh ones.
 
 use std::time::{Duration, Instant};
 
@@ -34,13 +34,6 @@ fn a_seed_repeats_its_run_to_the_bit() {
 #[test]
 fn no_fixed_schedule_violates_a_property() {
     (0..2_000).for_each(holds);
-}
-
-/// Each of these seeds has found a defect, which is mended.
-#[test]
-fn what_was_found_once_stays_mended() {
-    // A waiter of a cohort took over the long pause of one that had a place in the queue, and slept beside a free lock.
-    [2_952].into_iter().for_each(holds);
 }
 
 #[test]

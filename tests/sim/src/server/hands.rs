@@ -128,6 +128,13 @@ impl Server {
         Data(self.state.databases.clone())
     }
 
+    /// Other data take the place of its own, as after `REPLICAOF` another server, then `REPLICAOF NO ONE`. Connections stay.
+    pub fn replace_data(&mut self, now: u64, data: Data) {
+        self.state.now = now;
+        self.state.flush(None);
+        self.state.databases = data.0;
+    }
+
     /// The process ends: all clients are closed, scripts and who watches what are forgotten. It starts again with these data
     /// and this `run_id`, as a primary or replica as before, and with its users.
     pub fn restart(&mut self, now: u64, run_id: &str, data: Data) {

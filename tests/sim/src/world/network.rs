@@ -63,6 +63,9 @@ pub(super) struct Host {
     starts: u64,
     fate: Fate,
     ahead: i64,
+    /// What a byte costs, in microseconds, and until when it is busy.
+    cost: u64,
+    busy_until: u64,
     /// The last time that it has told, in microseconds.
     told: u64,
     has_cron: bool,
@@ -70,7 +73,17 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn new(server: Server, port: u16, ahead: i64) -> Self {
-        Self { server, port, starts: 1, fate: Fate::Up, ahead, told: 0, has_cron: false }
+        Self {
+            server,
+            port,
+            starts: 1,
+            fate: Fate::Up,
+            ahead,
+            cost: 0,
+            busy_until: 0,
+            told: 0,
+            has_cron: false,
+        }
     }
 }
 
@@ -423,6 +436,15 @@ impl World {
 
     fn to_server(&self, now: u64, id: ConnectionId) {
         loop {
+            let busy_until = {
+                let network = &self.network.borrow();
+                let Some(connection) = network.connections.get(&id) else { return };
+                self.hosts.borrow().get(connection.server.0).map_or(0, |host| host.busy_until)
+            };
+            if busy_until > now {
+                self.network.borrow_mut().at(busy_until, Event::ToServer(id));
+                return;
+            }
             let (server, client, chunk) = {
                 let network = &mut self.network.borrow_mut();
                 let Some(connection) = network.connections.get(&id) else { return };
@@ -447,6 +469,11 @@ impl World {
             match chunk {
                 Chunk::Bytes(bytes) => {
                     self.note(|| format!("    {id:?} to server {}: {}", server.0, readable(&bytes)));
+                    {
+                        let host = &mut self.hosts.borrow_mut()[server.0];
+                        let cost = host.cost * u64::try_from(bytes.len()).unwrap_or(0);
+                        host.busy_until = now + cost * 1000;
+                    }
                     with_server(self, server, |server, micros| server.receive(micros, client, &bytes));
                 }
                 Chunk::End => with_server(self, server, |server, _| server.disconnect(client)),
@@ -577,6 +604,18 @@ impl World {
             Fate::Up => self.resume(|connection| connection.server == id),
             Fate::Frozen => {}
         }
+    }
+
+    /// The clock of a server jumps by so many microseconds.
+    pub fn move_clock(&self, id: ServerId, jump: i64) {
+        let host = &mut self.hosts.borrow_mut()[id.0];
+        host.ahead += jump;
+        host.told = 0;
+    }
+
+    /// What a byte costs the server from now on, in microseconds.
+    pub fn set_cost(&self, id: ServerId, cost: u64) {
+        self.hosts.borrow_mut()[id.0].cost = cost;
     }
 
     /// Another process of a server that has ended, with its data or without.

@@ -1,0 +1,42 @@
+//! What schedules have found: each defect is mended, and the plan that shows it stays.
+
+use redlocked_sim::plan::{Fault, Hold, Plan, What};
+use redlocked_sim::run::run;
+
+/// Whatever a plan leaves open.
+fn holds(plan: impl Fn(u64) -> Plan) {
+    for seed in 0..50 {
+        let report = run(&plan(seed), false);
+        assert_eq!(report.violation, None, "seed {seed}");
+    }
+}
+
+/// The loop's alarm was set on a clock that stands still while the host is suspended, and was not set anew.
+#[test]
+fn after_a_suspension_callers_are_back_within_their_limits() {
+    holds(|seed| {
+        let long = Hold { ttl: 30_000, hold: 9_000, ..Hold::of(0) };
+        let impatient = Hold { wait: Some(50), ..Hold::of(0) };
+        let mut plan =
+            Plan::quiet(seed, 1).with_call(0, 0, What::Hold(long)).with_call(1_500, 0, What::Hold(impatient));
+        plan.faults.push((1_000, Fault::ClockAhead(0, 12_000)));
+        plan
+    });
+}
+
+/// The next waiter of its process took over its long pause, without a place in the queue, and slept beside a free lock.
+#[test]
+fn when_the_first_waiter_of_a_cohort_leaves_the_next_one_has_its_own_place() {
+    holds(|seed| {
+        let mut plan = Plan::quiet(seed, 2).with_call(0, 0, What::Hold(Hold { hold: 300, ..Hold::of(0) }));
+        for _ in 0..20 {
+            plan = plan.with_call(10, 0, What::Hold(Hold { leaves_after: Some(100), ..Hold::of(0) }));
+        }
+        plan.processes[1].cohort = 8;
+        plan.with_call(30, 1, What::Hold(Hold { leaves_after: Some(20), ..Hold::of(0) })).with_call(
+            40,
+            1,
+            What::Hold(Hold::of(0)),
+        )
+    });
+}
