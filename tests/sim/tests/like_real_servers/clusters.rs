@@ -20,7 +20,7 @@ struct Nodes {
     simulated: [Server; 2],
     version: Version,
     layout: Layout,
-    nodes: [Node; 2],
+    names: [Node; 2],
 }
 
 /// A client of one node.
@@ -61,7 +61,7 @@ impl Nodes {
                 ServerSettings { cluster: true, port: nodes[node].port, ..ServerSettings::default() };
             Server::new(version, settings)
         });
-        let mut started = Self { real, simulated, version, layout, nodes };
+        let mut started = Self { real, simulated, version, layout, names: nodes };
         started.tell_all();
         started
     }
@@ -227,7 +227,7 @@ fn a_slot_that_moves_is_asked_for_at_both_ends() {
     }
     nodes.compare("set", &mut from, &[&["SET", here, "v"]]);
     nodes.compare("read", &mut from, &[&["GET", here]]);
-    let (first, second) = (nodes.nodes[0].clone(), nodes.nodes[1].clone());
+    let (first, second) = (nodes.names[0].clone(), nodes.names[1].clone());
     nodes.run(1, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", first.id));
     nodes.run(0, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", second.id));
     nodes.simulated[0].set_migrating(slot, Some(second.clone()));

@@ -34,9 +34,13 @@ fn a_sentinel_tells_where_the_primary_is() {
         &["CLIENT", "SETINFO", "LIB-NAME", "x"],
         &["ROLE"],
     ];
-    commands.iter().for_each(|command| compare(command));
+    for command in commands {
+        compare(command);
+    }
     compare(&["HELLO", "3"]);
-    commands.iter().for_each(|command| compare(command));
+    for command in commands {
+        compare(command);
+    }
     compare(&["SUBSCRIBE", "+switch-master"]);
     simulated.set_primary(0, MASTER, Some(("127.0.0.1", 1)));
     let output = simulated.take_output();

@@ -88,8 +88,8 @@ fn are_like(one: &[u8], another: &[u8], slack: u64) -> bool {
     one == another
         || number(one).zip(number(another)).is_some_and(|(one, another)| {
             let allowed = match one.min(another) {
-                0..20 => 0,
-                20..1_000_000 => slack / 1000 + 1,
+                0..10 => 0,
+                10..1_000_000 => slack / 1000 + 1,
                 // Not 2^53, which is never a time.
                 _ => slack,
             };
