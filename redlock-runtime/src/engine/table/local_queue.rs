@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use crate::host::HashMap;
 
+use crate::clock::Moment;
 use crate::engine::fifo::Fifo;
 use crate::engine::protocol::Id;
 
 /// After so many releases to a waiter of this process, the next waiter lets other processes ask first.
 const LONGEST_STREAK: u32 = 32;
+
+/// In a second.
+const NANOS: u64 = 1_000_000_000;
 
 #[derive(Default)]
 pub(super) struct Queues {
@@ -21,6 +25,9 @@ struct Queue {
     holder: Option<Id>,
     waiting: Fifo<Id>,
     streak: u32,
+    /// When a waiter last sent a request that has kept the queue on the server from expiring, in seconds: where many locks are
+    /// held, room counts. 0: none has.
+    kept_at: u32,
 }
 
 /// The new first waiter of a key, and the time of its request.
@@ -45,6 +52,19 @@ impl Queues {
         let queue = self.of.entry(Arc::clone(name)).or_default();
         queue.waiting.remove(id);
         queue.holder = Some(id);
+    }
+
+    /// A request of a waiter, sent then, has kept the queue on the server from expiring.
+    pub(super) fn is_kept(&mut self, name: &Arc<str>, sent: Moment) {
+        if let Some(queue) = self.of.get_mut(name) {
+            queue.kept_at = u32::try_from(sent.to_nanos() / NANOS).unwrap_or(0);
+        }
+    }
+
+    /// When the last such request was sent, or a second before.
+    pub(super) fn kept_at(&self, name: &Arc<str>) -> Option<Moment> {
+        let seconds = self.of.get(name)?.kept_at;
+        (seconds > 0).then(|| Moment::from_nanos(u64::from(seconds) * NANOS))
     }
 
     /// The holder in this process.

@@ -97,6 +97,7 @@ impl LockTable {
                 }
                 self.contended.insert(&name);
                 if has_place {
+                    self.queues.is_kept(&name, sent);
                     self.waited_for_here(&name);
                 }
             }

@@ -264,17 +264,21 @@ impl Waiting {
     pub(super) fn cannot_watch(&mut self, now: Moment) {
         self.tracks_changes = false;
         if let Awaits::Retry { until: armed } = self.awaits {
-            self.keep_asking(now);
+            self.keep_asking(now, None);
             if let Awaits::Retry { until } = &mut self.awaits {
                 *until = armed.min(*until);
             }
         }
     }
 
-    /// It is the first waiter of this process now, which asks from time to time in case a push was lost.
-    pub(super) fn keep_asking(&mut self, now: Moment) {
+    /// It is the first waiter of this process now, which asks from time to time in case a push was lost. `kept_at`: when a
+    /// waiter of this process last kept the queue on the server from expiring. Where each is first for a moment only, none
+    /// would.
+    pub(super) fn keep_asking(&mut self, now: Moment, kept_at: Option<Moment>) {
         // At least once between a grant and its expiry, so that it knows of the expiry.
-        self.awaits = Awaits::Retry { until: now.after(self.interval().min(self.ask.ttl + MILLISECOND)) };
+        let until = now.after(self.interval().min(self.ask.ttl + MILLISECOND));
+        let keep_by = kept_at.map(|at| at.after(KEEPS_THE_QUEUE));
+        self.awaits = Awaits::Retry { until: keep_by.into_iter().fold(until, Ord::min) };
     }
 
     fn behind_a_foreign_holder(&self) -> bool {
@@ -397,3 +401,7 @@ const ASK_AGAIN_QUEUED: Duration = Duration::from_millis(600);
 /// The same far behind in the queue: less than the queue's own time to live.
 const ASK_AGAIN_AT_LAST: Duration = Duration::from_secs(10);
 const _: () = assert!(2 * ASK_AGAIN_AT_LAST.as_secs() <= QUEUE_TTL.as_secs());
+
+/// A process with waiters in the queue asks at least so often.
+const KEEPS_THE_QUEUE: Duration = Duration::from_secs(20);
+const _: () = assert!(2 * KEEPS_THE_QUEUE.as_secs() <= QUEUE_TTL.as_secs());

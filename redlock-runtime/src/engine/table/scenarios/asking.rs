@@ -106,3 +106,32 @@ fn waiters_behind_the_first_ask_when_the_server_hands_over() {
     scenario.send();
     assert!(matches!(scenario.sent.as_slice(), [(2, _, Request { action: JOIN, .. })]));
 }
+
+/// Each waiter is the first of this process for a tenth of a second, which is less than its pause. Only asks keep the queue.
+#[test]
+fn a_queue_whose_waiters_get_the_lock_quickly_does_not_expire() {
+    let mut scenario = Scenario::connected();
+    let mut asked = scenario.now;
+    let outcomes: Vec<Outcome> = (1..=650)
+        .map(|id| {
+            let outcome = scenario.acquires(id, None);
+            let busy = scenario.busy(50);
+            scenario.answers(JOIN, busy);
+            outcome
+        })
+        .collect();
+    for (mut outcome, id) in outcomes.into_iter().zip(1..) {
+        scenario.grants(id, scenario.server_time());
+        assert!(held(&mut outcome).is_some());
+        scenario.passes(SECOND / 10);
+        scenario.tick();
+        while let Some((first, sent, request)) = scenario.next() {
+            asked = scenario.now;
+            let busy = scenario.busy(50);
+            scenario.table.reply(scenario.now, first, sent, &request, busy);
+        }
+        assert!(scenario.now.since(asked) < 30 * SECOND, "the queue lives for a minute");
+        scenario.drops_guard(id);
+        scenario.answers(Action::Release, Reply::Done);
+    }
+}
