@@ -34,15 +34,47 @@ pub(crate) fn push_process(text: &mut String, process: u32) {
     let _ = write!(text, "{}:{process}", host::name());
 }
 
-/// The owner of a request that this process makes now.
-pub(crate) fn push_owner(text: &mut String, process: u32, origin: &Origin) {
-    push_process(text, process);
-    let _ = write!(text, "/{}", host::wall_clock().as_secs());
-    let Some(function) = origin.function() else { return };
-    text.push('/');
+/// The owner of all requests that one process makes in the same second, but for the function. A token is made for each
+/// request, and writing numbers is the longest part of that.
+#[derive(Default)]
+pub(crate) struct Requester {
+    process: u32,
+    /// In seconds since 1970.
+    time: u64,
+    text: String,
+}
+
+impl Requester {
+    /// Of a request that the process with this pid makes now.
+    pub(crate) fn push_owner(&mut self, text: &mut String, process: u32, origin: &Origin) {
+        let time = host::wall_clock().as_secs();
+        if (self.process, self.time) != (process, time) {
+            (self.process, self.time) = (process, time);
+            self.text.clear();
+            push_process(&mut self.text, process);
+            let _ = write!(self.text, "/{time}");
+        }
+        text.push_str(&self.text);
+        if let Some(function) = origin.function() {
+            text.push('/');
+            push_function(text, function);
+        }
+    }
+}
+
+fn push_function(text: &mut String, function: &str) {
+    if function.len() <= LONGEST_FUNCTION && function.bytes().all(is_plain) {
+        text.push_str(function);
+        return;
+    }
     let left_out = function.chars().count().saturating_sub(LONGEST_FUNCTION);
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_:.-".contains(c);
-    text.extend(function.chars().skip(left_out).map(|c| if is_plain(c) { c } else { '_' }));
+    let plain = |c| u8::try_from(c).ok().filter(|byte| is_plain(*byte)).map_or('_', char::from);
+    text.extend(function.chars().skip(left_out).map(plain));
+}
+
+/// As the function of a request is written.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.' | b'-')
 }
 
 /// As read from a token. Control characters are escaped, because any client may have written them.
@@ -52,9 +84,7 @@ pub(crate) struct Owner(Arc<str>);
 impl Owner {
     pub(crate) fn read(text: &str) -> Self {
         // As this library writes it: nothing to escape.
-        let is_plain =
-            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.' | b'/' | b'-');
-        if text.len() <= LONGEST_OWNER && text.bytes().all(is_plain) {
+        if text.len() <= LONGEST_OWNER && text.bytes().all(|byte| is_plain(byte) || byte == b'/') {
             return Self(text.into());
         }
         let shown: String = text.chars().take(LONGEST_OWNER).flat_map(char::escape_debug).collect();
@@ -101,7 +131,7 @@ mod tests {
 
     fn written(origin: &Origin) -> String {
         let mut text = String::new();
-        push_owner(&mut text, 7, origin);
+        Requester::default().push_owner(&mut text, 7, origin);
         text
     }
 
@@ -116,6 +146,22 @@ mod tests {
         assert_eq!(owner.to_string(), format!("{}:7 in shop::stock::purchase", host::name()));
         let unnamed = Owner::read(&written(&Origin::Unnamed));
         assert_eq!((unnamed.to_string(), unnamed.function()), (format!("{}:7", host::name()), None));
+    }
+
+    #[test]
+    fn the_next_request_of_another_process_says_so() {
+        let mut requester = Requester::default();
+        for process in [7, 7, 8, 7] {
+            let mut text = String::new();
+            requester.push_owner(&mut text, process, &Origin::Label("f".into()));
+            let owner = Owner::read(&text);
+            assert_eq!(
+                (owner.name(), owner.function()),
+                (&*format!("{}:{process}", host::name()), Some("f"))
+            );
+            let age = owner.since().and_then(|since| since.elapsed().ok());
+            assert!(age.is_some_and(|age| age < Duration::from_secs(60)), "{age:?}");
+        }
     }
 
     #[test]

@@ -5,11 +5,11 @@
 //! clients wait for the lock.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::host;
 use crate::origin::Origin;
-use crate::owner::{self, Owner};
+use crate::owner::{self, Owner, Requester};
 
 /// The value that this process writes into a lock's key for one attempt; never reused.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -22,11 +22,6 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const SECRET_LENGTH: usize = 22;
 
 impl Token {
-    /// A new token for a request of the process with this pid, which saves the system call where the caller knows it.
-    pub(crate) fn random(process: u32, origin: &Origin) -> Result<Self, getrandom::Error> {
-        Self::with_owner(|text| owner::push_owner(text, process, origin))
-    }
-
     /// A new token that names this process alone.
     pub(crate) fn of_this_process() -> Result<Self, getrandom::Error> {
         Self::with_owner(|text| owner::push_process(text, host::process_id()))
@@ -37,15 +32,17 @@ impl Token {
         Self::with_owner(|text| text.push_str(self.0.split_once('@').map_or("", |(_, owner)| owner)))
     }
 
-    /// From the operating system's random source.
     fn with_owner(owner: impl FnOnce(&mut String)) -> Result<Self, getrandom::Error> {
-        let mut random = [0_u8; SECRET_LENGTH];
-        host::random(&mut random)?;
+        Ok(Self::of(random()?, owner))
+    }
+
+    fn of(secret: Secret, owner: impl FnOnce(&mut String)) -> Self {
         let mut value = String::with_capacity(SECRET_LENGTH + 1 + owner::usual_length());
-        value.extend(random.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 63)])));
+        let secret = secret.map(|byte| ALPHABET[usize::from(byte & 63)]);
+        value.push_str(&String::from_utf8_lossy(&secret));
         value.push('@');
         owner(&mut value);
-        Ok(Self(value.into()))
+        Self(value.into())
     }
 
     /// The next token, never used before: the successor of a random number is as unlikely to collide as that number.
@@ -83,6 +80,62 @@ impl Token {
     }
 }
 
+/// Random bytes, of which each becomes one character.
+type Secret = [u8; SECRET_LENGTH];
+
+/// From the operating system's random source.
+fn random<const N: usize>() -> Result<[u8; N], getrandom::Error> {
+    let mut random = [0; N];
+    host::random(&mut random)?;
+    Ok(random)
+}
+
+/// Makes the tokens of the requests of one engine.
+///
+/// A forked child has the secrets of its parent: it may use them for nothing, so the source belongs to the engine, whose loop
+/// is not in the child.
+#[derive(Default)]
+pub(crate) struct TokenSource(Mutex<Drawn>);
+
+/// Secrets are drawn many at once, because each draw is a system call.
+struct Drawn {
+    random: [u8; Self::COUNT * SECRET_LENGTH],
+    left: usize,
+    requester: Requester,
+}
+
+impl Drawn {
+    const COUNT: usize = 16;
+
+    fn secret(&mut self) -> Result<Secret, getrandom::Error> {
+        if self.left == 0 {
+            self.random = random()?;
+            self.left = Self::COUNT;
+        }
+        self.left -= 1;
+        let (secrets, _) = self.random.as_chunks();
+        secrets.get(self.left).map_or_else(random, |secret| Ok(*secret))
+    }
+}
+
+impl Default for Drawn {
+    fn default() -> Self {
+        Self { random: [0; Self::COUNT * SECRET_LENGTH], left: 0, requester: Requester::default() }
+    }
+}
+
+impl TokenSource {
+    /// For a request of the process with this pid, which saves the system call where the caller knows it.
+    pub(crate) fn token(&self, process: u32, origin: &Origin) -> Result<Token, getrandom::Error> {
+        // Another thread uses it; in a forked child, for ever.
+        let Ok(mut drawn) = self.0.try_lock() else {
+            return Token::with_owner(|text| Requester::default().push_owner(text, process, origin));
+        };
+        let secret = drawn.secret()?;
+        Ok(Token::of(secret, |text| drawn.requester.push_owner(text, process, origin)))
+    }
+}
+
 /// The reason in an error: without random numbers there is no token, and without a token no lock.
 pub(crate) fn no_random(error: getrandom::Error) -> String {
     format!("the operating system gave no random numbers for a token: {error}")
@@ -107,12 +160,27 @@ mod tests {
 
     #[test]
     fn a_token_shows_its_owner_and_hides_its_secret() -> Result<(), getrandom::Error> {
-        let token = Token::random(7, &Origin::Unnamed)?;
+        let token = TokenSource::default().token(7, &Origin::Unnamed)?;
         let other = token.another()?;
         assert_ne!(token.value(), other.value());
         assert!(owner_of(token.value()).is_some_and(|owner| owner.name().ends_with(":7")));
         assert_eq!(owner_of(token.value()), owner_of(other.value()));
         assert_eq!(format!("{token:?}"), "Token(..)");
+        Ok(())
+    }
+
+    #[test]
+    fn no_two_tokens_have_the_same_secret() -> Result<(), getrandom::Error> {
+        let source = TokenSource::default();
+        let token = || source.token(7, &Origin::Unnamed);
+        let mut all = (0..5 * Drawn::COUNT).map(|_| token()).collect::<Result<Vec<_>, _>>()?;
+        let used_by_another_thread = source.0.lock();
+        all.push(token()?);
+        drop(used_by_another_thread);
+        all.sort_unstable_by(|a, b| a.value().cmp(b.value()));
+        let secrets: Vec<_> = all.iter().map(|token| token.value().split('@').next()).collect();
+        assert!(secrets.windows(2).all(|two| two[0] != two[1]));
+        assert!(!secrets.contains(&Some("AAAAAAAAAAAAAAAAAAAAAA")), "no secret is used before it is drawn");
         Ok(())
     }
 

@@ -150,7 +150,10 @@ impl Options {
         deadline: WaitDeadline,
         after: Option<Id>,
     ) -> Result<(AcquireOne, (Id, Ask, Token)), LockError> {
-        let token = Token::random(process, &self.origin)
+        let engine = Arc::clone(manager.engine());
+        let token = engine
+            .tokens()
+            .token(process, &self.origin)
             .map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
         let (caller, outcome) = oneshot::channel();
         let ask = Ask {
@@ -169,7 +172,6 @@ impl Options {
             caller: Some(caller),
             call: self.call.clone(),
         };
-        let engine = Arc::clone(manager.engine());
         let id = engine.new_id();
         let key = Arc::clone(&ask.key);
         let acquire = AcquireOne { state: State::Asked { engine, id, key, outcome } };

@@ -19,11 +19,13 @@ use super::tested::Tested;
 use super::transport::Deployment;
 use crate::clock::{Clock, Moment};
 use crate::host;
+use crate::token::TokenSource;
 
 /// The handle of an engine. Its loop ends when the last handle is dropped and everything is released.
 pub(crate) struct Engine {
     commands: UnboundedSender<Command>,
     next_id: AtomicU64,
+    tokens: TokenSource,
     multi_key: MultiKey,
     io_timeout: Duration,
     clock: Clock,
@@ -66,6 +68,7 @@ impl Engine {
         Self {
             commands,
             next_id: AtomicU64::new(1),
+            tokens: TokenSource::default(),
             multi_key,
             io_timeout,
             clock,
@@ -100,6 +103,11 @@ impl Engine {
 
     pub(crate) fn new_id(&self) -> Id {
         self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// For its callers.
+    pub(crate) fn tokens(&self) -> &TokenSource {
+        &self.tokens
     }
 
     /// The time limit of a reply.

@@ -15,7 +15,7 @@ use crate::engine::protocol::{
 use crate::engine::redis::connection::Replies;
 use crate::error::LockError;
 use crate::origin::Origin;
-use crate::token::{self, Token};
+use crate::token::{self, Token, TokenSource};
 
 /// The ttl that another holder renews all the time.
 const TTL: Duration = Duration::from_secs(30);
@@ -190,7 +190,8 @@ impl MemoryNode {
         function: &str,
         lasts: Option<Duration>,
     ) -> Result<Token, LockError> {
-        let token = Token::random(ELSEWHERE, &Origin::Label(function.into()))
+        let token = TokenSource::default()
+            .token(ELSEWHERE, &Origin::Label(function.into()))
             .map_err(|error| LockError::unavailable(key, token::no_random(error)))?;
         match self.ask(Action::Acquire(Mode::OneTry), name, &token, lasts.unwrap_or(TTL)) {
             Reply::Busy { holder, .. } => return Err(LockError::Busy { key: Arc::clone(key), holder }),
