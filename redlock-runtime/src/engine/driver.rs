@@ -7,7 +7,6 @@ mod loop_waker;
 mod turns;
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -29,6 +28,7 @@ use crate::clock::{Clock, Moment};
 use crate::host;
 use crate::telemetry;
 pub(super) use loop_waker::LoopWaker;
+use loop_waker::NotingWaker;
 
 /// The most commands before the transport and the timers have their turn, and the most that are read at a time.
 const COMMANDS: usize = 1024;
@@ -72,7 +72,22 @@ pub(super) struct Driver {
     /// The next deadline, as of the last poll.
     due: Option<Moment>,
     /// For the task that polls the loop.
-    waker: Option<(Arc<LoopWaker>, Waker)>,
+    wakers: Option<Wakers>,
+}
+
+/// The wakers of the loop: two, because each poll of the transport handles all that has woken the loop for it before, but no
+/// command.
+#[derive(Clone)]
+struct Wakers {
+    commands: NotingWaker,
+    /// Of the transport and the timers.
+    events: NotingWaker,
+}
+
+impl Wakers {
+    fn new(task: &Waker) -> Self {
+        Self { commands: NotingWaker::new(task), events: NotingWaker::new(task) }
+    }
 }
 
 /// Where granted locks go that replicas must confirm.
@@ -126,7 +141,7 @@ impl Driver {
             alarm: None,
             alarm_at: None,
             due: None,
-            waker: None,
+            wakers: None,
         }
     }
 
@@ -135,7 +150,7 @@ impl Driver {
         if self.transport.restart(self.clock.now()) {
             self.table.disconnected(ELSEWHERE.into());
         }
-        (self.alarm, self.alarm_at, self.waker) = (None, None, None);
+        (self.alarm, self.alarm_at, self.wakers) = (None, None, None);
         if let Some(confirming) = &mut self.confirming {
             confirming.task = None;
         }
@@ -188,12 +203,12 @@ impl Driver {
 
     /// Runs rounds: in each, commands, the transport and the timers have their turn.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
-        let (waker, own) = self.waker(cx.waker());
-        let mut cx = Context::from_waker(&own);
+        let wakers = self.wakers(cx.waker());
         for _ in 0..ROUNDS {
-            waker.poll_begins();
-            let turn = self.round(&mut cx);
-            let is_woken = waker.poll_ends();
+            wakers.commands.poll_begins();
+            wakers.events.poll_begins();
+            let turn = self.round(&wakers);
+            let is_woken = wakers.commands.poll_ends() | wakers.events.poll_ends();
             match turn {
                 Poll::Ready(Some(turn)) => return Poll::Ready(turn),
                 Poll::Pending if !is_woken => return Poll::Pending,
@@ -203,39 +218,32 @@ impl Driver {
         Poll::Ready(Turn::Again)
     }
 
-    fn waker(&mut self, task: &Waker) -> (Arc<LoopWaker>, Waker) {
-        let known = self.waker.take().filter(|(waker, _)| waker.is_of(task));
-        let (waker, own) = known.unwrap_or_else(|| {
-            let waker = LoopWaker::new(task);
-            let own = Arc::clone(&waker).into();
-            (waker, own)
-        });
-        self.waker = Some((Arc::clone(&waker), own.clone()));
-        (waker, own)
+    fn wakers(&mut self, task: &Waker) -> Wakers {
+        let known = self.wakers.take().filter(|wakers| wakers.commands.is_of(task));
+        self.wakers.insert(known.unwrap_or_else(|| Wakers::new(task))).clone()
     }
 
     /// `Ready(None)` when the next round may begin at once.
-    fn round(&mut self, cx: &mut Context<'_>) -> Poll<Option<Turn>> {
+    fn round(&mut self, Wakers { commands, events }: &Wakers) -> Poll<Option<Turn>> {
         if self.transport.is_mended() {
-            self.take_events(cx);
+            self.take_events(events);
         }
-        let has_more = self.take_commands(cx);
-        self.send(cx);
-        let has_more = self.take_events(cx) | has_more;
+        let has_more = self.take_commands(&mut commands.cx());
+        self.send(&mut events.cx());
+        let (has_more_events, now) = self.take_events(events);
         self.confirm();
-        let now = self.clock.now();
         self.table.tick(now);
         self.poll_closing(now);
         if !self.open && self.table.is_idle() && self.transport.is_idle() {
             return Poll::Ready(Some(Turn::Ended));
         }
-        if has_more {
+        if has_more | has_more_events {
             return Poll::Ready(Some(Turn::Again));
         }
         if self.transport.room().is_some_and(|room| self.table.has_requests(room)) {
             return Poll::Ready(None);
         }
-        match ready!(self.sleep(cx, now)) {
+        match ready!(self.sleep(&mut events.cx(), now)) {
             Ok(()) => Poll::Ready(None),
             Err(NoClock) => Poll::Ready(Some(Turn::NoClock)),
         }
@@ -289,15 +297,19 @@ impl Driver {
         }
     }
 
-    /// True when there may be more.
-    fn take_events(&mut self, cx: &mut Context<'_>) -> bool {
+    /// True when there may be more, and the time.
+    fn take_events(&mut self, waker: &NotingWaker) -> (bool, Moment) {
+        let mut now = self.clock.now();
         for _ in 0..EVENTS {
-            let Poll::Ready(event) = self.transport.poll(cx, self.clock.now()) else {
-                return false;
+            // The requests that were just sent have woken the loop, too.
+            waker.poll_begins();
+            let Poll::Ready(event) = self.transport.poll(&mut waker.cx(), now) else {
+                return (false, now);
             };
-            self.on_event(self.clock.now(), event);
+            now = self.clock.now();
+            self.on_event(now, event);
         }
-        true
+        (true, now)
     }
 
     /// Ready at the next deadline of the table, the transport or a shutdown.

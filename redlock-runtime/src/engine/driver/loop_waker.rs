@@ -3,9 +3,10 @@
 //! A request wakes the driver of its connection, and a reply wakes the batch that awaits it, but the loop polls both. Each
 //! such wake-up would have the runtime poll the loop once more, perhaps on another thread.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
 pub(in crate::engine) struct LoopWaker {
     task: Waker,
@@ -26,7 +27,8 @@ impl LoopWaker {
 
     pub(in crate::engine) fn poll_begins(&self) {
         self.is_polled.store(true, Ordering::SeqCst);
-        self.is_woken.store(false, Ordering::SeqCst);
+        // What was written before a wake-up is visible from here on.
+        self.is_woken.swap(false, Ordering::SeqCst);
     }
 
     /// True when the loop was woken since its poll began: there is more to do.
@@ -51,6 +53,32 @@ impl Wake for LoopWaker {
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.store(true, Ordering::SeqCst);
         self.wake_task();
+    }
+}
+
+/// A [`LoopWaker`] as a waker.
+#[derive(Clone)]
+pub(super) struct NotingWaker {
+    notes: Arc<LoopWaker>,
+    waker: Waker,
+}
+
+impl NotingWaker {
+    pub(super) fn new(task: &Waker) -> Self {
+        let notes = LoopWaker::new(task);
+        Self { waker: Arc::clone(&notes).into(), notes }
+    }
+
+    pub(super) fn cx(&self) -> Context<'_> {
+        Context::from_waker(&self.waker)
+    }
+}
+
+impl Deref for NotingWaker {
+    type Target = LoopWaker;
+
+    fn deref(&self) -> &LoopWaker {
+        &self.notes
     }
 }
 

@@ -4,7 +4,9 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
@@ -23,21 +25,52 @@ use crate::host;
 pub(super) struct ConnectionDriver {
     /// `None` once the connection has ended.
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Of the task that has polled it.
+    waker: Option<(Arc<WorkWaker>, Waker)>,
 }
 
 impl ConnectionDriver {
     pub(super) fn new(work: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self { work: Some(Box::pin(work)) }
+        Self { work: Some(Box::pin(work)), waker: None }
     }
 
-    /// Writes what was sent, and reads answers and pushes.
+    /// Writes what was sent, and reads answers and pushes. Costs nothing when there is nothing to do.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.work {
-            Some(work) => ready!(work.as_mut().poll(cx)),
-            None => return Poll::Ready(()),
+        let Some(work) = &mut self.work else {
+            return Poll::Ready(());
+        };
+        let known = self.waker.take().filter(|(flag, _)| flag.task.will_wake(cx.waker()));
+        let (flag, waker) = self.waker.insert(known.unwrap_or_else(|| WorkWaker::new(cx.waker())));
+        if !flag.is_woken.swap(false, Ordering::SeqCst) {
+            return Poll::Pending;
         }
+        ready!(work.as_mut().poll(&mut Context::from_waker(waker)));
         self.work = None;
         Poll::Ready(())
+    }
+}
+
+/// Notes that there is something to do: the loop polls the driver much more often than that.
+struct WorkWaker {
+    task: Waker,
+    is_woken: AtomicBool,
+}
+
+impl WorkWaker {
+    fn new(task: &Waker) -> (Arc<Self>, Waker) {
+        let flag = Arc::new(Self { task: task.clone(), is_woken: AtomicBool::new(true) });
+        (Arc::clone(&flag), flag.into())
+    }
+}
+
+impl Wake for WorkWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::SeqCst);
+        self.task.wake_by_ref();
     }
 }
 
