@@ -39,7 +39,7 @@ impl LockTable {
         let limit = self.settings.warn_after.filter(|_| !ask.one_try);
         let mut waiting = Waiting::new(ask, token);
         waiting.reports = limit.map(|limit| Reports::new(now, limit));
-        self.attempts.insert(id, Attempt::Waiting(waiting));
+        self.attempts.insert(id, Attempt::Waiting(Box::new(waiting)));
         if asks {
             self.ask(now, id);
         } else if is_behind {
@@ -148,7 +148,7 @@ impl LockTable {
         self.timers.set(id, None);
         let was_sent = !waiting.is_asking() || self.outbox.take_back(id).is_none();
         if waiting.must_release(was_sent) {
-            self.attempts.insert(id, Attempt::Releasing(waiting.release(now)));
+            self.attempts.insert(id, Attempt::Releasing(Box::new(waiting.release(now))));
             self.send_release(now, id);
         } else {
             self.by_token.remove(&waiting.token);
@@ -231,7 +231,7 @@ impl LockTable {
 
     /// The reply took longer than the lease: the lock is released, and asked for with a new token, because the release
     /// of the old one may arrive after the new request.
-    pub(super) fn too_late(&mut self, now: Moment, id: Id, mut waiting: Waiting) {
+    pub(super) fn too_late(&mut self, now: Moment, id: Id, mut waiting: Box<Waiting>) {
         self.release_apart(now, waiting.release(now));
         self.by_token.remove(&waiting.token);
         match waiting.token.another() {

@@ -63,7 +63,12 @@ impl LockTable {
 
     /// Hands a released lock over to the next waiter of this process, at once or as soon as its fencing token is
     /// reserved. Returns the lock when it must be released on the server.
-    pub(super) fn hand_over_locally(&mut self, now: Moment, id: Id, mut held: Held) -> Option<Held> {
+    pub(super) fn hand_over_locally(
+        &mut self,
+        now: Moment,
+        id: Id,
+        mut held: Box<Held>,
+    ) -> Option<Box<Held>> {
         if !self.connected || !held.may_be_handed_over(now) {
             return Some(held);
         }

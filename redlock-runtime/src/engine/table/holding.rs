@@ -89,7 +89,7 @@ impl LockTable {
         &mut self,
         now: Moment,
         id: Id,
-        mut waiting: Waiting,
+        mut waiting: Box<Waiting>,
         lease: Lease,
         held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
     ) {
@@ -115,7 +115,7 @@ impl LockTable {
             self.take_turn(now, self.queues.first(&name).map(NextAsker::Later));
         }
         if delivered {
-            self.attempts.insert(id, Attempt::Held(held));
+            self.attempts.insert(id, Attempt::Held(Box::new(held)));
             self.schedule(id);
             self.reserve(&name);
         } else {
@@ -202,7 +202,7 @@ impl LockTable {
             }
         };
         let releasing = held.release(now, self.settings.io_timeout, was_held, response);
-        self.attempts.insert(id, Attempt::Releasing(releasing));
+        self.attempts.insert(id, Attempt::Releasing(Box::new(releasing)));
         self.send_release(now, id);
         self.leave(now, &held.name, id);
     }
@@ -248,7 +248,7 @@ impl LockTable {
     pub(super) fn release_apart(&mut self, now: Moment, releasing: Releasing) {
         self.own_ids -= 1;
         let own_id = self.own_ids;
-        self.attempts.insert(own_id, Attempt::Releasing(releasing));
+        self.attempts.insert(own_id, Attempt::Releasing(Box::new(releasing)));
         self.send_release(now, own_id);
     }
 }

@@ -38,7 +38,9 @@ impl LockTable {
         };
         let reported = self.long_waits.reported.get(&name).copied();
         let is_reported = reported.is_none_or(|other| other == id || self.waiting(other).is_none());
-        if let Some(Attempt::Waiting(Waiting { reports: Some(reports), .. })) = self.attempts.get_mut(&id) {
+        if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id)
+            && let Some(reports) = &mut waiting.reports
+        {
             reports.postpone();
             reports.is_reported |= is_reported;
         }

@@ -49,10 +49,11 @@ use long_wait::LongWaits;
 use releasing::Releasing;
 use waiting::Waiting;
 
+/// Boxed: the map of attempts is up to half empty, and each room in it is as large as the largest of them.
 enum Attempt {
-    Waiting(Waiting),
-    Held(Held),
-    Releasing(Releasing),
+    Waiting(Box<Waiting>),
+    Held(Box<Held>),
+    Releasing(Box<Releasing>),
 }
 
 impl Attempt {
