@@ -51,6 +51,10 @@ impl Queues {
     pub(super) fn got(&mut self, name: &Arc<str>, id: Id) {
         let queue = self.of.entry(Arc::clone(name)).or_default();
         queue.waiting.remove(id);
+        if queue.waiting.is_empty() {
+            // Most locks are held without waiters: they keep no buffer.
+            queue.waiting = Fifo::default();
+        }
         queue.holder = Some(id);
     }
 
