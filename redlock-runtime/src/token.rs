@@ -33,16 +33,18 @@ impl Token {
     }
 
     fn with_owner(owner: impl FnOnce(&mut String)) -> Result<Self, getrandom::Error> {
-        Ok(Self::of(random()?, owner))
+        Ok(Self::of(random()?, &mut String::new(), owner))
     }
 
-    fn of(secret: Secret, owner: impl FnOnce(&mut String)) -> Self {
-        let mut value = String::with_capacity(SECRET_LENGTH + 1 + owner::usual_length());
+    /// `value` is a buffer for it.
+    fn of(secret: Secret, value: &mut String, owner: impl FnOnce(&mut String)) -> Self {
+        value.clear();
+        value.reserve(SECRET_LENGTH + 1 + owner::usual_length());
         let secret = secret.map(|byte| ALPHABET[usize::from(byte & 63)]);
         value.push_str(&String::from_utf8_lossy(&secret));
         value.push('@');
-        owner(&mut value);
-        Self(value.into())
+        owner(value);
+        Self(value.as_str().into())
     }
 
     /// The next token, never used before: the successor of a random number is as unlikely to collide as that number.
@@ -102,6 +104,8 @@ struct Drawn {
     random: [u8; Self::COUNT * SECRET_LENGTH],
     left: usize,
     requester: Requester,
+    /// A buffer, reused.
+    value: String,
 }
 
 impl Drawn {
@@ -120,7 +124,8 @@ impl Drawn {
 
 impl Default for Drawn {
     fn default() -> Self {
-        Self { random: [0; Self::COUNT * SECRET_LENGTH], left: 0, requester: Requester::default() }
+        let random = [0; Self::COUNT * SECRET_LENGTH];
+        Self { random, left: 0, requester: Requester::default(), value: String::new() }
     }
 }
 
@@ -132,7 +137,8 @@ impl TokenSource {
             return Token::with_owner(|text| Requester::default().push_owner(text, process, origin));
         };
         let secret = drawn.secret()?;
-        Ok(Token::of(secret, |text| drawn.requester.push_owner(text, process, origin)))
+        let Drawn { requester, value, .. } = &mut *drawn;
+        Ok(Token::of(secret, value, |text| requester.push_owner(text, process, origin)))
     }
 }
 
