@@ -5,11 +5,12 @@
 //! (<https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>). The server may give the lock
 //! away only after that.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{self, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 use crate::clock::Moment;
 use crate::error::LockError;
@@ -40,7 +41,8 @@ pub(crate) struct Lease {
     hold_until: Option<Moment>,
     /// See [`State`].
     state: AtomicU64,
-    ended: CancellationToken,
+    /// Made by the first waiter for the end: nothing waits for that of a guard that is only held.
+    end_event: OnceLock<Arc<Notify>>,
     hold: telemetry::HoldOfLease,
 }
 
@@ -70,7 +72,7 @@ impl Lease {
         let deadline = hold_until.into_iter().fold(deadline, Ord::min);
         let state = AtomicU64::new(State::Until(deadline).number());
         let hold = telemetry::HoldOfLease::default();
-        Self { key, fence: fence.into(), hold_until, state, ended: CancellationToken::new(), hold }
+        Self { key, fence: fence.into(), hold_until, state, end_event: OnceLock::new(), hold }
     }
 
     /// Its caller has it.
@@ -139,7 +141,12 @@ impl Lease {
 
     fn over(&self, reason: LostReason) {
         self.hold.ends(reason);
-        self.ended.cancel();
+        // The state was written before this look at the event, and `end_event` makes the event before its look at the state:
+        // one of the two sees what the other has written.
+        atomic::fence(Ordering::SeqCst);
+        if let Some(event) = self.end_event.get() {
+            event.notify_waiters();
+        }
     }
 
     /// Why it has ended; `None` while it lasts, and after its deadline until a call looks at the clock.
@@ -178,14 +185,20 @@ impl Lease {
         self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Cancelled when the lease ends.
-    pub(crate) fn ended(&self) -> &CancellationToken {
-        &self.ended
+    /// Completes when the lease ends, unless that was before: look at the lease after this call.
+    pub(crate) fn end_event(&self) -> OwnedNotified {
+        let event = Arc::clone(self.end_event.get_or_init(Arc::default)).notified_owned();
+        atomic::fence(Ordering::SeqCst);
+        event
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -204,8 +217,11 @@ mod tests {
         let lease = Lease::new("k".into(), 1, start.after(SECOND), None);
         assert!(lease.renew(start, start.after(2 * SECOND)));
         assert_eq!(lease.remaining(start), Some(2 * SECOND));
+        let mut end = pin!(lease.end_event());
+        let mut is_over = || end.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        assert!(!is_over());
         assert_eq!(lease.remaining(start.after(3 * SECOND)), None, "seen past its deadline");
-        assert!(lease.ended().is_cancelled());
+        assert!(is_over());
         assert!(!lease.renew(start, start.after(9 * SECOND)), "a late renewal comes too late");
         assert_eq!(lease.remaining(start), None);
     }
@@ -215,7 +231,7 @@ mod tests {
         let start = Moment::now();
         let lease = Lease::new("k".into(), 1, start.after(SECOND), None);
         assert!(!lease.renew(start.after(2 * SECOND), start.after(9 * SECOND)));
-        assert!(lease.ended().is_cancelled());
+        assert_eq!(lease.lost_reason(), Some(LostReason::Expired));
     }
 
     #[test]

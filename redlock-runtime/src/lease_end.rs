@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
-use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio::sync::futures::OwnedNotified;
 
 use crate::clock::Clock;
 use crate::lease::Lease;
@@ -21,13 +21,13 @@ pin_project! {
         lease: Arc<Lease>,
         clock: Clock,
         #[pin]
-        event: WaitForCancellationFutureOwned,
+        event: OwnedNotified,
     }
 }
 
 impl OneLeaseEnd {
     fn of(clock: &Clock, lease: Arc<Lease>) -> Self {
-        let event = lease.ended().clone().cancelled_owned();
+        let event = lease.end_event();
         Self { lease, clock: clock.clone(), event }
     }
 }
@@ -65,6 +65,6 @@ mod tests {
 
     #[test]
     fn the_end_of_one_lease_takes_no_more_room_than_alone() {
-        assert_eq!(size_of::<LeaseEnd>(), size_of::<(Arc<Lease>, Clock, WaitForCancellationFutureOwned)>());
+        assert_eq!(size_of::<LeaseEnd>(), size_of::<(Arc<Lease>, Clock, OwnedNotified)>());
     }
 }
