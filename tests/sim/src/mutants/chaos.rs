@@ -58,7 +58,7 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "node-refuses-all-votes",
-        wrong: "The nodes of a quorum refuse everyone, although the lock is free.",
+        wrong: "The nodes of a quorum refuse every caller, although the lock is free.",
         violates: IN_TIME,
         edits: &[edit(
             VOTE_LUA,

@@ -61,7 +61,7 @@ pub(super) const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "task-in-sync-body-is-nested",
-        wrong: "A task that a sync body's executor polls counts as nested in that body, whoever spawned it.",
+        wrong: "A task that a sync body's executor polls counts as nested in that body, although another task has spawned it.",
         violates: EXCLUSION,
         edits: &[edit(REENTRANCY, "*entered_by == task &&", "(*entered_by == task || true) &&")],
     },
