@@ -1,8 +1,8 @@
 //! Mistakes with the queue and with the mark of a lock that callers wait for; each breaks a rule of `tests/models`.
 
 use super::files::{
-    ACQUIRE_LUA, ASKING, DECODE, DELETE_LUA, FREE_LUA, GIVE_LUA, GRANT_LUA, HAND_OVER_LUA, HOLDING, MARK_LUA,
-    RELEASE_LUA, RENEW_LUA, TAKE_LUA, TELL_LUA, WAITING,
+    ACQUIRE_LUA, ASKING, DECODE, DELETE_LUA, FREE_LUA, GIVE_LUA, GRANT_LUA, HAND_OVER_LUA, HOLDING, JOIN_LUA,
+    MARK_LUA, QUEUE_LUA, RELEASE_LUA, RENEW_LUA, TAKE_LUA, TELL_LUA, WAITING,
 };
 use super::{CAUSE, EXCLUSION, IN_TIME, Mutant, NO_ORPHAN, NOTHING_LEFT, ORDER, PROMPT, STRANGERS, edit};
 
@@ -13,8 +13,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             TAKE_LUA,
-            "if (ARGV[3] == '0' or ARGV[3] == 'join') and redis.call('SET',",
-            "if redis.call('SET',",
+            "if not value and (ARGV[3] == '0' or ARGV[3] == 'join') and redis.call('SET',",
+            "if not value and redis.call('SET',",
         )],
     },
     Mutant {
@@ -65,11 +65,14 @@ pub(super) const ALL: &[Mutant] = &[
         name: "join-does-not-mark",
         wrong: "A caller joins the queue, and the lock gets no mark: its holder deletes it.",
         violates: PROMPT,
-        edits: &[edit(
-            ACQUIRE_LUA,
-            "    set_mark(value, pttl)\n",
-            "    if has_waited then set_mark(value, pttl) end\n",
-        )],
+        edits: &[
+            edit(
+                ACQUIRE_LUA,
+                "    set_mark(value, pttl)\n",
+                "    if has_waited then set_mark(value, pttl) end\n",
+            ),
+            edit(JOIN_LUA, "        set_mark(value, pttl)\n", ""),
+        ],
     },
     Mutant {
         name: "again-does-not-mark",
@@ -159,7 +162,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "One waiter is told when to ask, not two, and it may be dead.",
         violates: PROMPT,
         edits: &[
-            edit(TELL_LUA, "in ipairs(members) do", "in ipairs({members[1]}) do"),
+            edit(TELL_LUA, "in ipairs(others) do", "in ipairs({others[1]}) do"),
             edit(RELEASE_LUA, "if next_token and told < 2 and", "if next_token and told < 1 and"),
         ],
     },
@@ -254,7 +257,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "mark-adds-no-grace",
         wrong: "A lock that gets a mark ends as before, so its lease seems to be over too early.",
         violates: EXCLUSION,
-        edits: &[edit(TELL_LUA, "'PX', pttl + GRACE)", "'PX', pttl)")],
+        edits: &[edit(QUEUE_LUA, "'PX', pttl + GRACE)", "'PX', pttl)")],
     },
     Mutant {
         name: "grant-adds-no-grace",
@@ -277,7 +280,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "The value of a client of another kind gets a mark, so that client no longer finds its own lock.",
         violates: STRANGERS,
         edits: &[edit(
-            TELL_LUA,
+            QUEUE_LUA,
             "if not holder or grace > 0 then return end",
             "if not value or grace > 0 then return end",
         )],
@@ -324,11 +327,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[
             edit(GRANT_LUA, "if next_token and is_heard(next_token, next_inbox) then", "if next_token then"),
-            edit(
-                HAND_OVER_LUA,
-                "  if redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] == 0 then return false end\n",
-                "",
-            ),
+            edit(HAND_OVER_LUA, " and redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] > 0 then", " then"),
         ],
     },
     Mutant {
