@@ -19,6 +19,10 @@ pub fn key(number: u8) -> String {
 
 /// Does what the plan says.
 pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockManager, settings: ProcessPlan) {
+    let _asked = (!matches!(call.what, What::Hold(_))).then(|| {
+        judge(|oracle| oracle.begins(id, process, Vec::new(), None, false));
+        Ended { id, keeps: Duration::ZERO }
+    });
     match call.what {
         What::Hold(hold) => {
             let ended = Ended { id, keeps: Duration::from_millis(hold.min_hold.unwrap_or(0)) };
@@ -32,7 +36,10 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
         What::ForceRelease(number) => {
             judge(|oracle| oracle.is_being_lost(&key(number)));
             let outcome = locks.force_release(&key(number)).await;
-            judge(|oracle| oracle.may_be_lost(&key(number)));
+            // After an error it may still arrive.
+            if outcome.is_ok() {
+                judge(|oracle| oracle.may_be_lost(&key(number)));
+            }
             World::here().note(|| format!("call {id}: force_release {number}: {:?}", outcome.is_ok()));
             tell(outcome.err());
         }

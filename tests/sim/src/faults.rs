@@ -2,12 +2,13 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::callers::key;
 use crate::plan::Fault;
 use crate::run::{Fleet, judge};
 use crate::server::{DEFAULT_USER, Role, Server, Trouble};
-use crate::world::{CutKind, Fate, World};
+use crate::world::{CutKind, Fate, ServerId, World};
 
 /// How long it takes a server to take over the data of another, in milliseconds.
 const SYNC: u64 = 50;
@@ -15,284 +16,216 @@ const SYNC: u64 = 50;
 /// Something that is done to a fleet at one time.
 pub type Deed = Box<dyn Fn(&World, &Fleet)>;
 
-/// What a fault does, and after how many milliseconds.
+/// Deeds, each after so many milliseconds.
+pub type Deeds = Vec<(u64, Deed)>;
+
+/// What a fault does.
 #[must_use]
-pub fn deeds(fault: &Fault) -> Vec<(u64, Deed)> {
-    let fault = fault.clone();
-    match fault {
+pub fn deeds(fault: &Fault) -> Deeds {
+    match fault.clone() {
         Fault::Cut(process, server, how) => {
             let until = match how {
                 CutKind::Reset => 0,
                 CutKind::LateRequests(late) | CutKind::HalfOpen(late) => late,
             };
-            vec![
-                (
-                    0,
-                    deed(move |world, fleet| {
-                        disturb(fleet, process);
-                        world.cut(fleet.processes[process], fleet.servers[server], how);
-                    }),
-                ),
-                (until, deed(move |_, fleet| disturb(fleet, process))),
-            ]
+            let cut = move |world: &World, fleet: &Fleet| {
+                disturb(fleet, process);
+                world.cut(fleet.processes[process], fleet.servers[server], how);
+            };
+            lasting(until, cut, move |_, fleet| disturb(fleet, process))
         }
-        Fault::Part(process, server, length) => vec![
-            (0, deed(move |world, fleet| world.part(fleet.processes[process], fleet.servers[server]))),
-            (
-                length,
-                deed(move |world, fleet| {
-                    disturb(fleet, process);
-                    world.join(fleet.processes[process], fleet.servers[server]);
-                }),
-            ),
-        ],
-        Fault::Slow(latency, length) => vec![
-            (
-                0,
-                deed(move |world, fleet| {
-                    disturb_all(fleet);
-                    world.slow_down(Some(latency));
-                }),
-            ),
-            (
-                length,
-                deed(move |world, fleet| {
-                    disturb_all(fleet);
-                    world.slow_down(None);
-                }),
-            ),
+        Fault::Part(process, server, length) => lasting(
+            length,
+            move |world, fleet| world.part(fleet.processes[process], fleet.servers[server]),
+            move |world, fleet| {
+                disturb(fleet, process);
+                world.join(fleet.processes[process], fleet.servers[server]);
+            },
+        ),
+        Fault::Slow(latency, length) => {
+            let slow = move |world: &World, fleet: &Fleet| {
+                disturb_all(fleet);
+                world.slow_down(Some(latency));
+            };
+            let mut deeds = lasting(length, slow, |world, fleet| {
+                disturb_all(fleet);
+                world.slow_down(None);
+            });
             // The last late byte.
-            (length + latency.lateness, deed(move |_, fleet| disturb_all(fleet))),
-        ],
-        Fault::Freeze(process, length) => vec![
-            (0, deed(move |world, fleet| world.freeze(fleet.processes[process]))),
-            (
-                length,
-                deed(move |world, fleet| {
-                    disturb(fleet, process);
-                    world.thaw(fleet.processes[process]);
-                }),
-            ),
-        ],
-        Fault::Starve(process, number, length) => vec![
-            (
-                0,
-                deed(move |world, fleet| {
-                    let runtime = fleet.runtimes.borrow()[process][number];
-                    world.starve(fleet.processes[process], runtime);
-                }),
-            ),
-            (
-                length,
-                deed(move |world, fleet| {
-                    disturb(fleet, process);
-                    world.feed_all(fleet.processes[process]);
-                }),
-            ),
-        ],
-        Fault::DropRuntime(process, number) => vec![(
-            0,
-            deed(move |world, fleet| {
-                disturb(fleet, process);
-                let new = world.new_runtime();
-                let old = std::mem::replace(&mut fleet.runtimes.borrow_mut()[process][number], new);
-                world.drop_runtime(fleet.processes[process], old);
-            }),
-        )],
-        Fault::Kill(process) => vec![(0, deed(move |world, fleet| world.kill(fleet.processes[process])))],
-        Fault::ClockAhead(process, length) => vec![(
-            0,
-            deed(move |world, fleet| {
-                disturb(fleet, process);
-                world.suspend(fleet.processes[process], std::time::Duration::from_millis(length));
-            }),
-        )],
-        other => of_servers(&other),
+            deeds.extend(after(length + latency.lateness, |_, fleet| disturb_all(fleet)));
+            deeds
+        }
+        Fault::Foreign(number, length) => at_once(move |world, fleet| {
+            let name = format!("lock:{}", key(number));
+            on_each_server(world, fleet, |server, now| {
+                if server.value(now, name.as_bytes()).is_none() {
+                    server.set(now, name.as_bytes(), b"a foreign value", Some(length));
+                }
+            });
+        }),
+        Fault::Freeze(..)
+        | Fault::Starve(..)
+        | Fault::DropRuntime(..)
+        | Fault::Kill(_)
+        | Fault::ClockAhead(..) => of_processes(fault),
+        Fault::FreezeServer(..)
+        | Fault::Restart(..)
+        | Fault::ServerClock(..)
+        | Fault::SlowServer(..)
+        | Fault::Forbid(..)
+        | Fault::RefuseWrites(..) => of_servers(fault),
+        Fault::Flush(_) | Fault::OldData(..) | Fault::Delete(_) | Fault::DeleteQueue(_) => of_data(fault),
     }
 }
 
-fn of_servers(fault: &Fault) -> Vec<(u64, Deed)> {
+fn of_processes(fault: &Fault) -> Deeds {
     match fault.clone() {
-        Fault::FreezeServer(server, length) => vec![
-            (0, deed(move |world, fleet| world.set_fate(fleet.servers[server], Fate::Frozen))),
-            (
-                length,
-                deed(move |world, fleet| {
-                    disturb_all(fleet);
-                    world.set_fate(fleet.servers[server], Fate::Up);
-                }),
-            ),
-        ],
-        Fault::Restart(server, keeps_data, length) => vec![
-            (
-                0,
-                deed(move |world, fleet| {
-                    disturb_all(fleet);
-                    world.set_fate(fleet.servers[server], Fate::Down);
-                }),
-            ),
-            (
-                length,
-                deed(move |world, fleet| {
-                    disturb_all(fleet);
-                    if !keeps_data {
-                        all_may_be_lost();
-                    }
-                    world.restart_server(fleet.servers[server], keeps_data);
-                    world.set_fate(fleet.servers[server], Fate::Up);
-                }),
-            ),
-        ],
-        Fault::Flush(server) => vec![(
-            0,
-            deed(move |world, fleet| {
-                all_may_be_lost();
-                world.with_server(fleet.servers[server], Server::flush_all);
-            }),
-        )],
-        Fault::OldData(server, age) => {
-            let old = Rc::new(RefCell::new(None));
-            let kept = Rc::clone(&old);
-            vec![
-                (
-                    0,
-                    deed(move |world, fleet| {
-                        let data = world.with_server(fleet.servers[server], |server, _| server.data());
-                        *kept.borrow_mut() = Some(data);
-                    }),
-                ),
-                // It is the replica of another server for a moment.
-                (
-                    age,
-                    deed(move |world, fleet| {
-                        refuse(fleet, true);
-                        let role = Role::Replica {
-                            host: "h".into(),
-                            port: 1,
-                            link_is_up: true,
-                            serves_stale_data: true,
-                        };
-                        world.with_server(fleet.servers[server], |server, _| server.set_role(role));
-                    }),
-                ),
-                (
-                    age + SYNC,
-                    deed(move |world, fleet| {
-                        disturb_all(fleet);
-                        all_may_be_lost();
-                        refuse(fleet, false);
-                        world
-                            .with_server(fleet.servers[server], |server, _| server.set_role(Role::default()));
-                        if let Some(data) = old.borrow_mut().take() {
-                            world.with_server(fleet.servers[server], |server, now| {
-                                server.replace_data(now, data)
-                            });
-                        }
-                    }),
-                ),
-            ]
-        }
-        Fault::ServerClock(server, jump) => vec![(
-            0,
-            deed(move |world, fleet| {
-                disturb_all(fleet);
-                // Keys end sooner, or later.
-                all_may_be_lost();
-                world.move_clock(fleet.servers[server], jump * 1000);
-            }),
-        )],
-        Fault::SlowServer(server, cost, length) => vec![
-            (0, deed(move |world, fleet| slow_down(world, fleet, server, cost))),
-            (length, deed(move |world, fleet| slow_down(world, fleet, server, 0))),
-        ],
-        Fault::Delete(number) => on_key(number, "", true),
-        Fault::DeleteQueue(number) => on_key(number, "%queue", false),
-        Fault::Foreign(number, length) => vec![(
-            0,
-            deed(move |world, fleet| {
-                let name = format!("lock:{}", key(number));
-                for server in &fleet.servers {
-                    world.with_server(*server, |server, now| {
-                        if server.value(now, name.as_bytes()).is_none() {
-                            server.set(now, name.as_bytes(), b"a foreign value", Some(length));
-                        }
-                    });
-                }
-            }),
-        )],
-        Fault::Forbid(server, command, length) => vec![
-            (
-                0,
-                deed(move |world, fleet| {
-                    refuse(fleet, true);
-                    disturb_all(fleet);
-                    world.with_server(fleet.servers[server], |server, _| server.deny(DEFAULT_USER, command));
-                }),
-            ),
-            (
-                length,
-                deed(move |world, fleet| {
-                    refuse(fleet, false);
-                    disturb_all(fleet);
-                    world.with_server(fleet.servers[server], |server, _| server.allow(DEFAULT_USER, command));
-                }),
-            ),
-        ],
-        Fault::RefuseWrites(server, length) => vec![
-            (
-                0,
-                deed(move |world, fleet| {
-                    refuse(fleet, true);
-                    disturb_all(fleet);
-                    world.with_server(fleet.servers[server], |server, _| {
-                        server.set_trouble(refuses_writes(true));
-                    });
-                }),
-            ),
-            (
-                length,
-                deed(move |world, fleet| {
-                    refuse(fleet, false);
-                    disturb_all(fleet);
-                    world.with_server(fleet.servers[server], |server, _| {
-                        server.set_trouble(refuses_writes(false));
-                    });
-                }),
-            ),
-        ],
+        Fault::Freeze(process, length) => lasting(
+            length,
+            move |world, fleet| world.freeze(fleet.processes[process]),
+            move |world, fleet| {
+                disturb(fleet, process);
+                world.thaw(fleet.processes[process]);
+            },
+        ),
+        Fault::Starve(process, number, length) => lasting(
+            length,
+            move |world, fleet| {
+                let runtime = fleet.runtimes.borrow()[process][number];
+                world.starve(fleet.processes[process], runtime);
+            },
+            move |world, fleet| {
+                disturb(fleet, process);
+                world.feed_all(fleet.processes[process]);
+            },
+        ),
+        Fault::DropRuntime(process, number) => at_once(move |world, fleet| {
+            disturb(fleet, process);
+            let new = world.new_runtime();
+            let old = std::mem::replace(&mut fleet.runtimes.borrow_mut()[process][number], new);
+            world.drop_runtime(fleet.processes[process], old);
+        }),
+        Fault::Kill(process) => at_once(move |world, fleet| world.kill(fleet.processes[process])),
+        Fault::ClockAhead(process, length) => at_once(move |world, fleet| {
+            disturb(fleet, process);
+            world.suspend(fleet.processes[process], Duration::from_millis(length));
+        }),
         _ => Vec::new(),
     }
 }
 
-fn on_key(number: u8, side: &'static str, loses: bool) -> Vec<(u64, Deed)> {
-    vec![(
-        0,
-        deed(move |world, fleet| {
-            if loses {
-                judge(|oracle| oracle.may_be_lost(&key(number)));
-            }
-            for server in &fleet.servers {
-                let name = format!("lock:{}{side}", key(number));
-                world.with_server(*server, |server, now| server.delete(now, name.as_bytes()));
-            }
+fn of_servers(fault: &Fault) -> Deeds {
+    match fault.clone() {
+        Fault::FreezeServer(server, length) => lasting(
+            length,
+            move |world, fleet| world.set_fate(fleet.servers[server], Fate::Frozen),
+            move |world, fleet| {
+                disturb_all(fleet);
+                world.set_fate(fleet.servers[server], Fate::Up);
+            },
+        ),
+        Fault::Restart(server, keeps_data, length) => lasting(
+            length,
+            move |world, fleet| {
+                disturb_all(fleet);
+                world.set_fate(fleet.servers[server], Fate::Down);
+            },
+            move |world, fleet| {
+                disturb_all(fleet);
+                if !keeps_data {
+                    all_may_be_lost();
+                }
+                world.restart_server(fleet.servers[server], keeps_data);
+                world.set_fate(fleet.servers[server], Fate::Up);
+            },
+        ),
+        Fault::ServerClock(server, jump) => at_once(move |world, fleet| {
+            disturb_all(fleet);
+            // Keys end sooner, or later.
+            all_may_be_lost();
+            judge(|oracle| oracle.clock_went_back |= jump < 0);
+            world.move_clock(fleet.servers[server], jump * 1000);
         }),
-    )]
+        Fault::SlowServer(server, cost, length) => {
+            let slow = move |cost| move |world: &World, fleet: &Fleet| slow_down(world, fleet, server, cost);
+            lasting(length, slow(cost), slow(0))
+        }
+        Fault::Forbid(server, command, length) => refusing(
+            server,
+            length,
+            move |server| server.deny(DEFAULT_USER, command),
+            move |server| server.allow(DEFAULT_USER, command),
+        ),
+        Fault::RefuseWrites(server, length) => {
+            let refuse = |cannot_save| {
+                move |server: &mut Server| server.set_trouble(Trouble { cannot_save, ..Trouble::default() })
+            };
+            refusing(server, length, refuse(true), refuse(false))
+        }
+        _ => Vec::new(),
+    }
 }
 
-fn slow_down(world: &World, fleet: &Fleet, server: usize, cost: u64) {
-    disturb_all(fleet);
-    fleet.slow.set(cost > 0);
-    world.set_cost(fleet.servers[server], cost);
+fn of_data(fault: &Fault) -> Deeds {
+    match fault.clone() {
+        Fault::Flush(server) => at_once(move |world, fleet| {
+            all_may_be_lost();
+            world.with_server(fleet.servers[server], Server::flush_all);
+        }),
+        Fault::OldData(server, age) => {
+            let data = Rc::new(RefCell::new(None));
+            let kept = Rc::clone(&data);
+            let mut deeds = at_once(move |world, fleet| {
+                *kept.borrow_mut() =
+                    Some(world.with_server(fleet.servers[server], |server, _| server.data()));
+            });
+            // It is the replica of another server for a moment.
+            deeds.extend(after(age, move |world, fleet| {
+                refuse(fleet, true);
+                let role =
+                    Role::Replica { host: "h".into(), port: 1, link_is_up: true, serves_stale_data: true };
+                world.with_server(fleet.servers[server], |server, _| server.set_role(role));
+            }));
+            deeds.extend(after(age + SYNC, move |world, fleet| {
+                all_may_be_lost();
+                refuse(fleet, false);
+                let data = data.borrow_mut().take().unwrap_or_default();
+                world.with_server(fleet.servers[server], |server, now| {
+                    server.set_role(Role::default());
+                    server.replace_data(now, data);
+                });
+            }));
+            deeds
+        }
+        Fault::Delete(number) => at_once(move |world, fleet| {
+            judge(|oracle| oracle.may_be_lost(&key(number)));
+            delete(world, fleet, &format!("lock:{}", key(number)));
+        }),
+        Fault::DeleteQueue(number) => {
+            at_once(move |world, fleet| delete(world, fleet, &format!("lock:{}%queue", key(number))))
+        }
+        _ => Vec::new(),
+    }
 }
 
-fn refuse(fleet: &Fleet, begins: bool) {
-    let refusals = if begins { fleet.refusals.get() + 1 } else { fleet.refusals.get() - 1 };
-    fleet.refusals.set(refusals);
-    judge(|oracle| oracle.refuses = refusals > 0);
-}
-
-fn refuses_writes(cannot_save: bool) -> Trouble {
-    Trouble { cannot_save, ..Trouble::default() }
+/// The server refuses something for so long.
+fn refusing(
+    server: usize,
+    length: u64,
+    begin: impl Fn(&mut Server) + 'static,
+    end: impl Fn(&mut Server) + 'static,
+) -> Deeds {
+    lasting(
+        length,
+        move |world, fleet| {
+            refuse(fleet, true);
+            world.with_server(fleet.servers[server], |server, _| begin(server));
+        },
+        move |world, fleet| {
+            refuse(fleet, false);
+            world.with_server(fleet.servers[server], |server, _| end(server));
+        },
+    )
 }
 
 /// All that went wrong is mended.
@@ -309,15 +242,26 @@ pub(crate) fn heal(world: &World, fleet: &Fleet) {
             world.join(*process, *server);
         }
     }
-    for server in &fleet.servers {
-        if world.fate(*server) != Fate::Up {
-            world.set_fate(*server, Fate::Up);
-        }
+    let is_well = |server: &&ServerId| world.fate(**server) == Fate::Up;
+    for server in fleet.servers.iter().filter(|server| !is_well(server)) {
+        world.set_fate(*server, Fate::Up);
     }
 }
 
-fn deed(deed: impl Fn(&World, &Fleet) + 'static) -> Deed {
-    Box::new(deed)
+fn after(time: u64, deed: impl Fn(&World, &Fleet) + 'static) -> Deeds {
+    vec![(time, Box::new(deed))]
+}
+
+fn at_once(deed: impl Fn(&World, &Fleet) + 'static) -> Deeds {
+    after(0, deed)
+}
+
+fn lasting(
+    length: u64,
+    begin: impl Fn(&World, &Fleet) + 'static,
+    end: impl Fn(&World, &Fleet) + 'static,
+) -> Deeds {
+    vec![(0, Box::new(begin)), (length, Box::new(end))]
 }
 
 fn disturb(fleet: &Fleet, process: usize) {
@@ -330,4 +274,29 @@ fn disturb_all(fleet: &Fleet) {
 
 fn all_may_be_lost() {
     judge(|oracle| (0..16).for_each(|number| oracle.may_be_lost(&key(number))));
+}
+
+fn on_each_server(world: &World, fleet: &Fleet, deed: impl Fn(&mut Server, u64)) {
+    for server in &fleet.servers {
+        world.with_server(*server, &deed);
+    }
+}
+
+fn delete(world: &World, fleet: &Fleet, name: &str) {
+    on_each_server(world, fleet, |server, now| {
+        server.delete(now, name.as_bytes());
+    });
+}
+
+fn slow_down(world: &World, fleet: &Fleet, server: usize, cost: u64) {
+    disturb_all(fleet);
+    fleet.slow.set(cost > 0);
+    world.set_cost(fleet.servers[server], cost);
+}
+
+fn refuse(fleet: &Fleet, begins: bool) {
+    disturb_all(fleet);
+    let refusals = if begins { fleet.refusals.get() + 1 } else { fleet.refusals.get() - 1 };
+    fleet.refusals.set(refusals);
+    judge(|oracle| oracle.refuses = refusals > 0);
 }

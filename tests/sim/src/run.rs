@@ -106,7 +106,11 @@ pub fn run(plan: &Plan, traced: bool) -> Report {
 async fn simulate(plan: &Plan, traced: bool) -> Report {
     let world = World::begin(plan.seed, plan.latency, traced);
     world.reorder(plan.reorder);
-    ORACLE.with(|oracle| *oracle.borrow_mut() = Some(Oracle::default()));
+    ORACLE.with(|oracle| {
+        let mut judge = Oracle::default();
+        judge.has_late_requests = plan.latency.late > 0 && plan.latency.lateness > 30;
+        *oracle.borrow_mut() = Some(judge);
+    });
     ERRORS.with(|errors| errors.borrow_mut().clear());
     let servers = (0..plan.topology.servers())
         .map(|number| {

@@ -7,7 +7,7 @@ use redlocked_sim::run::run;
 use redlocked_sim::shrink::shrink;
 
 /// How long fresh schedules are run.
-const FRESH: Duration = Duration::from_secs(60);
+const FRESH: Duration = Duration::from_mins(1);
 
 fn holds(seed: u64) {
     let plan = Plan::of(seed);
