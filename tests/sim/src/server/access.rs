@@ -1,4 +1,4 @@
-//! Access rules: who may do what.
+//! Access rules: the commands, keys and channels of each user.
 
 use std::collections::{BTreeMap, BTreeSet};
 

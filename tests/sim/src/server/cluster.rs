@@ -188,8 +188,8 @@ impl From<Misrouted> for Refusal {
 
 /// Hands of a test. The settings of the server must say that it is part of a Cluster.
 impl Server {
-    /// From now on the node takes this for true. Slots that it has lost: keys that are left in them are deleted, and who
-    /// listens to their channels is told.
+    /// From now on the node takes this for true. Slots that it has lost: keys that are left in them are deleted, and the
+    /// listeners of their channels are told.
     pub fn set_layout(&mut self, now: u64, layout: &Rc<Layout>) {
         self.state.now = now;
         let state = &mut self.state;

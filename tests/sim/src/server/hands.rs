@@ -73,12 +73,12 @@ impl Server {
             passwords.map(|passwords| passwords.iter().map(|password| (*password).to_owned()).collect());
     }
 
-    /// What is wrong with it from now on.
+    /// The troubles that it has from now on.
     pub fn set_trouble(&mut self, trouble: Trouble) {
         self.state.trouble = trouble;
     }
 
-    /// What is wrong with it.
+    /// The troubles that it has.
     #[must_use]
     pub fn trouble(&self) -> Trouble {
         self.state.trouble
@@ -99,7 +99,7 @@ impl Server {
         self.state.close_client(client)
     }
 
-    /// Sharded channels have moved to another server: those who listen to them are told.
+    /// Sharded channels have moved to another server: their listeners are told.
     pub fn end_sharded_channels(&mut self, now: u64, moved: impl Fn(&[u8]) -> bool) {
         self.state.now = now;
         self.state.end_sharded(moved);
@@ -135,7 +135,7 @@ impl Server {
         self.state.databases = data.0;
     }
 
-    /// The process ends: all clients are closed, scripts and who watches what are forgotten. It starts again with these data
+    /// The process ends: all clients are closed, scripts and watches are forgotten. It starts again with these data
     /// and this `run_id`, as a primary or replica as before, and with its users.
     pub fn restart(&mut self, now: u64, run_id: &str, data: Data) {
         for client in self.state.clients.keys().copied().collect::<Vec<_>>() {

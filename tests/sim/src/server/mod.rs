@@ -91,7 +91,7 @@ impl Server {
         id
     }
 
-    /// Bytes have arrived: what is complete is executed. Bytes of a client that is gone are ignored.
+    /// Bytes have arrived: the server executes each command that is complete. Bytes of a client that is gone are ignored.
     pub fn receive(&mut self, now: u64, client: ClientId, bytes: &[u8]) {
         self.state.now = now;
         if let Some(client) = self.state.clients.get_mut(&client) {

@@ -1,4 +1,4 @@
-//! Channels and those who listen to them.
+//! Channels and their listeners.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -89,7 +89,7 @@ impl Server {
         self.state.offset = primary.state.offset;
     }
 
-    /// A replica has said how many effects it has: who waits for that is answered.
+    /// A replica has said how many effects it has: a client that waits for them with `WAIT` is answered.
     pub fn acknowledge(&mut self, now: u64, host: &str, port: u16, effects: u64) {
         self.state.now = now;
         if let Role::Primary { replicas } = &mut self.state.role {

@@ -119,9 +119,22 @@ impl Chunk {
     }
 }
 
-/// As `EVALSHA` names a script.
+/// As `EVALSHA` names a script. Clients send the same few scripts again and again, so their digests are kept.
 pub(super) fn digest_of(source: &[u8]) -> String {
-    sha1_smol::Sha1::from(source).digest().to_string()
+    const KEPT: usize = 200;
+    thread_local! {
+        static DIGESTS: RefCell<BTreeMap<Bytes, String>> = RefCell::default();
+    }
+    DIGESTS.with_borrow_mut(|digests| {
+        if let Some(digest) = digests.get(source) {
+            return digest.clone();
+        }
+        let digest = sha1_smol::Sha1::from(source).digest().to_string();
+        if digests.len() < KEPT {
+            digests.insert(source.to_vec(), digest.clone());
+        }
+        digest
+    })
 }
 
 /// Executes a script of a client.

@@ -1,4 +1,4 @@
-//! What is set when a server starts.
+//! The settings with which a server starts.
 
 /// How a server is called, where it is, and what it is allowed to forget.
 #[derive(Clone, Debug)]

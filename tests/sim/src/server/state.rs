@@ -149,7 +149,7 @@ impl State {
         self.current.filter(|_| !is_another)
     }
 
-    /// Tells those who have read the key, and the replicas. `by`: the client that has changed it; none when it has expired.
+    /// Tells the clients that watch the key, and the replicas. `by`: the client that has changed it; none when it has expired.
     pub(super) fn has_changed(&mut self, database: usize, key: &[u8], by: Option<ClientId>) {
         self.tell_readers(key, by);
         self.note_effect(database, key);

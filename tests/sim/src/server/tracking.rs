@@ -1,4 +1,4 @@
-//! Client tracking: who has read which key and is told when it changes.
+//! Client tracking: the clients that have read a key hear of its next change.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What is wrong with a server: it refuses some commands until that has passed.
+//! Troubles of a server, during which it refuses some commands.
 
 use super::errors::{self, Refusal, coded};
 use super::flags::Flags;

@@ -73,7 +73,7 @@ impl Sequence {
                 let tracking = words(&["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]);
                 steps.push((client, vec![tracking, words(&["CLIENT", "CACHING", "YES"]), words(&["ROLE"])]));
             }
-            // The last one listens to nothing: who waits there has died.
+            // The last one listens to nothing: its waiters count as dead.
             if client + 1 < CLIENTS && (self.abilities.resp3 || client == 0) {
                 steps.push((client, vec![words(&["SUBSCRIBE", &inbox(client)])]));
                 if self.abilities.sharded {
@@ -176,14 +176,12 @@ impl Sequence {
                 }
                 return self.call(&source, &[lock, &queue, CLOCK], arguments);
             }
-            11 => (
-                scripts::ACQUIRE_ALL.to_owned(),
-                vec![LOCKS[0], "lock:a%queue", LOCKS[1], "lock:b%queue", CLOCK],
-                {
+            11 => {
+                (scripts::acquire_all(), vec![LOCKS[0], "lock:a%queue", LOCKS[1], "lock:b%queue", CLOCK], {
                     let how = self.random.one(&["0", "join", "again"]);
                     vec![&*inbox, "", &*token, ttl, how, "100", &*token, ttl, how, "100"]
-                },
-            ),
+                })
+            }
             12 => {
                 let exactly: &[&str] = if self.random.percent(50) { &["exactly"] } else { &[] };
                 let arguments = words(&[&[&*token, ttl], exactly].concat());

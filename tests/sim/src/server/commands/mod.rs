@@ -178,7 +178,10 @@ fn route(
     flags: Flags,
     words: &[Bytes],
 ) -> Result<(), Refusal> {
-    let Some(route) = state.clients.get(&client).filter(|_| state.settings.cluster).map(RouteOf::from) else {
+    if !state.settings.cluster {
+        return Ok(());
+    }
+    let Some(route) = state.clients.get(&client).map(RouteOf::from) else {
         return Ok(());
     };
     let channels = command.keys.sharded_channels_of(words);
