@@ -179,6 +179,35 @@ fn a_server_that_cannot_save_refuses_writes() {
 }
 
 #[test]
+fn a_server_that_reads_its_data_refuses_almost_everything() {
+    let mut both = Both::start();
+    if !both.version.has_sharded_channels() {
+        kit::skipped("before Redis 7.0, no setting makes it read slowly");
+        return;
+    }
+    let settings =
+        "--loading-process-events-interval-bytes 1024 --rdbcompression no --enable-debug-command yes";
+    both.real = RedisServer::start_with(&settings.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    let fill = "for i = 1, 10000 do redis.call('SET', 'key' .. i, string.rep('x', 1000)) end";
+    let mut operator = Connection::open(both.real.port());
+    operator.ask(&["EVAL", fill, "0"]);
+    let mut client = both.connect();
+    // In microseconds for each key.
+    assert_eq!(operator.ask(&["CONFIG", "SET", "key-load-delay", "500"]), Said::Line("+OK".to_owned()));
+    operator.send(&encoded(&words(&["DEBUG", "RELOAD"])));
+    let mut other = Connection::open(both.real.port());
+    eventually(
+        "it is loading",
+        || matches!(other.ask(&["GET", "k"]), Said::Line(line) if line.starts_with("-LOADING")),
+    );
+    both.simulated.set_trouble(Trouble { loading: true, ..Trouble::default() });
+    both.compare_all_of(&mut client, "loading");
+    for command in [&["ROLE"][..], &["HELLO", "3"], &["WAIT", "0", "0"], &["SUBSCRIBE", "lock:c"]] {
+        both.compare(&mut client, "loading", command);
+    }
+}
+
+#[test]
 fn a_busy_server_refuses_almost_everything() {
     let mut both = Both::start();
     both.prepare((&["CONFIG SET lua-time-limit 1"], &|_| {}));

@@ -253,7 +253,7 @@ impl Sequence {
                 self.random.one(&["1", "2.5", "1e3"]),
                 member,
             ]),
-            12 => words(&["ZADD", "set", self.random.one(&["XX", "NX", "CH"]), "7", member]),
+            12 => words(&["ZADD", "set", self.random.one(&["XX", "NX"]), "7", member]),
             13 => words(&["ZREM", self.random.one(&["set", key]), member, "n"]),
             14 => words(&["ZSCORE", self.random.one(&["set", key]), member]),
             15 => words(&["ZRANK", self.random.one(&["set", key]), member]),

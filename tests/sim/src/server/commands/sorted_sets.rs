@@ -32,15 +32,14 @@ pub(super) fn zrank(call: &mut Call<'_>) -> Answer {
     Ok(rank.map_or(Reply::Nil, Reply::count))
 }
 
-/// `ZADD key [NX | XX] [CH] score member …`
+/// `ZADD key [NX | XX] score member …`
 pub(super) fn zadd(call: &mut Call<'_>) -> Answer {
     let (database, words) = (call.database(), call.words);
-    let (mut only_new, mut only_old, mut counts_changes, mut at) = (false, false, false, 2);
+    let (mut only_new, mut only_old, mut at) = (false, false, 2);
     loop {
         match &*call.keyword(at) {
             "NX" => only_new = true,
             "XX" => only_old = true,
-            "CH" => counts_changes = true,
             _ => break,
         }
         at += 1;
@@ -81,7 +80,7 @@ pub(super) fn zadd(call: &mut Call<'_>) -> Answer {
     if added + changed > 0 {
         call.state.has_changed(database, &words[1], call.state.writer());
     }
-    Ok(Reply::Integer(if counts_changes { added + changed } else { added }))
+    Ok(Reply::Integer(added))
 }
 
 fn new_set() -> super::super::store::Entry {
