@@ -2,8 +2,9 @@
 //! simulation finds it: `cargo run -p redlocked-sim --example mutants -- [--seconds 60] [NAME…]`.
 //!
 //! The copy and its builds are in `target/mutants`, and what each run printed, too. `NAME` is a mutant or the start of
-//! its name; without one, the copy is run as it is, and then with each mutant. The exit code is 1 when a mutant was not
-//! found, or the copy without one broke a property.
+//! its name; without one, the copy is run as it is, and then with each mutant. A mutant of scripts needs no build: the
+//! simulated servers execute its scripts. The exit code is 1 when a mutant was not found, or the copy without one broke
+//! a property.
 #![allow(clippy::print_stdout, reason = "its table")]
 
 use std::collections::HashSet;
@@ -29,16 +30,25 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let mut missed = Vec::new();
     println!("{:>9} {:>10}  mutant", "seconds", "schedules");
     if chosen.len() == mutants::all().count() {
-        let row = Row { name: "(none)", outcome: bench.run("none", seconds)? };
+        let row = Row { name: "(none)", outcome: bench.run("none", seconds, None)? };
         println!("{row}");
         if !matches!(row.outcome, Outcome::Clean { .. }) {
             missed.push(row.name);
         }
     }
-    for mutant in chosen {
-        bench.apply(mutant)?;
-        let row = Row { name: mutant.name, outcome: bench.run(mutant.name, seconds)? };
-        bench.restore(mutant)?;
+    // Those of scripts first: they share a build.
+    let (scripts, others): (Vec<&Mutant>, Vec<&Mutant>) =
+        chosen.into_iter().partition(|mutant| mutant.is_of_scripts());
+    for mutant in scripts.into_iter().chain(others) {
+        let outcome = if mutant.is_of_scripts() {
+            bench.run(mutant.name, seconds, Some(mutant))?
+        } else {
+            bench.apply(mutant)?;
+            let outcome = bench.run(mutant.name, seconds, None);
+            bench.restore(mutant)?;
+            outcome?
+        };
+        let row = Row { name: mutant.name, outcome };
         println!("{row}");
         if !matches!(row.outcome, Outcome::Found { .. }) {
             println!("{:>22}  {} Expected: {}.", "", mutant.wrong, mutant.violates);
@@ -180,8 +190,8 @@ impl Workbench {
         Ok(())
     }
 
-    /// Builds the simulation of the copy and runs it.
-    fn run(&self, name: &str, seconds: u64) -> io::Result<Outcome> {
+    /// Builds the simulation of the copy and runs it, perhaps with the scripts of a mutant.
+    fn run(&self, name: &str, seconds: u64, scripts: Option<&Mutant>) -> io::Result<Outcome> {
         let log = self.outputs.join(format!("{name}.build"));
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let built = Command::new(cargo)
@@ -202,7 +212,8 @@ impl Workbench {
         let start = Instant::now();
         let mut simulation = Command::new(self.target.join("release/examples/simulate"))
             .current_dir(&self.tree)
-            .args(["--seconds", &seconds.to_string()])
+            .args(["--seconds", &seconds.to_string(), "--threads", "1"])
+            .args(scripts.iter().flat_map(|mutant| ["--mutant", mutant.name]))
             .stdin(Stdio::null())
             .stdout(File::create(&output)?)
             .stderr(File::create(self.outputs.join(format!("{name}.stderr")))?)

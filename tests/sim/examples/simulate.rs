@@ -5,6 +5,7 @@
 //! cargo run --release -p redlocked-sim --example simulate -- --seconds 60 --threads 1
 //! cargo run --release -p redlocked-sim --example simulate -- --seed 42      one schedule, with its trace
 //! cargo run --release -p redlocked-sim --example simulate -- --fleet 42     an hour of ten processes
+//! cargo run --release -p redlocked-sim --example simulate -- --mutant NAME  with a defect in the scripts
 //! ```
 //!
 //! The exit code is 1 when a property was violated: the seed repeats it.
@@ -16,6 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use redlocked_sim::mutants;
 use redlocked_sim::plan::Plan;
 use redlocked_sim::run::{Report, run};
 use redlocked_sim::shrink::shrink;
@@ -68,8 +70,21 @@ fn main() -> ExitCode {
         let at = args.iter().position(|arg| arg == name)?;
         args.get(at + 1)?.parse::<u64>().ok()
     };
+    let mutant = match args.iter().position(|arg| arg == "--mutant") {
+        None => None,
+        Some(at) => {
+            let named =
+                mutants::all().find(|mutant| args.get(at + 1).is_some_and(|name| name == mutant.name));
+            let Some(mutant) = named.filter(|mutant| mutant.is_of_scripts()) else {
+                println!("--mutant takes the name of a mutant of scripts");
+                return ExitCode::from(2);
+            };
+            Some(mutant)
+        }
+    };
+    let plan_of = |seed| Plan { mutant, ..Plan::of(seed) };
     if let Some(seed) = number("--seed") {
-        return one(&Plan::of(seed), args.iter().any(|arg| arg == "--shrink"));
+        return one(&plan_of(seed), args.iter().any(|arg| arg == "--shrink"));
     }
     if let Some(seed) = number("--fleet") {
         return one(&Plan::fleet(seed, HOUR), false);
@@ -92,7 +107,7 @@ fn main() -> ExitCode {
                         return;
                     }
                     let seed = first + number;
-                    let report = run(&Plan::of(seed), false);
+                    let report = run(&plan_of(seed), false);
                     if let Ok(mut total) = total.lock() {
                         total.add(&report);
                     }

@@ -38,7 +38,7 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
             let outcome = locks.force_release(&key(number)).await;
             // After an error it may still arrive.
             if outcome.is_ok() {
-                judge(|oracle| oracle.may_be_lost(&key(number)));
+                judge(|oracle| oracle.was_lost(&key(number)));
             }
             World::here().note(|| format!("call {id}: force_release {number}: {:?}", outcome.is_ok()));
             tell(outcome.err());
@@ -123,6 +123,7 @@ async fn keep(
         },
         Way::Release | Way::Drop => body(hold, &guard).await,
     }
+    judge(|oracle| oracle.leaves(id, !guard.is_held()));
     match (hold.way, Arc::try_unwrap(guard)) {
         (Way::Release | Way::Run, Ok(guard)) => {
             judge(|oracle| oracle.ends(id, Duration::from_millis(hold.min_hold.unwrap_or(0))));

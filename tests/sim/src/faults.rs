@@ -13,6 +13,9 @@ use crate::world::{CutKind, Fate, ServerId, World};
 /// How long it takes a server to take over the data of another, in milliseconds.
 const SYNC: u64 = 50;
 
+/// What a client of another kind writes.
+pub(crate) const FOREIGN: &[u8] = b"a foreign value";
+
 /// Something that is done to a fleet at one time.
 pub type Deed = Box<dyn Fn(&World, &Fleet)>;
 
@@ -59,7 +62,7 @@ pub fn deeds(fault: &Fault) -> Deeds {
             let name = format!("lock:{}", key(number));
             on_each_server(world, fleet, |server, now| {
                 if server.value(now, name.as_bytes()).is_none() {
-                    server.set(now, name.as_bytes(), b"a foreign value", Some(length));
+                    server.set(now, name.as_bytes(), FOREIGN, Some(length));
                 }
             });
         }),
@@ -199,11 +202,13 @@ fn of_data(fault: &Fault) -> Deeds {
         }
         Fault::Delete(number) => at_once(move |world, fleet| {
             judge(|oracle| oracle.may_be_lost(&key(number)));
+            judge(|oracle| oracle.is_uncertain(number));
             delete(world, fleet, &format!("lock:{}", key(number)));
         }),
-        Fault::DeleteQueue(number) => {
-            at_once(move |world, fleet| delete(world, fleet, &format!("lock:{}%queue", key(number))))
-        }
+        Fault::DeleteQueue(number) => at_once(move |world, fleet| {
+            judge(|oracle| oracle.is_uncertain(number));
+            delete(world, fleet, &format!("lock:{}%queue", key(number)));
+        }),
         _ => Vec::new(),
     }
 }

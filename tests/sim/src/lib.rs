@@ -5,6 +5,7 @@ pub mod faults;
 pub mod mutants;
 pub mod oracle;
 pub mod plan;
+pub mod promises;
 pub mod run;
 pub mod server;
 pub mod shrink;

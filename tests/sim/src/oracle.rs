@@ -1,11 +1,12 @@
 //! What must hold whatever happens, as seen from outside: by what callers are told, and by what the servers store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use redlock_runtime::LockGuard;
 
+use crate::promises::{Broken, Promises, Stored};
 use crate::world::{ProcessId, World};
 
 const MILLISECOND: u64 = 1_000_000;
@@ -80,8 +81,12 @@ pub struct Oracle {
     free_since: BTreeMap<String, u64>,
     /// By key: when it may have been lost.
     lost_at: BTreeMap<String, u64>,
+    /// By key: how many clients are taking it away, or may be.
+    being_lost: BTreeMap<String, u32>,
     /// By process: when something last went wrong around it.
     disturbed_at: BTreeMap<ProcessId, u64>,
+    /// What holds where nothing is wrong.
+    promises: Option<Promises>,
     /// The first violation.
     violation: Option<Violation>,
     /// A server refuses commands of ours now.
@@ -95,6 +100,61 @@ pub struct Oracle {
 }
 
 impl Oracle {
+    /// Judges a run by these promises, too.
+    #[must_use]
+    pub fn with(promises: Promises) -> Self {
+        Self { promises: Some(promises), ..Self::default() }
+    }
+
+    fn broken(&mut self, broken: Option<Broken>) {
+        if let Some((property, what)) = broken {
+            self.violated(property, what);
+        }
+    }
+
+    /// When something last went wrong around a process that lives.
+    fn quiet_since_all(&self) -> u64 {
+        let world = World::here();
+        let alive = self.disturbed_at.iter().filter(|(process, _)| !world.is_dead(**process));
+        alive.map(|(_, at)| *at).max().unwrap_or(0)
+    }
+
+    /// An operator has deleted this key or its queue.
+    pub fn is_uncertain(&mut self, number: u8) {
+        if let Some(promises) = &mut self.promises {
+            promises.is_uncertain(number);
+        }
+    }
+
+    /// A caller is about to leave with its lock, or without it if that is lost.
+    pub fn leaves(&mut self, call: CallId, is_lost: bool) {
+        let quiet = self.quiet_since_all();
+        let may_be_lost = self
+            .calls
+            .get(&call)
+            .is_some_and(|known| known.keys.iter().any(|key| self.may_have_lost(key, known)));
+        let broken =
+            self.promises.as_mut().and_then(|promises| promises.leaves(call, is_lost, quiet, may_be_lost));
+        self.broken(broken);
+    }
+
+    /// Looks at what the only server stores, where nothing is wrong.
+    pub fn look_at(&mut self, stored: &[Stored]) {
+        let world = World::here();
+        let inside: BTreeSet<CallId> = self
+            .calls
+            .iter()
+            .filter(|(_, known)| {
+                matches!(&known.phase, Phase::Inside { guard, .. }
+                    if guard.upgrade().is_some_and(|guard| world.within(known.process, || guard.is_held())))
+            })
+            .map(|(call, _)| *call)
+            .collect();
+        let quiet = self.quiet_since_all();
+        let broken = self.promises.as_mut().and_then(|promises| promises.look(stored, &inside, quiet));
+        self.broken(broken);
+    }
+
     /// The first violation.
     #[must_use]
     pub fn violation(&self) -> Option<&Violation> {
@@ -131,6 +191,9 @@ impl Oracle {
             is_told_late: false,
         };
         self.calls.insert(call, known);
+        if let Some(promises) = &mut self.promises {
+            promises.begins(call, process);
+        }
     }
 
     /// A caller is inside.
@@ -140,6 +203,12 @@ impl Oracle {
         if let Some(known) = self.calls.get_mut(&call) {
             known.phase = Phase::Inside { since: now, guard: Arc::downgrade(guard) };
         }
+        let is_taken_away = self.calls.get(&call).is_some_and(|known| {
+            known.keys.iter().any(|key| self.lost_at.contains_key(key) || self.being_lost.contains_key(key))
+        });
+        let broken =
+            self.promises.as_mut().and_then(|promises| promises.enters(call, guard.is_held(), is_taken_away));
+        self.broken(broken);
         self.check_exclusion();
         if !guard.is_held() {
             return;
@@ -165,6 +234,9 @@ impl Oracle {
     /// A caller has given its locks back, has left, or was refused. The key may stay taken for so long.
     pub fn ends(&mut self, call: CallId, keeps: Duration) {
         let now = World::here().now();
+        if let Some(promises) = &mut self.promises {
+            promises.ends(call, nanos(keeps));
+        }
         // A release that is refused is not tried again.
         let refused = if self.refuses { LONGEST_TTL } else { 0 };
         if let Some(known) = self.calls.get_mut(&call) {
@@ -183,9 +255,17 @@ impl Oracle {
         self.lost_at.insert(key.to_owned(), World::here().now());
     }
 
-    /// The lock may be gone at any time from now on, until [`may_be_lost`](Self::may_be_lost) tells that it is.
+    /// Another client is taking the lock away: it may be gone at any time until [`was_lost`](Self::was_lost).
     pub fn is_being_lost(&mut self, key: &str) {
-        self.lost_at.insert(key.to_owned(), World::here().now() + LONGEST_TTL);
+        *self.being_lost.entry(key.to_owned()).or_default() += 1;
+    }
+
+    /// One of those clients has its answer.
+    pub fn was_lost(&mut self, key: &str) {
+        self.may_be_lost(key);
+        if let Some(clients) = self.being_lost.get_mut(key) {
+            *clients -= 1;
+        }
     }
 
     /// True while a caller waits or is inside.
@@ -246,7 +326,8 @@ impl Oracle {
     /// True when the lock may have gone before its holder, or the one that it has it from, learns of it.
     fn may_have_lost(&self, key: &str, holder: &Known) -> bool {
         let since = if holder.inherits { holder.began.saturating_sub(LONGEST_TTL) } else { holder.began };
-        self.lost_at.get(key).is_some_and(|lost| since <= *lost)
+        self.being_lost.get(key).is_some_and(|clients| *clients > 0)
+            || self.lost_at.get(key).is_some_and(|lost| since <= *lost)
     }
 
     /// Every caller is back within its limit.

@@ -3,6 +3,7 @@
 
 use fastrand::Rng;
 
+use crate::mutants::Mutant;
 use crate::server::Version;
 use crate::world::{CutKind, Latency};
 
@@ -19,12 +20,16 @@ pub struct Plan {
     pub latency: Latency,
     /// One in so many polls comes later than it could; 0 for none.
     pub reorder: u32,
+    /// The setting of all managers: one release in 128 leaves the lock free for others.
+    pub foreign_clients: bool,
     /// The processes of the fleet.
     pub processes: Vec<ProcessPlan>,
     /// What callers do, in no order.
     pub calls: Vec<Call>,
     /// What goes wrong: when, in milliseconds, and what.
     pub faults: Vec<(u64, Fault)>,
+    /// A defect in the scripts of all servers.
+    pub mutant: Option<&'static Mutant>,
 }
 
 /// Where locks live.
@@ -50,6 +55,8 @@ impl Plan {
             processes: vec![process; processes],
             calls: Vec::new(),
             faults: Vec::new(),
+            foreign_clients: true,
+            mutant: None,
         }
     }
 
@@ -344,7 +351,19 @@ impl Plan {
         let faults = (0..faults * times)
             .map(|_| (random.u64(0..length), fault(random, kind, &processes, topology, keys)))
             .collect();
-        Self { seed, topology, length, latency, reorder, processes, calls, faults }
+        let foreign_clients = random.bool();
+        Self {
+            seed,
+            topology,
+            length,
+            latency,
+            reorder,
+            foreign_clients,
+            processes,
+            calls,
+            faults,
+            mutant: None,
+        }
     }
 
     /// The shortest wait of a caller that waits at all, in milliseconds.

@@ -11,9 +11,10 @@ use redlock_runtime::{LockError, LockManager};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::callers::{key, perform};
-use crate::faults;
+use crate::faults::{self, FOREIGN};
 use crate::oracle::{CallId, Oracle, Seen, Violation};
 use crate::plan::{Plan, Topology, What};
+use crate::promises::{Promises, Stored};
 use crate::server::{ServerSettings, Version};
 use crate::world::{ProcessClock, ProcessId, ServerId, World, spawn};
 
@@ -107,12 +108,12 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
     let world = World::begin(plan.seed, plan.latency, traced);
     world.reorder(plan.reorder);
     ORACLE.with(|oracle| {
-        let mut judge = Oracle::default();
+        let mut judge = Oracle::with(Promises::of(plan));
         judge.has_late_requests = plan.latency.late > 0 && plan.latency.lateness > 30;
         *oracle.borrow_mut() = Some(judge);
     });
     ERRORS.with(|errors| errors.borrow_mut().clear());
-    let servers = (0..plan.topology.servers())
+    let servers: Vec<ServerId> = (0..plan.topology.servers())
         .map(|number| {
             let settings = ServerSettings {
                 port: 7000 + u16::try_from(number).unwrap_or(0),
@@ -121,6 +122,11 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
             world.add_server(plan.topology.version(), settings, i64::try_from(number).unwrap_or(0) * 300)
         })
         .collect();
+    if let Some(mutant) = plan.mutant {
+        for server in &servers {
+            world.with_server(*server, |server, _| server.rewrite_scripts(|script| mutant.rewritten(script)));
+        }
+    }
     let processes: Vec<_> = plan
         .processes
         .iter()
@@ -241,7 +247,8 @@ fn start(plan: &Plan, fleet: &Fleet, number: usize) -> Option<LockManager> {
     };
     let builder = LockManager::builder(url)
         .io_timeout(Duration::from_millis(settings.io_timeout))
-        .own_thread(settings.own_thread);
+        .own_thread(settings.own_thread)
+        .foreign_clients(plan.foreign_clients);
     let builder = if plan.topology.servers() == 1 { builder.cohort(settings.cohort) } else { builder };
     let runtime = fleet.runtimes.borrow()[number][0];
     let started = world.enter(fleet.processes[number], runtime, || builder.start());
@@ -282,6 +289,31 @@ fn look(plan: &Plan, fleet: &Fleet, slack: u64) {
             && fleet.servers.iter().all(|server| world.are_joined(process, *server))
     };
     judge(|oracle| oracle.look(seen.as_deref(), is_healthy, slack));
+    if let (Some(seen), [server]) = (seen, fleet.servers.as_slice()) {
+        let stored = stored(&seen, *server);
+        judge(|oracle| oracle.look_at(&stored));
+    }
+}
+
+/// The grace of mark.lua, in milliseconds.
+const GRACE: u64 = 100;
+
+fn stored(seen: &[Seen], server: ServerId) -> Vec<Stored> {
+    World::here().with_server(server, |server, now| {
+        let numbers = 0..u8::try_from(seen.len()).unwrap_or(u8::MAX);
+        let stored = numbers.zip(seen).map(|(number, seen)| {
+            let name = format!("lock:{}", seen.key);
+            let value = server.value(now, name.as_bytes()).unwrap_or_default();
+            let left = server.pttl(now, name.as_bytes()).flatten();
+            Stored {
+                key: number,
+                is_over: !seen.is_taken || value.ends_with(b"!") && left.is_some_and(|left| left <= GRACE),
+                holder: seen.holder,
+                is_changed: value.starts_with(FOREIGN) && value != FOREIGN,
+            }
+        });
+        stored.collect()
+    })
 }
 
 /// The locks on a server.
@@ -348,4 +380,15 @@ async fn wind_up(plan: &Plan, fleet: &Fleet, managers: &mut Vec<Option<LockManag
     }
     // What is left of processes that were killed ends with its leases.
     sleep(PATIENCE).await;
+    for server in &fleet.servers {
+        let left = world.with_server(*server, |server, now| {
+            let keys = server.keys(now).map(|key| String::from_utf8_lossy(key).into_owned());
+            keys.filter(|key| key != "lock:%clock").collect::<Vec<_>>()
+        });
+        // A script that is refused in its middle leaves a queue without an expiry.
+        let forbids = plan.faults.iter().any(|(_, fault)| matches!(fault, crate::plan::Fault::Forbid(..)));
+        if !left.is_empty() && !forbids && !has_violation() {
+            judge(|oracle| oracle.violated("all keys expire", format!("{left:?}")));
+        }
+    }
 }

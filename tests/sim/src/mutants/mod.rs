@@ -15,6 +15,7 @@ mod chaos;
 mod defects;
 mod files;
 mod mark;
+mod scripts;
 mod survivors;
 
 #[cfg(test)]

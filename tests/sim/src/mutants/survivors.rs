@@ -14,7 +14,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: IN_TIME,
         edits: &[edit(
             ASKING,
-            "(Awaits::ServerTurn, _) => waiting.keep_asking(now),",
+            "(Awaits::ServerTurn, _) => waiting.keep_asking(now, self.queues.kept_at(&waiting.ask.name)),",
             "(Awaits::ServerTurn, _) => {}",
         )],
     },

@@ -1,0 +1,278 @@
+//! What the library promises where nothing is wrong around a lock: sharper than `oracle.rs`, which judges disturbed fleets, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::oracle::CallId;
+use crate::plan::{Fault, Hold, Plan, Topology, What};
+use crate::server::Version;
+use crate::world::{ProcessId, World};
+
+const MILLISECOND: u64 = 1_000_000;
+
+/// So long a lock may be free beside a waiter, or granted to one that does not know of it: a few messages, the pause of the
+/// second waiter, and the drift of a clock since it last asked.
+const PROMPT: u64 = 350 * MILLISECOND;
+
+/// The first waiter of a process whose queue was deleted asks within this time.
+const FIRST_POLL: u64 = 1_500 * MILLISECOND;
+
+/// How long it takes until all have a connection again, and no waiter pauses after a refusal.
+const SETTLES: u64 = 3_000 * MILLISECOND;
+
+/// What a server stores of a lock.
+pub struct Stored {
+    /// The number of the key.
+    pub key: u8,
+    /// The key is missing, or marked and in its grace.
+    pub is_over: bool,
+    /// The call that holds it.
+    pub holder: Option<CallId>,
+    /// It holds the value of a foreign client, which another client has changed.
+    pub is_changed: bool,
+}
+
+/// A property, and who violated it.
+pub type Broken = (&'static str, String);
+
+struct Known {
+    process: ProcessId,
+    began: u64,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Waiting,
+    Inside { since: u64 },
+    Ended { at: u64, kept_until: u64 },
+}
+
+#[derive(Default)]
+struct Key {
+    over_since: Option<u64>,
+    /// A call that has left, or does not know yet, holds it.
+    astray: Option<(CallId, u64)>,
+    /// When a call last came in or left.
+    changed: u64,
+    /// Until then its waiters may not know what has become of it.
+    uncertain_until: u64,
+}
+
+/// Judges a run by its promises.
+#[expect(clippy::struct_excessive_bools, reason = "each says of the plan what one promise depends on")]
+pub struct Promises {
+    plan: Plan,
+    /// Bytes never take much longer than usual.
+    is_even: bool,
+    /// The server hands locks over, in the order of their waiters.
+    hands_over: bool,
+    /// The clock of the server goes back: keys last longer than their holders and waiters know.
+    clock_goes_back: bool,
+    /// Requests may arrive long after they were sent: a lock that one takes stays for its ttl.
+    comes_late: bool,
+    /// Nothing but refusals goes wrong.
+    only_refuses: bool,
+    calls: BTreeMap<CallId, Known>,
+    keys: BTreeMap<u8, Key>,
+}
+
+impl Promises {
+    /// Of a run of this plan.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        let is = |fits: fn(&Fault) -> bool| plan.faults.iter().any(|(_, fault)| fits(fault));
+        Self {
+            is_even: plan.latency.late == 0
+                && !is(|fault| matches!(fault, Fault::Slow(..) | Fault::SlowServer(..))),
+            hands_over: matches!(plan.topology, Topology::One(version) if version != Version::Redis5),
+            clock_goes_back: is(|fault| matches!(fault, Fault::ServerClock(..))),
+            comes_late: is(|fault| {
+                matches!(fault, Fault::Cut(..) | Fault::Part(..) | Fault::Restart(..) | Fault::OldData(..))
+            }),
+            only_refuses: !is(|fault| !matches!(fault, Fault::RefuseWrites(..))),
+            plan: plan.clone(),
+            calls: BTreeMap::new(),
+            keys: BTreeMap::new(),
+        }
+    }
+
+    fn hold(&self, call: CallId) -> Option<&Hold> {
+        match &self.plan.calls.get(call)?.what {
+            What::Hold(hold) => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// The key of a call that wants one.
+    fn only_key(&self, call: CallId) -> Option<u8> {
+        match self.hold(call)?.keys.as_slice() {
+            [key] => Some(*key),
+            _ => None,
+        }
+    }
+
+    fn has_changed(&mut self, call: CallId, now: u64) {
+        let keys = self.hold(call).map(|hold| hold.keys.clone()).unwrap_or_default();
+        for key in keys {
+            self.keys.entry(key).or_default().changed = now;
+        }
+    }
+
+    /// How long a few messages take, in nanoseconds.
+    fn messages(&self) -> u64 {
+        10 * self.plan.latency.usual * MILLISECOND
+    }
+
+    /// A caller asks for locks.
+    pub fn begins(&mut self, call: CallId, process: ProcessId) {
+        let began = World::here().now();
+        self.calls.insert(call, Known { process, began, phase: Phase::Waiting });
+    }
+
+    /// A caller is inside. `is_held`: by the account of its guard; `is_taken_away`: from another one, perhaps.
+    pub fn enters(&mut self, call: CallId, is_held: bool, is_taken_away: bool) -> Option<Broken> {
+        let now = World::here().now();
+        self.has_changed(call, now);
+        self.calls.get_mut(&call)?.phase = Phase::Inside { since: now };
+        if !is_held && self.only_key(call).is_none() {
+            return Some(("a call for several keys returns with all of them", format!("call {call}")));
+        }
+        if is_taken_away { None } else { self.passes(call, now) }
+    }
+
+    /// First come, first served.
+    fn passes(&self, call: CallId, now: u64) -> Option<Broken> {
+        let key = self.only_key(call)?;
+        let in_cohorts = self.plan.processes.iter().any(|process| process.cohort > 0);
+        let is_disturbed = |fault: &Fault| !matches!(fault, Fault::Kill(_) | Fault::ServerClock(_, ..0));
+        let others = self.plan.faults.iter().any(|(_, fault)| is_disturbed(fault));
+        if !self.is_even || !self.hands_over || self.plan.foreign_clients || in_cohorts || others {
+            return None;
+        }
+        let late = self.calls.get(&call)?.began.saturating_sub(self.messages() + 30 * MILLISECOND);
+        let mut waiters = self.calls.iter().filter(|(_, known)| known.phase == Phase::Waiting);
+        let (passed, _) = waiters.find(|(other, known)| {
+            let Some(hold) = self.hold(**other) else { return false };
+            let until = hold.wait.map_or(u64::MAX, |wait| known.began + wait * MILLISECOND);
+            hold.keys == [key]
+                && hold.wait != Some(0)
+                && known.began < late
+                && now + 50 * MILLISECOND < until
+                && runs(known.process)
+        })?;
+        Some(("first come, first served", format!("call {call} has k{key} before call {passed}")))
+    }
+
+    /// A caller has left. The key may stay taken for so long.
+    pub fn ends(&mut self, call: CallId, keeps: u64) {
+        let now = World::here().now();
+        self.has_changed(call, now);
+        if let Some(known) = self.calls.get_mut(&call) {
+            known.phase = Phase::Ended { at: now, kept_until: now + keeps };
+        }
+    }
+
+    /// A caller is about to leave with its lock; `is_lost`: by the account of its guard.
+    pub fn leaves(&mut self, call: CallId, is_lost: bool, quiet: u64, may_be_lost: bool) -> Option<Broken> {
+        let now = World::here().now();
+        let hold = self.hold(call)?;
+        let Phase::Inside { since } = self.calls.get(&call)?.phase else { return None };
+        let is_kept = hold.renew && hold.max_hold.is_none() && hold.extend.is_none();
+        // A renewal that was refused is sent again soon.
+        let is_well = if self.only_refuses {
+            quiet + hold.ttl * MILLISECOND / 4 + self.messages() < now
+        } else {
+            quiet < since
+        };
+        let is_caused = !runs(self.calls.get(&call)?.process) || !self.is_even || may_be_lost || !is_well;
+        if is_lost && is_kept && !is_caused {
+            return Some(("a lock is lost only for a cause", format!("call {call}, inside since {since}")));
+        }
+        None
+    }
+
+    /// An operator has deleted this key or its queue.
+    pub fn is_uncertain(&mut self, number: u8) {
+        let now = World::here().now();
+        let waiting = self.calls.iter().filter(|(call, known)| {
+            known.phase == Phase::Waiting && self.hold(**call).is_some_and(|hold| hold.keys.contains(&number))
+        });
+        let processes: BTreeSet<_> = waiting.map(|(_, known)| known.process).collect();
+        let key = self.keys.entry(number).or_default();
+        // The waiters of other processes each learn of it by their own polls, which are seldom far behind.
+        let until = if processes.len() < 2 { now + FIRST_POLL } else { now + 20 * FIRST_POLL };
+        key.uncertain_until = key.uncertain_until.max(until);
+    }
+
+    /// Looks at what the only server stores. `inside`: the calls that are inside by their own account.
+    pub fn look(&mut self, stored: &[Stored], inside: &BTreeSet<CallId>, quiet: u64) -> Option<Broken> {
+        let now = World::here().now();
+        if let Some(changed) = stored.iter().find(|lock| lock.is_changed) {
+            return Some(("a foreign value stays as it is", format!("k{}", changed.key)));
+        }
+        let longer = inside.iter().find(|call| {
+            let (Some(hold), Some(known)) = (self.hold(**call), self.calls.get(call)) else { return false };
+            let Phase::Inside { since } = known.phase else { return false };
+            hold.max_hold.is_some_and(|most| now > since + (most + most / 50 + 5) * MILLISECOND)
+        });
+        if let Some(call) = longer {
+            return Some(("no caller is inside for longer than max_hold", format!("call {call}")));
+        }
+        stored.iter().find_map(|lock| self.look_at(now, lock, quiet))
+    }
+
+    fn look_at(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
+        let astray = lock.holder.filter(|call| self.is_astray(*call, now));
+        let key = self.keys.entry(lock.key).or_default();
+        key.over_since = if lock.is_over { key.over_since.or(Some(now)) } else { None };
+        key.astray = match (astray, key.astray) {
+            (Some(call), Some((before, since))) if call == before => Some((call, since)),
+            (Some(call), _) => Some((call, now)),
+            (None, _) => None,
+        };
+        if !self.is_even || !self.hands_over || self.clock_goes_back {
+            return None;
+        }
+        let (over_since, astray) = (key.over_since, key.astray);
+        let quiet = if quiet > 0 { quiet + SETTLES } else { 0 };
+        let calm = key.changed.max(quiet).max(key.uncertain_until);
+        let limit = PROMPT + self.messages();
+        if let Some((call, since)) = astray
+            && !self.comes_late
+            && now.saturating_sub(since.max(quiet)) > limit
+        {
+            return Some(("the owner of a lock knows of it", format!("call {call}, k{}", lock.key)));
+        }
+        let since = over_since?.max(calm);
+        let mut waiters = self.calls.iter().filter(|(call, known)| {
+            known.phase == Phase::Waiting
+                && self.only_key(**call) == Some(lock.key)
+                && runs(known.process)
+                && now.saturating_sub(since.max(known.began)) > limit
+        });
+        let (waiter, _) = waiters.next()?;
+        Some(("a lock is handed over at once", format!("call {waiter} waits beside k{}", lock.key)))
+    }
+
+    /// The lock has a caller that waits for it, or has left.
+    fn is_astray(&self, call: CallId, now: u64) -> bool {
+        let (Some(known), Some(_)) = (self.calls.get(&call), self.only_key(call)) else { return false };
+        if !runs(known.process) {
+            return false;
+        }
+        match known.phase {
+            Phase::Waiting => true,
+            Phase::Inside { .. } => false,
+            // A cohort hands it over under the token of the first.
+            Phase::Ended { at, kept_until } => {
+                let in_cohorts = self.plan.processes.iter().any(|process| process.cohort > 0);
+                !in_cohorts && now > at.max(kept_until)
+            }
+        }
+    }
+}
+
+fn runs(process: ProcessId) -> bool {
+    let world = World::here();
+    world.is_running(process) && !world.is_dead(process)
+}
