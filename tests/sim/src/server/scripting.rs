@@ -2,12 +2,12 @@
 //!
 //! The server that executes a script lends its state to the interpreter until the script is over.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::mem::swap;
 
-use mlua::{ChunkMode, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
 use super::client::ClientId;
 use super::commands;
@@ -33,7 +33,14 @@ const PRELUDE: &str = "
     })
 ";
 
+/// Instructions after which a script is looked at. A script that has gone on for all of them is stopped: a real server would
+/// be busy for ever.
+const LONG: u32 = 5_000_000;
+
 thread_local! {
+    /// How many scripts have begun, and how many had when one was last looked at.
+    static BEGUN: Cell<u64> = const { Cell::new(0) };
+    static LOOKED_AT: Cell<u64> = const { Cell::new(0) };
     static INTERPRETER: Result<Interpreter, String> = Interpreter::new().map_err(|error| error.to_string());
     static EXECUTION: RefCell<Execution> = RefCell::default();
 }
@@ -73,6 +80,7 @@ impl Interpreter {
         redis.set("sha1hex", lua.create_function(digest)?)?;
         redis.set("replicate_commands", lua.create_function(|_, ()| Ok(true))?)?;
         redis.set("log", lua.create_function(|_, _: MultiValue| Ok(()))?)?;
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(LONG), |_, _| stop_endless())?;
         let globals = lua.globals();
         globals.set("redis", redis)?;
         lua.load(PRELUDE).call::<()>(lua.create_function(|lua, error: Value| words_of(lua, error))?)?;
@@ -146,6 +154,7 @@ pub(super) fn run(
     arguments: &[Bytes],
 ) -> Result<Reply, ErrorReply> {
     let version = state.version;
+    BEGUN.set(BEGUN.get() + 1);
     lend(state, Some(client));
     let outcome = INTERPRETER.with(|interpreter| match interpreter {
         Ok(interpreter) => {
@@ -155,6 +164,14 @@ pub(super) fn run(
     });
     lend(state, None);
     outcome.map_err(ErrorReply)
+}
+
+fn stop_endless() -> mlua::Result<mlua::VmState> {
+    let running = BEGUN.get();
+    if LOOKED_AT.replace(running) == running {
+        return Err(mlua::Error::runtime("Script killed by user with SCRIPT KILL..."));
+    }
+    Ok(mlua::VmState::Continue)
 }
 
 /// The state goes to the interpreter, or back.
@@ -319,4 +336,22 @@ fn reply(value: &Value) -> mlua::Result<Reply> {
         }
         _ => Reply::Nil,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::server::{Server, ServerSettings, Version};
+
+    #[test]
+    fn a_script_without_an_end_is_stopped_and_no_other_is() {
+        let mut server = Server::new(Version::Redis70, ServerSettings::default());
+        for _ in 0..3 {
+            let said = server.run(0, &["EVAL", "while true do end", "0"]);
+            assert!(said.starts_with(b"-ERR") && said.windows(6).any(|word| word == b"killed"), "{said:?}");
+        }
+        let count = "local sum = 0 for i = 1, 10000 do sum = sum + 1 end return sum";
+        for _ in 0..2000 {
+            assert_eq!(server.run(0, &["EVAL", count, "0"]), b":10000\r\n");
+        }
+    }
 }

@@ -40,7 +40,8 @@ fn run(call: &mut Call<'_>, chunk: &Chunk, count: usize) -> Answer {
     if call.state.is_cut_off() {
         return Err(MASTER_DOWN.into());
     }
-    call.state.script = Some(keys.to_vec());
+    let needs_keys = !call.version().is_72_or_later();
+    call.state.script = Some(if needs_keys { keys.to_vec() } else { Vec::new() });
     let answer = scripting::run(call.state, call.client, chunk, keys, arguments);
     call.state.script = None;
     answer
