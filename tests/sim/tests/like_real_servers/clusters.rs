@@ -31,11 +31,11 @@ struct Client {
 }
 
 impl Nodes {
-    fn start() -> Self {
+    fn start() -> Option<Self> {
         let settings =
             ["--cluster-enabled", "yes", "--cluster-require-full-coverage", "no"].map(str::to_owned);
         let real = [(); 2].map(|()| RedisServer::start_with(&settings));
-        let version = version_of(&real[0]);
+        let version = version_of(&real[0])?;
         for (node, slots) in [(0, 0..HALF), (1, HALF..END)] {
             let _: String = real[node].run(&format!("CLUSTER SET-CONFIG-EPOCH {}", node + 1));
             let slots: Vec<_> = slots.map(|slot| slot.to_string()).collect();
@@ -63,7 +63,7 @@ impl Nodes {
         });
         let mut started = Self { real, simulated, version, layout, names: nodes };
         started.tell_all();
-        started
+        Some(started)
     }
 
     fn tell_all(&mut self) {
@@ -140,7 +140,7 @@ const SPUBLISH: &str = "return redis.call('SPUBLISH', ARGV[1], 'hello')";
 
 #[test]
 fn a_node_executes_what_is_its_own_and_names_the_owner_of_the_rest() {
-    let mut nodes = Nodes::start();
+    let Some(mut nodes) = Nodes::start() else { return };
     let [mine, mine_too] = [0, 1].map(|nth| name(|slot| slot < HALF, nth));
     let others = name(|slot| (HALF..END).contains(&slot), 0);
     let unserved = name(|slot| slot >= END, 0);
@@ -212,7 +212,7 @@ fn a_node_executes_what_is_its_own_and_names_the_owner_of_the_rest() {
 
 #[test]
 fn a_slot_that_moves_is_asked_for_at_both_ends() {
-    let mut nodes = Nodes::start();
+    let Some(mut nodes) = Nodes::start() else { return };
     let slot_name = name(|slot| slot < HALF, 0);
     let slot = slot_of(slot_name.as_bytes());
     let [here, gone, never] = ["1", "2", "3"].map(|end| format!("{{{slot_name}}}{end}"));
@@ -273,7 +273,7 @@ fn a_slot_that_moves_is_asked_for_at_both_ends() {
 #[test]
 fn a_server_that_is_part_of_no_cluster_says_so() {
     let real = RedisServer::start();
-    let version = version_of(&real);
+    let Some(version) = version_of(&real) else { return };
     let mut simulated = Server::new(version, ServerSettings::default());
     let mut client = Connection::open(real.port());
     for command in [&["CLUSTER", "SLOTS"][..], &["ASKING"], &["READONLY"]] {

@@ -11,7 +11,7 @@ use crate::wire::{Said, encoded, words};
 fn a_sentinel_tells_where_the_primary_is() {
     let primary = RedisServer::start();
     let real = sentinel(primary.port(), None, "");
-    let version = version_of(&primary);
+    let Some(version) = version_of(&primary) else { return };
     let mut simulated = Server::new(version, ServerSettings { sentinel: true, ..ServerSettings::default() });
     simulated.set_primary(0, MASTER, Some(("127.0.0.1", primary.port())));
     let mut client = Connection::open(real.port());
