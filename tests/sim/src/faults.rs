@@ -48,10 +48,12 @@ pub fn deeds(fault: &Fault) -> Deeds {
         Fault::Slow(latency, length) => {
             let slow = move |world: &World, fleet: &Fleet| {
                 disturb_all(fleet);
+                fleet.slow.set(true);
                 world.slow_down(Some(latency));
             };
             let mut deeds = lasting(length, slow, |world, fleet| {
                 disturb_all(fleet);
+                fleet.slow.set(false);
                 world.slow_down(None);
             });
             // The last late byte.
@@ -77,6 +79,7 @@ pub fn deeds(fault: &Fault) -> Deeds {
         | Fault::SlowServer(..)
         | Fault::Forbid(..)
         | Fault::RefuseWrites(..) => of_servers(fault),
+        Fault::FailOver(to, lag) => crate::groups::fail_over(to, lag),
         Fault::Flush(_) | Fault::OldData(..) | Fault::Delete(_) | Fault::DeleteQueue(_) => of_data(fault),
     }
 }
@@ -146,7 +149,7 @@ fn of_servers(fault: &Fault) -> Deeds {
             disturb_all(fleet);
             // Keys end sooner, or later.
             all_may_be_lost();
-            judge(|oracle| oracle.clock_went_back |= jump < 0);
+            judge(|oracle| oracle.clock_has_jumped = true);
             world.move_clock(fleet.servers[server], jump * 1000);
         }),
         Fault::SlowServer(server, cost, length) => {
@@ -253,11 +256,11 @@ pub(crate) fn heal(world: &World, fleet: &Fleet) {
     }
 }
 
-fn after(time: u64, deed: impl Fn(&World, &Fleet) + 'static) -> Deeds {
+pub(crate) fn after(time: u64, deed: impl Fn(&World, &Fleet) + 'static) -> Deeds {
     vec![(time, Box::new(deed))]
 }
 
-fn at_once(deed: impl Fn(&World, &Fleet) + 'static) -> Deeds {
+pub(crate) fn at_once(deed: impl Fn(&World, &Fleet) + 'static) -> Deeds {
     after(0, deed)
 }
 
@@ -273,11 +276,11 @@ fn disturb(fleet: &Fleet, process: usize) {
     judge(|oracle| oracle.disturbed(fleet.processes[process]));
 }
 
-fn disturb_all(fleet: &Fleet) {
+pub(crate) fn disturb_all(fleet: &Fleet) {
     judge(|oracle| fleet.processes.iter().for_each(|process| oracle.disturbed(*process)));
 }
 
-fn all_may_be_lost() {
+pub(crate) fn all_may_be_lost() {
     judge(|oracle| (0..16).for_each(|number| oracle.may_be_lost(&key(number))));
 }
 

@@ -2,6 +2,7 @@
 
 pub mod callers;
 pub mod faults;
+pub mod groups;
 pub mod mutants;
 pub mod oracle;
 pub mod plan;

@@ -93,8 +93,8 @@ pub struct Oracle {
     pub refuses: bool,
     /// Clients give connections up by themselves, because answers are so late, and a request may arrive after that.
     pub has_late_requests: bool,
-    /// A server's clock went back: what it grants after a loss of its data may be smaller.
-    pub clock_went_back: bool,
+    /// A server's clock has jumped: what it grants after a loss of its data may be smaller.
+    pub clock_has_jumped: bool,
     /// How many locks were held.
     pub holds: u64,
 }
@@ -223,7 +223,7 @@ impl Oracle {
                 && before >= fence
                 && other != call
                 && !may_be_lost
-                && !(self.clock_went_back && self.lost_at.contains_key(&key))
+                && !(self.clock_has_jumped && self.lost_at.contains_key(&key))
             {
                 let what = format!("call {call} has {fence} for {key}, call {other} had {before} before");
                 self.violated("fencing tokens grow", what);

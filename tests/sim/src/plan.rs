@@ -39,6 +39,10 @@ pub enum Topology {
     One(Version),
     /// So many servers, each with one vote.
     Quorum(Version, usize),
+    /// A Cluster of so many primaries.
+    Cluster(Version, usize),
+    /// A primary, a replica, and the sentinel that watches them, in this order.
+    Sentinel(Version),
 }
 
 impl Plan {
@@ -74,7 +78,8 @@ impl Topology {
     pub fn servers(self) -> usize {
         match self {
             Self::One(_) => 1,
-            Self::Quorum(_, servers) => servers,
+            Self::Quorum(_, servers) | Self::Cluster(_, servers) => servers,
+            Self::Sentinel(_) => 3,
         }
     }
 
@@ -82,7 +87,10 @@ impl Topology {
     #[must_use]
     pub fn version(self) -> Version {
         match self {
-            Self::One(version) | Self::Quorum(version, _) => version,
+            Self::One(version)
+            | Self::Quorum(version, _)
+            | Self::Cluster(version, _)
+            | Self::Sentinel(version) => version,
         }
     }
 }
@@ -214,6 +222,9 @@ pub enum Fault {
     ServerClock(usize, i64),
     /// It needs so many microseconds for each byte, for so long.
     SlowServer(usize, u64, u64),
+    /// Behind a sentinel, the replica becomes the primary, without what was written in so long before. In a Cluster, the slot
+    /// of the first lock moves to that server.
+    FailOver(usize, u64),
     /// The lock is gone.
     Delete(u8),
     /// The queue of the lock is gone.
@@ -249,6 +260,7 @@ impl Fault {
             Self::ServerClock(_, jump) if *jump < 0 => "server's clock back",
             Self::ServerClock(..) => "server's clock ahead",
             Self::SlowServer(..) => "slow server",
+            Self::FailOver(..) => "failover, or slot moved",
             Self::Delete(_) => "lock deleted",
             Self::DeleteQueue(_) => "queue deleted",
             Self::Foreign(..) => "foreign client",
@@ -301,6 +313,8 @@ impl Plan {
         let version = VERSIONS[random.usize(0..VERSIONS.len())];
         let topology = match random.u32(0..8) {
             0 => Topology::Quorum(version, 3),
+            1 => Topology::Cluster(version, 3),
+            2 => Topology::Sentinel(version),
             _ => Topology::One(version),
         };
         let length = random.u64(500..6_000);
@@ -445,9 +459,9 @@ fn fault(random: &mut Rng, kind: Kind, processes: &[ProcessPlan], topology: Topo
     let server = random.usize(0..topology.servers());
     let of = match kind {
         Kind::Network => 0..6,
-        Kind::Servers => 6..19,
-        Kind::Processes => 19..26,
-        _ => 0..26,
+        Kind::Servers => 6..20,
+        Kind::Processes => 20..27,
+        _ => 0..27,
     };
     let short = random.u64(1..400);
     let long = random.u64(100..4_000);
@@ -468,11 +482,12 @@ fn fault(random: &mut Rng, kind: Kind, processes: &[ProcessPlan], topology: Topo
         15 => Fault::OldData(server, short),
         16 => Fault::ServerClock(server, [-300, -20, 20, 2_000][random.usize(0..4)]),
         17 | 18 => Fault::SlowServer(server, random.u64(1..20), long),
-        19 | 20 => Fault::Freeze(process, long),
-        21 => Fault::Starve(process, random.usize(0..processes[process].runtimes), long),
-        22 => Fault::DropRuntime(process, random.usize(0..processes[process].runtimes)),
-        23 => Fault::Kill(process),
-        24 => Fault::ClockAhead(process, long),
+        19 => Fault::FailOver(server, short),
+        20 | 21 => Fault::Freeze(process, long),
+        22 => Fault::Starve(process, random.usize(0..processes[process].runtimes), long),
+        23 => Fault::DropRuntime(process, random.usize(0..processes[process].runtimes)),
+        24 => Fault::Kill(process),
+        25 => Fault::ClockAhead(process, long),
         _ => Fault::Foreign(random.u8(0..keys), short),
     }
 }

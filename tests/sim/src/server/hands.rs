@@ -149,6 +149,9 @@ impl Server {
         state.users = before.users;
         state.role = before.role;
         state.scripts.rewrite = before.scripts.rewrite;
+        // As its configuration file keeps them.
+        state.cluster = before.cluster;
+        state.primaries = before.primaries;
         state.output = before.output;
         state.closed = before.closed;
         // A connection of the next process has another number, so that the simulation never takes one for another.

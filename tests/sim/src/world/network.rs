@@ -229,13 +229,14 @@ pub(super) async fn deliver() {
 
 pub(super) fn with_server<R>(world: &World, id: ServerId, work: impl FnOnce(&mut Server, u64) -> R) -> R {
     let now = world.now();
-    let (done, output, closed, wants_cron) = {
+    let (done, output, closed, wants_cron, broadcasts) = {
         let host = &mut world.hosts.borrow_mut()[id.0];
         let micros = server_time(host, now);
         let done = work(&mut host.server, micros);
         let wants_cron = !host.has_cron && host.server.next_expiry().is_some();
         host.has_cron |= wants_cron;
-        (done, host.server.take_output(), host.server.take_closed(), wants_cron)
+        let broadcasts = host.server.take_broadcasts();
+        (done, host.server.take_output(), host.server.take_closed(), wants_cron, broadcasts)
     };
     if wants_cron {
         world.network.borrow_mut().at(now + CRON, Event::Cron(id));
@@ -247,7 +248,22 @@ pub(super) fn with_server<R>(world: &World, id: ServerId, work: impl FnOnce(&mut
         world.to_client(id, client, Chunk::End);
         world.network.borrow_mut().of_client.remove(&(id, client));
     }
+    if !broadcasts.is_empty() {
+        to_other_nodes(world, id, &broadcasts);
+    }
     done
+}
+
+/// In a Cluster, what is published to a plain channel goes to all nodes.
+fn to_other_nodes(world: &World, from: ServerId, broadcasts: &[(Vec<u8>, Vec<u8>)]) {
+    let others = world.hosts.borrow().len();
+    for other in (0..others).map(ServerId).filter(|other| *other != from && world.fate(*other) == Fate::Up) {
+        with_server(world, other, |server, now| {
+            for (channel, message) in broadcasts {
+                server.deliver(now, channel, message);
+            }
+        });
+    }
 }
 
 /// RESP in one line: without lengths, and without the sources of scripts.

@@ -77,7 +77,8 @@ impl Process {
 
     pub(super) fn note_task(&mut self, runtime: RuntimeNumber, task: Slot) {
         if self.tasks.len() > 64 {
-            self.tasks.retain(|(_, task)| task.lock().is_ok_and(|task| task.is_some()));
+            // The task that starts this one is locked: it is not done.
+            self.tasks.retain(|(_, task)| task.try_lock().map_or(true, |task| task.is_some()));
         }
         self.tasks.push((runtime, task));
     }
