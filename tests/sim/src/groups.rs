@@ -65,7 +65,7 @@ pub fn start(world: &World, topology: Topology) -> Vec<ServerId> {
         Topology::Sentinel(_) => {
             world.with_server(servers[1], |server, _| server.set_role(replica_of(0)));
             world.with_server(servers[2], |server, now| {
-                server.set_primary(now, NAME, Some((&host(0), port(0))))
+                server.set_primary(now, NAME, Some((&host(0), port(0))));
             });
         }
     }

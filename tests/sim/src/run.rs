@@ -185,6 +185,11 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
             next_look += LOOK;
             look(plan, &fleet, slack);
         }
+        if world.spins() {
+            judge(|oracle| {
+                oracle.violated("no loop waits for nothing", "a task is polled for ever".to_owned());
+            });
+        }
         let has_calls = has_calls();
         if has_violation() || (Instant::now() >= end && due.is_empty() && !has_calls) {
             break;

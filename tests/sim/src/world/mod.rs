@@ -62,7 +62,12 @@ pub struct World {
     /// One in so many polls comes later than it could; 0 for none.
     reorder: Cell<u32>,
     trace: RefCell<Option<Vec<String>>>,
+    /// The polls of tasks at one time.
+    polls: Cell<(u64, u32)>,
 }
+
+/// So many polls at one time are a loop that waits for nothing.
+const SPINS: u32 = 200_000;
 
 impl World {
     /// A world without processes and servers, for this thread. Call it in a runtime whose clock is paused.
@@ -78,6 +83,7 @@ impl World {
             hosts: RefCell::default(),
             reorder: Cell::new(0),
             trace: RefCell::new(traced.then(Vec::new)),
+            polls: Cell::new((0, 0)),
         });
         HERE.with(|here| *here.borrow_mut() = Some(Rc::clone(&world)));
         simulation::set_world(Some(Rc::new(Machine)));
@@ -109,6 +115,20 @@ impl World {
     #[must_use]
     pub fn now(&self) -> u64 {
         nanos(Instant::now() - self.started)
+    }
+
+    /// Counts the poll of a task.
+    fn counts_poll(&self) {
+        let (now, (at, polls)) = (self.now(), self.polls.get());
+        if polls <= SPINS {
+            self.polls.set((now, if at == now { polls + 1 } else { 1 }));
+        }
+    }
+
+    /// True when a task was polled again and again while no time passed. From then on no task runs.
+    #[must_use]
+    pub fn spins(&self) -> bool {
+        self.polls.get().1 > SPINS
     }
 
     /// True once in `of` times; never for 0.

@@ -42,6 +42,10 @@ impl Future for Task {
         let Some(world) = World::here_if_any() else {
             return Poll::Ready(());
         };
+        world.counts_poll();
+        if world.spins() {
+            return Poll::Pending;
+        }
         {
             let process = &mut world.processes.borrow_mut()[self.place.process.0];
             if !process.runs(self.place.runtime) {

@@ -278,7 +278,7 @@ impl Cluster {
             }
             // Until its timer, or another event.
             self.to_serve.remove(&slot);
-            let due = self.slot_queues.get(&slot).and_then(|queue| queue.due(self.limit));
+            let due = self.slot_queues.get(&slot).and_then(|queue| queue.due(now, self.limit));
             self.timers.set(slot, due);
             self.remove_if_done(slot);
         }

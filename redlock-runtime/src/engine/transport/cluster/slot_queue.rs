@@ -211,10 +211,10 @@ impl SlotQueue {
         self.in_flight == 0 && self.waiting.is_empty()
     }
 
-    /// When a request may be sent, or has waited for too long.
-    pub(super) fn due(&self, limit: Duration) -> Option<Moment> {
+    /// When a request may be sent, or has waited for too long. After the pause it waits for its node, which is an event.
+    pub(super) fn due(&self, now: Moment, limit: Duration) -> Option<Moment> {
         let overdue = self.waiting.values().next().map(|deferred| deferred.in_flight.since.after(limit));
-        let ready = self.not_before.filter(|_| self.in_flight == 0 && self.is_waiting());
+        let ready = self.not_before.filter(|at| *at > now && self.in_flight == 0 && self.is_waiting());
         [overdue, ready].into_iter().flatten().min()
     }
 }
@@ -294,8 +294,10 @@ mod tests {
         queue.defer(acquire(1, "a", now));
         queue.pause(now);
         assert!(queue.take_ready(now).is_empty());
-        let later = queue.due(LIMIT).unwrap_or(now);
+        let later = queue.due(now, LIMIT).unwrap_or(now);
         assert!(later > now && later < now.after(LIMIT));
+        // Its node has no connection then.
+        assert_eq!(queue.due(later, LIMIT), Some(now.after(LIMIT)));
         assert_eq!(sequences(&queue.take_ready(later)), [1]);
         queue.defer(acquire(1, "a", now));
         queue.defer(acquire(2, "b", later));
