@@ -1,4 +1,30 @@
 //! The simulated fleet: processes, servers, the network and the time between them, in one thread, from one seed.
+//!
+//! ```text
+//! cargo run --release -p redlocked-sim --example simulate -- --hours 8                what it has seen, and the first violation
+//! cargo run --release -p redlocked-sim --example simulate -- --seed 42 --shrink       one schedule, as short as it gets, traced
+//! cargo run --release -p redlocked-sim --example mutants                              puts each known defect back, and looks
+//! ```
+//!
+//! | real | simulated |
+//! | --- | --- |
+//! | requests, guards, the lock table, the driver, where it runs and who moves it, all transports, the `redis` crate's bytes | sockets, clocks, threads, random numbers: [`world`] |
+//! | the scripts, in Lua 5.1 | the servers around them, held against real ones by `tests/like_real_servers`: [`server`] |
+//! | tokio's tasks, timers and channels | callers, and what goes wrong: [`plan`], [`callers`], [`faults`], [`groups`] |
+//!
+//! What must hold is in [`oracle`], and for a fleet that nothing disturbs in [`promises`]. A schedule is a [`plan`], drawn from
+//! its seed; a plan that violates a property becomes shorter by [`shrink`].
+//!
+//! **What it cannot find:**
+//!
+//! - What two threads do to each other between two instructions: all is one thread. The hand-over of the loop between blocked
+//!   callers and its own thread (`engine/home/own_runtime.rs`) does not run here, and neither do sync callers, whose thread
+//!   would be that of everything else.
+//! - What happens within a millisecond: tokio's clock moves in such steps. The order within one is drawn from the seed.
+//! - Bugs of the servers themselves, and of sockets: TLS, unix sockets, DNS, keep-alive.
+//! - A loss of locks that is known too late: after a flush, a restart without data, a failover or a jump of the server's clock,
+//!   two callers may be inside until the holder learns of it, and the simulation does not measure how long that takes.
+//! - Forks, changing passwords, evictions, several sentinels, and a Cluster that moves a slot key by key.
 
 pub mod callers;
 pub mod faults;
