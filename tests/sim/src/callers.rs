@@ -1,15 +1,24 @@
 //! What the callers of a plan do, in the words of the library.
 
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use redlock_runtime::{LockError, LockGuard, LockManager, LockRequest};
+use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::oracle::CallId;
 use crate::plan::{Call, Hold, ProcessPlan, Way, What};
 use crate::run::{judge, tell};
 use crate::world::{ProcessId, World};
+
+/// How long a caller waits whose body polls another task.
+const NESTED_WAIT: Duration = Duration::from_millis(500);
 
 /// The name of a lock.
 #[must_use]
@@ -33,6 +42,15 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
         }
         What::Inspect(number) => tell(locks.inspect(&key(number)).await.err()),
         What::List => tell(locks.list("*").await.err()),
+        What::Nested(number) => {
+            let (outer, inner) = (locks.lock(key(number)), locks.lock(key(number)).reentrant(true));
+            let outcome = outer.wait(NESTED_WAIT).run(async |_guard| joins(inner)).await;
+            if let Ok(true) = outcome {
+                let what = format!("call {id} polls a task that has k{number}, too");
+                judge(|oracle| oracle.violated("a task is inside of no other task's body", what));
+            }
+            tell(outcome.err());
+        }
         What::ForceRelease(number) => {
             judge(|oracle| oracle.is_being_lost(&key(number)));
             let outcome = locks.force_release(&key(number)).await;
@@ -44,6 +62,15 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
             tell(outcome.err());
         }
     }
+}
+
+/// True when the lock is there at once for another task that this one polls, as an executor in a sync body does.
+fn joins(request: LockRequest) -> bool {
+    let (others, has_it) = (LocalSet::new(), Rc::new(Cell::new(false)));
+    let seen = Rc::clone(&has_it);
+    others.spawn_local(async move { seen.set(request.acquire().await.is_ok()) });
+    let _ = pin!(others).poll(&mut Context::from_waker(Waker::noop()));
+    has_it.get()
 }
 
 fn told(outcome: &Result<(), LockError>) -> String {
@@ -123,7 +150,9 @@ async fn keep(
         },
         Way::Release | Way::Drop => body(hold, &guard).await,
     }
-    judge(|oracle| oracle.leaves(id, !guard.is_held()));
+    if !guard.is_held() {
+        judge(|oracle| oracle.loses(id));
+    }
     match (hold.way, Arc::try_unwrap(guard)) {
         (Way::Release | Way::Run, Ok(guard)) => {
             judge(|oracle| oracle.ends(id, Duration::from_millis(hold.min_hold.unwrap_or(0))));

@@ -147,8 +147,10 @@ fn of_servers(fault: &Fault) -> Deeds {
         ),
         Fault::ServerClock(server, jump) => at_once(move |world, fleet| {
             disturb_all(fleet);
-            // Keys end sooner, or later.
-            all_may_be_lost();
+            // Keys end sooner.
+            if jump > 0 {
+                all_may_be_lost();
+            }
             judge(|oracle| oracle.clock_has_jumped = true);
             world.move_clock(fleet.servers[server], jump * 1000);
         }),

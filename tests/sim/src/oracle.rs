@@ -81,6 +81,8 @@ pub struct Oracle {
     free_since: BTreeMap<String, u64>,
     /// By key: when it may have been lost.
     lost_at: BTreeMap<String, u64>,
+    /// By key: when its waiters have asked since its queue was deleted.
+    uncertain_until: BTreeMap<String, u64>,
     /// By key: how many clients are taking it away, or may be.
     being_lost: BTreeMap<String, u32>,
     /// By process: when something last went wrong around it.
@@ -119,22 +121,22 @@ impl Oracle {
         alive.map(|(_, at)| *at).max().unwrap_or(0)
     }
 
-    /// An operator has deleted this key or its queue.
+    /// An operator has deleted this key or its queue: a waiter may sleep until its poll, as far behind as it was.
     pub fn is_uncertain(&mut self, number: u8) {
+        self.uncertain_until.insert(crate::callers::key(number), World::here().now() + LONGEST_POLL);
         if let Some(promises) = &mut self.promises {
             promises.is_uncertain(number);
         }
     }
 
-    /// A caller is about to leave with its lock, or without it if that is lost.
-    pub fn leaves(&mut self, call: CallId, is_lost: bool) {
+    /// A caller has lost its lock since the last look.
+    pub fn loses(&mut self, call: CallId) {
         let quiet = self.quiet_since_all();
         let may_be_lost = self
             .calls
             .get(&call)
             .is_some_and(|known| known.keys.iter().any(|key| self.may_have_lost(key, known)));
-        let broken =
-            self.promises.as_mut().and_then(|promises| promises.leaves(call, is_lost, quiet, may_be_lost));
+        let broken = self.promises.as_mut().and_then(|promises| promises.loses(call, quiet, may_be_lost));
         self.broken(broken);
     }
 
@@ -150,6 +152,10 @@ impl Oracle {
             })
             .map(|(call, _)| *call)
             .collect();
+        let insiders = self.promises.as_ref().map(Promises::insiders).unwrap_or_default();
+        for call in insiders.into_iter().filter(|call| !inside.contains(call)) {
+            self.loses(call);
+        }
         let quiet = self.quiet_since_all();
         let broken = self.promises.as_mut().and_then(|promises| promises.look(stored, &inside, quiet));
         self.broken(broken);
@@ -373,7 +379,8 @@ impl Oracle {
             } else {
                 self.free_since.entry(lock.key.clone()).or_insert(now);
             }
-            let free_since = self.free_since.get(&lock.key).copied();
+            let uncertain = self.uncertain_until.get(&lock.key).copied().unwrap_or(0);
+            let free_since = self.free_since.get(&lock.key).map(|since| uncertain.max(*since));
             for (call, known) in &self.calls {
                 if !known.keys.contains(&lock.key) {
                     continue;

@@ -22,6 +22,8 @@ pub struct Plan {
     pub reorder: u32,
     /// The setting of all managers: one release in 128 leaves the lock free for others.
     pub foreign_clients: bool,
+    /// Access rules let a client end another connection, so that late requests over it are dropped.
+    pub may_kill: bool,
     /// The processes of the fleet.
     pub processes: Vec<ProcessPlan>,
     /// What callers do, in no order.
@@ -60,6 +62,7 @@ impl Plan {
             calls: Vec::new(),
             faults: Vec::new(),
             foreign_clients: true,
+            may_kill: true,
             mutant: None,
         }
     }
@@ -134,6 +137,8 @@ pub enum What {
     List,
     /// It takes the lock away from its holder.
     ForceRelease(u8),
+    /// It runs a body that polls another task, which asks for the same lock.
+    Nested(u8),
 }
 
 /// The request of a caller, and what it does with the lock.
@@ -365,7 +370,7 @@ impl Plan {
         let faults = (0..faults * times)
             .map(|_| (random.u64(0..length), fault(random, kind, &processes, topology, keys)))
             .collect();
-        let foreign_clients = random.bool();
+        let (foreign_clients, may_kill) = (random.bool(), random.u32(0..3) > 0);
         Self {
             seed,
             topology,
@@ -373,6 +378,7 @@ impl Plan {
             latency,
             reorder,
             foreign_clients,
+            may_kill,
             processes,
             calls,
             faults,
@@ -416,6 +422,7 @@ fn call(random: &mut Rng, kind: Kind, processes: &[ProcessPlan], keys: u8, lengt
         0 => What::Inspect(random.u8(0..keys)),
         1 => What::List,
         2 if kind != Kind::Calm => What::ForceRelease(random.u8(0..keys)),
+        3 => What::Nested(random.u8(0..keys)),
         _ => What::Hold(hold(random, kind, keys)),
     };
     Call { at, process, runtime, what }
@@ -438,9 +445,11 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
             _ => Some(random.u64(200..8_000)),
         },
         leaves_after: leaves.then(|| random.u64(0..40)),
-        hold: match random.u32(0..4) {
-            0 => 0,
-            1 => random.u64(0..400),
+        hold: match random.u32(0..16) {
+            0..4 => 0,
+            4..7 => random.u64(0..400),
+            // Long enough for renewals.
+            7 => random.u64(400..4_000),
             _ => random.u64(0..30),
         },
         extend: often(random, 8).then(|| (random.u64(0..50), [100, 500, 5_000, 20_000][random.usize(0..4)])),

@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::oracle::CallId;
-use crate::plan::{Fault, Hold, Plan, Topology, What};
+use crate::plan::{Call, Fault, Hold, Plan, Topology, What};
 use crate::server::Version;
 use crate::world::{ProcessId, World};
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// So long a lock may be free beside a waiter, or granted to one that does not know of it: a few messages, the pause of the
-/// second waiter, and the drift of a clock since it last asked.
-const PROMPT: u64 = 350 * MILLISECOND;
+/// So long a lock may be free beside a waiter, and so many messages: the pause of the second waiter, and the drift of a clock
+/// since it last asked.
+const PROMPT: u64 = 130 * MILLISECOND;
+
+/// So long a lock may have an owner that does not know of it, or has left, and so many messages.
+const TOLD: u64 = 350 * MILLISECOND;
 
 /// The first waiter of a process whose queue was deleted asks within this time.
 const FIRST_POLL: u64 = 1_500 * MILLISECOND;
@@ -27,6 +30,8 @@ pub struct Stored {
     pub is_over: bool,
     /// The call that holds it.
     pub holder: Option<CallId>,
+    /// The first two waiters are of processes that are dead: no other one is told when to ask.
+    pub is_deserted: bool,
     /// It holds the value of a foreign client, which another client has changed.
     pub is_changed: bool,
 }
@@ -38,6 +43,8 @@ struct Known {
     process: ProcessId,
     began: u64,
     phase: Phase,
+    /// Its lock was seen to be lost.
+    is_lost: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,9 +93,13 @@ impl Promises {
                 && !is(|fault| matches!(fault, Fault::Slow(..) | Fault::SlowServer(..))),
             hands_over: matches!(plan.topology, Topology::One(version) if version != Version::Redis5),
             clock_goes_back: is(|fault| matches!(fault, Fault::ServerClock(..))),
-            comes_late: is(|fault| {
-                matches!(fault, Fault::Cut(..) | Fault::Part(..) | Fault::Restart(..) | Fault::OldData(..))
-            }),
+            comes_late: !plan.may_kill
+                || is(|fault| {
+                    matches!(
+                        fault,
+                        Fault::Cut(..) | Fault::Part(..) | Fault::Restart(..) | Fault::OldData(..)
+                    )
+                }),
             only_refuses: !is(|fault| !matches!(fault, Fault::RefuseWrites(..))),
             plan: plan.clone(),
             calls: BTreeMap::new(),
@@ -126,7 +137,7 @@ impl Promises {
     /// A caller asks for locks.
     pub fn begins(&mut self, call: CallId, process: ProcessId) {
         let began = World::here().now();
-        self.calls.insert(call, Known { process, began, phase: Phase::Waiting });
+        self.calls.insert(call, Known { process, began, phase: Phase::Waiting, is_lost: false });
     }
 
     /// A caller is inside. `is_held`: by the account of its guard; `is_taken_away`: from another one, perhaps.
@@ -145,7 +156,11 @@ impl Promises {
         let key = self.only_key(call)?;
         let in_cohorts = self.plan.processes.iter().any(|process| process.cohort > 0);
         let is_disturbed = |fault: &Fault| !matches!(fault, Fault::Kill(_) | Fault::ServerClock(_, ..0));
-        let others = self.plan.faults.iter().any(|(_, fault)| is_disturbed(fault));
+        // A lock that is kept for its `min_hold` after a hand-over makes its process look stuck to a waiter that is told of the
+        // claim alone: the waiters of that process lose their places.
+        let keeps = |call: &Call| matches!(&call.what, What::Hold(hold) if hold.min_hold.is_some());
+        let others = self.plan.faults.iter().any(|(_, fault)| is_disturbed(fault))
+            || self.plan.calls.iter().any(keeps);
         if !self.is_even || !self.hands_over || self.plan.foreign_clients || in_cohorts || others {
             return None;
         }
@@ -172,8 +187,15 @@ impl Promises {
         }
     }
 
-    /// A caller is about to leave with its lock; `is_lost`: by the account of its guard.
-    pub fn leaves(&mut self, call: CallId, is_lost: bool, quiet: u64, may_be_lost: bool) -> Option<Broken> {
+    /// The calls that are inside, as far as is known, and whose locks were not seen to be lost.
+    #[must_use]
+    pub fn insiders(&self) -> Vec<CallId> {
+        let inside = self.calls.iter().filter(|(_, known)| matches!(known.phase, Phase::Inside { .. }));
+        inside.filter(|(_, known)| !known.is_lost).map(|(call, _)| *call).collect()
+    }
+
+    /// A caller that was inside has lost its lock, by the account of its guard, since the last look.
+    pub fn loses(&mut self, call: CallId, quiet: u64, may_be_lost: bool) -> Option<Broken> {
         let now = World::here().now();
         let hold = self.hold(call)?;
         let Phase::Inside { since } = self.calls.get(&call)?.phase else { return None };
@@ -182,10 +204,12 @@ impl Promises {
         let is_well = if self.only_refuses {
             quiet + hold.ttl * MILLISECOND / 4 + self.messages() < now
         } else {
-            quiet < since
+            // Its lease counts from its request, which was sent within a ttl before.
+            quiet + hold.ttl * MILLISECOND < since
         };
         let is_caused = !runs(self.calls.get(&call)?.process) || !self.is_even || may_be_lost || !is_well;
-        if is_lost && is_kept && !is_caused {
+        let known = self.calls.get_mut(&call)?;
+        if !std::mem::replace(&mut known.is_lost, true) && is_kept && !is_caused {
             return Some(("a lock is lost only for a cause", format!("call {call}, inside since {since}")));
         }
         None
@@ -224,7 +248,7 @@ impl Promises {
     fn look_at(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
         let astray = lock.holder.filter(|call| self.is_astray(*call, now));
         let key = self.keys.entry(lock.key).or_default();
-        key.over_since = if lock.is_over { key.over_since.or(Some(now)) } else { None };
+        key.over_since = if lock.is_over && !lock.is_deserted { key.over_since.or(Some(now)) } else { None };
         key.astray = match (astray, key.astray) {
             (Some(call), Some((before, since))) if call == before => Some((call, since)),
             (Some(call), _) => Some((call, now)),
@@ -239,7 +263,7 @@ impl Promises {
         let limit = PROMPT + self.messages();
         if let Some((call, since)) = astray
             && !self.comes_late
-            && now.saturating_sub(since.max(quiet)) > limit
+            && now.saturating_sub(since.max(quiet)) > TOLD + self.messages()
         {
             return Some(("the owner of a lock knows of it", format!("call {call}, k{}", lock.key)));
         }

@@ -16,7 +16,7 @@ use crate::groups;
 use crate::oracle::{CallId, Oracle, Seen, Violation};
 use crate::plan::{Fault, Plan, Topology, What};
 use crate::promises::{Promises, Stored};
-use crate::server::Version;
+use crate::server::{Bytes, DEFAULT_USER, Version};
 use crate::world::{Fate, ProcessClock, ProcessId, ServerId, World, spawn};
 
 /// How often the oracle looks.
@@ -130,11 +130,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
     });
     ERRORS.with(|errors| errors.borrow_mut().clear());
     let servers = groups::start(&world, plan.topology);
-    if let Some(mutant) = plan.mutant {
-        for server in &servers {
-            world.with_server(*server, |server, _| server.rewrite_scripts(|script| mutant.rewritten(script)));
-        }
-    }
+    prepare(&world, plan, &servers);
     let processes: Vec<_> = plan
         .processes
         .iter()
@@ -214,6 +210,18 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
         report.violation = unexpected(plan, &report.errors);
     }
     report
+}
+
+/// What a plan changes in its servers before anything happens.
+fn prepare(world: &World, plan: &Plan, servers: &[ServerId]) {
+    for server in servers {
+        if !plan.may_kill {
+            world.with_server(*server, |server, _| server.deny(DEFAULT_USER, "client|kill"));
+        }
+        if let Some(mutant) = plan.mutant {
+            world.with_server(*server, |server, _| server.rewrite_scripts(|script| mutant.rewritten(script)));
+        }
+    }
 }
 
 enum Due {
@@ -326,11 +334,23 @@ fn stored(seen: &[Seen], server: ServerId) -> Vec<Stored> {
                 key: number,
                 is_over: !seen.is_taken || value.ends_with(b"!") && left.is_some_and(|left| left <= GRACE),
                 holder: seen.holder,
+                is_deserted: is_deserted(&server.members(now, format!("{name}%queue").as_bytes())),
                 is_changed: value.starts_with(FOREIGN) && value != FOREIGN,
             }
         });
         stored.collect()
     })
+}
+
+/// True when the processes of the first two waiters are dead.
+fn is_deserted(members: &[(Bytes, f64)]) -> bool {
+    let world = World::here();
+    let is_dead = |member: &[u8]| {
+        let member = String::from_utf8_lossy(member);
+        let pid = member.split('@').nth(1).and_then(|owner| owner.split([':', '/']).nth(1)?.parse().ok());
+        pid.is_some_and(|pid| world.has_died(pid))
+    };
+    members.len() > 1 && members.iter().take(2).all(|(member, _)| is_dead(member))
 }
 
 /// The locks on these servers.

@@ -172,6 +172,13 @@ impl World {
         process.is_dead || process.is_buried
     }
 
+    /// True after the death of the process with that id.
+    #[must_use]
+    pub fn has_died(&self, pid: u32) -> bool {
+        let processes = self.processes.borrow();
+        processes.iter().any(|process| process.pid == pid && (process.is_dead || process.is_buried))
+    }
+
     /// For how many nanoseconds it has not run so far, or not all of its runtimes.
     #[must_use]
     pub fn stopped_for(&self, process: ProcessId) -> u64 {

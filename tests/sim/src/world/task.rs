@@ -1,13 +1,18 @@
 //! A task of a process: it is polled as that process, and only while that runs.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use redlock_runtime::simulation::{RuntimeNumber, Work};
 
+use tokio::task::consume_budget;
+
 use super::{Place, ProcessId, World};
+
+/// How much a task of tokio may do in one poll.
+const BUDGET: u64 = 129;
 
 /// The work of a task, until it is done or dropped.
 pub(super) type Slot = Arc<Mutex<Option<Work>>>;
@@ -59,6 +64,12 @@ impl Future for Task {
             return Poll::Pending;
         }
         self.is_late = false;
+        if world.chance(world.reorder.get()) {
+            // As after much work in one poll: from then on, tokio answers "pending" to everything.
+            for _ in 0..world.number(0..BUDGET) {
+                let _ = pin!(consume_budget()).poll(cx);
+            }
+        }
         let before = world.place.replace(self.place);
         let (polled, done) = match &mut *self.work.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {
             Some(work) => match work.as_mut().poll(cx) {
