@@ -222,7 +222,9 @@ fn a_grant_to_a_process_costs_no_hint_to_its_other_waiters() {
         let waiters = waiters.map(|waiter| queued(&server, waiter));
         let _: String = server.run("CONFIG RESETSTAT");
         drop(guard);
-        waiters.map(|waiter| drop(waiter.join().unwrap()));
+        for waiter in waiters {
+            drop(waiter.join().unwrap());
+        }
         eventually("no key is left", || server.keys().is_empty());
         let stats: String = server.run("INFO commandstats");
         let calls = stats.split_once("cmdstat_publish:calls=").unwrap().1;
