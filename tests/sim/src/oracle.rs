@@ -243,6 +243,20 @@ impl Oracle {
         if let Some(promises) = &mut self.promises {
             promises.ends(call, nanos(keeps));
         }
+        // In a cohort, a lock is handed over under the token of its first holder, and ends with its last.
+        let last = self
+            .calls
+            .get(&call)
+            .filter(|known| known.inherits)
+            .map(|known| (known.process, known.keys.clone()));
+        for known in self.calls.values_mut() {
+            if let (Some((process, keys)), Phase::Ended { at }) = (&last, &mut known.phase)
+                && known.process == *process
+                && known.keys.iter().any(|key| keys.contains(key))
+            {
+                *at = now;
+            }
+        }
         // A release that is refused is not tried again.
         let refused = if self.refuses { LONGEST_TTL } else { 0 };
         if let Some(known) = self.calls.get_mut(&call) {
