@@ -72,6 +72,7 @@ pub struct Seen {
 }
 
 /// Judges a run.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own about the run")]
 #[derive(Default)]
 pub struct Oracle {
     calls: BTreeMap<CallId, Known>,
@@ -95,6 +96,8 @@ pub struct Oracle {
     pub refuses: bool,
     /// Clients give connections up by themselves, because answers are so late, and a request may arrive after that.
     pub has_late_requests: bool,
+    /// A node of a quorum may execute a request long after the others have answered it.
+    pub in_quorum: bool,
     /// A server's clock has jumped: what it grants after a loss of its data may be smaller.
     pub clock_has_jumped: bool,
     /// How many locks were held.
@@ -283,7 +286,7 @@ impl Oracle {
     /// One of those clients has its answer.
     pub fn was_lost(&mut self, key: &str) {
         self.may_be_lost(key);
-        if let Some(clients) = self.being_lost.get_mut(key) {
+        if let Some(clients) = self.being_lost.get_mut(key).filter(|_| !self.in_quorum) {
             *clients -= 1;
         }
     }

@@ -187,8 +187,10 @@ impl LockTable {
         match (waiting.awaits, turn) {
             // The reply may be from before the release.
             (Awaits::Reply { .. }, _) => waiting.ask_again = true,
-            (Awaits::Retry { .. }, _) if waiting.is_queued() => {}
             (Awaits::ServerTurn, _) => waiting.keep_asking(now, self.queues.kept_at(&waiting.ask.name)),
+            (Awaits::Retry { .. }, _) if waiting.is_queued() => {
+                waiting.keep_asking(now, self.queues.kept_at(&waiting.ask.name));
+            }
             // With a cohort the queue on the server gives other processes their turn.
             (_, NextAsker::Later(_)) if !in_cohorts => waiting.keep_asking(now, None),
             (_, NextAsker::Now(_) | NextAsker::Later(_)) => {

@@ -263,11 +263,8 @@ impl Waiting {
     /// The server refused the watch.
     pub(super) fn cannot_watch(&mut self, now: Moment) {
         self.tracks_changes = false;
-        if let Awaits::Retry { until: armed } = self.awaits {
+        if let Awaits::Retry { .. } = self.awaits {
             self.keep_asking(now, None);
-            if let Awaits::Retry { until } = &mut self.awaits {
-                *until = armed.min(*until);
-            }
         }
     }
 
@@ -278,7 +275,9 @@ impl Waiting {
         // At least once between a grant and its expiry, so that it knows of the expiry.
         let until = now.after(self.interval().min(self.ask.ttl + MILLISECOND));
         let keep_by = kept_at.map(|at| at.after(KEEPS_THE_QUEUE));
-        self.awaits = Awaits::Retry { until: keep_by.into_iter().fold(until, Ord::min) };
+        // A hint may have told it to ask when a lease is over.
+        let armed = if let Awaits::Retry { until } = self.awaits { Some(until) } else { None };
+        self.awaits = Awaits::Retry { until: keep_by.into_iter().chain(armed).fold(until, Ord::min) };
     }
 
     fn behind_a_foreign_holder(&self) -> bool {

@@ -95,6 +95,22 @@ fn the_first_of_the_process_asks_when_the_claim_in_front_of_one_is_over() {
     drop(outcomes);
 }
 
+/// The push of the grant is lost. Its hint was about the lease of the holder in this process.
+#[test]
+fn a_waiter_that_becomes_the_first_asks_from_time_to_time_whatever_a_hint_has_told() {
+    let mut scenario = Scenario::connected();
+    let _lease = scenario.holds(1);
+    let _waiter = queued(2, &mut scenario);
+    let at = scenario.server_time();
+    scenario.tells(2, PushKind::Next { claim: TTL, at, claimant: Claimant::of("") });
+    scenario.drops_guard(1);
+    scenario.answers(Action::Release, Reply::Done);
+    scenario.is_quiet();
+    scenario.passes(SECOND);
+    scenario.tick();
+    assert_eq!(scenario.unanswered(), [(2, AGAIN)]);
+}
+
 #[test]
 fn waiters_behind_the_first_ask_when_the_server_hands_over() {
     let mut scenario = Scenario::with(NEITHER);
