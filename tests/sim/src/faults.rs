@@ -308,5 +308,8 @@ fn refuse(fleet: &Fleet, begins: bool) {
     disturb_all(fleet);
     let refusals = if begins { fleet.refusals.get() + 1 } else { fleet.refusals.get() - 1 };
     fleet.refusals.set(refusals);
-    judge(|oracle| oracle.refuses = refusals > 0);
+    judge(|oracle| {
+        oracle.refuses = refusals > 0;
+        oracle.has_refused |= oracle.refuses;
+    });
 }

@@ -94,6 +94,8 @@ pub struct Oracle {
     violation: Option<Violation>,
     /// A server refuses commands of ours now.
     pub refuses: bool,
+    /// A server has refused some: callers that left may still have their places, in front of others.
+    pub has_refused: bool,
     /// Clients give connections up by themselves, because answers are so late, and a request may arrive after that.
     pub has_late_requests: bool,
     /// A node of a quorum may execute a request long after the others have answered it.
@@ -407,7 +409,8 @@ impl Oracle {
                     // One of several keys may wait for another one.
                     Phase::Waiting if known.keys.len() == 1 => {
                         if let Some(free) = free_since
-                            && (now.saturating_sub(free.max(quiet).max(all_quiet)) > CLAIM + POLL + slack
+                            && (!self.has_refused
+                                && now.saturating_sub(free.max(quiet).max(all_quiet)) > CLAIM + POLL + slack
                                 || now.saturating_sub(free.max(quiet)) > CLAIM + LONGEST_POLL + slack)
                         {
                             found = Some(("no waiter sleeps beside a free lock", *call, &lock.key));

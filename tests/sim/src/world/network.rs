@@ -270,7 +270,7 @@ fn to_other_nodes(world: &World, from: ServerId, broadcasts: &[(Vec<u8>, Vec<u8>
 fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let words = text.split("\r\n").filter(|word| !word.starts_with(['*', '$', '>', '%']));
-    let short = words.map(|word| if word.len() > 120 { "…" } else { word });
+    let short = words.map(|word| if word.len() > 200 { "…" } else { word });
     short.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
