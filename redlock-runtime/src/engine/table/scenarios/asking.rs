@@ -100,15 +100,17 @@ fn the_first_of_the_process_asks_when_the_claim_in_front_of_one_is_over() {
 fn a_waiter_that_becomes_the_first_asks_from_time_to_time_whatever_a_hint_has_told() {
     let mut scenario = Scenario::connected();
     let _lease = scenario.holds(1);
-    let _waiter = queued(2, &mut scenario);
+    let _waiters = [queued(2, &mut scenario), queued(3, &mut scenario)];
+    scenario.abandons(2);
+    scenario.answers(Action::Release, Reply::NotHeld);
     let at = scenario.server_time();
-    scenario.tells(2, PushKind::Next { claim: TTL, at, claimant: Claimant::of("") });
+    scenario.tells(3, PushKind::Next { claim: TTL, at, claimant: Claimant::of("") });
     scenario.drops_guard(1);
     scenario.answers(Action::Release, Reply::Done);
     scenario.is_quiet();
     scenario.passes(SECOND);
     scenario.tick();
-    assert_eq!(scenario.unanswered(), [(2, AGAIN)]);
+    assert_eq!(scenario.unanswered(), [(3, AGAIN)]);
 }
 
 #[test]
