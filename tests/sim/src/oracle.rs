@@ -92,12 +92,12 @@ pub struct Oracle {
     promises: Option<Promises>,
     /// The first violation.
     violation: Option<Violation>,
-    /// A server refuses commands of ours now.
-    pub refuses: bool,
     /// A server has refused some: callers that left may still have their places, in front of others.
     pub has_refused: bool,
     /// Clients give connections up by themselves, because answers are so late, and a request may arrive after that.
     pub has_late_requests: bool,
+    /// Nothing but refusals goes wrong, so no request arrives late.
+    pub only_refuses: bool,
     /// A node of a quorum may execute a request long after the others have answered it.
     pub in_quorum: bool,
     /// A server's clock has jumped: what it grants after a loss of its data may be smaller.
@@ -262,11 +262,9 @@ impl Oracle {
                 *at = now;
             }
         }
-        // A release that is refused is not tried again.
-        let refused = if self.refuses { LONGEST_TTL } else { 0 };
         if let Some(known) = self.calls.get_mut(&call) {
             known.phase = Phase::Ended { at: now };
-            known.kept_until = known.kept_until.max(now + nanos(keeps).max(refused));
+            known.kept_until = known.kept_until.max(now + nanos(keeps));
         }
     }
 
@@ -423,7 +421,7 @@ impl Oracle {
                             && now.saturating_sub(at.max(quiet).max(known.kept_until))
                                 > RELEASED
                                     + slack
-                                    + if self.has_late_requests || quiet > known.began {
+                                    + if self.has_late_requests || quiet > known.began && !self.only_refuses {
                                         LONGEST_TTL
                                     } else {
                                         0

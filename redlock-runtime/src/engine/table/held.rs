@@ -47,6 +47,8 @@ pub(super) struct Held {
     pub(super) lease: Arc<Lease>,
     pub(super) token: Token,
     ttl: Duration,
+    /// After a shorter ttl, which the server may not have taken: by then the key has expired by the longer one.
+    longer_until: Option<Moment>,
     /// False: only a claim and an [`Extension`] renew.
     renew: bool,
     /// False while the lock, granted by a push, expires after the claim instead of the ttl.
@@ -102,6 +104,7 @@ impl Held {
             lease,
             token,
             ttl: ask.ttl,
+            longer_until: None,
             renew: ask.renew,
             claimed: false,
             next_renewal: Some(renewal_after(since, CLAIM.min(ask.ttl))),
@@ -156,12 +159,18 @@ impl Held {
             .min()
     }
 
-    pub(super) fn extend(&mut self, extension: Extension) {
+    pub(super) fn extend(&mut self, now: Moment, extension: Extension) {
         // The server may not have executed an earlier, shorter change: this one must shorten, too.
         let shortens = extension.ttl < self.ttl || self.shortens();
+        self.longer_until = self.longer_until.max(Some(now.after(self.ttl)));
         self.ttl = extension.ttl;
         self.changes = self.changes.saturating_add(1);
         self.ttl_changes.push(TtlChange { shortens, ends: None, caller: Some(extension.caller) });
+    }
+
+    /// For how long the key may last on the server.
+    fn may_last(&self, now: Moment) -> Duration {
+        self.longer_until.map_or(self.ttl, |until| self.ttl.max(until.since(now)))
     }
 
     fn shortens(&self) -> bool {
@@ -273,7 +282,7 @@ impl Held {
         (self.next_renewal, self.first_look) = (None, None);
         self.ttl_changes.clear();
         // A renewal may still arrive at the server.
-        self.closed = Some(now.after(self.ttl));
+        self.closed = Some(now.after(self.may_last(now)));
         true
     }
 
@@ -315,8 +324,9 @@ impl Held {
         response: Option<Response>,
     ) -> Releasing {
         let direct = !self.queue.marked && !self.queue.waited;
-        let request = Request { direct, ..self.request(Action::Release) };
-        let mut releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, self.ttl);
+        let ttl = self.may_last(now);
+        let request = Request { direct, ttl, ..self.request(Action::Release) };
+        let mut releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, ttl);
         if let Some(keep_until) = self.keep_until.filter(|_| early) {
             releasing = releasing.keeping(keep_until);
         }

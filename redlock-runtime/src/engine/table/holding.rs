@@ -130,7 +130,7 @@ impl LockTable {
         if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
             && held.lease.remaining(now).is_some()
         {
-            held.extend(extension);
+            held.extend(now, extension);
             self.renew(now, id);
         }
     }

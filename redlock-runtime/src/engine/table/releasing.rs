@@ -15,6 +15,8 @@ use crate::token::Token;
 pub(super) struct Releasing {
     key: Arc<str>,
     request: Request,
+    /// For how long the server keeps the key at most, once it has executed what was sent before the release.
+    lasts: Duration,
     /// By then the key has expired on the server.
     until: Moment,
     /// The end of `min_hold`: before it, the release lets the key expire then.
@@ -48,6 +50,7 @@ impl Releasing {
         Self {
             key,
             request,
+            lasts: ttl,
             until: now.after(ttl),
             keep_until: None,
             again_at: None,
@@ -151,6 +154,10 @@ impl Releasing {
                 let error = refusal.error(Some(Arc::clone(&self.key)));
                 self.answer(Err(error));
             }
+        }
+        if self.refusals == 0 {
+            // What was sent before may have been executed as late as this.
+            self.until = self.until.max(now.after(self.lasts));
         }
         self.again_at = Some(now.after(SEND_AGAIN.pause(self.refusals)));
         self.refusals = self.refusals.saturating_add(1);

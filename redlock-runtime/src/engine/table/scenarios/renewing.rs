@@ -130,3 +130,23 @@ fn a_refused_renewal_is_sent_again_soon() {
         assert_eq!(lasts(&scenario, &lease), 30);
     }
 }
+
+#[test]
+fn a_release_that_is_refused_after_a_shorter_ttl_is_repeated_until_the_longer_one_is_over() {
+    let (mut scenario, _lease) = holder();
+    scenario.passes(SECOND);
+    let _extended = extends(&mut scenario, SECOND);
+    scenario.drops_guard(1);
+    scenario.sent.remove(0);
+    let refused = || Reply::Refused(Refusal::Transient("MISCONF".into()));
+    scenario.answers(Action::Release, refused());
+    let ends = scenario.now.after(TTL);
+    while !scenario.table.is_idle() {
+        scenario.passes(SECOND / 10);
+        scenario.tick();
+        if !scenario.sent.is_empty() {
+            scenario.answers(Action::Release, refused());
+        }
+    }
+    assert!(scenario.now >= ends, "after {:?}", scenario.now.since(scenario.start));
+}
