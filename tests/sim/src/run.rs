@@ -235,13 +235,11 @@ enum Due {
 /// In a fleet that nothing disturbs, calls end with a lock, or because others have it.
 fn unexpected(plan: &Plan, errors: &BTreeMap<&'static str, u64>) -> Option<Violation> {
     let is_far = plan.latency.late > 0;
-    // A waiter of a cohort that asks for the first time when its wait ends has heard nothing from the server.
-    let in_cohorts = plan.processes.iter().any(|process| process.cohort > 0);
     // Redis 5 cannot tell the type of a key in `SCAN`.
     let lists = plan.topology.version() != Version::Redis5;
     let error = errors.keys().find(|error| match **error {
         "busy" | "timed out" | "queue full" | "lost" => false,
-        "unavailable" => !is_far && !in_cohorts && plan.shortest_wait() > 250,
+        "unavailable" => !is_far && plan.shortest_wait() > 250,
         "misconfigured" => lists,
         _ => true,
     })?;

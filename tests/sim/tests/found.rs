@@ -54,3 +54,18 @@ fn a_release_is_repeated_for_as_long_as_the_key_may_last_by_an_earlier_ttl() {
         plan
     });
 }
+
+/// It had waited behind others of its process, so it knew that the lock was busy, and was told that Redis does not answer.
+#[test]
+fn a_waiter_whose_wait_ends_when_it_first_asks_is_told_that_the_lock_was_busy() {
+    holds(|seed| {
+        let hold = Hold { hold: 285 + seed % 15, ..Hold::of(0) };
+        // It needs another lease than the holder's, which is not handed over in the process.
+        let waiter = Hold { ttl: 20_000, wait: Some(300), ..Hold::of(0) };
+        let mut plan =
+            Plan::quiet(seed, 1).with_call(0, 0, What::Hold(hold)).with_call(3, 0, What::Hold(waiter));
+        plan.latency.usual = 3;
+        plan.processes[0].cohort = 8;
+        plan
+    });
+}

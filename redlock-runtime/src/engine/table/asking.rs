@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::closing::SHUT_DOWN;
+use super::held::Held;
 use super::local_queue::NextAsker;
 use super::reports::Reports;
 use super::waiting::{Awaits, Waiting};
@@ -169,9 +170,14 @@ impl LockTable {
         }
     }
 
-    /// The attempt leaves the local queue, and the next one asks.
-    pub(super) fn leave(&mut self, now: Moment, name: &Arc<str>, id: Id) {
-        let successor = self.queues.leave(name, id);
+    /// The holder leaves the local queue, and the next waiter asks.
+    pub(super) fn leave(&mut self, now: Moment, held: &Held, id: Id) {
+        let successor = self.queues.leave(&held.name, id);
+        if let Some(NextAsker::Now(next) | NextAsker::Later(next)) = successor
+            && let Some(Attempt::Waiting(next)) = self.attempts.get_mut(&next)
+        {
+            next.was_behind(&held.token);
+        }
         self.take_turn(now, successor);
     }
 

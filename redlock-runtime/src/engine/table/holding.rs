@@ -204,7 +204,7 @@ impl LockTable {
         let releasing = held.release(now, self.settings.io_timeout, was_held, response);
         self.attempts.insert(id, Attempt::Releasing(Box::new(releasing)));
         self.send_release(now, id);
-        self.leave(now, &held.name, id);
+        self.leave(now, held, id);
     }
 
     /// The lease ends without its guard; an earlier reason counts. `release`: the server may still have the key. It may have
@@ -222,7 +222,7 @@ impl LockTable {
             self.drop_held(now, id, &held, None);
         } else {
             self.timers.set(id, None);
-            self.leave(now, &held.name, id);
+            self.leave(now, &held, id);
         }
     }
 

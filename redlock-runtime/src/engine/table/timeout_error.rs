@@ -1,6 +1,7 @@
 //! The error of a caller whose wait is over: another holder has the lock, or Redis did not answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::waiting::LastAnswer;
 use super::{Attempt, LockTable};
@@ -37,12 +38,14 @@ impl LockTable {
             Some(Attempt::Waiting(first)) if !waiting.ask.one_try => first,
             _ => waiting,
         };
+        let is_silent = asker.unanswered_for(now, self.settings.io_timeout / 2);
         match &asker.last_answer {
-            LastAnswer::Busy(holder) if !asker.unanswered_for(now, self.settings.io_timeout / 2) => {
-                busy(holder.clone())
+            LastAnswer::Busy(holder) if !is_silent => busy(holder.clone()),
+            LastAnswer::Behind(token) if !is_silent => {
+                busy(Holder { owner: token::owner_of(token.value()), expires_in: Some(Duration::ZERO) })
             }
             LastAnswer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
-            LastAnswer::Nothing | LastAnswer::Busy(_) => {
+            LastAnswer::Nothing | LastAnswer::Behind(_) | LastAnswer::Busy(_) => {
                 let waited = now.since(asker.ask.started);
                 LockError::unavailable(
                     key,

@@ -31,6 +31,8 @@ pub(super) enum Awaits {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum LastAnswer {
     Nothing,
+    /// Nothing: it has waited behind other callers of its process, and this token was the last that had the lock there.
+    Behind(Token),
     Busy(Holder),
     Refused(Arc<str>),
 }
@@ -148,6 +150,13 @@ impl Waiting {
 
     pub(super) fn is_asking(&self) -> bool {
         matches!(self.awaits, Awaits::Reply { .. })
+    }
+
+    /// The holder in this process, which it has waited for, has the lock no longer.
+    pub(super) fn was_behind(&mut self, token: &Token) {
+        if self.awaits == Awaits::LocalTurn && self.last_answer == LastAnswer::Nothing {
+            self.last_answer = LastAnswer::Behind(token.clone());
+        }
     }
 
     /// The last request will not be sent.

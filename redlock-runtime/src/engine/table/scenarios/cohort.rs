@@ -126,3 +126,21 @@ fn when_the_waiter_with_the_place_leaves_the_next_one_joins_at_once() {
     scenario.answers(JOIN, busy);
     scenario.is_quiet();
 }
+
+#[test]
+fn a_waiter_whose_wait_ends_when_it_first_asks_knows_that_the_lock_was_busy() {
+    for (asks_for, is_busy) in [(SECOND / 10, true), (SECOND * 6 / 10, false)] {
+        let (mut scenario, _) = with_waiters(0);
+        let mut waiter = scenario.acquires(1, Some(SECOND));
+        scenario.answers(RESERVE, Reply::NotHeld);
+        scenario.passes(SECOND - asks_for);
+        scenario.drops_guard(0);
+        scenario.passes(asks_for);
+        scenario.tick();
+        match waiter.try_recv() {
+            Ok(AcquireOutcome::Failed(LockError::TimedOut { .. })) if is_busy => {}
+            Ok(AcquireOutcome::Failed(LockError::Unavailable { .. })) if !is_busy => {}
+            other => unreachable!("{}", other.is_ok()),
+        }
+    }
+}
