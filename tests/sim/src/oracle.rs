@@ -92,8 +92,6 @@ pub struct Oracle {
     promises: Option<Promises>,
     /// The first violation.
     violation: Option<Violation>,
-    /// A server has refused some: callers that left may still have their places, in front of others.
-    pub has_refused: bool,
     /// Clients give connections up by themselves, because answers are so late, and a request may arrive after that.
     pub has_late_requests: bool,
     /// Nothing but refusals goes wrong, so no request arrives late.
@@ -407,8 +405,7 @@ impl Oracle {
                     // One of several keys may wait for another one.
                     Phase::Waiting if known.keys.len() == 1 => {
                         if let Some(free) = free_since
-                            && (!self.has_refused
-                                && now.saturating_sub(free.max(quiet).max(all_quiet)) > CLAIM + POLL + slack
+                            && (now.saturating_sub(free.max(quiet).max(all_quiet)) > CLAIM + POLL + slack
                                 || now.saturating_sub(free.max(quiet)) > CLAIM + LONGEST_POLL + slack)
                         {
                             found = Some(("no waiter sleeps beside a free lock", *call, &lock.key));

@@ -69,3 +69,19 @@ fn a_waiter_whose_wait_ends_when_it_first_asks_is_told_that_the_lock_was_busy() 
         plan
     });
 }
+
+/// Callers left, the server refused to let them go, and only they were told when a lock was to end: the one behind slept on.
+#[test]
+fn waiters_that_a_server_refuses_to_let_go_leave_as_soon_as_they_may() {
+    holds(|seed| {
+        let long = Hold { hold: 6_000, min_hold: Some(6_100), ..Hold::of(0) };
+        let impatient = Hold { ttl: 300, wait: Some(1_000), ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 3)
+            .with_call(0, 0, What::Hold(long))
+            .with_call(100, 1, What::Hold(impatient.clone()))
+            .with_call(110, 1, What::Hold(impatient))
+            .with_call(200, 2, What::Hold(Hold::of(0)));
+        plan.faults.push((1_000, Fault::RefuseWrites(0, 1_000)));
+        plan
+    });
+}

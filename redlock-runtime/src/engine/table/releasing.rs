@@ -1,4 +1,5 @@
-//! An attempt that releases a lock that it has or may have: repeated until the server answers or the key has expired.
+//! An attempt that releases a lock that it has or may have, or leaves the queue: repeated until the server answers or the key
+//! has expired.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::engine::backoff::Backoff;
 use crate::engine::command::Response;
-use crate::engine::protocol::{Action, Disconnected, Refusal, Reply, Request};
+use crate::engine::protocol::{Action, Disconnected, QUEUE_TTL, Refusal, Reply, Request};
 use crate::error::LockError;
 use crate::outcome::ReleaseOutcome;
 use crate::telemetry;
@@ -94,8 +95,24 @@ impl Releasing {
         self
     }
 
+    /// It may have a place in the queue, which lasts as long as the queue.
+    pub(super) fn leaving(mut self, now: Moment) -> Self {
+        self.lasts = self.lasts.max(QUEUE_TTL);
+        self.until = self.until.max(now.after(self.lasts));
+        self
+    }
+
     pub(super) fn token(&self) -> &Token {
         &self.request.token
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.request.name
+    }
+
+    /// True when the release pauses after a refusal. It is sent now instead.
+    pub(super) fn ends_pause(&mut self) -> bool {
+        self.again_at.take().is_some()
     }
 
     pub(super) fn request(&self, now: Moment) -> Request {

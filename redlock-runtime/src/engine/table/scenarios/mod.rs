@@ -25,8 +25,8 @@ use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::engine::command::{AcquireOutcome, Ask, Response};
 use crate::engine::protocol::{
-    Action, CLAIM, Claimant, Disconnected, Id, Mode, Place, Push, PushKind, Refusal, Reply, Request,
-    ServerTime,
+    Action, CLAIM, Claimant, Disconnected, Id, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply,
+    Request, ServerTime,
 };
 use crate::engine::settings::TableSettings;
 use crate::engine::slots::{Slot, Slots};

@@ -64,6 +64,40 @@ fn a_refused_release_is_reported_at_once_and_sent_less_and_less_often_until_the_
 }
 
 #[test]
+fn a_waiter_that_the_server_refuses_to_let_go_leaves_as_soon_as_it_may() {
+    let mut scenario = Scenario::connected();
+    let outcome = queued(1, &mut scenario);
+    drop(outcome);
+    scenario.abandons(1);
+    let refused = || Reply::Refused(Refusal::Transient("MISCONF".into()));
+    scenario.answers(Action::Release, refused());
+    while scenario.now.since(scenario.start) < QUEUE_TTL {
+        assert!(!scenario.table.is_idle());
+        scenario.passes(SECOND / 100);
+        scenario.tick();
+        if !scenario.sent.is_empty() {
+            scenario.answers(Action::Release, refused());
+        }
+    }
+    assert!(scenario.table.is_idle(), "the queue has expired");
+}
+
+#[test]
+fn a_push_to_a_waiter_that_has_left_sends_its_refused_release_at_once() {
+    let mut scenario = Scenario::connected();
+    let outcome = queued(1, &mut scenario);
+    drop(outcome);
+    scenario.abandons(1);
+    scenario.answers(Action::Release, Reply::Refused(Refusal::Transient("MISCONF".into())));
+    scenario.is_quiet();
+    let next = PushKind::Next { claim: CLAIM, at: scenario.server_time(), claimant: Claimant::of("") };
+    scenario.tells(1, next);
+    scenario.answers(Action::Release, Reply::NotHeld);
+    scenario.is_quiet();
+    assert!(scenario.table.is_idle());
+}
+
+#[test]
 fn a_release_that_a_server_refuses_is_reported_at_once_and_one_in_a_failover_is_waited_for() {
     for (refusal, is_told) in [
         ("MISCONF cannot save", true),
