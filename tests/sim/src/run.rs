@@ -419,13 +419,10 @@ async fn wind_up(plan: &Plan, fleet: &Fleet, managers: &mut Vec<Option<LockManag
     look(plan, fleet, slack);
     // What is left of processes that were killed ends with its leases, and a queue after a minute.
     sleep(PATIENCE).await;
-    let may_not_expire = plan.faults.iter().any(|(_, fault)| matches!(fault, Fault::Forbid(_, "pexpire", _)));
     for server in &fleet.servers {
         let left: Vec<_> = world.with_server(*server, |server, now| {
             let keys = server.keys(now).map(|key| String::from_utf8_lossy(key).into_owned());
-            // A queue lives for ever if the right to let it expire is taken away between its first member and that.
-            let stays = |key: &str| key.ends_with("%clock") || (key.contains("%queue") && may_not_expire);
-            keys.filter(|key| !stays(key)).collect()
+            keys.filter(|key| !key.ends_with("%clock")).collect()
         });
         if !left.is_empty() {
             judge(|oracle| oracle.violated("nothing is left after shutdown", format!("{left:?}")));

@@ -85,3 +85,16 @@ fn waiters_that_a_server_refuses_to_let_go_leave_as_soon_as_they_may() {
         plan
     });
 }
+
+/// The right to let a queue expire was taken away, and its first waiter left a queue that stayed for ever.
+#[test]
+fn a_queue_that_may_not_get_an_expiry_does_not_stay() {
+    holds(|seed| {
+        let long = Hold { hold: 2_000, ..Hold::of(0) };
+        let impatient = Hold { wait: Some(100), ..Hold::of(0) };
+        let mut plan =
+            Plan::quiet(seed, 2).with_call(0, 0, What::Hold(long)).with_call(500, 1, What::Hold(impatient));
+        plan.faults.push((400, Fault::Forbid(0, "pexpire", 500)));
+        plan
+    });
+}

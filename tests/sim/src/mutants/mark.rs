@@ -337,7 +337,7 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[edit(
             ACQUIRE_LUA,
             "  if not redis.call('ZSCORE', queue, me) then\n    tell_place_lost()\n",
-            "  redis.call('ZREM', queue, me)\n  do\n",
+            "  redis.call('ZREM', queue, me)\n  if true then\n",
         )],
     },
     Mutant {

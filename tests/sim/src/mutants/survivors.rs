@@ -47,8 +47,12 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "The queue of waiters that have died stays for ever.",
         violates: NOTHING_LEFT,
         edits: &[
-            edit(JOIN_LUA, "  redis.call('PEXPIRE', queue, QUEUE_TTL)\n", ""),
-            edit(ACQUIRE_LUA, "  redis.call('PEXPIRE', queue, QUEUE_TTL)\n", ""),
+            edit(
+                JOIN_LUA,
+                "  if type(redis.pcall('PEXPIRE', queue, QUEUE_TTL)) == 'table' then\n",
+                "  if false then\n",
+            ),
+            edit(ACQUIRE_LUA, "    redis.call('PEXPIRE', queue, QUEUE_TTL)\n", ""),
         ],
     },
     Mutant {

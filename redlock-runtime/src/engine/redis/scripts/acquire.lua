@@ -36,8 +36,9 @@ local function join()
   if not redis.call('ZSCORE', queue, me) then
     tell_place_lost()
     add(redis.call('ZCARD', queue))
+  else
+    redis.call('PEXPIRE', queue, QUEUE_TTL)
   end
-  redis.call('PEXPIRE', queue, QUEUE_TTL)
 end
 
 -- The hash of a `Claimant` of the client.

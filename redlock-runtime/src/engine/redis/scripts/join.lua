@@ -5,9 +5,15 @@
 -- In ms. The queue of crashed waiters expires; live waiters ask again much sooner.
 local QUEUE_TTL = '60000'
 
--- Behind these waiters, also when the clock went back.
+-- Behind these waiters, also when the clock went back. A queue that may not get its expiry would stay for ever: without
+-- this waiter, it has that of the others, or is gone.
 local function add(waiters)
   redis.call('ZADD', queue, time(), me)
+  if type(redis.pcall('PEXPIRE', queue, QUEUE_TTL)) == 'table' then
+    redis.call('ZREM', queue, me)
+    -- Runs into the same error again.
+    redis.call('PEXPIRE', queue, QUEUE_TTL)
+  end
   if redis.call('ZRANK', queue, me) == waiters then return end
   local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
   redis.call('ZADD', queue, string.format('%.0f', last + 1), me)
@@ -22,7 +28,6 @@ if ARGV[3] == 'join' and value then
     local waiters = redis.call('ZCARD', queue)
     if waiters < tonumber(ARGV[5]) then
       add(waiters)
-      redis.call('PEXPIRE', queue, QUEUE_TTL)
       if grace == 0 then
         set_mark(value, pttl)
       end
