@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::oracle::CallId;
-use crate::plan::{Call, Fault, Hold, Plan, Topology, What};
+use crate::plan::{Fault, Hold, Plan, Topology, What};
 use crate::server::Version;
 use crate::world::{ProcessId, World};
 
@@ -156,11 +156,7 @@ impl Promises {
         let key = self.only_key(call)?;
         let in_cohorts = self.plan.processes.iter().any(|process| process.cohort > 0);
         let is_disturbed = |fault: &Fault| !matches!(fault, Fault::Kill(_) | Fault::ServerClock(_, ..0));
-        // A lock that is kept for its `min_hold` after a hand-over makes its process look stuck to a waiter that is told of the
-        // claim alone: the waiters of that process lose their places.
-        let keeps = |call: &Call| matches!(&call.what, What::Hold(hold) if hold.min_hold.is_some());
-        let others = self.plan.faults.iter().any(|(_, fault)| is_disturbed(fault))
-            || self.plan.calls.iter().any(keeps);
+        let others = self.plan.faults.iter().any(|(_, fault)| is_disturbed(fault));
         if !self.is_even || !self.hands_over || self.plan.foreign_clients || in_cohorts || others {
             return None;
         }

@@ -98,3 +98,24 @@ fn a_queue_that_may_not_get_an_expiry_does_not_stay() {
         plan
     });
 }
+
+/// A lock that was kept for its `min_hold` ended when a claim of its process should have: to a waiter that knew of the claim alone,
+/// the process looked stuck, and its waiters lost their places.
+#[test]
+fn waiters_of_a_process_that_keeps_a_lock_for_its_min_hold_keep_their_places() {
+    holds(|seed| {
+        let kept = Hold {
+            min_hold: Some([990, 1_000, 1_050][usize::try_from(seed % 3).unwrap_or(0)]),
+            ..Hold::of(0)
+        };
+        let mut plan = Plan::quiet(seed, 3)
+            .with_call(0, 0, What::Hold(Hold { hold: 400, ..Hold::of(0) }))
+            .with_call(50, 1, What::Hold(kept))
+            .with_call(200, 2, What::Hold(Hold::of(0)));
+        for at in [60, 70, 80] {
+            plan = plan.with_call(at, 1, What::Hold(Hold::of(0)));
+        }
+        plan.foreign_clients = false;
+        plan
+    });
+}

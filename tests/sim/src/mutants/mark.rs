@@ -155,7 +155,11 @@ pub(super) const ALL: &[Mutant] = &[
         name: "min-hold-tells-no-waiter",
         wrong: "A lock that is kept for its `min_hold` only gets an earlier expiry, and its waiters are not told.",
         violates: PROMPT,
-        edits: &[edit(RENEW_LUA, "if shortens then tell(first_two(), lasts, time(), '') end\n", "")],
+        edits: &[edit(
+            RENEW_LUA,
+            "if ARGV[3] == 'exactly' then tell(all_told(), lasts, time(), '') end\n",
+            "",
+        )],
     },
     Mutant {
         name: "one-waiter-is-told",

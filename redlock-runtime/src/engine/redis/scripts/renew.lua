@@ -6,6 +6,7 @@ local lasts, left = tonumber(ARGV[2]), without_grace(redis.call('PTTL', KEYS[1])
 local shortens = ARGV[3] == 'exactly' and lasts < left
 if not shortens then lasts = math.max(lasts, left) end
 redis.call('PEXPIRE', KEYS[1], lasts + grace)
--- The waiters would ask when the lease was to end before.
-if shortens then tell(first_two(), lasts, time(), '') end
+-- The waiters would ask when the lease was to end before; and its process, which lets it end, would seem to be stuck to those
+-- that were told of its claim.
+if ARGV[3] == 'exactly' then tell(all_told(), lasts, time(), '') end
 return 1
