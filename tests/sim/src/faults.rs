@@ -72,6 +72,7 @@ pub fn deeds(fault: &Fault) -> Deeds {
         | Fault::Starve(..)
         | Fault::DropRuntime(..)
         | Fault::Kill(_)
+        | Fault::PowerOff(_)
         | Fault::ClockAhead(..) => of_processes(fault),
         Fault::FreezeServer(..)
         | Fault::Restart(..)
@@ -112,6 +113,7 @@ fn of_processes(fault: &Fault) -> Deeds {
             world.drop_runtime(fleet.processes[process], old);
         }),
         Fault::Kill(process) => at_once(move |world, fleet| world.kill(fleet.processes[process])),
+        Fault::PowerOff(process) => at_once(move |world, fleet| world.power_off(fleet.processes[process])),
         Fault::ClockAhead(process, length) => at_once(move |world, fleet| {
             disturb(fleet, process);
             world.suspend(fleet.processes[process], Duration::from_millis(length));

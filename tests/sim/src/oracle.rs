@@ -346,9 +346,21 @@ impl Oracle {
 
     /// True when the lock may have gone before its holder, or the one that it has it from, learns of it.
     fn may_have_lost(&self, key: &str, holder: &Known) -> bool {
-        let since = if holder.inherits { holder.began.saturating_sub(LONGEST_TTL) } else { holder.began };
+        let had_it = |lost: u64| {
+            // One that had it when it was lost has handed it over since.
+            self.calls.values().any(|known| {
+                let is_over = matches!(known.phase, Phase::Ended { at } if at < lost);
+                known.process == holder.process
+                    && known.keys.iter().any(|other| other == key)
+                    && known.began <= lost
+                    && !is_over
+            })
+        };
         self.being_lost.get(key).is_some_and(|clients| *clients > 0)
-            || self.lost_at.get(key).is_some_and(|lost| since <= *lost)
+            || self
+                .lost_at
+                .get(key)
+                .is_some_and(|lost| holder.began <= *lost || holder.inherits && had_it(*lost))
     }
 
     /// Every caller is back within its limit.

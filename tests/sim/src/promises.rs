@@ -34,6 +34,8 @@ pub struct Stored {
     pub is_deserted: bool,
     /// It holds the value of a foreign client, which another client has changed.
     pub is_changed: bool,
+    /// The call that holds it waits for it, too.
+    pub waits_for_itself: bool,
 }
 
 /// A property, and who violated it.
@@ -57,6 +59,10 @@ enum Phase {
 #[derive(Default)]
 struct Key {
     over_since: Option<u64>,
+    /// The call that was last seen to hold it.
+    last_holder: Option<CallId>,
+    /// Its holder waits for it since then.
+    waits_for_itself_since: Option<u64>,
     /// A call that has left, or does not know yet, holds it.
     astray: Option<(CallId, u64)>,
     /// When a call last came in or left.
@@ -81,6 +87,8 @@ pub struct Promises {
     only_refuses: bool,
     calls: BTreeMap<CallId, Known>,
     keys: BTreeMap<u8, Key>,
+    /// The processes that were dead at the last look, and had no connections.
+    gone: BTreeSet<ProcessId>,
 }
 
 impl Promises {
@@ -104,6 +112,7 @@ impl Promises {
             plan: plan.clone(),
             calls: BTreeMap::new(),
             keys: BTreeMap::new(),
+            gone: BTreeSet::new(),
         }
     }
 
@@ -155,7 +164,9 @@ impl Promises {
     fn passes(&self, call: CallId, now: u64) -> Option<Broken> {
         let key = self.only_key(call)?;
         let in_cohorts = self.plan.processes.iter().any(|process| process.cohort > 0);
-        let is_disturbed = |fault: &Fault| !matches!(fault, Fault::Kill(_) | Fault::ServerClock(_, ..0));
+        let is_disturbed = |fault: &Fault| {
+            !matches!(fault, Fault::Kill(_) | Fault::PowerOff(_) | Fault::ServerClock(_, ..0))
+        };
         let others = self.plan.faults.iter().any(|(_, fault)| is_disturbed(fault));
         if !self.is_even || !self.hands_over || self.plan.foreign_clients || in_cohorts || others {
             return None;
@@ -238,13 +249,27 @@ impl Promises {
         if let Some(call) = longer {
             return Some(("no caller is inside for longer than max_hold", format!("call {call}")));
         }
-        stored.iter().find_map(|lock| self.look_at(now, lock, quiet))
+        let broken = stored.iter().find_map(|lock| self.look_at(now, lock, quiet));
+        let world = World::here();
+        let has_gone = |process: &ProcessId| world.is_dead(*process) && !world.has_connections(*process);
+        self.gone = self.calls.values().map(|known| known.process).filter(has_gone).collect();
+        broken
     }
 
     fn look_at(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
         let astray = lock.holder.filter(|call| self.is_astray(*call, now));
+        let last_holder = lock.holder.or(self.keys.get(&lock.key).and_then(|key| key.last_holder));
+        // A release finds the first waiter that is there, behind as many dead ones as there may be.
+        let is_released = last_holder.and_then(|call| self.calls.get(&call)).is_some_and(has_released);
+        let is_excused = lock.is_deserted && !is_released;
+        let before = self.keys.get(&lock.key).and_then(|key| key.last_holder);
+        let is_new = |call: &CallId| before != Some(*call);
+        let granted = lock.holder.filter(is_new).filter(|call| self.was_gone(*call));
         let key = self.keys.entry(lock.key).or_default();
-        key.over_since = if lock.is_over && !lock.is_deserted { key.over_since.or(Some(now)) } else { None };
+        key.last_holder = last_holder;
+        key.waits_for_itself_since =
+            if lock.waits_for_itself { key.waits_for_itself_since.or(Some(now)) } else { None };
+        key.over_since = if lock.is_over { key.over_since.or(Some(now)) } else { None };
         key.astray = match (astray, key.astray) {
             (Some(call), Some((before, since))) if call == before => Some((call, since)),
             (Some(call), _) => Some((call, now)),
@@ -253,7 +278,11 @@ impl Promises {
         if !self.is_even || !self.hands_over || self.clock_goes_back {
             return None;
         }
+        if let Some(call) = granted.filter(|_| !self.comes_late) {
+            return Some(("no waiter that has gone gets the lock", format!("call {call}, k{}", lock.key)));
+        }
         let (over_since, astray) = (key.over_since, key.astray);
+        let waits_for_itself = key.waits_for_itself_since;
         let quiet = if quiet > 0 { quiet + SETTLES } else { 0 };
         let calm = key.changed.max(quiet).max(key.uncertain_until);
         let limit = PROMPT + self.messages();
@@ -263,15 +292,29 @@ impl Promises {
         {
             return Some(("the owner of a lock knows of it", format!("call {call}, k{}", lock.key)));
         }
-        let since = over_since?.max(calm);
+        if let Some(since) = waits_for_itself
+            && now.saturating_sub(since.max(quiet)) > TOLD + self.messages()
+        {
+            return Some(("no caller waits for itself", format!("k{}", lock.key)));
+        }
+        let over = over_since?;
+        let since = over.max(calm);
         let mut waiters = self.calls.iter().filter(|(call, known)| {
             known.phase == Phase::Waiting
                 && self.only_key(**call) == Some(lock.key)
                 && runs(known.process)
+                // One that asks later than that gives it to the first waiter.
+                && (!is_excused || known.began > over)
                 && now.saturating_sub(since.max(known.began)) > limit
         });
         let (waiter, _) = waiters.next()?;
         Some(("a lock is handed over at once", format!("call {waiter} waits beside k{}", lock.key)))
+    }
+
+    /// The server knew at the last look that the waiter has gone.
+    fn was_gone(&self, call: CallId) -> bool {
+        let known = self.calls.get(&call);
+        known.is_some_and(|known| known.phase == Phase::Waiting && self.gone.contains(&known.process))
     }
 
     /// The lock has a caller that waits for it, or has left.
@@ -290,6 +333,10 @@ impl Promises {
             }
         }
     }
+}
+
+fn has_released(known: &Known) -> bool {
+    matches!(known.phase, Phase::Ended { .. }) && runs(known.process)
 }
 
 fn runs(process: ProcessId) -> bool {

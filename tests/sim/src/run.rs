@@ -333,16 +333,24 @@ fn stored(seen: &[Seen], server: ServerId) -> Vec<Stored> {
             let name = format!("lock:{}", seen.key);
             let value = server.value(now, name.as_bytes()).unwrap_or_default();
             let left = server.pttl(now, name.as_bytes()).flatten();
+            let waiters = server.members(now, format!("{name}%queue").as_bytes());
             Stored {
                 key: number,
                 is_over: !seen.is_taken || value.ends_with(b"!") && left.is_some_and(|left| left <= GRACE),
                 holder: seen.holder,
-                is_deserted: is_deserted(&server.members(now, format!("{name}%queue").as_bytes())),
+                is_deserted: is_deserted(&waiters),
                 is_changed: value.starts_with(FOREIGN) && value != FOREIGN,
+                waits_for_itself: seen.holder.is_some_and(|holder| waits(&waiters, holder)),
             }
         });
         stored.collect()
     })
+}
+
+/// True when the caller is one of these waiters.
+fn waits(waiters: &[(Bytes, f64)], caller: CallId) -> bool {
+    let token = |member: &Bytes| member.split(|byte| *byte == b'|').next().and_then(caller_of);
+    waiters.iter().any(|(member, _)| token(member) == Some(caller))
 }
 
 /// True when the processes of the first two waiters are dead.

@@ -570,6 +570,13 @@ impl World {
         self.cut_where(how, |connection| connection.process == process && connection.server == server);
     }
 
+    /// A server has a connection of that process.
+    #[must_use]
+    pub fn has_connections(&self, process: ProcessId) -> bool {
+        let network = self.network.borrow();
+        network.connections.values().any(|open| open.process == process && open.client.is_some())
+    }
+
     pub(super) fn cut_all_of(&self, process: ProcessId) {
         self.cut_where(CutKind::Reset, |connection| connection.process == process);
     }

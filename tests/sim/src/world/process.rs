@@ -128,8 +128,16 @@ impl World {
         self.cut_all_of(process);
     }
 
+    /// Ends the process and its host: the servers keep its connections.
+    pub fn power_off(&self, process: ProcessId) {
+        self.change(process, |process| process.is_dead = true);
+    }
+
     /// What is left of a process that was killed can be dropped: it runs, but reaches no server.
     pub fn bury(&self, process: ProcessId) {
+        if self.is_dead(process) {
+            self.cut_all_of(process);
+        }
         self.change(process, |process| {
             process.is_buried |= process.is_dead;
             (process.is_dead, process.is_frozen) = (false, false);

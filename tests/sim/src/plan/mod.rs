@@ -1,8 +1,13 @@
 //! A plan: all that will be done to a fleet and by its callers, drawn from a seed. What it leaves open, such as how long each
 //! byte takes, the same seed decides while it runs.
 
+mod kinds;
+mod matters;
+
 use fastrand::Rng;
 
+use self::kinds::{KINDS, Kind, drawn};
+use self::matters::MATTERS;
 use crate::mutants::Mutant;
 use crate::server::Version;
 use crate::world::{CutKind, Latency};
@@ -51,14 +56,13 @@ impl Plan {
     /// A fleet of so many processes with one server, in which nothing happens yet.
     #[must_use]
     pub fn quiet(seed: u64, processes: usize) -> Self {
-        let process = ProcessPlan { fast: 0, cohort: 0, own_thread: false, io_timeout: 1_000, runtimes: 1 };
         Self {
             seed,
             topology: Topology::One(Version::Redis70),
             length: 1_000,
             latency: Latency { usual: 1, late: 0, lateness: 0 },
             reorder: 0,
-            processes: vec![process; processes],
+            processes: vec![ProcessPlan::default(); processes],
             calls: Vec::new(),
             faults: Vec::new(),
             foreign_clients: true,
@@ -111,6 +115,12 @@ pub struct ProcessPlan {
     pub io_timeout: u64,
     /// How many runtimes its callers are in.
     pub runtimes: usize,
+}
+
+impl Default for ProcessPlan {
+    fn default() -> Self {
+        Self { fast: 0, cohort: 0, own_thread: false, io_timeout: 1_000, runtimes: 1 }
+    }
 }
 
 /// What one caller does.
@@ -213,6 +223,8 @@ pub enum Fault {
     DropRuntime(usize, usize),
     /// The process is killed.
     Kill(usize),
+    /// Its host loses power: no server hears that its connections have ended.
+    PowerOff(usize),
     /// The clock of the process goes ahead.
     ClockAhead(usize, u64),
     /// The server stops for so long.
@@ -256,6 +268,7 @@ impl Fault {
             Self::Starve(..) => "runtime starved",
             Self::DropRuntime(..) => "runtime dropped",
             Self::Kill(_) => "process killed",
+            Self::PowerOff(_) => "host without power",
             Self::ClockAhead(..) => "clock ahead",
             Self::FreezeServer(..) => "server frozen",
             Self::Restart(_, true, _) => "server restarted",
@@ -281,25 +294,6 @@ impl Fault {
     }
 }
 
-/// What a plan is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    /// Nothing goes wrong.
-    Calm,
-    /// Many callers come at once, and many leave.
-    Burst,
-    /// The network.
-    Network,
-    /// The servers.
-    Servers,
-    /// The processes.
-    Processes,
-    /// Everything.
-    All,
-}
-
-const KINDS: [Kind; 6] = [Kind::Calm, Kind::Burst, Kind::Network, Kind::Servers, Kind::Processes, Kind::All];
-
 const VERSIONS: [Version; 6] = [
     Version::Redis5,
     Version::Redis62,
@@ -314,6 +308,10 @@ impl Plan {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
+        if random.u32(0..5) < 2 {
+            let matter = MATTERS[random.usize(0..MATTERS.len())];
+            return matter(Self::of_one_matter(seed, &mut random), &mut random);
+        }
         let kind = KINDS[random.usize(0..KINDS.len())];
         let version = VERSIONS[random.usize(0..VERSIONS.len())];
         let topology = match random.u32(0..8) {
@@ -323,67 +321,32 @@ impl Plan {
             _ => Topology::One(version),
         };
         let length = random.u64(500..6_000);
-        Self::drawn(seed, &mut random, kind, topology, length, 1)
+        drawn(seed, &mut random, kind, topology, length, 1)
+    }
+
+    fn of_one_matter(seed: u64, random: &mut Rng) -> Self {
+        let mut plan = Self::quiet(seed, 0);
+        plan.topology = Topology::One(VERSIONS[random.usize(0..VERSIONS.len())]);
+        plan.latency.usual = random.u64(0..4);
+        plan.reorder = [0, 0, 10][random.usize(0..3)];
+        plan.foreign_clients = false;
+        plan
     }
 
     /// A long run of a fleet of ten processes.
     #[must_use]
     pub fn fleet(seed: u64, length: u64) -> Self {
         let mut random = Rng::with_seed(seed);
-        let mut plan = Self::drawn(
-            seed,
-            &mut random,
-            Kind::All,
-            Topology::One(Version::Redis70),
-            length,
-            length / 6_000,
-        );
+        let topology = Topology::One(Version::Redis70);
+        let mut plan = drawn(seed, &mut random, Kind::All, topology, length, length / 6_000);
         let process = plan.processes[0];
         plan.processes = vec![ProcessPlan { cohort: 0, ..process }; 10];
         for call in &mut plan.calls {
             call.process = random.usize(0..10);
             call.runtime = 0;
         }
-        plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Kill(_)));
+        plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Kill(_) | Fault::PowerOff(_)));
         plan
-    }
-
-    fn drawn(seed: u64, random: &mut Rng, kind: Kind, topology: Topology, length: u64, times: u64) -> Self {
-        let latency = match random.u32(0..4) {
-            0 => Latency { usual: 0, late: 0, lateness: 0 },
-            1 => Latency { usual: 2, late: 0, lateness: 0 },
-            2 => Latency { usual: 1, late: 20, lateness: 30 },
-            _ => Latency { usual: 3, late: 50, lateness: 200 },
-        };
-        let reorder = [0, 0, 10, 3][random.usize(0..4)];
-        let processes: Vec<_> = (0..random.usize(1..5)).map(|_| process(random)).collect();
-        let keys = [1, 1, 2, 4][random.usize(0..4)];
-        let count = match kind {
-            Kind::Burst => random.u64(20..150),
-            _ => random.u64(5..60),
-        };
-        let calls = (0..count * times).map(|_| call(random, kind, &processes, keys, length)).collect();
-        let faults = match kind {
-            Kind::Calm | Kind::Burst => 0,
-            _ => random.u64(1..8),
-        };
-        let faults = (0..faults * times)
-            .map(|_| (random.u64(0..length), fault(random, kind, &processes, topology, keys)))
-            .collect();
-        let (foreign_clients, may_kill) = (random.bool(), random.u32(0..3) > 0);
-        Self {
-            seed,
-            topology,
-            length,
-            latency,
-            reorder,
-            foreign_clients,
-            may_kill,
-            processes,
-            calls,
-            faults,
-            mutant: None,
-        }
     }
 
     /// The shortest wait of a caller that waits at all, in milliseconds.
@@ -400,103 +363,5 @@ impl Plan {
     #[must_use]
     pub fn is_calm(&self) -> bool {
         self.faults.is_empty() && self.calls.iter().all(|call| !matches!(call.what, What::ForceRelease(_)))
-    }
-}
-
-fn process(random: &mut Rng) -> ProcessPlan {
-    ProcessPlan {
-        fast: [0, 0, 9_000, -9_000][random.usize(0..4)],
-        cohort: [0, 0, 0, 8][random.usize(0..4)],
-        own_thread: random.u32(0..6) == 0,
-        io_timeout: [1_000, 1_000, 300][random.usize(0..3)],
-        runtimes: random.usize(1..3),
-    }
-}
-
-fn call(random: &mut Rng, kind: Kind, processes: &[ProcessPlan], keys: u8, length: u64) -> Call {
-    let process = random.usize(0..processes.len());
-    // Many at the same time.
-    let at = if kind == Kind::Burst { random.u64(0..4) * length / 4 } else { random.u64(0..length) };
-    let runtime = random.usize(0..processes[process].runtimes);
-    let what = match random.u32(0..40) {
-        0 => What::Inspect(random.u8(0..keys)),
-        1 => What::List,
-        2 if kind != Kind::Calm => What::ForceRelease(random.u8(0..keys)),
-        3 => What::Nested(random.u8(0..keys)),
-        _ => What::Hold(hold(random, kind, keys)),
-    };
-    Call { at, process, runtime, what }
-}
-
-fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
-    let several = keys > 1 && random.u32(0..8) == 0;
-    let ttl = [300, 1_000, 3_000, 10_000][random.usize(0..4)];
-    let often = |random: &mut Rng, of: u32| random.u32(0..of) == 0;
-    let leaves = often(random, if kind == Kind::Burst { 3 } else { 8 });
-    let min_hold = often(random, 20).then(|| random.u64(1..300));
-    let max_hold = (min_hold.is_none() && often(random, 20)).then(|| random.u64(10..1_000));
-    Hold {
-        keys: if several { (0..keys).collect() } else { vec![random.u8(0..keys)] },
-        ttl,
-        wait: match random.u32(0..6) {
-            0 => Some(0),
-            1 => None,
-            2 => Some(random.u64(1..200)),
-            _ => Some(random.u64(200..8_000)),
-        },
-        leaves_after: leaves.then(|| random.u64(0..40)),
-        hold: match random.u32(0..16) {
-            0..4 => 0,
-            4..7 => random.u64(0..400),
-            // Long enough for renewals.
-            7 => random.u64(400..4_000),
-            _ => random.u64(0..30),
-        },
-        extend: often(random, 8).then(|| (random.u64(0..50), [100, 500, 5_000, 20_000][random.usize(0..4)])),
-        renew: !often(random, 8),
-        min_hold,
-        max_hold,
-        way: [Way::Release, Way::Drop, Way::Run][random.usize(0..3)],
-    }
-}
-
-/// Commands whose rights are taken away.
-const COMMANDS: [&str; 8] = ["publish", "zadd", "zrange", "eval", "evalsha", "get", "pexpire", "del"];
-
-fn fault(random: &mut Rng, kind: Kind, processes: &[ProcessPlan], topology: Topology, keys: u8) -> Fault {
-    let process = random.usize(0..processes.len());
-    let server = random.usize(0..topology.servers());
-    let of = match kind {
-        Kind::Network => 0..6,
-        Kind::Servers => 6..20,
-        Kind::Processes => 20..27,
-        _ => 0..27,
-    };
-    let short = random.u64(1..400);
-    let long = random.u64(100..4_000);
-    match random.u32(of) {
-        0 => Fault::Cut(process, server, CutKind::Reset),
-        1 => Fault::Cut(process, server, CutKind::LateRequests(long)),
-        2 => Fault::Cut(process, server, CutKind::HalfOpen(short)),
-        3 | 4 => Fault::Part(process, server, long),
-        5 => Fault::Slow(Latency { usual: 20, late: 10, lateness: 500 }, long),
-        6 | 7 => Fault::FreezeServer(server, long),
-        8 => Fault::Restart(server, true, short),
-        9 => Fault::Restart(server, false, short),
-        10 => Fault::Flush(server),
-        11 => Fault::Delete(random.u8(0..keys)),
-        12 => Fault::DeleteQueue(random.u8(0..keys)),
-        13 => Fault::Forbid(server, COMMANDS[random.usize(0..COMMANDS.len())], long),
-        14 => Fault::RefuseWrites(server, long),
-        15 => Fault::OldData(server, short),
-        16 => Fault::ServerClock(server, [-300, -20, 20, 2_000][random.usize(0..4)]),
-        17 | 18 => Fault::SlowServer(server, random.u64(1..20), long),
-        19 => Fault::FailOver(server, short),
-        20 | 21 => Fault::Freeze(process, long),
-        22 => Fault::Starve(process, random.usize(0..processes[process].runtimes), long),
-        23 => Fault::DropRuntime(process, random.usize(0..processes[process].runtimes)),
-        24 => Fault::Kill(process),
-        25 => Fault::ClockAhead(process, long),
-        _ => Fault::Foreign(random.u8(0..keys), short),
     }
 }

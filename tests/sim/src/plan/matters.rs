@@ -1,0 +1,183 @@
+//! Plans about one matter, in which nothing else goes wrong: some promises hold only there, and some defects show only where a
+//! few callers meet at the right time.
+
+use fastrand::Rng;
+
+use super::{Fault, Hold, Plan, ProcessPlan, Topology, What};
+use crate::world::{CutKind, Latency};
+
+/// Each changes a plan in which nothing happens yet, and which has no processes.
+pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 7] = [
+    waiters_that_go,
+    late_requests,
+    crowd_that_dies,
+    clock_that_goes_back,
+    data_lost_by_cohorts,
+    nodes_that_differ,
+    several_keys,
+];
+
+fn processes(count: usize) -> Vec<ProcessPlan> {
+    vec![ProcessPlan::default(); count]
+}
+
+fn one_of<T: Copy>(random: &mut Rng, of: &[T]) -> T {
+    of[random.usize(0..of.len())]
+}
+
+fn dies(random: &mut Rng, process: usize) -> Fault {
+    if random.bool() { Fault::Kill(process) } else { Fault::PowerOff(process) }
+}
+
+/// A holder releases, or its lease ends, in front of a few waiters of other processes, of which some die, and some leave.
+fn waiters_that_go(mut plan: Plan, random: &mut Rng) -> Plan {
+    let waiters = random.usize(2..7);
+    plan.length = 5_000;
+    plan.processes = processes(waiters + 2);
+    let end = random.u64(100..1_200);
+    let ttl = one_of(random, &[300, 1_000]);
+    let dies_first = random.u32(0..3) > 0;
+    let first = Hold { ttl, hold: if dies_first { 60_000 } else { end }, ..Hold::of(0) };
+    plan = plan.with_call(0, 0, What::Hold(first));
+    if dies_first {
+        plan.faults.push((end, dies(random, 0)));
+    }
+    for process in 1..=waiters {
+        let goes = random.u64(0..end + 1_000);
+        let waiter = Hold {
+            ttl: one_of(random, &[300, 1_000, 10_000]),
+            wait: one_of(random, &[None, Some(4_000)]),
+            leaves_after: (random.u32(0..3) == 0).then_some(goes),
+            hold: one_of(random, &[0, 5, 200, 1_000]),
+            ..Hold::of(0)
+        };
+        if random.u32(0..3) == 0 {
+            plan.faults.push((goes, dies(random, process)));
+        }
+        plan = plan.with_call(random.u64(1..end), process, What::Hold(waiter));
+    }
+    for _ in 0..random.usize(0..4) {
+        let newcomer = Hold { wait: one_of(random, &[None, Some(0), Some(500)]), ..Hold::of(0) };
+        plan = plan.with_call(random.u64(end..4_000), waiters + 1, What::Hold(newcomer));
+    }
+    plan
+}
+
+/// Requests arrive late, and the server cannot be asked to end an old connection, while a lock is held and its ttl changes.
+fn late_requests(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 7_000;
+    plan.may_kill = false;
+    plan.latency = Latency { usual: one_of(random, &[1, 30, 120]), late: 0, lateness: 0 };
+    plan.processes = vec![ProcessPlan { io_timeout: 300, ..ProcessPlan::default() }; 2];
+    let cut = random.u64(100..2_000);
+    // A renewal takes a round trip, and may have to be repeated.
+    let ttls: &[u64] = if plan.latency.usual > 30 { &[1_000, 3_000, 10_000] } else { &[300, 1_000, 3_000] };
+    for _ in 0..random.usize(1..3) {
+        let at = random.u64(0..cut);
+        let extended = (random.u64(0..1_000) + cut - at, one_of(random, ttls));
+        let holder = Hold {
+            ttl: one_of(random, ttls),
+            hold: random.u64(1_000..6_000),
+            extend: (random.u32(0..4) > 0).then_some(extended),
+            ..Hold::of(0)
+        };
+        plan = plan.with_call(at, 0, What::Hold(holder));
+    }
+    for _ in 0..random.usize(2..12) {
+        let rival = Hold { wait: one_of(random, &[None, Some(0), Some(2_000)]), ..Hold::of(0) };
+        plan = plan.with_call(random.u64(0..7_000), 1, What::Hold(rival));
+    }
+    plan.faults.push((cut, Fault::Cut(0, 0, CutKind::LateRequests(random.u64(50..2_500)))));
+    for _ in 0..random.usize(0..3) {
+        let fault = match random.u32(0..3) {
+            0 => Fault::Part(0, 0, random.u64(50..1_500)),
+            1 => Fault::Cut(0, 0, CutKind::Reset),
+            _ => Fault::Cut(0, 0, CutKind::LateRequests(random.u64(20..2_500))),
+        };
+        plan.faults.push((random.u64(0..4_000), fault));
+    }
+    plan
+}
+
+/// A process with a crowd of waiters dies, with a few waiters of other processes behind them.
+fn crowd_that_dies(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 3_000;
+    plan.processes = processes(3);
+    let holder = Hold { hold: random.u64(200..600), ..Hold::of(0) };
+    plan = plan.with_call(0, 0, What::Hold(holder));
+    for _ in 0..random.usize(40..140) {
+        plan = plan.with_call(10, 1, What::Hold(Hold::of(0)));
+    }
+    plan.faults.push((random.u64(50..150), dies(random, 1)));
+    for _ in 0..random.usize(1..4) {
+        plan = plan.with_call(random.u64(20..300), 2, What::Hold(Hold::of(0)));
+    }
+    plan
+}
+
+/// The clock of the server goes back under a queue.
+fn clock_that_goes_back(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 2_000;
+    plan.processes = processes(random.usize(2..5));
+    for _ in 0..random.usize(10..50) {
+        let hold = Hold { hold: random.u64(0..40), ..Hold::of(0) };
+        let process = random.usize(0..plan.processes.len());
+        plan = plan.with_call(random.u64(0..1_000), process, What::Hold(hold));
+    }
+    plan.faults.push((random.u64(20..600), Fault::ServerClock(0, -one_of(random, &[20, 300, 5_000]))));
+    plan
+}
+
+/// The data are lost after callers of cohorts have passed a lock to each other, and another process comes.
+fn data_lost_by_cohorts(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 500;
+    plan.processes =
+        vec![ProcessPlan { cohort: one_of(random, &[8, 1_000, 50_000]), ..ProcessPlan::default() }; 3];
+    let lost = random.u64(20..100);
+    for _ in 0..random.usize(20..60) {
+        let hold = Hold { hold: random.u64(0..3), ..Hold::of(0) };
+        plan = plan.with_call(random.u64(0..lost), random.usize(0..2), What::Hold(hold));
+    }
+    for _ in 0..random.usize(1..10) {
+        plan = plan.with_call(lost + random.u64(0..30), 2, What::Hold(Hold::of(0)));
+    }
+    plan.faults.push((lost, if random.bool() { Fault::Flush(0) } else { Fault::Restart(0, false, 5) }));
+    plan
+}
+
+/// In a Cluster, one node has fewer rights than the others.
+fn nodes_that_differ(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 5_000;
+    plan.topology = Topology::Cluster(plan.topology.version(), 3);
+    plan.processes = processes(3);
+    let command = one_of(random, &["publish", "zadd", "zrange", "subscribe"]);
+    plan.faults.push((0, Fault::Forbid(random.usize(0..3), command, 5_000)));
+    for _ in 0..random.usize(10..30) {
+        let hold = Hold { hold: one_of(random, &[10, 500, 2_500]), ..Hold::of(random.u8(0..4)) };
+        plan = plan.with_call(random.u64(0..3_000), random.usize(0..3), What::Hold(hold));
+    }
+    plan
+}
+
+/// Callers want several keys, and one that they have is taken away while they wait for the next.
+fn several_keys(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 4_000;
+    plan.processes = processes(3);
+    for _ in 0..random.usize(1..4) {
+        let last = Hold { hold: random.u64(200..1_500), ..Hold::of(2) };
+        plan = plan.with_call(random.u64(0..1_500), 2, What::Hold(last));
+    }
+    for _ in 0..random.usize(1..4) {
+        let all = Hold {
+            keys: vec![0, 1, 2],
+            min_hold: random.bool().then(|| random.u64(500..3_000)),
+            wait: one_of(random, &[None, Some(3_000)]),
+            ..Hold::of(0)
+        };
+        plan = plan.with_call(random.u64(100..1_500), random.usize(0..2), What::Hold(all));
+    }
+    for _ in 0..random.usize(0..3) {
+        plan.faults.push((random.u64(200..2_000), Fault::Delete(random.u8(0..2))));
+    }
+    plan
+}
