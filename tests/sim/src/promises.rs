@@ -59,6 +59,8 @@ enum Phase {
 #[derive(Default)]
 struct Key {
     over_since: Option<u64>,
+    /// Its first two waiters were dead at the last look: the others are told nothing, and a newcomer may pass them.
+    is_deserted: bool,
     /// The call that was last seen to hold it.
     last_holder: Option<CallId>,
     /// Its holder waits for it since then.
@@ -168,7 +170,14 @@ impl Promises {
             !matches!(fault, Fault::Kill(_) | Fault::PowerOff(_) | Fault::ServerClock(_, ..0))
         };
         let others = self.plan.faults.iter().any(|(_, fault)| is_disturbed(fault));
-        if !self.is_even || !self.hands_over || self.plan.foreign_clients || in_cohorts || others {
+        let is_deserted = self.keys.get(&key).is_some_and(|key| key.is_deserted);
+        if !self.is_even
+            || !self.hands_over
+            || self.plan.foreign_clients
+            || in_cohorts
+            || others
+            || is_deserted
+        {
             return None;
         }
         let late = self.calls.get(&call)?.began.saturating_sub(self.messages() + 30 * MILLISECOND);
@@ -266,7 +275,7 @@ impl Promises {
         let is_new = |call: &CallId| before != Some(*call);
         let granted = lock.holder.filter(is_new).filter(|call| self.was_gone(*call));
         let key = self.keys.entry(lock.key).or_default();
-        key.last_holder = last_holder;
+        (key.last_holder, key.is_deserted) = (last_holder, lock.is_deserted);
         key.waits_for_itself_since =
             if lock.waits_for_itself { key.waits_for_itself_since.or(Some(now)) } else { None };
         key.over_since = if lock.is_over { key.over_since.or(Some(now)) } else { None };

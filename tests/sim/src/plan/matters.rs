@@ -29,36 +29,41 @@ fn dies(random: &mut Rng, process: usize) -> Fault {
     if random.bool() { Fault::Kill(process) } else { Fault::PowerOff(process) }
 }
 
-/// A holder releases, or its lease ends, in front of a few waiters of other processes, of which some die, and some leave.
+/// A holder releases, or its lease ends, in front of a few waiters of other processes. Some of them die, and some leave.
 fn waiters_that_go(mut plan: Plan, random: &mut Rng) -> Plan {
-    let waiters = random.usize(2..7);
+    let waiters = random.usize(2..10);
     plan.length = 5_000;
     plan.processes = processes(waiters + 2);
     let end = random.u64(100..1_200);
-    let ttl = one_of(random, &[300, 1_000]);
-    let dies_first = random.u32(0..3) > 0;
-    let first = Hold { ttl, hold: if dies_first { 60_000 } else { end }, ..Hold::of(0) };
+    let ttl = one_of(random, &[300, 1_000, 10_000]);
+    let holder_dies = ttl < 10_000;
+    let first = Hold { ttl, hold: if holder_dies { 60_000 } else { end }, ..Hold::of(0) };
     plan = plan.with_call(0, 0, What::Hold(first));
-    if dies_first {
+    if holder_dies {
         plan.faults.push((end, dies(random, 0)));
     }
+    let (most, leave) = (random.u32(0..4), random.bool());
     for process in 1..=waiters {
-        let goes = random.u64(0..end + 1_000);
+        let at = random.u64(1..end);
+        let goes = at + random.u64(0..end + 1_200 - at);
+        let is_going = random.u32(0..4) < most;
         let waiter = Hold {
             ttl: one_of(random, &[300, 1_000, 10_000]),
             wait: one_of(random, &[None, Some(4_000)]),
-            leaves_after: (random.u32(0..3) == 0).then_some(goes),
+            leaves_after: (is_going && leave).then_some(goes - at),
             hold: one_of(random, &[0, 5, 200, 1_000]),
             ..Hold::of(0)
         };
-        if random.u32(0..3) == 0 {
+        if is_going && !leave || random.u32(0..5) == 0 {
             plan.faults.push((goes, dies(random, process)));
         }
-        plan = plan.with_call(random.u64(1..end), process, What::Hold(waiter));
+        plan = plan.with_call(at, process, What::Hold(waiter));
     }
+    // About when the lease is over.
     for _ in 0..random.usize(0..4) {
         let newcomer = Hold { wait: one_of(random, &[None, Some(0), Some(500)]), ..Hold::of(0) };
-        plan = plan.with_call(random.u64(end..4_000), waiters + 1, What::Hold(newcomer));
+        let at = end + ttl.min(1_000) * 2 / 3;
+        plan = plan.with_call(random.u64(at..at + 600), waiters + 1, What::Hold(newcomer));
     }
     plan
 }
@@ -71,7 +76,7 @@ fn late_requests(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.processes = vec![ProcessPlan { io_timeout: 300, ..ProcessPlan::default() }; 2];
     let cut = random.u64(100..2_000);
     // A renewal takes a round trip, and may have to be repeated.
-    let ttls: &[u64] = if plan.latency.usual > 30 { &[1_000, 3_000, 10_000] } else { &[300, 1_000, 3_000] };
+    let ttls: &[u64] = if plan.latency.usual > 30 { &[1_000, 3_000, 10_000] } else { &[300, 1_000, 10_000] };
     for _ in 0..random.usize(1..3) {
         let at = random.u64(0..cut);
         let extended = (random.u64(0..1_000) + cut - at, one_of(random, ttls));

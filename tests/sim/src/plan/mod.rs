@@ -308,7 +308,7 @@ impl Plan {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
-        if random.u32(0..5) < 2 {
+        if random.bool() {
             let matter = MATTERS[random.usize(0..MATTERS.len())];
             return matter(Self::of_one_matter(seed, &mut random), &mut random);
         }
