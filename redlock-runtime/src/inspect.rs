@@ -43,7 +43,7 @@ pub struct LockInfo {
 
 impl LockInfo {
     fn new(key: &str, found: Inspection) -> Self {
-        let Inspection { holder, waiters, queue } = found;
+        let Inspection { holder, waiters, queue, .. } = found;
         let queue = queue.into_iter().map(|owner| Waiter { owner }).collect();
         Self { key: key.to_owned(), holder, waiters, queue }
     }
@@ -217,12 +217,16 @@ impl LockManager {
     /// Takes the lock on `key` away from its holder and passes it to the longest waiter. Returns the former holder, which
     /// learns that its lock is lost; `None` when the lock was free.
     ///
+    /// On several servers, the lock is taken from the holder that most of them name; what only a few of them have stays while
+    /// the lock is free on most.
+    ///
     /// For an operator who knows that a holder hangs. Writes of its body may still be in flight; only
     /// [fencing tokens](crate::LockGuard::fencing_token) keep them out.
     ///
     /// # Errors
     ///
-    /// As [`inspect`](Self::inspect).
+    /// As [`inspect`](Self::inspect). After [`LockError::Unavailable`] the lock may have been taken away, or may be later, when a
+    /// request arrives late: on one server from its holder at that time.
     ///
     /// # Cancel safety
     ///

@@ -4,7 +4,7 @@
 //! random part is a secret; it is never printed, logged or put into an error. A `!` stands behind the token while other
 //! clients wait for the lock.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
 use crate::host;
@@ -69,6 +69,16 @@ impl Token {
     /// A token as a node reports it.
     pub(crate) fn from_value(value: &str) -> Self {
         Self(value.into())
+    }
+
+    /// Stands for the value of a key, which may be that of a foreign client, and no text: its hexadecimal digits.
+    pub(crate) fn naming(value: &[u8]) -> Self {
+        let mut digits = String::with_capacity(2 * value.len());
+        for byte in value {
+            // Writing to a string cannot fail.
+            let _ = write!(digits, "{byte:02x}");
+        }
+        Self(digits.into())
     }
 
     /// The text that is written into the key.

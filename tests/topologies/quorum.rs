@@ -293,9 +293,32 @@ fn locks_can_be_looked_at_listed_and_taken_away() {
     let _: String = quorum.servers[0].run("SET lock:minority foreign PX 600000");
     assert_eq!(locks.inspect_blocking("minority").unwrap(), None, "one node is no majority");
     let _: i32 = quorum.servers[0].run("DEL lock:minority");
-    locks.force_release_blocking("a").unwrap();
+    locks.force_release_blocking("a").unwrap().unwrap();
     eventually("the lock is lost", || !guard.is_held());
     drop(quorum.manager().lock("a").wait(LIMIT).acquire_blocking().unwrap());
+}
+
+#[test]
+fn a_foreign_lock_is_taken_away_whatever_its_value_is() {
+    let quorum = Quorum::durable(3);
+    let locks = quorum.manager();
+    let foreign = b"\xff\0%!\n";
+    let set = |node: usize, value: &[u8]| {
+        let _: () =
+            redis::cmd("SET").arg("lock:k").arg(value).query(&mut quorum.servers[node].client()).unwrap();
+    };
+    (0..2).for_each(|node| set(node, foreign));
+    set(2, b"another");
+    assert_eq!(locks.force_release_blocking("k").unwrap().unwrap().name(), None);
+    assert_eq!(quorum.servers[2].keys(), ["lock:k"], "only few have it");
+    drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+    // No two nodes have the same one: each gives up its own.
+    set(0, foreign);
+    set(1, b"a third");
+    assert_eq!(locks.force_release_blocking("k").unwrap(), None);
+    for node in 0..3 {
+        eventually("the node has none", || quorum.servers[node].keys().is_empty());
+    }
 }
 
 #[test]

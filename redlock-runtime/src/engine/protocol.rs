@@ -63,8 +63,10 @@ pub(crate) enum Action {
     Draw,
     /// Who holds the lock, and how many wait?
     Inspect,
-    /// Inspect, then release it for its holder.
+    /// Inspect, then release it for its holder. A quorum asks its nodes to inspect, then to take the lock away.
     ForceRelease,
+    /// If the lock has the value that the token of this request [names](Token::naming), release it for its holder.
+    TakeAway,
     /// List locks; the name is a pattern.
     List { cursor: u64 },
     /// A write that changes nothing: does the node take locks? In a Cluster the cursor is the number of the primary.
@@ -141,7 +143,8 @@ pub(crate) enum Reply {
     Voted { clock: u64 },
     /// Reserve, draw: the last of the reserved fencing tokens, or the one that was drawn; all are above each one given before.
     Reserved { last: u64 },
-    /// Renew, repair, watch, raise fence: this token holds it. Release: this token held it. Ping: the node takes locks.
+    /// Renew, repair, watch, raise fence: this token holds it. Release, take away: this token held it. Ping: the node
+    /// takes locks.
     Done,
     /// This token does not hold it. Reserve: or no fencing tokens can be reserved now.
     NotHeld,
@@ -159,6 +162,8 @@ pub(crate) enum Reply {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Inspection {
     pub(crate) holder: Holder,
+    /// [Names](Token::naming) the value of the key, without a mark.
+    pub(crate) value: Token,
     pub(crate) waiters: u32,
     /// The owners of the first waiters, in order; `None` for a malformed member.
     pub(crate) queue: Vec<Option<Owner>>,

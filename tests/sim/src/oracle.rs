@@ -96,8 +96,6 @@ pub struct Oracle {
     pub has_late_requests: bool,
     /// Nothing but refusals goes wrong, so no request arrives late.
     pub only_refuses: bool,
-    /// A node of a quorum may execute a request long after the others have answered it.
-    pub in_quorum: bool,
     /// A server's clock has jumped: what it grants after a loss of its data may be smaller.
     pub clock_has_jumped: bool,
     /// How many locks were held.
@@ -284,7 +282,7 @@ impl Oracle {
     /// One of those clients has its answer.
     pub fn was_lost(&mut self, key: &str) {
         self.may_be_lost(key);
-        if let Some(clients) = self.being_lost.get_mut(key).filter(|_| !self.in_quorum) {
+        if let Some(clients) = self.being_lost.get_mut(key) {
             *clients -= 1;
         }
     }

@@ -1,7 +1,9 @@
 //! What schedules have found: each defect is mended, and the plan that shows it stays.
 
-use redlocked_sim::plan::{Fault, Hold, Plan, What};
+use redlocked_sim::plan::{Fault, Hold, Plan, Topology, What};
 use redlocked_sim::run::run;
+use redlocked_sim::server::Version;
+use redlocked_sim::world::CutKind;
 
 /// Whatever a plan leaves open.
 fn holds(plan: impl Fn(u64) -> Plan) {
@@ -9,6 +11,27 @@ fn holds(plan: impl Fn(u64) -> Plan) {
         let report = run(&plan(seed), false);
         assert_eq!(report.violation, None, "seed {seed}");
     }
+}
+
+/// It took a vote away from a holder that had come after the call had returned, and another one had not heard that holder.
+#[test]
+fn a_force_release_that_arrives_late_at_one_node_takes_nothing_from_a_later_holder() {
+    holds(|seed| {
+        let first = Hold { hold: 1_000, ..Hold::of(0) };
+        let second = Hold { hold: 1_500, ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 4)
+            .with_call(0, 1, What::Hold(first))
+            .with_call(200, 0, What::ForceRelease(0))
+            .with_call(350, 2, What::Hold(second))
+            .with_call(450, 3, What::Hold(Hold::of(0)));
+        plan.topology = Topology::Quorum(Version::Redis70, 3);
+        plan.latency.usual = 20;
+        // The next connection may not end the one before.
+        plan.may_kill = false;
+        plan.faults.push((150, Fault::Part(2, 0, 3_000)));
+        plan.faults.push((201 + seed, Fault::Cut(0, 2, CutKind::LateRequests(600))));
+        plan
+    });
 }
 
 /// The loop's alarm was set on a clock that stands still while the host is suspended, and was not set anew.

@@ -35,6 +35,7 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
             Action::Renew { .. }
             | Action::ExpireLater
             | Action::Release
+            | Action::TakeAway
             | Action::Repair { .. }
             | Action::RaiseFence { .. },
             Value::Int(1),
@@ -44,6 +45,7 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
             Action::Renew { .. }
             | Action::ExpireLater
             | Action::Release
+            | Action::TakeAway
             | Action::Reserve { .. }
             | Action::Draw
             | Action::Repair { .. }
@@ -95,7 +97,12 @@ fn read_found(parts: &[Value]) -> Reply {
                 _ => Vec::new(),
             };
             let waiters = u32::try_from(*waiters).unwrap_or(u32::MAX);
-            Reply::Found(Some(Inspection { holder: holder(value, *pttl), waiters, queue }))
+            Reply::Found(Some(Inspection {
+                holder: holder(value, *pttl),
+                value: Token::naming(value),
+                waiters,
+                queue,
+            }))
         }
         other => nonsense(&Value::Array(other.to_vec())),
     }

@@ -156,6 +156,9 @@ impl Encoder {
                 keyspace.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(ttl).arg(fence);
             }
+            Action::TakeAway => {
+                command.arg(1).arg(&*request.name).arg(request.token.value());
+            }
             Action::Release if !self.session.queues => {
                 command.arg(1).arg(&*request.name).arg(request.token.value());
             }

@@ -22,6 +22,7 @@ pub(super) enum Script {
     Delete,
     Inspect,
     ForceRelease,
+    TakeAway,
     Vote,
     RaiseFence,
     Repair,
@@ -33,7 +34,7 @@ pub(super) enum Script {
 }
 
 impl Script {
-    const COUNT: usize = 14;
+    const COUNT: usize = 15;
 
     /// In the order of their declaration.
     const ALL: [Self; Self::COUNT] = [
@@ -43,6 +44,7 @@ impl Script {
         Self::Delete,
         Self::Inspect,
         Self::ForceRelease,
+        Self::TakeAway,
         Self::Vote,
         Self::RaiseFence,
         Self::Repair,
@@ -61,6 +63,7 @@ impl Script {
             Action::Release => Some(Self::Release),
             Action::Inspect => Some(Self::Inspect),
             Action::ForceRelease => Some(Self::ForceRelease),
+            Action::TakeAway => Some(Self::TakeAway),
             Action::Vote { .. } => Some(Self::Vote),
             Action::RaiseFence { .. } => Some(Self::RaiseFence),
             Action::Repair { .. } => Some(Self::Repair),
@@ -95,6 +98,7 @@ impl Script {
             Self::ForceRelease => {
                 parts!("time" "fence" "mark" "state" "queue" "caller" "tell" "give" "grant" "force_release")
             }
+            Self::TakeAway => parts!("mark" "take_away"),
             Self::Vote => parts!("vote"),
             Self::RaiseFence => parts!("raise_fence"),
             Self::Repair => parts!("repair"),

@@ -94,7 +94,7 @@ impl LockTable {
             return;
         };
         let found = match found {
-            Ok(Some(Inspection { holder, waiters, queue })) => {
+            Ok(Some(Inspection { holder, waiters, queue, .. })) => {
                 // Its own place, or that of a waiter of this process that came in the same second.
                 let own = token::owner_of(waiting.token.value());
                 let place = queue.iter().position(|owner| owner.is_some() && *owner == own);

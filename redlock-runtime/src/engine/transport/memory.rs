@@ -203,6 +203,13 @@ impl MemoryNode {
             Action::ExpireLater => lock.renew(request, now, true),
             Action::Release => lock.release(request, now, clock),
             Action::Inspect | Action::List { .. } | Action::Ping { .. } => Reply::Found(lock.found(now)),
+            Action::TakeAway => match lock.holder.take_if(|holder| holder.name() == request.token) {
+                Some(holder) => {
+                    holder.tell_taken_away(&request.name);
+                    Reply::Done
+                }
+                None => Reply::NotHeld,
+            },
             Action::ForceRelease => {
                 let found = lock.found(now);
                 if let Some(holder) = lock.holder.take() {
@@ -229,6 +236,10 @@ impl Holding {
         let push = Push { token: self.token, name: Arc::clone(name), kind: PushKind::TakenAway };
         // Its manager may have gone.
         let _ = self.inbox.send(ConnectionEvent::Push(push));
+    }
+
+    fn name(&self) -> Token {
+        Token::naming(self.token.value().as_bytes())
     }
 
     fn seen(&self, now: Moment) -> Holder {
@@ -342,6 +353,7 @@ impl Lock {
     fn found(&self, now: Moment) -> Option<Inspection> {
         self.holder.as_ref().map(|holder| Inspection {
             holder: holder.seen(now),
+            value: holder.name(),
             waiters: u32::try_from(self.queue.len()).unwrap_or(u32::MAX),
             queue: self.queue.iter().take(100).map(|waiter| token::owner_of(waiter.token.value())).collect(),
         })

@@ -2,7 +2,7 @@
 
 use super::files::{
     ACQUIRE_LUA, ADMIN, ASKING, CLUSTER, CONNECTION, ENCODE, HELD, HOLDING, KEEP_LUA, ON_PUSH, ON_REPLY,
-    REENTRANCY, RELEASE_LUA, RENEW_LUA, TELL_LUA, WAITING,
+    REENTRANCY, RELEASE_LUA, RENEW_LUA, TAKE_AWAY_LUA, TELL_LUA, WAITING,
 };
 use super::{CAUSE, EXCLUSION, FENCES, FEW_COMMANDS, Mutant, NO_ORPHAN, PROMPT, edit};
 
@@ -155,6 +155,16 @@ pub(super) const ALL: &[Mutant] = &[
             ADMIN,
             "if request.action == Action::ForceRelease\n",
             "if false && request.action == Action::ForceRelease\n",
+        )],
+    },
+    Mutant {
+        name: "late-force-release-takes-a-vote",
+        wrong: "In a quorum, a force-release that arrives late at one node takes the vote of a later holder away.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            TAKE_AWAY_LUA,
+            "if holder and string.gsub(holder, '.', digits) == ARGV[1] then",
+            "if holder then",
         )],
     },
 ];

@@ -35,5 +35,6 @@ pub(super) const RELEASE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/r
 pub(super) const RENEW_LUA: &str = "redlock-runtime/src/engine/redis/scripts/renew.lua";
 pub(super) const RESERVE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/reserve.lua";
 pub(super) const TAKE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/take.lua";
+pub(super) const TAKE_AWAY_LUA: &str = "redlock-runtime/src/engine/redis/scripts/take_away.lua";
 pub(super) const TELL_LUA: &str = "redlock-runtime/src/engine/redis/scripts/tell.lua";
 pub(super) const VOTE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/vote.lua";

@@ -8,6 +8,7 @@
 //! | `late-…-shortens` | a request that arrives late for a lock that is still held, where the server may not end old connections |
 //! | `newcomer-passes-…`, `free-lock-with-a-queue-…`, `waiter-that-has-gone-…`, `leaving-second-…`, `one-waiter-is-told` | a lease that ends by itself before a queue, and nothing else that goes wrong: the order is promised there alone |
 //! | `grant-tells-no-waiter`, `own-grant-tells-no-waiter` | a claim that ends by itself before a waiter that asks less often |
+//! | `late-force-release-takes-a-vote` | a holder that a node has not heard, just after an operator's call over a lost connection |
 //! | `dead-waiters-hold-others-up` | more than 64 waiters of processes that died |
 //! | `queue-is-ordered-by-time` | a clock that goes back, and nothing else |
 //! | `fences-are-reserved-ahead-of-the-time` | data that are lost at once after a cohort's first hand-overs |

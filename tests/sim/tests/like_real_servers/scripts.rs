@@ -24,6 +24,7 @@ scripts! {
     DELETE = "delete";
     INSPECT = "mark" "state" "inspect";
     FORCE_RELEASE = "time" "fence" "mark" "state" "queue" "caller" "tell" "give" "grant" "force_release";
+    TAKE_AWAY = "mark" "take_away";
     VOTE = "vote";
     RAISE_FENCE = "raise_fence";
     REPAIR = "repair";

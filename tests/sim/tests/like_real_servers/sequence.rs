@@ -130,6 +130,7 @@ impl Sequence {
         let uses_sharded = self.abilities.sharded && self.random.percent(20);
         let inbox = inbox(client);
         let above_all = (1_u64 << 53).to_string();
+        let digits: String = token.bytes().map(|byte| format!("{byte:02x}")).collect();
         let (source, keys, arguments): (String, Vec<&str>, Vec<&str>) = match self.random.below(20) {
             0..7 => {
                 let how = self.random.one(&[
@@ -200,7 +201,7 @@ impl Sequence {
                 (scripts::RESERVE.to_owned(), vec![lock, CLOCK], vec![&*token, count])
             }
             18 => (scripts::DRAW.to_owned(), vec![lock, &*queue, CLOCK], vec![&*token, ttl, "0"]),
-            _ => match self.random.below(5) {
+            _ => match self.random.below(6) {
                 0 => (
                     scripts::VOTE.to_owned(),
                     vec![lock, "lock:%votes"],
@@ -213,6 +214,7 @@ impl Sequence {
                 ),
                 2 => (scripts::REPAIR.to_owned(), vec![lock], vec![&*token, ttl]),
                 3 => (scripts::GIVE_UP.to_owned(), vec![lock], vec![&*token]),
+                4 => (scripts::TAKE_AWAY.to_owned(), vec![lock], vec![&*digits]),
                 _ => (
                     scripts::RAISE.to_owned(),
                     vec![CLOCK, CLOCK, CLOCK],

@@ -163,6 +163,8 @@ impl Quorum {
         let action = match request.action {
             Action::Acquire(_) => Action::Vote { fence: self.estimate.next(now) },
             Action::Renew { shortens, .. } => Action::Repair { shortens },
+            // Then it takes away what it has seen: a request that arrives late must not hit a later holder.
+            Action::ForceRelease => Action::Inspect,
             action => action,
         };
         if let Action::Vote { .. } | Action::Repair { .. } | Action::ExpireLater = action {
@@ -203,10 +205,10 @@ impl Quorum {
         if let Action::Watch | Action::WatchHolder = action {
             self.changes.forget(&request.name);
         }
-        let limit = match action {
-            Action::Inspect | Action::ForceRelease | Action::List { .. } | Action::Ping { .. } => {
-                self.settings.io_timeout
-            }
+        let limit = match call.request.action {
+            Action::Inspect | Action::List { .. } | Action::Ping { .. } => self.settings.io_timeout,
+            // For each of two rounds.
+            Action::ForceRelease => self.settings.io_timeout / 2,
             _ => self.time_limit(request.ttl),
         };
         self.timers.set(call_id, Some(now.after(limit)));
@@ -248,9 +250,24 @@ impl Quorum {
                 self.timers.set(call_id, Some(now.after(self.time_limit(ttl))));
                 return;
             }
+            Outcome::TakeAway(holder) => {
+                for (node, value) in call.take_away(holder) {
+                    let member = &mut self.members[node];
+                    match member.absence() {
+                        Some(reason) => call.absent(node, Arc::clone(reason)),
+                        None => {
+                            member.outbox.push((call_id, Request { token: value, ..call.node_request() }));
+                        }
+                    }
+                }
+                self.timers.set(call_id, Some(now.after(self.settings.io_timeout / 2)));
+                self.settle(now, call_id, false);
+                return;
+            }
         };
         let was_answered = std::mem::replace(&mut call.is_answered, true);
-        if call.action == Action::Release && call.awaits_any() && !timed_out {
+        let is_to_be_heard = matches!(call.action, Action::Release | Action::TakeAway);
+        if is_to_be_heard && call.awaits_any() && !timed_out {
             // The caller has its answer; the call stays, so that the engine does not end before the other nodes have heard.
             if !was_answered {
                 let (id, request, sent) = (call.id, call.request.clone(), call.sent);

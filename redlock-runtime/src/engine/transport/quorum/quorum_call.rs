@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::tally::{NodeReply, Outcome, Tally};
 use crate::clock::Moment;
-use crate::engine::protocol::{Action, Id, Refusal, Reply, Request};
+use crate::engine::protocol::{Action, Id, Inspection, Refusal, Reply, Request};
+use crate::token::Token;
 
 pub(super) struct QuorumCall {
     /// The attempt that the request is for.
@@ -19,6 +20,8 @@ pub(super) struct QuorumCall {
     pub(super) is_answered: bool,
     /// The highest clock of fencing tokens that a node told.
     clock: u64,
+    /// The holder that a force-release has seen.
+    holder: Option<Inspection>,
     answers: Vec<NodeReply>,
 }
 
@@ -31,6 +34,7 @@ impl QuorumCall {
             sent,
             is_answered: false,
             clock: 0,
+            holder: None,
             answers: vec![NodeReply::Awaited; nodes],
         }
     }
@@ -90,6 +94,33 @@ impl QuorumCall {
         asked
     }
 
+    /// Begins the second round of a force-release: the value of this holder, or, where no quorum of nodes has the same one,
+    /// what each node has, is taken away. Returns the nodes to ask, each with that value.
+    pub(super) fn take_away(&mut self, holder: Option<Inspection>) -> Vec<(usize, Token)> {
+        self.action = Action::TakeAway;
+        let mut asked = Vec::new();
+        for (node, answer) in self.answers.iter_mut().enumerate() {
+            let value = match (&holder, &*answer) {
+                (_, NodeReply::Absent(_)) => continue,
+                (Some(holder), _) | (None, NodeReply::Said(Reply::Found(Some(holder)))) => {
+                    holder.value.clone()
+                }
+                (None, NodeReply::Said(_)) => {
+                    *answer = NodeReply::Said(Reply::NotHeld);
+                    continue;
+                }
+                (None, NodeReply::Awaited) => {
+                    *answer = NodeReply::Absent(Refusal::Transient("it did not tell its holder".into()));
+                    continue;
+                }
+            };
+            *answer = NodeReply::Awaited;
+            asked.push((node, value));
+        }
+        self.holder = holder;
+        asked
+    }
+
     /// `None` while further answers can change it; never `None` once the call has timed out.
     pub(super) fn outcome(&self, needed: usize, timed_out: bool) -> Option<Outcome> {
         let tally = Tally {
@@ -102,7 +133,9 @@ impl QuorumCall {
             Action::RaiseFence { fence } => tally.raise_fence(fence),
             Action::Release => tally.release(),
             Action::Watch | Action::WatchHolder => tally.watch(),
-            Action::Inspect | Action::ForceRelease => tally.found(),
+            Action::Inspect if self.request.action == Action::ForceRelease => tally.look(),
+            Action::Inspect => tally.found(),
+            Action::TakeAway => tally.take_away(self.holder.as_ref()),
             Action::List { .. } => tally.first(),
             Action::Ping { .. }
             | Action::Repair { .. }
@@ -110,7 +143,8 @@ impl QuorumCall {
             | Action::ExpireLater
             | Action::Acquire(_)
             | Action::AcquireNext { .. }
-            // The table sends none of these last five to a quorum.
+            // The table sends none of these last six to a quorum, or it asks the nodes otherwise.
+            | Action::ForceRelease
             | Action::Reserve { .. }
             | Action::Draw => tally.renew(),
         }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::changes::MOST_CHANGES;
 use super::*;
 use crate::capabilities::Abilities;
-use crate::engine::protocol::{Disconnected, Mode, ServerInfo};
+use crate::engine::protocol::{Disconnected, Inspection, Mode, ServerInfo};
 use crate::engine::transport::link::Node;
 use crate::engine::transport::memory::MemoryNode;
+use crate::error::Holder;
 use crate::token::Token;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -248,4 +249,108 @@ fn a_call_waits_for_a_quorum_that_is_far_away() {
     assert_eq!(time_limit([far, far, SECOND], 10 * SECOND), SECOND / 2, "not for the farthest");
     assert_eq!(time_limit([far, far, far], SECOND), SECOND / 4, "never a large part of the lease");
     assert_eq!(time_limit([SECOND; 3], 10 * SECOND), SECOND, "the limit for any answer");
+}
+
+/// What a node with this value tells of its lock.
+fn found(value: Option<&[u8]>) -> Reply {
+    Reply::Found(value.map(|value| Inspection {
+        holder: Holder { owner: None, expires_in: None },
+        value: Token::naming(value),
+        waiters: 0,
+        queue: Vec::new(),
+    }))
+}
+
+impl Scenario {
+    /// A force-release, and what the nodes tell first; `None` for one that is silent.
+    fn force_releases(&mut self, nodes: [Option<Reply>; 3]) {
+        self.puts(Action::ForceRelease, Duration::ZERO);
+        let asked = [0, 1, 2].map(|node| self.hears(node));
+        for (node, (asked, reply)) in asked.iter().zip(nodes).enumerate() {
+            assert_eq!(actions(asked), [Action::Inspect]);
+            if let Some(reply) = reply {
+                self.answers(node, asked, &reply);
+            }
+        }
+    }
+
+    /// What each node is asked to take away.
+    fn takes_away(&mut self) -> [Option<Token>; 3] {
+        [0, 1, 2].map(|node| {
+            let asked = self.hears(node);
+            let taken = asked.first().map(|(_, request)| {
+                assert_eq!(request.action, Action::TakeAway);
+                request.token.clone()
+            });
+            self.answers(node, &asked, &Reply::Done);
+            taken
+        })
+    }
+
+    /// What the caller is told.
+    fn is_told(&mut self) -> Option<Reply> {
+        match self.quorum.events.pop_front()? {
+            TransportEvent::Replies { mut replies, .. } => replies.pop().map(|(.., reply)| reply),
+            _ => None,
+        }
+    }
+}
+
+/// A request that arrives late would take the vote of a later holder.
+#[test]
+fn a_force_release_names_the_holder_that_a_quorum_has() {
+    let (holder, other) = (Some(&b"holder"[..]), Some(&b"\xff\0"[..]));
+    let value = |value: Option<&[u8]>| value.map(Token::naming);
+    let mut scenario = Scenario::connected();
+    scenario.quorum.events.clear();
+    scenario.force_releases([Some(found(holder)), Some(found(other)), Some(found(holder))]);
+    assert_eq!(scenario.takes_away(), [value(holder), value(holder), value(holder)]);
+    assert_eq!(scenario.is_told(), Some(found(holder)));
+    assert!(scenario.quorum.is_idle());
+    // The silent node may have it, too.
+    scenario.force_releases([Some(found(holder)), Some(found(holder)), None]);
+    assert_eq!(scenario.takes_away(), [value(holder), value(holder), value(holder)]);
+    assert_eq!(scenario.is_told(), Some(found(holder)));
+}
+
+#[test]
+fn a_force_release_leaves_votes_for_a_free_lock_alone() {
+    let mut scenario = Scenario::connected();
+    scenario.quorum.events.clear();
+    scenario.force_releases([Some(found(None)), Some(found(None)), Some(found(Some(b"vote")))]);
+    assert_eq!(scenario.is_told(), Some(found(None)));
+    assert_eq!(scenario.takes_away(), [None, None, None]);
+}
+
+#[test]
+fn a_force_release_takes_from_each_node_what_it_has_where_no_quorum_agrees() {
+    let (one, other) = (Some(&b"one"[..]), Some(&b"other"[..]));
+    let value = |value: Option<&[u8]>| value.map(Token::naming);
+    let mut scenario = Scenario::connected();
+    scenario.quorum.events.clear();
+    scenario.force_releases([Some(found(one)), Some(found(None)), Some(found(other))]);
+    assert_eq!(scenario.takes_away(), [value(one), None, value(other)]);
+    assert_eq!(scenario.is_told(), Some(found(None)));
+    // One node is down, and the two others differ.
+    scenario.breaks(0);
+    scenario.quorum.events.clear();
+    scenario.puts(Action::ForceRelease, Duration::ZERO);
+    for (node, has) in [(1, one), (2, None)] {
+        let asked = scenario.hears(node);
+        scenario.answers(node, &asked, &found(has));
+    }
+    assert_eq!(scenario.takes_away(), [None, value(one), None]);
+    assert_eq!(scenario.is_told(), Some(found(None)));
+}
+
+#[test]
+fn a_force_release_that_too_few_nodes_answer_fails() {
+    let holder = Some(&b"holder"[..]);
+    let mut scenario = Scenario::connected();
+    scenario.quorum.events.clear();
+    scenario.force_releases([Some(found(holder)), Some(found(holder)), None]);
+    for node in [0, 1] {
+        scenario.breaks(node);
+    }
+    assert!(matches!(scenario.is_told(), Some(Reply::Refused(Refusal::Transient(_)))));
 }

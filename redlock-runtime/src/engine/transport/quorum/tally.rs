@@ -23,6 +23,8 @@ pub(super) enum Outcome {
     RaiseFence {
         fence: u64,
     },
+    /// The second round of a force-release takes the lock away from this holder, or, where the nodes have several, from all.
+    TakeAway(Option<Inspection>),
 }
 
 pub(super) struct Tally<'a> {
@@ -125,26 +127,51 @@ impl Tally<'_> {
         })
     }
 
+    /// What the nodes have that have told.
+    fn found_by_nodes(&self) -> impl Iterator<Item = &Option<Inspection>> {
+        self.said().filter_map(|reply| match reply {
+            Reply::Found(found) => Some(found),
+            _ => None,
+        })
+    }
+
+    /// What a quorum of nodes has: the same holder, or none.
+    fn agreed(&self) -> Option<&Option<Inspection>> {
+        let value = |found: &Option<Inspection>| found.as_ref().map(|found| found.value.clone());
+        let is_quorum = |it: &&Option<Inspection>| {
+            self.found_by_nodes().filter(|other| value(other) == value(it)).count() >= self.needed
+        };
+        self.found_by_nodes().find(is_quorum)
+    }
+
     pub(super) fn found(&self) -> Option<Outcome> {
         if self.awaited > 0 {
             return None;
         }
-        let found: Vec<&Option<Inspection>> = self
-            .said()
-            .filter_map(|reply| match reply {
-                Reply::Found(found) => Some(found),
-                _ => None,
-            })
-            .collect();
-        if found.len() < self.needed {
+        if self.found_by_nodes().count() < self.needed {
             return Some(self.refused());
         }
-        let owner = |found: &Option<Inspection>| found.as_ref().map(|found| found.holder.owner.clone());
-        let is_majority = |it: &&&Option<Inspection>| {
-            found.iter().filter(|other| owner(other) == owner(it)).count() >= self.needed
-        };
-        let agreed = found.iter().filter(|found| found.is_some()).find(is_majority);
-        Some(Outcome::Reply(Reply::Found(agreed.and_then(|found| (*found).clone()))))
+        Some(Outcome::Reply(Reply::Found(self.agreed().cloned().flatten())))
+    }
+
+    /// The first round of a force-release. A free lock stays as it is: what a few nodes have may be votes on their way.
+    pub(super) fn look(&self) -> Option<Outcome> {
+        match self.agreed() {
+            Some(None) => Some(Outcome::Reply(Reply::Found(None))),
+            Some(holder) => Some(Outcome::TakeAway(holder.clone())),
+            None if self.awaited > 0 => None,
+            None if self.found_by_nodes().count() < self.needed => Some(self.refused()),
+            None => Some(Outcome::TakeAway(None)),
+        }
+    }
+
+    /// The second round: the nodes that have answered do not have that value any more.
+    pub(super) fn take_away(&self, holder: Option<&Inspection>) -> Option<Outcome> {
+        let gone = self.count(|reply| matches!(reply, Reply::Done | Reply::NotHeld));
+        if gone >= self.needed {
+            return Some(Outcome::Reply(Reply::Found(holder.cloned())));
+        }
+        (gone + self.awaited < self.needed).then(|| self.refused())
     }
 
     pub(super) fn first(&self) -> Option<Outcome> {
