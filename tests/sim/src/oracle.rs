@@ -94,6 +94,8 @@ pub struct Oracle {
     violation: Option<Violation>,
     /// Clients give connections up by themselves, because answers are so late, and a request may arrive after that.
     pub has_late_requests: bool,
+    /// The servers tell of no change: a holder learns of a loss by its next renewal, and others of its process wait until then.
+    pub learns_by_renewals: bool,
     /// Nothing but refusals goes wrong, so no request arrives late.
     pub only_refuses: bool,
     /// A server's clock has jumped: what it grants after a loss of its data may be smaller.
@@ -271,7 +273,12 @@ impl Oracle {
 
     /// The lock may be gone.
     pub fn may_be_lost(&mut self, key: &str) {
-        self.lost_at.insert(key.to_owned(), World::here().now());
+        let now = World::here().now();
+        self.lost_at.insert(key.to_owned(), now);
+        if self.learns_by_renewals {
+            let until = self.uncertain_until.entry(key.to_owned()).or_default();
+            *until = (*until).max(now + LONGEST_TTL / 3);
+        }
     }
 
     /// Another client is taking the lock away: it may be gone at any time until [`was_lost`](Self::was_lost).

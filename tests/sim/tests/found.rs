@@ -142,3 +142,22 @@ fn waiters_of_a_process_that_keeps_a_lock_for_its_min_hold_keep_their_places() {
         plan
     });
 }
+
+/// A caller with one try took a lock behind waiters that had died, and the script failed when it told the next ones: its request
+/// named no inbox. The lock stayed.
+#[test]
+fn one_try_behind_waiters_that_have_died_takes_the_lock() {
+    holds(|seed| {
+        let one_try = |key| What::Hold(Hold { wait: Some(0), ..Hold::of(key) });
+        let dies = Hold { ttl: 300, hold: 1_000, renew: false, ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 3)
+            .with_call(0, 0, What::Hold(dies))
+            .with_call(20, 1, What::Hold(Hold::of(0)))
+            .with_call(345, 2, one_try(1))
+            // So soon after another lock that its request has no floor of fencing tokens, either.
+            .with_call(348, 2, one_try(0));
+        plan.length = 6_000;
+        plan.faults.extend([(100, Fault::Kill(0)), (100, Fault::Kill(1))]);
+        plan
+    });
+}

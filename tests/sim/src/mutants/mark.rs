@@ -137,7 +137,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "own-grant-tells-no-waiter",
         wrong: "When the head takes the lock, the next ones are not told when to ask.",
         violates: PROMPT,
-        edits: &[edit(ACQUIRE_LUA, "    tell(waiters, lasts, time(), ARGV[4])\n", "")],
+        edits: &[edit(ACQUIRE_LUA, "    tell(waiters, lasts, time(), ARGV[4] or '')\n", "")],
     },
     Mutant {
         name: "leaving-tells-no-waiter",

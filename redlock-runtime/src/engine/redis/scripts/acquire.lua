@@ -94,7 +94,7 @@ else
   if holder == false then return {3} end
   if not holder or holder == token then
     local fence, waiters, lasts = take(0)
-    tell(waiters, lasts, time(), ARGV[4])
+    tell(waiters, lasts, time(), ARGV[4] or '')
     return fence
   end
 end
