@@ -403,8 +403,6 @@ impl Oracle {
 
     fn check_stored(&mut self, now: u64, seen: &[Seen], slack: u64) {
         let mut found = None;
-        // A waiter in front may be in a process that does not run: those behind it ask less often.
-        let all_quiet = self.disturbed_at.values().copied().max().unwrap_or(0);
         for lock in seen {
             if lock.is_taken {
                 self.free_since.remove(&lock.key);
@@ -422,8 +420,7 @@ impl Oracle {
                     // One of several keys may wait for another one.
                     Phase::Waiting if known.keys.len() == 1 => {
                         if let Some(free) = free_since
-                            && (now.saturating_sub(free.max(quiet).max(all_quiet)) > CLAIM + POLL + slack
-                                || now.saturating_sub(free.max(quiet)) > CLAIM + LONGEST_POLL + slack)
+                            && now.saturating_sub(free.max(quiet)) > CLAIM + POLL + slack
                         {
                             found = Some(("no waiter sleeps beside a free lock", *call, &lock.key));
                         }

@@ -34,6 +34,24 @@ fn a_force_release_that_arrives_late_at_one_node_takes_nothing_from_a_later_hold
     });
 }
 
+/// A release that left the lock free for other clients told two waiters of one process, which was stopped: the one behind them slept
+/// until it asked by itself.
+#[test]
+fn a_lock_that_is_left_free_beside_a_stopped_process_is_taken_by_another_one() {
+    holds(|seed| {
+        let mut plan = Plan::quiet(seed, 3);
+        for key in 0..8 {
+            plan = plan.with_call(0, 0, What::Hold(Hold { hold: 1_500, ..Hold::of(key) }));
+            for _ in 0..20 {
+                plan = plan.with_call(100, 1, What::Hold(Hold::of(key)));
+            }
+            plan = plan.with_call(300, 2, What::Hold(Hold::of(key)));
+        }
+        plan.faults.push((1_000, Fault::Freeze(1, 8_000)));
+        plan
+    });
+}
+
 /// The loop's alarm was set on a clock that stands still while the host is suspended, and was not set anew.
 #[test]
 fn after_a_suspension_callers_are_back_within_their_limits() {

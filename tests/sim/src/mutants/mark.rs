@@ -167,7 +167,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[
             edit(TELL_LUA, "in ipairs(others) do", "in ipairs({others[1]}) do"),
-            edit(RELEASE_LUA, "if next_token and told < 2 and", "if next_token and told < 1 and"),
+            edit(RELEASE_LUA, "told < 2 or are_of_one and next_inbox ~= first", "told < 1"),
         ],
     },
     Mutant {
