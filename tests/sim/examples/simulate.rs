@@ -6,6 +6,7 @@
 //! cargo run --release -p redlocked-sim --example simulate -- --seed 42      one schedule, with its trace
 //! cargo run --release -p redlocked-sim --example simulate -- --fleet 42     an hour of ten processes
 //! cargo run --release -p redlocked-sim --example simulate -- --mutant NAME  with a defect in the scripts
+//! cargo run --release -p redlocked-sim --example simulate -- --from 0 --step 640  backlogs alone: `plan/backlog.rs`
 //! ```
 //!
 //! The exit code is 1 when a property was violated: the seed repeats it.
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
     let threads = number("--threads").unwrap_or(2);
     let first = number("--from").unwrap_or_else(|| fastrand::u64(0..1 << 40));
     let most = number("--schedules").unwrap_or(u64::MAX);
+    let every = number("--step").unwrap_or(1);
     println!("from seed {first}, on {threads} threads");
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let (total, found) = (Mutex::new(Total::default()), Mutex::new(None));
@@ -106,7 +108,7 @@ fn main() -> ExitCode {
                     if number >= most {
                         return;
                     }
-                    let seed = first + number;
+                    let seed = first + number * every;
                     let report = run(&plan_of(seed), false);
                     if let Ok(mut total) = total.lock() {
                         total.add(&report);

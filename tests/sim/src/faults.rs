@@ -310,4 +310,5 @@ fn refuse(fleet: &Fleet, begins: bool) {
     disturb_all(fleet);
     let refusals = if begins { fleet.refusals.get() + 1 } else { fleet.refusals.get() - 1 };
     fleet.refusals.set(refusals);
+    judge(|oracle| oracle.refuses(refusals > 0));
 }

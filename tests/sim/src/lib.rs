@@ -27,6 +27,7 @@
 //! - Forks, changing passwords, evictions, several sentinels, and a Cluster that moves a slot key by key.
 
 pub mod callers;
+pub mod commands;
 pub mod faults;
 pub mod groups;
 pub mod mutants;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redlock_runtime::LockGuard;
 
+use crate::commands::Commands;
 use crate::promises::{Broken, Promises, Stored};
 use crate::world::{ProcessId, World};
 
@@ -90,6 +91,8 @@ pub struct Oracle {
     disturbed_at: BTreeMap<ProcessId, u64>,
     /// What holds where nothing is wrong.
     promises: Option<Promises>,
+    /// What locks may cost.
+    commands: Option<Commands>,
     /// The first violation.
     violation: Option<Violation>,
     /// Clients give connections up by themselves, because answers are so late, and a request may arrive after that.
@@ -107,8 +110,24 @@ pub struct Oracle {
 impl Oracle {
     /// Judges a run by these promises, too.
     #[must_use]
-    pub fn with(promises: Promises) -> Self {
-        Self { promises: Some(promises), ..Self::default() }
+    pub fn with(promises: Promises, commands: Option<Commands>) -> Self {
+        Self { promises: Some(promises), commands, ..Self::default() }
+    }
+
+    /// A server refuses commands of ours from now on, or does so no more.
+    pub fn refuses(&mut self, refuses: bool) {
+        if let Some(commands) = &mut self.commands {
+            commands.refuses(refuses);
+        }
+    }
+
+    /// The only server has executed so many commands for locks, over so many connections, and was silent for so long at most.
+    pub fn look_at_costs(&mut self, executed: u64, connections: u64, silent: u64) {
+        let broken = self.commands.as_mut().and_then(|commands| commands.look(executed, connections));
+        self.broken(broken);
+        let broken =
+            self.promises.as_ref().and_then(|promises| promises.keeps_connections(connections, silent));
+        self.broken(broken);
     }
 
     fn broken(&mut self, broken: Option<Broken>) {
@@ -203,6 +222,9 @@ impl Oracle {
         if let Some(promises) = &mut self.promises {
             promises.begins(call, process);
         }
+        if let Some(commands) = &mut self.commands {
+            commands.begins(call);
+        }
     }
 
     /// A caller is inside.
@@ -211,6 +233,9 @@ impl Oracle {
         self.holds += 1;
         if let Some(known) = self.calls.get_mut(&call) {
             known.phase = Phase::Inside { since: now, guard: Arc::downgrade(guard) };
+        }
+        if let Some(commands) = &mut self.commands {
+            commands.enters(call);
         }
         let is_taken_away = self.calls.get(&call).is_some_and(|known| {
             known.keys.iter().any(|key| self.lost_at.contains_key(key) || self.being_lost.contains_key(key))
@@ -245,6 +270,9 @@ impl Oracle {
         let now = World::here().now();
         if let Some(promises) = &mut self.promises {
             promises.ends(call, nanos(keeps));
+        }
+        if let Some(commands) = &mut self.commands {
+            commands.ends(call);
         }
         // In a cohort, a lock is handed over under the token of its first holder, and ends with its last.
         let last = self

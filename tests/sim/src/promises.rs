@@ -1,6 +1,7 @@
 //! What the library promises where nothing is wrong around a lock: sharper than `oracle.rs`, which judges disturbed fleets, too.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use crate::oracle::CallId;
 use crate::plan::{Fault, Hold, Plan, Topology, What};
@@ -76,7 +77,7 @@ struct Key {
 /// Judges a run by its promises.
 #[expect(clippy::struct_excessive_bools, reason = "each says of the plan what one promise depends on")]
 pub struct Promises {
-    plan: Plan,
+    plan: Rc<Plan>,
     /// Bytes never take much longer than usual.
     is_even: bool,
     /// The server hands locks over, in the order of their waiters.
@@ -85,6 +86,8 @@ pub struct Promises {
     clock_goes_back: bool,
     /// Requests may arrive long after they were sent: a lock that one takes stays for its ttl.
     comes_late: bool,
+    /// The only server is slow, and nothing else is wrong: it answers a renewal within so many nanoseconds.
+    answers_within: Option<u64>,
     /// Nothing but refusals goes wrong.
     only_refuses: bool,
     calls: BTreeMap<CallId, Known>,
@@ -96,7 +99,7 @@ pub struct Promises {
 impl Promises {
     /// Of a run of this plan.
     #[must_use]
-    pub fn of(plan: &Plan) -> Self {
+    pub fn of(plan: &Rc<Plan>) -> Self {
         let is = |fits: fn(&Fault) -> bool| plan.faults.iter().any(|(_, fault)| fits(fault));
         Self {
             is_even: plan.latency.late == 0
@@ -110,8 +113,11 @@ impl Promises {
                         Fault::Cut(..) | Fault::Part(..) | Fault::Restart(..) | Fault::OldData(..)
                     )
                 }),
-            only_refuses: !is(|fault| !matches!(fault, Fault::RefuseWrites(..))),
-            plan: plan.clone(),
+            answers_within: answers_within(plan),
+            // Elsewhere nothing looks at the locks, so a loss is seen late.
+            only_refuses: matches!(plan.topology, Topology::One(_))
+                && !is(|fault| !matches!(fault, Fault::RefuseWrites(..))),
+            plan: Rc::clone(plan),
             calls: BTreeMap::new(),
             keys: BTreeMap::new(),
             gone: BTreeSet::new(),
@@ -223,12 +229,34 @@ impl Promises {
             // Its lease counts from its request, which was sent within a ttl before.
             quiet + hold.ttl * MILLISECOND < since
         };
-        let is_caused = !runs(self.calls.get(&call)?.process) || !self.is_even || may_be_lost || !is_well;
+        let is_alone = || {
+            let others = (0..self.plan.calls.len())
+                .filter(|other| *other != call && self.only_key(*other) == self.only_key(call));
+            self.only_key(call).is_some() && others.count() == 0
+        };
+        // It is renewed after a third of its ttl.
+        let is_kept_though_slow =
+            self.answers_within.is_some_and(|time| hold.ttl * MILLISECOND / 3 > time) && is_alone();
+        let is_certain = self.is_even && is_well || is_kept_though_slow;
+        let is_caused = !runs(self.calls.get(&call)?.process) || may_be_lost || !is_certain;
         let known = self.calls.get_mut(&call)?;
         if !std::mem::replace(&mut known.is_lost, true) && is_kept && !is_caused {
             return Some(("a lock is lost only for a cause", format!("call {call}, inside since {since}")));
         }
         None
+    }
+
+    /// So many connections were made to the only server, which was silent for so many nanoseconds at most.
+    #[must_use]
+    pub fn keeps_connections(&self, connections: u64, silent: u64) -> Option<Broken> {
+        // What others send keeps the server from answering, too.
+        let [process] = self.plan.processes.as_slice() else { return None };
+        self.answers_within?;
+        let is_caused = 2 * (silent + self.messages()) > process.io_timeout * MILLISECOND;
+        // The first one to a server that does not know RESP3 is closed.
+        let first = if self.plan.topology.version() == Version::Redis5 { 2 } else { 1 };
+        (connections > first && !is_caused)
+            .then(|| ("a connection ends only for a cause", format!("{connections} connections")))
     }
 
     /// An operator has deleted this key or its queue.
@@ -351,4 +379,20 @@ fn has_released(known: &Known) -> bool {
 fn runs(process: ProcessId) -> bool {
     let world = World::here();
     world.is_running(process) && !world.is_dead(process)
+}
+
+/// How long a renewal takes behind all requests that may be in flight, if the only server is slow and nothing else is wrong.
+fn answers_within(plan: &Plan) -> Option<u64> {
+    /// So many requests are in flight at most, unless a connection has answered many more quickly before.
+    const WINDOW: usize = 256;
+    /// Bytes of a request.
+    const LONGEST: u64 = 320;
+    let costs = plan.faults.iter().map(|(_, fault)| match fault {
+        Fault::SlowServer(_, cost, _) => Some(*cost),
+        _ => None,
+    });
+    let cost = costs.collect::<Option<Vec<_>>>()?.into_iter().max()?;
+    let requests = u64::try_from(WINDOW.min(2 * plan.calls.len())).ok()?;
+    let is_one = matches!(plan.topology, Topology::One(_)) && plan.latency.late == 0;
+    is_one.then_some(requests * LONGEST * cost * 1_000 + 100 * MILLISECOND)
 }

@@ -11,6 +11,7 @@ use redlock_runtime::{LockError, LockManager};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::callers::{key, perform};
+use crate::commands::Commands;
 use crate::faults::{self, FOREIGN};
 use crate::groups;
 use crate::oracle::{CallId, Oracle, Seen, Violation};
@@ -124,7 +125,8 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
     let world = World::begin(plan.seed, plan.latency, traced);
     world.reorder(plan.reorder);
     ORACLE.with(|oracle| {
-        let mut judge = Oracle::with(Promises::of(plan));
+        let plan = Rc::new(plan.clone());
+        let mut judge = Oracle::with(Promises::of(&plan), Commands::of(&plan));
         let is_refusal = |fault: &Fault| matches!(fault, Fault::RefuseWrites(..) | Fault::Forbid(..));
         judge.only_refuses = plan.faults.iter().all(|(_, fault)| is_refusal(fault));
         judge.learns_by_renewals = plan.topology.version() == Version::Redis5;
@@ -320,6 +322,9 @@ fn look(plan: &Plan, fleet: &Fleet, slack: u64) {
     if let (Some(seen), [server]) = (seen, fleet.servers.as_slice()) {
         let stored = stored(&seen, *server);
         judge(|oracle| oracle.look_at(&stored));
+        let (executed, connections) = world.with_server(*server, |server, _| server.costs());
+        let silent = world.was_silent_for(*server);
+        judge(|oracle| oracle.look_at_costs(executed, connections, silent));
     }
 }
 

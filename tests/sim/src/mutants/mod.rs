@@ -12,7 +12,6 @@
 //! | `dead-waiters-hold-others-up` | more than 64 waiters of processes that died |
 //! | `queue-is-ordered-by-time` | a clock that goes back, and nothing else |
 //! | `fences-are-reserved-ahead-of-the-time` | data that are lost at once after a cohort's first hand-overs |
-//! | `all-refused-waiters-ask-on`, `renewals-wait-behind-a-backlog`, `answers-are-no-sign-of-life` | a backlog; and commands are not counted |
 //!
 //! These cannot be put back, because their mechanism is gone:
 //!

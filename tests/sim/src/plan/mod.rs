@@ -1,6 +1,7 @@
 //! A plan: all that will be done to a fleet and by its callers, drawn from a seed. What it leaves open, such as how long each
 //! byte takes, the same seed decides while it runs.
 
+mod backlog;
 mod kinds;
 mod matters;
 
@@ -307,6 +308,9 @@ impl Plan {
     /// The plan of a seed: a few seconds.
     #[must_use]
     pub fn of(seed: u64) -> Self {
+        if let Some(plan) = backlog::of(seed) {
+            return plan;
+        }
         let mut random = Rng::with_seed(seed);
         if random.bool() {
             let matter = MATTERS[random.usize(0..MATTERS.len())];

@@ -67,6 +67,12 @@ impl Server {
         self.state.tracking.is_tracked_by(key, client)
     }
 
+    /// How many commands it has executed for locks so far, and how many clients have connected.
+    #[must_use]
+    pub fn costs(&self) -> (u64, u64) {
+        (self.state.for_locks, self.state.next_client - 1)
+    }
+
     /// All clients that are connected.
     pub fn clients(&self) -> impl Iterator<Item = ClientId> {
         self.state.clients.keys().copied()

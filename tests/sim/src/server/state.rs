@@ -26,6 +26,8 @@ pub(super) struct State {
     pub(super) databases: Vec<Database>,
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) next_client: u64,
+    /// How many commands of clients were for locks.
+    pub(super) for_locks: u64,
     pub(super) channels: Channels,
     pub(super) patterns: Channels,
     pub(super) sharded: Channels,
@@ -68,6 +70,7 @@ impl State {
             databases: Vec::new(),
             clients: BTreeMap::new(),
             next_client: 1,
+            for_locks: 0,
             channels: Channels::default(),
             patterns: Channels::default(),
             sharded: Channels::default(),

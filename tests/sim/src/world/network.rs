@@ -66,6 +66,8 @@ pub(super) struct Host {
     /// What a byte costs, in microseconds, and until when it is busy.
     cost: u64,
     busy_until: u64,
+    /// For how long it was busy with what arrived together, at most: in nanoseconds.
+    longest: u64,
     /// The last time that it has told, in microseconds.
     told: u64,
     has_cron: bool,
@@ -81,6 +83,7 @@ impl Host {
             ahead,
             cost: 0,
             busy_until: 0,
+            longest: 0,
             told: 0,
             has_cron: false,
         }
@@ -489,6 +492,7 @@ impl World {
                         let host = &mut self.hosts.borrow_mut()[server.0];
                         let cost = host.cost * u64::try_from(bytes.len()).unwrap_or(0);
                         host.busy_until = now + cost * 1000;
+                        host.longest = host.longest.max(cost * 1000);
                     }
                     with_server(self, server, |server, micros| server.receive(micros, client, &bytes));
                 }
@@ -639,6 +643,12 @@ impl World {
     /// What a byte costs the server from now on, in microseconds.
     pub fn set_cost(&self, id: ServerId, cost: u64) {
         self.hosts.borrow_mut()[id.0].cost = cost;
+    }
+
+    /// For how many nanoseconds it gave no answer, at most, because it was slow.
+    #[must_use]
+    pub fn was_silent_for(&self, id: ServerId) -> u64 {
+        self.hosts.borrow()[id.0].longest
     }
 
     /// Another process of a server that has ended, with its data or without.

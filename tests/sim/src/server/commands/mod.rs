@@ -36,8 +36,12 @@ pub(super) struct Call<'a> {
     in_script: bool,
 }
 
+/// What a lock takes; the others are for connections and operators.
+const FOR_LOCKS: [&str; 6] = ["evalsha", "eval", "set", "get", "delifeq", "delex"];
+
 /// Executes the command of a client, and gives it the reply.
 pub(super) fn run(state: &mut State, client: ClientId, words: &[Bytes]) {
+    state.for_locks += u64::from(FOR_LOCKS.iter().any(|command| is(words, command)));
     state.current = Some(client);
     let reply = execute(state, client, words).unwrap_or_else(|ErrorReply(words)| Reply::Error(words));
     state.say(client, &reply);
