@@ -51,6 +51,9 @@ pub trait World {
     /// Connects to a server.
     fn connect(&self, host: &str, port: u16) -> Connecting;
 
+    /// An attempt in this state has met this event, and what of it.
+    fn met(&self, state: &'static str, event: &'static str, what: &'static str);
+
     /// What this library keeps for the process.
     fn kept(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 

@@ -18,6 +18,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use redlocked_sim::coverage::Coverage;
 use redlocked_sim::mutants;
 use redlocked_sim::plan::Plan;
 use redlocked_sim::run::{Report, run};
@@ -34,6 +35,7 @@ struct Total {
     lasted: Duration,
     faults: BTreeMap<&'static str, u64>,
     errors: BTreeMap<&'static str, u64>,
+    met: Coverage,
 }
 
 impl Total {
@@ -45,6 +47,7 @@ impl Total {
         for (kind, count) in &report.faults {
             *self.faults.entry(kind).or_default() += count;
         }
+        self.met.add(&report.met);
         for (kind, count) in &report.errors {
             *self.errors.entry(kind).or_default() += count;
         }
@@ -123,6 +126,7 @@ fn main() -> ExitCode {
     });
     if let Ok(total) = total.into_inner() {
         total.print(start);
+        println!("{}", total.met);
     }
     let Some((seed, violation)) = found.into_inner().ok().flatten() else {
         println!("no violation");

@@ -28,6 +28,7 @@
 
 pub mod callers;
 pub mod commands;
+pub mod coverage;
 pub mod faults;
 pub mod groups;
 pub mod mutants;

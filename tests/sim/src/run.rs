@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::callers::{key, perform};
 use crate::commands::Commands;
+use crate::coverage::{self, Coverage};
 use crate::faults::{self, FOREIGN};
 use crate::groups;
 use crate::oracle::{CallId, Oracle, Seen, Violation};
@@ -71,6 +72,8 @@ pub struct Report {
     pub lasted: Duration,
     /// The faults by their kinds.
     pub faults: BTreeMap<&'static str, u64>,
+    /// What attempts have met in which states.
+    pub met: Coverage,
     /// The errors that callers have got.
     pub errors: BTreeMap<&'static str, u64>,
 }
@@ -115,9 +118,10 @@ pub fn run(plan: &Plan, traced: bool) -> Report {
     else {
         unreachable!("a runtime without sockets needs nothing of the system")
     };
-    let report = runtime.block_on(simulate(plan, traced));
+    let mut report = runtime.block_on(simulate(plan, traced));
     World::end();
     drop(runtime);
+    report.met = coverage::take();
     report
 }
 

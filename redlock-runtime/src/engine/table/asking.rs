@@ -107,6 +107,7 @@ impl LockTable {
 
     /// The caller no longer waits: the attempt releases the lock that it has or may get.
     pub(crate) fn abandon(&mut self, now: Moment, id: Id) {
+        self.meets(id, "abandon");
         match self.attempts.remove(&id) {
             Some(Attempt::Waiting(waiting)) => {
                 self.wait_ends(now, &waiting, "cancelled");

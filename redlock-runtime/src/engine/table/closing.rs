@@ -69,6 +69,7 @@ impl Closing {
 impl LockTable {
     /// Refuses new attempts from now on, and fails those that wait.
     pub(crate) fn close(&mut self, now: Moment) {
+        self.all_meet("shutdown");
         self.closed = true;
         for id in self.ids() {
             if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) {

@@ -18,6 +18,7 @@ impl LockTable {
 
     /// There is a connection: unanswered requests are repeated, and each held lock is renewed at once.
     pub(crate) fn connected(&mut self, now: Moment, abilities: Abilities) {
+        self.all_meet("connected");
         self.connected = true;
         self.abilities = abilities;
         self.trouble = None;
@@ -42,6 +43,7 @@ impl LockTable {
 
     /// The abilities of the connection have changed.
     pub(crate) fn can(&mut self, now: Moment, abilities: Abilities) {
+        self.all_meet("other abilities");
         self.abilities = abilities;
         for id in self.ids() {
             if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
@@ -56,6 +58,7 @@ impl LockTable {
     /// These slots may be on another node than before: their held locks are renewed at once, and their queued waiters
     /// ask again, because their places may be gone.
     pub(crate) fn returned(&mut self, now: Moment, slots: &Slots) {
+        self.all_meet("slots returned");
         for id in self.ids() {
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) if slots.contains(Slot::of(&waiting.ask.name)) => {
@@ -72,6 +75,7 @@ impl LockTable {
 
     /// The connection broke: no request in flight will be answered.
     pub(crate) fn disconnected(&mut self, reason: Arc<str>) {
+        self.all_meet("disconnected");
         self.connected = false;
         self.broke = reason;
         self.outbox = Outbox::default();
@@ -96,6 +100,7 @@ impl LockTable {
     /// Connecting failed. Attempts with one try fail now; if the failure is permanent, all fail but those without a time
     /// limit.
     pub(crate) fn unreachable(&mut self, now: Moment, trouble: Disconnected) {
+        self.all_meet("unreachable");
         for id in self.ids() {
             if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
                 && waiting.ask.is_ended_by(&trouble)

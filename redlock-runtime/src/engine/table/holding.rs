@@ -126,6 +126,7 @@ impl LockTable {
 
     /// The guard changes the ttl.
     pub(crate) fn extend(&mut self, now: Moment, id: Id, extension: Extension) {
+        self.meets(id, "extend");
         // Else it is lost, and its guard knows why.
         if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
             && held.lease.remaining(now).is_some()
@@ -173,6 +174,7 @@ impl LockTable {
 
     /// The guard releases the lock.
     pub(crate) fn release(&mut self, now: Moment, id: Id, response: Option<Response>) {
+        self.meets(id, "release");
         match self.attempts.remove(&id) {
             Some(Attempt::Held(held)) => match self.hand_over_locally(now, id, held) {
                 Some(held) => self.drop_held(now, id, &held, response),

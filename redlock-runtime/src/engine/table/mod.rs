@@ -10,6 +10,7 @@ pub(crate) mod closing;
 mod cohort;
 mod connection;
 mod contended;
+mod coverage;
 mod held;
 mod holding;
 mod late_fence;
@@ -175,6 +176,7 @@ impl LockTable {
                 self.fail_admin_call(id, &Disconnected::passing("the server gave no answer in time"));
                 continue;
             }
+            self.meets_timer(now, id);
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) => {
                     if waiting.is_over(now) {

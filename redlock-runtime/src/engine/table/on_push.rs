@@ -12,6 +12,7 @@ use crate::lost_reason::LostReason;
 impl LockTable {
     /// A push to one of the waiters.
     pub(crate) fn on_push(&mut self, now: Moment, push: &Push) {
+        self.meets_push(push);
         if let PushKind::PlaceLost = push.kind {
             // The waiter that asked has a new place, or the lock.
             let asker = self.by_token.get(&push.token).copied();
@@ -92,6 +93,7 @@ impl LockTable {
             None => self.ids(),
         };
         for id in ids {
+            self.meets(id, "changed");
             self.watch(id);
             match names {
                 Some(_) => self.ask_early(now, id),

@@ -12,6 +12,7 @@ use crate::telemetry;
 impl LockTable {
     /// The reply to a request of `id` that was sent at `sent`.
     pub(crate) fn reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
+        self.meets_reply(self.current_holder(id, request), request.action, &reply);
         if request.action == Action::Draw {
             self.fence_reply(id, request, &reply);
             return;

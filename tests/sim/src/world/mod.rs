@@ -235,6 +235,10 @@ impl simulation::World for Machine {
         connection::connect(&World::here(), host, port)
     }
 
+    fn met(&self, state: &'static str, event: &'static str, what: &'static str) {
+        crate::coverage::count(state, event, what);
+    }
+
     fn kept(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         let world = World::here();
         world.processes.borrow()[world.place.get().process.0].kept.clone()

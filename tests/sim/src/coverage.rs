@@ -1,0 +1,122 @@
+//! What attempts have met, in which states of the lock table (`engine/table/coverage.rs` tells it), and what they never have.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display, Formatter};
+
+/// A state, an event, and what of it.
+type Pair = (&'static str, &'static str, &'static str);
+
+thread_local! {
+    static HERE: RefCell<BTreeMap<Pair, u64>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// An attempt in this state has met this event.
+pub(crate) fn count(state: &'static str, event: &'static str, what: &'static str) {
+    // A thread that ends drops what is left of a world.
+    let pair = if what.is_empty() { (state, "", event) } else { (state, event, what) };
+    let _ = HERE.try_with(|here| *here.borrow_mut().entry(pair).or_default() += 1);
+}
+
+/// What was counted in this thread since the last call.
+pub(crate) fn take() -> Coverage {
+    Coverage(HERE.with_borrow_mut(std::mem::take))
+}
+
+/// How often each pair was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage(BTreeMap<Pair, u64>);
+
+impl Coverage {
+    /// What another run has seen.
+    pub fn add(&mut self, other: &Self) {
+        for (pair, count) in &other.0 {
+            *self.0.entry(*pair).or_default() += count;
+        }
+    }
+}
+
+/// A pair in words.
+fn words((state, event, what): Pair) -> String {
+    let (event, what) = if event.is_empty() { (what, "") } else { (event, what) };
+    format!("{state}: {event} {what}").trim_end().to_owned()
+}
+
+fn list(pairs: impl Iterator<Item = String>) -> String {
+    let pairs: Vec<_> = pairs.collect();
+    if pairs.is_empty() { "none".to_owned() } else { pairs.join("; ") }
+}
+
+impl Display for Coverage {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let possible: BTreeSet<Pair> = POSSIBLE
+            .iter()
+            .flat_map(|(state, event, whats)| whats.iter().map(move |what| (*state, *event, *what)))
+            .collect();
+        let never = || possible.iter().filter(|pair| !self.0.contains_key(*pair));
+        let unlisted = self.0.keys().filter(|pair| !possible.contains(*pair));
+        let mut seen: Vec<_> = self.0.iter().map(|(pair, count)| (*count, *pair)).collect();
+        seen.sort_unstable();
+        let seen = seen.into_iter().map(|(count, pair)| format!("{} {count}", words(pair)));
+        let (all, missing) = (possible.len(), never().count());
+        writeln!(f, "{} of {all} pairs of a state of an attempt and an event seen", all - missing)?;
+        writeln!(f, "never: {}", list(never().map(|pair| words(*pair))))?;
+        writeln!(f, "seen, but not in the list: {}", list(unlisted.map(|pair| words(*pair))))?;
+        write!(f, "how often, the rarest first: {}", list(seen))
+    }
+}
+
+/// What can happen to an attempt on servers: its state, the event, and what of it. From what long runs have seen and what the
+/// table has an arm for; what else is seen is told, too. An attempt is gone when a late answer or message for it arrives.
+#[rustfmt::skip]
+const POSSIBLE: &[(&str, &str, &[&str])] = &[
+    ("asking", "", &["abandon", "changed", "disconnected", "other abilities", "shutdown", "slots returned"]),
+    ("asking", "acquire", &["busy", "busy, queued", "claimed", "contended", "granted", "no script", "outcome unknown", "queue full", "refused", "refused for now", "skipped", "unfinished"]),
+    ("asking", "push", &["granted", "left free", "next", "place lost"]),
+    ("asking", "timer", &["long wait", "wait over"]),
+    ("asking", "watch", &["done", "free", "not held", "refused for now"]),
+    ("behind another", "", &["abandon", "changed", "connected", "disconnected", "other abilities", "shutdown", "slots returned", "unreachable"]),
+    ("behind another", "push", &["granted", "next"]),
+    ("behind another", "timer", &["long wait", "wait over"]),
+    ("gone", "", &["abandon", "extend", "release"]),
+    ("gone", "acquire", &["busy", "busy, queued", "claimed", "granted", "refused", "refused for now"]),
+    ("gone", "push", &["granted", "left free", "next", "place lost"]),
+    ("gone", "release", &["contended", "done", "not held", "outcome unknown", "refused", "refused for now"]),
+    ("gone", "renew", &["done", "not held"]),
+    ("gone", "reserve", &["not held", "reserved"]),
+    ("gone", "watch", &["done", "free", "not held", "refused", "refused for now"]),
+    ("handing over", "", &["abandon", "changed", "connected", "disconnected", "shutdown", "slots returned", "unreachable"]),
+    ("handing over", "acquire", &["claimed"]),
+    ("handing over", "renew", &["done"]),
+    ("handing over", "reserve", &["not held", "refused for now", "reserved"]),
+    ("handing over", "timer", &["no reservation", "renew"]),
+    ("handing over", "watch", &["done"]),
+    ("held", "", &["abandon", "changed", "connected", "disconnected", "extend", "other abilities", "release", "shutdown", "slots returned", "unreachable"]),
+    ("held", "acquire", &["busy, queued", "claimed"]),
+    ("held", "draw", &["not held", "reserved"]),
+    ("held", "renew", &["done", "no script", "not held", "outcome unknown", "refused", "refused for now"]),
+    ("held", "reserve", &["not held", "refused", "refused for now", "reserved"]),
+    ("held", "timer", &["closed", "expired", "renew"]),
+    ("held", "watch", &["done", "free", "not held", "outcome unknown", "refused", "refused for now"]),
+    ("pausing", "", &["abandon", "changed", "connected", "disconnected", "other abilities", "shutdown", "slots returned"]),
+    ("pausing", "acquire", &["busy, queued", "claimed"]),
+    ("pausing", "push", &["granted", "left free", "next", "place lost"]),
+    ("pausing", "timer", &["ask", "long wait", "wait over"]),
+    ("pausing", "watch", &["free", "not held", "refused for now"]),
+    ("queued", "", &["abandon", "changed", "disconnected", "other abilities", "shutdown", "slots returned"]),
+    ("queued", "acquire", &["claimed"]),
+    ("queued", "push", &["granted", "left free", "next", "place lost"]),
+    ("queued", "timer", &["long wait", "wait over"]),
+    ("releasing", "", &["abandon", "changed", "connected", "disconnected", "extend", "other abilities", "release", "shutdown", "slots returned", "unreachable"]),
+    ("releasing", "acquire", &["busy", "busy, queued", "claimed", "granted", "no script", "refused", "refused for now", "skipped"]),
+    ("releasing", "push", &["granted", "left free", "next", "place lost"]),
+    ("releasing", "release", &["contended", "done", "no script", "not held", "outcome unknown", "refused", "refused for now", "unfinished"]),
+    ("releasing", "renew", &["done", "not held", "refused", "refused for now"]),
+    ("releasing", "reserve", &["not held", "refused for now", "reserved"]),
+    ("releasing", "timer", &["again"]),
+    ("releasing", "watch", &["done", "free", "not held", "refused", "refused for now"]),
+    ("unconnected", "", &["abandon", "connected", "shutdown", "unreachable"]),
+    ("unconnected", "acquire", &["refused for now"]),
+    ("unconnected", "watch", &["not held"]),
+    ("unconnected", "timer", &["long wait", "wait over"]),
+];
