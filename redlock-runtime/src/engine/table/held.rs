@@ -325,7 +325,7 @@ impl Held {
     ) -> Releasing {
         let direct = !self.queue.marked && !self.queue.waited;
         let ttl = self.may_last(now);
-        let request = Request { direct, ttl, ..self.request(Action::Release) };
+        let request = Request { ttl, direct, ..self.request(Action::Release) };
         let mut releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, ttl);
         if let Some(keep_until) = self.keep_until.filter(|_| early) {
             releasing = releasing.keeping(keep_until);

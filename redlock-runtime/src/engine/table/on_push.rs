@@ -32,17 +32,15 @@ impl LockTable {
             return;
         };
         // A token with another lock: a forged push.
-        match self.attempts.get_mut(&id) {
-            Some(Attempt::Waiting(waiting)) if waiting.ask.name == push.name => {
-                self.pushed(now, self.asker_for(id, &push.name, push.kind), push.kind);
-            }
+        if matches!(self.attempts.get(&id), Some(Attempt::Waiting(waiting)) if waiting.ask.name == push.name)
+        {
+            self.pushed(now, self.asker_for(id, &push.name, push.kind), push.kind);
+        } else if let Some(Attempt::Releasing(releasing)) = self.attempts.get_mut(&id)
+            && *releasing.name() == push.name
+            && releasing.ends_pause()
+        {
             // The server has refused to let it leave, but writes again: others wait behind it.
-            Some(Attempt::Releasing(releasing)) if *releasing.name() == push.name => {
-                if releasing.ends_pause() {
-                    self.send_release(now, id);
-                }
-            }
-            _ => {}
+            self.send_release(now, id);
         }
     }
 
