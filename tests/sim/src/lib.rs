@@ -12,7 +12,8 @@
 //! | the scripts, in Lua 5.1 | the servers around them, held against real ones by `tests/like_real_servers`: [`server`] |
 //! | tokio's tasks, timers and channels | callers, and what goes wrong: [`plan`], [`callers`], [`faults`], [`groups`] |
 //!
-//! What must hold is in [`oracle`], and for a fleet that nothing disturbs in [`promises`]. A schedule is a [`plan`], drawn from
+//! What must hold is in [`oracle`], and for a fleet that nothing disturbs in [`promises`] and [`commands`]. What
+//! attempts have met in the lock table, and what never, is in [`coverage`]. A schedule is a [`plan`], drawn from
 //! its seed; a plan that violates a property becomes shorter by [`shrink`].
 //!
 //! **What it cannot find:**
@@ -24,7 +25,9 @@
 //! - Bugs of the servers themselves, and of sockets: TLS, unix sockets, DNS, keep-alive.
 //! - A loss of locks that is known too late: after a flush, a restart without data, a failover or a jump of the server's clock,
 //!   two callers may be inside until the holder learns of it, and the simulation does not measure how long that takes.
-//! - Forks, changing passwords, evictions, several sentinels, and a Cluster that moves a slot key by key.
+//! - Forks: a child has its parent's memory without its threads, and what is in one thread cannot be copied.
+//! - Changing passwords, several sentinels, a Cluster that moves a slot key by key, and a server that evicts keys by itself. What
+//!   an eviction does to a lock or a queue, a plan does by deleting it.
 
 pub mod callers;
 pub mod commands;
