@@ -30,6 +30,9 @@ const LONGEST_TTL: u64 = 21_000 * MILLISECOND;
 /// How long a lock may stay with a caller that has given it back, while all is well.
 const RELEASED: u64 = 2_000 * MILLISECOND;
 
+/// A lease that is renewed, or gets another ttl, changes between two looks.
+const LOOK: u64 = 50 * MILLISECOND;
+
 /// The number of a call in its plan.
 pub type CallId = usize;
 
@@ -87,6 +90,8 @@ pub struct Oracle {
     uncertain_until: BTreeMap<String, u64>,
     /// By key: how many clients are taking it away, or may be.
     being_lost: BTreeMap<String, u32>,
+    /// By call that is inside: when its guard was last looked at, and what was left of its lease.
+    left: BTreeMap<CallId, (u64, u64)>,
     /// By process: when something last went wrong around it.
     disturbed_at: BTreeMap<ProcessId, u64>,
     /// What holds where nothing is wrong.
@@ -160,24 +165,38 @@ impl Oracle {
             .is_some_and(|known| known.keys.iter().any(|key| self.may_have_lost(key, known)));
         let broken = self.promises.as_mut().and_then(|promises| promises.loses(call, quiet, may_be_lost));
         self.broken(broken);
+        self.check_lease(call, may_be_lost);
+    }
+
+    /// A lease that nobody takes away lasts as long as its guard says.
+    fn check_lease(&mut self, call: CallId, may_be_lost: bool) {
+        let now = World::here().now();
+        let Some((looked, left)) = self.left.remove(&call) else { return };
+        let process = self.calls.get(&call).map(|known| known.process);
+        let quiet = process.and_then(|process| self.disturbed_at.get(&process)).copied().unwrap_or(0);
+        if !may_be_lost && !self.clock_has_jumped && quiet < looked && now + 2 * LOOK < looked + left {
+            let what = format!("call {call}, {} ms before", (looked + left - now) / MILLISECOND);
+            self.violated("a lease lasts as long as its guard says", what);
+        }
     }
 
     /// Looks at what the only server stores, where nothing is wrong.
     pub fn look_at(&mut self, stored: &[Stored]) {
         let world = World::here();
-        let inside: BTreeSet<CallId> = self
-            .calls
-            .iter()
-            .filter(|(_, known)| {
-                matches!(&known.phase, Phase::Inside { guard, .. }
-                    if guard.upgrade().is_some_and(|guard| world.within(known.process, || guard.is_held())))
-            })
-            .map(|(call, _)| *call)
-            .collect();
+        let left = |known: &Known| {
+            let Phase::Inside { guard, .. } = &known.phase else { return None };
+            let guard = guard.upgrade()?;
+            world.within(known.process, || guard.is_held().then(|| nanos(guard.remaining())))
+        };
+        let left: BTreeMap<_, _> =
+            self.calls.iter().filter_map(|(call, known)| Some((*call, left(known)?))).collect();
+        let inside: BTreeSet<CallId> = left.keys().copied().collect();
         let insiders = self.promises.as_ref().map(Promises::insiders).unwrap_or_default();
         for call in insiders.into_iter().filter(|call| !inside.contains(call)) {
             self.loses(call);
         }
+        let now = world.now();
+        self.left = left.into_iter().map(|(call, left)| (call, (now, left))).collect();
         let quiet = self.quiet_since_all();
         let broken = self.promises.as_mut().and_then(|promises| promises.look(stored, &inside, quiet));
         self.broken(broken);

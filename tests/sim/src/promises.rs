@@ -27,8 +27,8 @@ const SETTLES: u64 = 3_000 * MILLISECOND;
 pub struct Stored {
     /// The number of the key.
     pub key: u8,
-    /// The key is missing, or marked and in its grace.
-    pub is_over: bool,
+    /// The key is missing, or marked and in its grace: since so many milliseconds, as far as the server knows.
+    pub is_over: Option<u64>,
     /// The call that holds it.
     pub holder: Option<CallId>,
     /// The first two waiters are of processes that are dead: no other one is told when to ask.
@@ -306,7 +306,7 @@ impl Promises {
         (key.last_holder, key.is_deserted) = (last_holder, lock.is_deserted);
         key.waits_for_itself_since =
             if lock.waits_for_itself { key.waits_for_itself_since.or(Some(now)) } else { None };
-        key.over_since = if lock.is_over { key.over_since.or(Some(now)) } else { None };
+        key.over_since = lock.is_over.map(|ago| key.over_since.unwrap_or(now - ago * MILLISECOND));
         key.astray = match (astray, key.astray) {
             (Some(call), Some((before, since))) if call == before => Some((call, since)),
             (Some(call), _) => Some((call, now)),
@@ -330,6 +330,7 @@ impl Promises {
             return Some(("the owner of a lock knows of it", format!("call {call}, k{}", lock.key)));
         }
         if let Some(since) = waits_for_itself
+            && !self.comes_late
             && now.saturating_sub(since.max(quiet)) > TOLD + self.messages()
         {
             return Some(("no caller waits for itself", format!("k{}", lock.key)));

@@ -345,7 +345,7 @@ fn stored(seen: &[Seen], server: ServerId) -> Vec<Stored> {
             let waiters = server.members(now, format!("{name}%queue").as_bytes());
             Stored {
                 key: number,
-                is_over: !seen.is_taken || value.ends_with(b"!") && left.is_some_and(|left| left <= GRACE),
+                is_over: if seen.is_taken { in_grace(&value, left) } else { Some(0) },
                 holder: seen.holder,
                 is_deserted: is_deserted(&waiters),
                 is_changed: value.starts_with(FOREIGN) && value != FOREIGN,
@@ -354,6 +354,11 @@ fn stored(seen: &[Seen], server: ServerId) -> Vec<Stored> {
         });
         stored.collect()
     })
+}
+
+/// For how long the lease of a marked lock has been over.
+fn in_grace(value: &[u8], left: Option<u64>) -> Option<u64> {
+    left.filter(|left| value.ends_with(b"!") && *left <= GRACE).map(|left| GRACE - left)
 }
 
 /// True when the caller is one of these waiters.

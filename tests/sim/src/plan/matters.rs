@@ -7,8 +7,9 @@ use super::{Fault, Hold, Plan, ProcessPlan, Topology, What};
 use crate::world::{CutKind, Latency};
 
 /// Each changes a plan in which nothing happens yet, and which has no processes.
-pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 7] = [
+pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 8] = [
     waiters_that_go,
+    claim_that_runs_out,
     late_requests,
     crowd_that_dies,
     clock_that_goes_back,
@@ -68,32 +69,53 @@ fn waiters_that_go(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
+/// A waiter that is dead is granted the lock. Most of those behind it leave during its claim, or die.
+fn claim_that_runs_out(mut plan: Plan, random: &mut Rng) -> Plan {
+    let waiters = random.usize(3..11);
+    plan.length = 5_000;
+    plan.processes = processes(waiters + 1);
+    let end = random.u64(200..1_200);
+    plan = plan.with_call(0, 0, What::Hold(Hold { hold: end, ..Hold::of(0) }));
+    for process in 1..=waiters {
+        // In the order of their numbers.
+        let at = 20 + u64::try_from(process).unwrap_or(0) * 10;
+        let mut waiter = Hold { ttl: one_of(random, &[300, 10_000]), hold: 1_000, ..Hold::of(0) };
+        let claim = random.u64(end..end + 1_000);
+        match random.u32(0..8) {
+            _ if process == 1 => plan.faults.push((random.u64(at..end), Fault::PowerOff(process))),
+            0..5 if process < waiters => waiter.leaves_after = Some(claim - at),
+            5 => plan.faults.push((claim, Fault::PowerOff(process))),
+            // It may have the lock by then.
+            6 => plan.faults.push((claim + 1_000, Fault::PowerOff(process))),
+            _ => {}
+        }
+        plan = plan.with_call(at, process, What::Hold(waiter));
+    }
+    plan
+}
+
 /// Requests arrive late, and the server cannot be asked to end an old connection, while a lock is held and its ttl changes.
 fn late_requests(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.length = 7_000;
     plan.may_kill = false;
-    plan.latency = Latency { usual: one_of(random, &[1, 30, 120]), late: 0, lateness: 0 };
+    // Far enough for a request to be on its way when the connection is lost.
+    plan.latency = Latency { usual: one_of(random, &[30, 30, 120]), late: 0, lateness: 0 };
     plan.processes = vec![ProcessPlan { io_timeout: 300, ..ProcessPlan::default() }; 2];
-    let cut = random.u64(100..2_000);
-    // A renewal takes a round trip, and may have to be repeated.
-    let ttls: &[u64] = if plan.latency.usual > 30 { &[1_000, 3_000, 10_000] } else { &[300, 1_000, 10_000] };
+    let cut = random.u64(200..1_400);
     for _ in 0..random.usize(1..3) {
-        let at = random.u64(0..cut);
-        let extended = (random.u64(0..1_000) + cut - at, one_of(random, ttls));
-        let holder = Hold {
-            ttl: one_of(random, ttls),
-            hold: random.u64(1_000..6_000),
-            extend: (random.u32(0..4) > 0).then_some(extended),
-            ..Hold::of(0)
-        };
+        let at = random.u64(0..200);
+        let extended = (cut - at + random.u64(50..600), one_of(random, &[10_000, 10_000, 1_000]));
+        let hold = random.u64(3_000..7_000);
+        let holder =
+            Hold { ttl: one_of(random, &[1_000, 3_000]), hold, extend: Some(extended), ..Hold::of(0) };
         plan = plan.with_call(at, 0, What::Hold(holder));
     }
-    for _ in 0..random.usize(2..12) {
+    for _ in 0..random.usize(1..6) {
         let rival = Hold { wait: one_of(random, &[None, Some(0), Some(2_000)]), ..Hold::of(0) };
-        plan = plan.with_call(random.u64(0..7_000), 1, What::Hold(rival));
+        plan = plan.with_call(random.u64(100..5_000), 1, What::Hold(rival));
     }
-    plan.faults.push((cut, Fault::Cut(0, 0, CutKind::LateRequests(random.u64(50..2_500)))));
-    for _ in 0..random.usize(0..3) {
+    plan.faults.push((cut, Fault::Cut(0, 0, CutKind::LateRequests(random.u64(400..1_500)))));
+    if random.u32(0..3) == 0 {
         let fault = match random.u32(0..3) {
             0 => Fault::Part(0, 0, random.u64(50..1_500)),
             1 => Fault::Cut(0, 0, CutKind::Reset),
