@@ -69,12 +69,13 @@ fn waiters_that_go(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// A waiter that is dead is granted the lock. Most of those behind it leave during its claim, or die.
+/// A waiter that is dead is granted the lock. Most of those behind it leave during its claim, or die, and others come when the
+/// claim is over.
 fn claim_that_runs_out(mut plan: Plan, random: &mut Rng) -> Plan {
     let waiters = random.usize(3..11);
     plan.length = 5_000;
-    plan.processes = processes(waiters + 1);
-    let end = random.u64(200..1_200);
+    plan.processes = processes(waiters + 2);
+    let (end, most_die) = (random.u64(200..1_200), random.u32(0..3) == 0);
     plan = plan.with_call(0, 0, What::Hold(Hold { hold: end, ..Hold::of(0) }));
     for process in 1..=waiters {
         // In the order of their numbers.
@@ -83,6 +84,7 @@ fn claim_that_runs_out(mut plan: Plan, random: &mut Rng) -> Plan {
         let claim = random.u64(end..end + 1_000);
         match random.u32(0..8) {
             _ if process == 1 => plan.faults.push((random.u64(at..end), Fault::PowerOff(process))),
+            0..5 if process < waiters && most_die => plan.faults.push((claim, Fault::Kill(process))),
             0..5 if process < waiters => waiter.leaves_after = Some(claim - at),
             5 => plan.faults.push((claim, Fault::PowerOff(process))),
             // It may have the lock by then.
@@ -90,6 +92,10 @@ fn claim_that_runs_out(mut plan: Plan, random: &mut Rng) -> Plan {
             _ => {}
         }
         plan = plan.with_call(at, process, What::Hold(waiter));
+    }
+    for _ in 0..random.usize(0..3) {
+        let newcomer = Hold { wait: one_of(random, &[None, Some(0), Some(500)]), ..Hold::of(0) };
+        plan = plan.with_call(end + random.u64(1_000..1_110), waiters + 1, What::Hold(newcomer));
     }
     plan
 }
@@ -111,8 +117,9 @@ fn late_requests(mut plan: Plan, random: &mut Rng) -> Plan {
         plan = plan.with_call(at, 0, What::Hold(holder));
     }
     for _ in 0..random.usize(1..6) {
-        let rival = Hold { wait: one_of(random, &[None, Some(0), Some(2_000)]), ..Hold::of(0) };
-        plan = plan.with_call(random.u64(100..5_000), 1, What::Hold(rival));
+        let wait = one_of(random, &[None, Some(0), Some(2_000)]);
+        let rival = Hold { wait, hold: one_of(random, &[0, 0, 1_000]), ..Hold::of(0) };
+        plan = plan.with_call(random.u64(0..5_000), 1, What::Hold(rival));
     }
     plan.faults.push((cut, Fault::Cut(0, 0, CutKind::LateRequests(random.u64(400..1_500)))));
     if random.u32(0..3) == 0 {
