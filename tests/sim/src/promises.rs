@@ -24,6 +24,7 @@ const FIRST_POLL: u64 = 1_500 * MILLISECOND;
 const SETTLES: u64 = 3_000 * MILLISECOND;
 
 /// What a server stores of a lock.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the lock")]
 pub struct Stored {
     /// The number of the key.
     pub key: u8,

@@ -130,7 +130,8 @@ impl Sequence {
         let uses_sharded = self.abilities.sharded && self.random.percent(20);
         let inbox = inbox(client);
         let above_all = (1_u64 << 53).to_string();
-        let digits: String = token.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let digits: Vec<_> = token.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let digits = digits.concat();
         let (source, keys, arguments): (String, Vec<&str>, Vec<&str>) = match self.random.below(20) {
             0..7 => {
                 let how = self.random.one(&[
