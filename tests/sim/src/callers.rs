@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use redlock_runtime::{LockError, LockGuard, LockManager, LockRequest};
 use tokio::task::LocalSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::oracle::CallId;
 use crate::plan::{Call, Hold, ProcessPlan, Way, What};
@@ -167,14 +167,13 @@ async fn keep(
 }
 
 async fn body(hold: &Hold, guard: &LockGuard) {
-    let until = Instant::now() + Duration::from_millis(hold.hold);
-    if let Some((after, ttl)) = hold.extend
-        && after <= hold.hold
-    {
-        sleep(Duration::from_millis(after)).await;
-        let _ = guard.extend(Duration::from_millis(ttl)).await;
+    let since = Instant::now();
+    let until = since + Duration::from_millis(hold.hold);
+    for (after, ttl) in hold.extend.iter().filter(|(after, _)| *after <= hold.hold) {
+        sleep_until(since + Duration::from_millis(*after)).await;
+        let _ = guard.extend(Duration::from_millis(*ttl)).await;
     }
     if until > Instant::now() {
-        tokio::time::sleep_until(until).await;
+        sleep_until(until).await;
     }
 }

@@ -138,7 +138,7 @@ impl Commands {
         let (mut waiters, mut rate) = (BTreeSet::new(), 0);
         for (id, phase) in &self.calls {
             let Some(What::Hold(hold)) = self.plan.calls.get(*id).map(|call| &call.what) else { continue };
-            let ttl = hold.extend.map_or(hold.ttl, |(_, ttl)| ttl.min(hold.ttl)) * MILLISECOND;
+            let ttl = hold.extend.iter().map(|(_, ttl)| *ttl).fold(hold.ttl, u64::min) * MILLISECOND;
             // Each third of the ttl; if it is refused, each tenth.
             let renewals = if self.refuses { 10 } else { 3 } * self.renewal * MILLISECOND / ttl;
             match phase {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::callers::key;
-use crate::plan::Fault;
+use crate::plan::{Fault, Topology};
 use crate::run::{Fleet, judge};
 use crate::server::{DEFAULT_USER, Role, Server, Trouble};
 use crate::world::{CutKind, Fate, ServerId, World};
@@ -140,7 +140,8 @@ fn of_servers(fault: &Fault) -> Deeds {
             },
             move |world, fleet| {
                 disturb_all(fleet);
-                if !keeps_data {
+                // A node of a quorum does not vote until its locks would have ended.
+                if !keeps_data && !matches!(fleet.topology, Topology::Quorum(..)) {
                     all_may_be_lost();
                 }
                 world.restart_server(fleet.servers[server], keeps_data);

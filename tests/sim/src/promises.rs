@@ -24,7 +24,6 @@ const FIRST_POLL: u64 = 1_500 * MILLISECOND;
 const SETTLES: u64 = 3_000 * MILLISECOND;
 
 /// What a server stores of a lock.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the lock")]
 pub struct Stored {
     /// The number of the key.
     pub key: u8,
@@ -222,7 +221,7 @@ impl Promises {
         let now = World::here().now();
         let hold = self.hold(call)?;
         let Phase::Inside { since } = self.calls.get(&call)?.phase else { return None };
-        let is_kept = hold.renew && hold.max_hold.is_none() && hold.extend.is_none();
+        let is_kept = hold.renew && hold.max_hold.is_none() && hold.extend.is_empty();
         // A renewal that was refused is sent again soon.
         let is_well = if self.only_refuses {
             quiet + hold.ttl * MILLISECOND / 4 + self.messages() < now

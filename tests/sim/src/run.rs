@@ -345,7 +345,7 @@ fn stored(seen: &[Seen], server: ServerId) -> Vec<Stored> {
             let waiters = server.members(now, format!("{name}%queue").as_bytes());
             Stored {
                 key: number,
-                is_over: if seen.is_taken { in_grace(&value, left) } else { Some(0) },
+                is_over: if seen.is_taken { in_grace(value, left) } else { Some(0) },
                 holder: seen.holder,
                 is_deserted: is_deserted(&waiters),
                 is_changed: value.starts_with(FOREIGN) && value != FOREIGN,

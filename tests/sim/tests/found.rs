@@ -88,7 +88,7 @@ fn when_the_first_waiter_of_a_cohort_leaves_the_next_one_has_its_own_place() {
 #[test]
 fn a_release_is_repeated_for_as_long_as_the_key_may_last_by_an_earlier_ttl() {
     holds(|seed| {
-        let shortened = Hold { hold: 300, extend: Some((50, 100)), ..Hold::of(0) };
+        let shortened = Hold { hold: 300, extend: vec![(50, 100)], ..Hold::of(0) };
         let mut plan = Plan::quiet(seed, 1).with_call(0, 0, What::Hold(shortened));
         plan.length = 6_000;
         plan.faults.push((20, Fault::RefuseWrites(0, 1_500)));

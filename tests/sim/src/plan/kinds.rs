@@ -120,12 +120,16 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
             7 => random.u64(400..4_000),
             _ => random.u64(0..30),
         },
-        extend: often(random, 8).then(|| (random.u64(0..50), [100, 500, 5_000, 20_000][random.usize(0..4)])),
+        extend: if often(random, 8) { vec![extension(random)] } else { Vec::new() },
         renew: !often(random, 8),
         min_hold,
         max_hold,
         way: [Way::Release, Way::Drop, Way::Run][random.usize(0..3)],
     }
+}
+
+fn extension(random: &mut Rng) -> (u64, u64) {
+    (random.u64(0..50), [100, 500, 5_000, 20_000][random.usize(0..4)])
 }
 
 /// Commands whose rights are taken away.

@@ -7,7 +7,7 @@ use super::{Fault, Hold, Plan, ProcessPlan, Topology, What};
 use crate::world::{CutKind, Latency};
 
 /// Each changes a plan in which nothing happens yet, and which has no processes.
-pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 8] = [
+pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 10] = [
     waiters_that_go,
     claim_that_runs_out,
     late_requests,
@@ -16,6 +16,8 @@ pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 8] = [
     data_lost_by_cohorts,
     nodes_that_differ,
     several_keys,
+    callers_that_leave_at_once,
+    node_that_forgets,
 ];
 
 fn processes(count: usize) -> Vec<ProcessPlan> {
@@ -106,14 +108,18 @@ fn late_requests(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.may_kill = false;
     // Far enough for a request to be on its way when the connection is lost.
     plan.latency = Latency { usual: one_of(random, &[30, 30, 120]), late: 0, lateness: 0 };
-    plan.processes = vec![ProcessPlan { io_timeout: 300, ..ProcessPlan::default() }; 2];
+    plan.processes = processes(2);
     let cut = random.u64(200..1_400);
     for _ in 0..random.usize(1..3) {
         let at = random.u64(0..200);
-        let extended = (cut - at + random.u64(50..600), one_of(random, &[10_000, 10_000, 1_000]));
-        let hold = random.u64(3_000..7_000);
-        let holder =
-            Hold { ttl: one_of(random, &[1_000, 3_000]), hold, extend: Some(extended), ..Hold::of(0) };
+        let before = (random.u64(0..cut - at), one_of(random, &[1_000, 10_000]));
+        let after = (cut - at + random.u64(50..600), one_of(random, &[10_000, 10_000, 1_000]));
+        let holder = Hold {
+            ttl: one_of(random, &[1_000, 3_000, 10_000]),
+            hold: random.u64(3_000..7_000),
+            extend: if random.bool() { vec![after] } else { vec![before, after] },
+            ..Hold::of(0)
+        };
         plan = plan.with_call(at, 0, What::Hold(holder));
     }
     for _ in 0..random.usize(1..6) {
@@ -212,6 +218,34 @@ fn several_keys(mut plan: Plan, random: &mut Rng) -> Plan {
     }
     for _ in 0..random.usize(0..3) {
         plan.faults.push((random.u64(200..2_000), Fault::Delete(random.u8(0..2))));
+    }
+    plan
+}
+
+/// Callers drop their calls as soon as they have asked.
+fn callers_that_leave_at_once(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 2_000;
+    plan.reorder = 3;
+    plan.processes = processes(2);
+    for _ in 0..random.usize(10..60) {
+        let leaves_after = (random.u32(0..4) > 0).then(|| random.u64(0..4));
+        let hold = Hold { leaves_after, ..Hold::of(random.u8(0..2)) };
+        plan = plan.with_call(random.u64(0..1_500), random.usize(0..2), What::Hold(hold));
+    }
+    plan
+}
+
+/// A node of a quorum is back without its votes, and another one did not hear of the lock.
+fn node_that_forgets(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 5_000;
+    plan.topology = Topology::Quorum(plan.topology.version(), 3);
+    plan.processes = processes(2);
+    plan.faults.push((0, Fault::Part(0, 2, random.u64(500..4_000))));
+    plan.faults.push((random.u64(200..2_000), Fault::Restart(0, false, random.u64(1..300))));
+    let holder = Hold { hold: random.u64(2_000..5_000), ..Hold::of(0) };
+    plan = plan.with_call(random.u64(10..100), 0, What::Hold(holder));
+    for _ in 0..random.usize(1..4) {
+        plan = plan.with_call(random.u64(100..3_000), 1, What::Hold(Hold::of(0)));
     }
     plan
 }

@@ -165,8 +165,8 @@ pub struct Hold {
     pub leaves_after: Option<u64>,
     /// How long the caller holds it.
     pub hold: u64,
-    /// It asks for another ttl, after so long.
-    pub extend: Option<(u64, u64)>,
+    /// It asks for other ttls: each after so long in the lock.
+    pub extend: Vec<(u64, u64)>,
     /// False: the lease is not renewed.
     pub renew: bool,
     /// The key stays taken for so long.
@@ -187,7 +187,7 @@ impl Hold {
             wait: None,
             leaves_after: None,
             hold: 0,
-            extend: None,
+            extend: Vec::new(),
             renew: true,
             min_hold: None,
             max_hold: None,
