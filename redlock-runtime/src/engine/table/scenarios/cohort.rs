@@ -133,7 +133,7 @@ fn a_waiter_whose_wait_ends_when_it_first_asks_knows_that_the_lock_was_busy() {
         let (mut scenario, _) = with_waiters(0);
         let mut waiter = scenario.acquires(1, Some(SECOND));
         scenario.answers(RESERVE, Reply::NotHeld);
-        scenario.passes(SECOND - asks_for);
+        scenario.passes(SECOND.saturating_sub(asks_for));
         scenario.drops_guard(0);
         scenario.passes(asks_for);
         scenario.tick();
