@@ -117,10 +117,15 @@ fn late_requests(mut plan: Plan, random: &mut Rng) -> Plan {
         let holder = Hold {
             ttl: one_of(random, &[1_000, 3_000, 10_000]),
             hold: random.u64(3_000..7_000),
-            extend: if random.bool() { vec![after] } else { vec![before, after] },
+            extend: vec![before, after].split_off(random.usize(0..3)),
             ..Hold::of(0)
         };
         plan = plan.with_call(at, 0, What::Hold(holder));
+    }
+    if random.bool() {
+        // The others ask again when the connection is lost, and have the lock when that arrives.
+        let first = Hold { hold: cut + random.u64(0..500), ..Hold::of(0) };
+        plan = plan.with_call(0, 1, What::Hold(first));
     }
     for _ in 0..random.usize(1..6) {
         let wait = one_of(random, &[None, Some(0), Some(2_000)]);
