@@ -24,6 +24,7 @@ const FIRST_POLL: u64 = 1_500 * MILLISECOND;
 const SETTLES: u64 = 3_000 * MILLISECOND;
 
 /// What a server stores of a lock.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the lock")]
 pub struct Stored {
     /// The number of the key.
     pub key: u8,
@@ -37,6 +38,8 @@ pub struct Stored {
     pub is_changed: bool,
     /// The call that holds it waits for it, too.
     pub waits_for_itself: bool,
+    /// Its value says that callers wait.
+    pub is_marked: bool,
 }
 
 /// A property, and who violated it.
@@ -64,6 +67,7 @@ struct Key {
     is_deserted: bool,
     /// The call that was last seen to hold it.
     last_holder: Option<CallId>,
+    was_marked: bool,
     /// Its holder waits for it since then.
     waits_for_itself_since: Option<u64>,
     /// A call that has left, or does not know yet, holds it.
@@ -295,15 +299,21 @@ impl Promises {
 
     fn look_at(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
         let astray = lock.holder.filter(|call| self.is_astray(*call, now));
-        let last_holder = lock.holder.or(self.keys.get(&lock.key).and_then(|key| key.last_holder));
-        // A release finds the first waiter that is there, behind as many dead ones as there may be.
-        let is_released = last_holder.and_then(|call| self.calls.get(&call)).is_some_and(has_released);
+        let known = self.keys.get(&lock.key);
+        let (last_holder, was_marked) = match lock.holder {
+            Some(call) => (Some(call), lock.is_marked),
+            None => known.map_or((None, false), |key| (key.last_holder, key.was_marked)),
+        };
+        // A release finds the first waiter that is there, behind as many dead ones as there may be: not that of a newcomer which
+        // has found no key, and so does not know of them.
+        let is_released =
+            was_marked && last_holder.and_then(|call| self.calls.get(&call)).is_some_and(has_released);
         let is_excused = lock.is_deserted && !is_released;
         let before = self.keys.get(&lock.key).and_then(|key| key.last_holder);
         let is_new = |call: &CallId| before != Some(*call);
         let granted = lock.holder.filter(is_new).filter(|call| self.was_gone(*call));
         let key = self.keys.entry(lock.key).or_default();
-        (key.last_holder, key.is_deserted) = (last_holder, lock.is_deserted);
+        (key.last_holder, key.was_marked, key.is_deserted) = (last_holder, was_marked, lock.is_deserted);
         key.waits_for_itself_since =
             if lock.waits_for_itself { key.waits_for_itself_since.or(Some(now)) } else { None };
         key.over_since = lock.is_over.map(|ago| key.over_since.unwrap_or(now - ago * MILLISECOND));

@@ -349,6 +349,7 @@ fn stored(seen: &[Seen], server: ServerId) -> Vec<Stored> {
                 holder: seen.holder,
                 is_deserted: is_deserted(&waiters),
                 is_changed: value.starts_with(FOREIGN) && value != FOREIGN,
+                is_marked: value.ends_with(b"!"),
                 waits_for_itself: seen.holder.is_some_and(|holder| waits(&waiters, holder)),
             }
         });

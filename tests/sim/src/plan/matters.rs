@@ -108,7 +108,8 @@ fn late_requests(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.may_kill = false;
     // Far enough for a request to be on its way when the connection is lost.
     plan.latency = Latency { usual: one_of(random, &[30, 30, 120]), late: 0, lateness: 0 };
-    plan.processes = processes(2);
+    let io_timeout = if plan.latency.usual > 30 { 1_000 } else { 300 };
+    plan.processes = vec![ProcessPlan { io_timeout, ..ProcessPlan::default() }; 2];
     let cut = random.u64(200..1_400);
     for _ in 0..random.usize(1..3) {
         let at = random.u64(0..200);
