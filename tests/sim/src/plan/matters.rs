@@ -7,10 +7,11 @@ use super::{Fault, Hold, Plan, ProcessPlan, Topology, What};
 use crate::world::{CutKind, Latency};
 
 /// Each changes a plan in which nothing happens yet, and which has no processes.
-pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 10] = [
+pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 11] = [
     waiters_that_go,
     claim_that_runs_out,
-    late_requests,
+    late_renewals,
+    late_asks,
     crowd_that_dies,
     clock_that_goes_back,
     data_lost_by_cohorts,
@@ -102,15 +103,22 @@ fn claim_that_runs_out(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// Requests arrive late, and the server cannot be asked to end an old connection, while a lock is held and its ttl changes.
-fn late_requests(mut plan: Plan, random: &mut Rng) -> Plan {
+/// A connection is lost, and what was sent over it arrives late: the server cannot be asked to end it. Returns when.
+fn loses_a_connection(plan: &mut Plan, random: &mut Rng) -> u64 {
     plan.length = 7_000;
     plan.may_kill = false;
-    // Far enough for a request to be on its way when the connection is lost.
+    // Far enough for a request to be on its way then.
     plan.latency = Latency { usual: one_of(random, &[30, 30, 120]), late: 0, lateness: 0 };
     let io_timeout = if plan.latency.usual > 30 { 1_000 } else { 300 };
     plan.processes = vec![ProcessPlan { io_timeout, ..ProcessPlan::default() }; 2];
     let cut = random.u64(200..1_400);
+    plan.faults.push((cut, Fault::Cut(0, 0, CutKind::LateRequests(random.u64(400..1_500)))));
+    cut
+}
+
+/// A renewal arrives late, and the ttl has changed meanwhile.
+fn late_renewals(mut plan: Plan, random: &mut Rng) -> Plan {
+    let cut = loses_a_connection(&mut plan, random);
     for _ in 0..random.usize(1..3) {
         let at = random.u64(0..200);
         let before = (random.u64(0..cut - at), one_of(random, &[1_000, 10_000]));
@@ -118,31 +126,33 @@ fn late_requests(mut plan: Plan, random: &mut Rng) -> Plan {
         let holder = Hold {
             ttl: one_of(random, &[1_000, 3_000, 10_000]),
             hold: random.u64(3_000..7_000),
-            extend: vec![before, after].split_off(random.usize(0..3)),
+            extend: if random.bool() { vec![after] } else { vec![before, after] },
             ..Hold::of(0)
         };
         plan = plan.with_call(at, 0, What::Hold(holder));
     }
-    if random.bool() {
-        // The others ask again when the connection is lost, and have the lock when that arrives.
-        let first = Hold { hold: cut + random.u64(0..500), ..Hold::of(0) };
-        plan = plan.with_call(0, 1, What::Hold(first));
-    }
     for _ in 0..random.usize(1..6) {
-        let wait = one_of(random, &[None, Some(0), Some(2_000)]);
-        let rival = Hold { wait, hold: one_of(random, &[0, 0, 1_000]), ..Hold::of(0) };
-        plan = plan.with_call(random.u64(0..5_000), 1, What::Hold(rival));
-    }
-    plan.faults.push((cut, Fault::Cut(0, 0, CutKind::LateRequests(random.u64(400..1_500)))));
-    if random.u32(0..3) == 0 {
-        let fault = match random.u32(0..3) {
-            0 => Fault::Part(0, 0, random.u64(50..1_500)),
-            1 => Fault::Cut(0, 0, CutKind::Reset),
-            _ => Fault::Cut(0, 0, CutKind::LateRequests(random.u64(20..2_500))),
-        };
-        plan.faults.push((random.u64(0..4_000), fault));
+        let rival = Hold { wait: one_of(random, &[None, Some(0), Some(2_000)]), ..Hold::of(0) };
+        plan = plan.with_call(random.u64(100..5_000), 1, What::Hold(rival));
     }
     plan
+}
+
+/// A waiter asks again, has the lock, and changes its ttl before its request arrives.
+fn late_asks(mut plan: Plan, random: &mut Rng) -> Plan {
+    let cut = loses_a_connection(&mut plan, random);
+    let first = Hold { hold: cut + random.u64(20..400), ..Hold::of(0) };
+    let waiter = Hold {
+        ttl: one_of(random, &[1_000, 3_000]),
+        hold: 5_000,
+        extend: vec![(random.u64(100..600), 10_000)],
+        ..Hold::of(0)
+    };
+    plan.with_call(0, 1, What::Hold(first)).with_call(random.u64(100..200), 0, What::Hold(waiter)).with_call(
+        random.u64(1_000..3_000),
+        1,
+        What::Hold(Hold::of(0)),
+    )
 }
 
 /// A process with a crowd of waiters dies, with a few waiters of other processes behind them.
