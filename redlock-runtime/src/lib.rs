@@ -64,6 +64,12 @@ pub use testing::{Calls, GlobalHere, HeldElsewhere, Testing};
 #[doc(hidden)]
 pub mod simulation {
     pub use crate::host::world::{Connecting, RuntimeNumber, Stream, Work, World, set_world};
+
+    /// The request of an attribute whose body cannot see the guard.
+    #[must_use]
+    pub fn unfenced(request: crate::LockRequest) -> crate::LockRequest {
+        crate::run::unfenced(request)
+    }
 }
 
 /// The attribute's expansion calls these. Not part of the public API: they change without notice.

@@ -170,7 +170,7 @@ impl<B: Body> Future for Locked<B> {
 }
 
 /// Nothing in the body can see the guard.
-fn unfenced(mut request: LockRequest) -> LockRequest {
+pub(crate) fn unfenced(mut request: LockRequest) -> LockRequest {
     request.options.fenced = false;
     request
 }

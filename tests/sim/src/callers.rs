@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use redlock_runtime::simulation::unfenced;
 use redlock_runtime::{LockError, LockGuard, LockManager, LockRequest};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -43,8 +44,15 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
         What::Inspect(number) => tell(locks.inspect(&key(number)).await.err()),
         What::List => tell(locks.list("*").await.err()),
         What::Nested(number) => {
-            let (outer, inner) = (locks.lock(key(number)), locks.lock(key(number)).reentrant(true));
-            let outcome = outer.wait(NESTED_WAIT).run(async |_guard| joins(inner)).await;
+            let (outer, inner) = (locks.lock(key(number)), || locks.lock(key(number)).reentrant(true));
+            let outer = unfenced(outer.wait(NESTED_WAIT));
+            let outcome = outer.run(async |_guard| {
+                let joins = joins(inner());
+                // The body's own task has it, and draws a fencing token.
+                drop(inner().wait(NESTED_WAIT).acquire().await?);
+                Ok::<_, LockError>(joins)
+            });
+            let outcome = outcome.await.flatten();
             if let Ok(true) = outcome {
                 let what = format!("call {id} polls a task that has k{number}, too");
                 judge(|oracle| oracle.violated("a task is inside of no other task's body", what));
@@ -97,6 +105,7 @@ fn request(id: CallId, hold: &Hold, locks: &LockManager) -> LockRequest {
         [one] => locks.lock(key(*one)),
         several => locks.lock_all(several.iter().map(|number| key(*number))),
     };
+    let request = if hold.fenced { request } else { unfenced(request) };
     let request = request.ttl(Duration::from_millis(hold.ttl)).label(format!("call-{id}")).renew(hold.renew);
     let request = match hold.wait {
         Some(wait) => request.wait(Duration::from_millis(wait)),

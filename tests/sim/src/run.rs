@@ -273,6 +273,7 @@ fn start(plan: &Plan, fleet: &Fleet, number: usize) -> Option<LockManager> {
     let builder = LockManager::builder(groups::url(plan.topology))
         .io_timeout(Duration::from_millis(settings.io_timeout))
         .own_thread(settings.own_thread)
+        .max_waiters(settings.max_waiters)
         .foreign_clients(plan.foreign_clients);
     let builder = if matches!(plan.topology, Topology::One(_) | Topology::Sentinel(_)) {
         builder.cohort(settings.cohort)

@@ -76,6 +76,7 @@ fn process(random: &mut Rng) -> ProcessPlan {
         fast: [0, 0, 9_000, -9_000][random.usize(0..4)],
         cohort: [0, 0, 0, 8][random.usize(0..4)],
         own_thread: random.u32(0..6) == 0,
+        max_waiters: [100_000, 100_000, 100_000, 3][random.usize(0..4)],
         io_timeout: [1_000, 1_000, 300][random.usize(0..3)],
         runtimes: random.usize(1..3),
     }
@@ -106,6 +107,7 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
     Hold {
         keys: if several { (0..keys).collect() } else { vec![random.u8(0..keys)] },
         ttl,
+        fenced: true,
         wait: match random.u32(0..6) {
             0 => Some(0),
             1 => None,

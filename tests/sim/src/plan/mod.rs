@@ -112,6 +112,8 @@ pub struct ProcessPlan {
     pub cohort: u32,
     /// The setting of its manager.
     pub own_thread: bool,
+    /// The setting of its manager.
+    pub max_waiters: u32,
     /// The setting of its manager, in milliseconds.
     pub io_timeout: u64,
     /// How many runtimes its callers are in.
@@ -120,7 +122,7 @@ pub struct ProcessPlan {
 
 impl Default for ProcessPlan {
     fn default() -> Self {
-        Self { fast: 0, cohort: 0, own_thread: false, io_timeout: 1_000, runtimes: 1 }
+        Self { fast: 0, cohort: 0, own_thread: false, max_waiters: 100_000, io_timeout: 1_000, runtimes: 1 }
     }
 }
 
@@ -159,6 +161,8 @@ pub struct Hold {
     pub keys: Vec<u8>,
     /// The ttl.
     pub ttl: u64,
+    /// False: the caller cannot see a fencing token, and none is drawn.
+    pub fenced: bool,
     /// The longest wait; `None` for ever.
     pub wait: Option<u64>,
     /// The caller drops the call after so long, if it has no lock then.
@@ -184,6 +188,7 @@ impl Hold {
         Self {
             keys: vec![key],
             ttl: 10_000,
+            fenced: true,
             wait: None,
             leaves_after: None,
             hold: 0,
@@ -314,7 +319,9 @@ impl Plan {
         let mut random = Rng::with_seed(seed);
         if random.bool() {
             let matter = MATTERS[random.usize(0..MATTERS.len())];
-            return matter(Self::of_one_matter(seed, &mut random), &mut random);
+            let mut plan = matter(Self::of_one_matter(seed, &mut random), &mut random);
+            plan.is_fenced_for(random.u32(0..3));
+            return plan;
         }
         let kind = KINDS[random.usize(0..KINDS.len())];
         let version = VERSIONS[random.usize(0..VERSIONS.len())];
@@ -325,7 +332,18 @@ impl Plan {
             _ => Topology::One(version),
         };
         let length = random.u64(500..6_000);
-        drawn(seed, &mut random, kind, topology, length, 1)
+        let mut plan = drawn(seed, &mut random, kind, topology, length, 1);
+        plan.is_fenced_for(random.u32(0..3));
+        plan
+    }
+
+    /// Each second caller sees a fencing token; with 1 all do, and with 2 nobody.
+    fn is_fenced_for(&mut self, which: u32) {
+        for (number, call) in self.calls.iter_mut().enumerate() {
+            if let What::Hold(hold) = &mut call.what {
+                hold.fenced = which == 1 || which == 0 && number % 2 == 0;
+            }
+        }
     }
 
     fn of_one_matter(seed: u64, random: &mut Rng) -> Self {
