@@ -66,7 +66,6 @@ pub mod simulation {
     pub use crate::host::world::{Connecting, RuntimeNumber, Stream, Work, World, set_world};
 
     /// The request of an attribute whose body cannot see the guard.
-    #[must_use]
     pub fn unfenced(request: crate::LockRequest) -> crate::LockRequest {
         crate::run::unfenced(request)
     }

@@ -16,6 +16,9 @@ const SYNC: u64 = 50;
 /// What a client of another kind writes.
 pub(crate) const FOREIGN: &[u8] = b"a foreign value";
 
+/// Its ttl, in milliseconds: it releases earlier.
+const FOREIGN_TTL: u64 = 10_000;
+
 /// Something that is done to a fleet at one time.
 pub type Deed = Box<dyn Fn(&World, &Fleet)>;
 
@@ -60,14 +63,23 @@ pub fn deeds(fault: &Fault) -> Deeds {
             deeds.extend(after(length + latency.lateness, |_, fleet| disturb_all(fleet)));
             deeds
         }
-        Fault::Foreign(number, length) => at_once(move |world, fleet| {
-            let name = format!("lock:{}", key(number));
-            on_each_server(world, fleet, |server, now| {
-                if server.value(now, name.as_bytes()).is_none() {
-                    server.set(now, name.as_bytes(), FOREIGN, Some(length));
-                }
-            });
-        }),
+        Fault::Foreign(number, length) => {
+            let name = move || format!("lock:{}", key(number));
+            let take = move |world: &World, fleet: &Fleet| {
+                on_each_server(world, fleet, |server, now| {
+                    if server.value(now, name().as_bytes()).is_none() {
+                        server.set(now, name().as_bytes(), FOREIGN, Some(FOREIGN_TTL));
+                    }
+                });
+            };
+            lasting(length, take, move |world, fleet| {
+                on_each_server(world, fleet, |server, now| {
+                    if server.value(now, name().as_bytes()) == Some(FOREIGN) {
+                        server.delete(now, name().as_bytes());
+                    }
+                });
+            })
+        }
         Fault::Freeze(..)
         | Fault::Starve(..)
         | Fault::DropRuntime(..)

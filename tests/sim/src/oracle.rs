@@ -73,6 +73,8 @@ pub struct Seen {
     pub holder: Option<CallId>,
     /// False when no client holds it.
     pub is_taken: bool,
+    /// The first two waiters are of processes that are dead: no other one is told when to ask.
+    pub is_deserted: bool,
 }
 
 /// Judges a run.
@@ -458,6 +460,7 @@ impl Oracle {
             }
             let uncertain = self.uncertain_until.get(&lock.key).copied().unwrap_or(0);
             let free_since = self.free_since.get(&lock.key).map(|since| uncertain.max(*since));
+            let poll = if lock.is_deserted { LONGEST_POLL } else { POLL };
             for (call, known) in &self.calls {
                 if !known.keys.contains(&lock.key) {
                     continue;
@@ -467,7 +470,7 @@ impl Oracle {
                     // One of several keys may wait for another one.
                     Phase::Waiting if known.keys.len() == 1 => {
                         if let Some(free) = free_since
-                            && now.saturating_sub(free.max(quiet)) > CLAIM + POLL + slack
+                            && now.saturating_sub(free.max(quiet)) > CLAIM + poll + slack
                         {
                             found = Some(("no waiter sleeps beside a free lock", *call, &lock.key));
                         }

@@ -108,7 +108,9 @@ impl Promises {
         Self {
             is_even: plan.latency.late == 0
                 && !is(|fault| matches!(fault, Fault::Slow(..) | Fault::SlowServer(..))),
-            hands_over: matches!(plan.topology, Topology::One(version) if version != Version::Redis5),
+            // A waiter that was granted the lock, and was not told, has lost its place, and learns of that when it asks.
+            hands_over: matches!(plan.topology, Topology::One(version) if version != Version::Redis5)
+                && !is(|fault| matches!(fault, Fault::Forbid(_, "publish", _))),
             clock_goes_back: is(|fault| matches!(fault, Fault::ServerClock(..))),
             comes_late: !plan.may_kill
                 || is(|fault| {

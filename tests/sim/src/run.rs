@@ -348,7 +348,7 @@ fn stored(seen: &[Seen], server: ServerId) -> Vec<Stored> {
                 key: number,
                 is_over: if seen.is_taken { in_grace(value, left) } else { Some(0) },
                 holder: seen.holder,
-                is_deserted: is_deserted(&waiters),
+                is_deserted: seen.is_deserted,
                 is_changed: value.starts_with(FOREIGN) && value != FOREIGN,
                 is_marked: value.ends_with(b"!"),
                 waits_for_itself: seen.holder.is_some_and(|holder| waits(&waiters, holder)),
@@ -387,14 +387,16 @@ fn seen(plan: &Plan, servers: &[ServerId]) -> Vec<Seen> {
         _ => None,
     });
     let last = keys.max().copied().unwrap_or(0);
-    let mut seen: Vec<_> =
-        (0..=last).map(|number| Seen { key: key(number), holder: None, is_taken: false }).collect();
+    let empty = |number| Seen { key: key(number), holder: None, is_taken: false, is_deserted: false };
+    let mut seen: Vec<_> = (0..=last).map(empty).collect();
     for server in servers {
         World::here().with_server(*server, |server, now| {
             for lock in &mut seen {
                 if let Some(value) = server.value(now, format!("lock:{}", lock.key).as_bytes()) {
                     (lock.holder, lock.is_taken) = (caller_of(value), true);
                 }
+                let queue = format!("lock:{}%queue", lock.key);
+                lock.is_deserted |= is_deserted(&server.members(now, queue.as_bytes()));
             }
         });
     }

@@ -179,3 +179,36 @@ fn one_try_behind_waiters_that_have_died_takes_the_lock() {
         plan
     });
 }
+
+/// Two callers of a process joined the queue in another order than they came: the first of the process asks for both, and took
+/// those in front of it for others, who would watch a foreign client's lock.
+#[test]
+fn the_first_waiter_of_a_process_watches_a_foreign_lock_whatever_the_order_in_the_queue() {
+    holds(|seed| {
+        // The first one sends a plain `SET` before it joins: the server has told it of no waiter.
+        let unfenced = Hold { fenced: false, ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 1);
+        for at in [500, 501, 501] {
+            plan = plan.with_call(at, 0, What::Hold(unfenced.clone()));
+        }
+        plan.latency.usual = 3;
+        plan.faults.push((400, Fault::Foreign(0, 500)));
+        plan
+    });
+}
+
+/// A server that had stopped executed what it was sent before, and refused the same request over the next connection for good:
+/// the caller got its error, and nobody released the lock.
+#[test]
+fn a_call_that_fails_for_good_releases_what_an_earlier_request_may_have_got() {
+    holds(|seed| {
+        let mut plan = Plan::quiet(seed, 1);
+        for at in [677, 882] {
+            plan = plan.with_call(at, 0, What::Hold(Hold { wait: Some(8_000), ..Hold::of(0) }));
+        }
+        plan.processes[0].io_timeout = 300;
+        plan.length = 3_000;
+        plan.faults.extend([(116, Fault::Forbid(0, "zrange", 2_885)), (556, Fault::FreezeServer(0, 1_713))]);
+        plan
+    });
+}

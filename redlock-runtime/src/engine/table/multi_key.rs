@@ -284,6 +284,9 @@ mod tests {
             Reply::NotHeld,
         ]);
         call.says("!--");
+        // Also after the first.
+        call.sends(&[(1, Action::Release)]);
+        call.answers(vec![Reply::NotHeld]);
         assert!(call.table.is_idle());
     }
 

@@ -77,7 +77,8 @@ impl LockTable {
             }
             Reply::Busy { holder, place } => {
                 let name = Arc::clone(&waiting.ask.name);
-                let first = self.queues.first(&name) == Some(id);
+                let of = u32::try_from(self.queues.count(&name)).unwrap_or(u32::MAX);
+                let first = (self.queues.first(&name) == Some(id)).then_some(of);
                 let has_place = place.is_some();
                 if let Some(place) = place.filter(|_| !waiting.is_queued()) {
                     waiting.ask.call.queued(place.in_front);
@@ -93,7 +94,7 @@ impl LockTable {
                 if let Some(kind) = early {
                     self.pushed(now, id, kind);
                 }
-                if first && refused_before {
+                if first.is_some() && refused_before {
                     self.ask_after_refusals(now, &name);
                 }
                 self.contended.insert(&name);
@@ -127,7 +128,8 @@ impl LockTable {
             }
             Reply::Refused(refusal) => {
                 let error = refusal.error(Some(Arc::clone(&waiting.ask.key)));
-                waiting.unanswered = 0;
+                // An earlier one, over a connection that broke, may have taken the lock.
+                waiting.unanswered = waiting.unanswered.saturating_sub(1);
                 self.fail(now, id, error);
             }
             // No node answers an acquire like this.

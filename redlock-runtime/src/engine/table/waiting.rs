@@ -63,6 +63,8 @@ pub(super) struct Waiting {
     overdue: Option<ClaimInFront>,
     /// A push that overtook the reply to the unanswered request.
     pub(super) deferred_push: Option<PushKind>,
+    /// All in front of it may be of this process, where only the first waiter asks.
+    leads: bool,
     /// This waiter watches the lock: the server tells when it changes.
     tracks_changes: bool,
     /// The refusals since the last other reply.
@@ -86,6 +88,7 @@ impl Waiting {
             place: None,
             overdue: None,
             deferred_push: None,
+            leads: false,
             tracks_changes: false,
             refusals: 0,
             split_votes: 0,
@@ -191,8 +194,8 @@ impl Waiting {
     }
 
     /// Another holder has the lock. The first waiter of this process asks again when the lock expires, or sooner, at a
-    /// jittered interval; the others wait for a push, or until they are first. `can_watch`: the server can tell a waiter
-    /// of changes. True when this waiter is to watch.
+    /// jittered interval; the others wait for a push, or until they are first. `first`: it is that, of so many. `can_watch`:
+    /// the server can tell a waiter of changes. True when this waiter is to watch.
     ///
     /// The lease in front counts from the sending of the request: the reply may have waited, and a request takes as long as
     /// that one did.
@@ -202,7 +205,7 @@ impl Waiting {
         sent: Moment,
         holder: Holder,
         place: Option<Place>,
-        first: bool,
+        first: Option<u32>,
         can_watch: bool,
     ) -> bool {
         (self.unanswered, self.refusals) = (0, 0);
@@ -217,9 +220,10 @@ impl Waiting {
         self.last_answer = LastAnswer::Busy(holder);
         // A release wakes no waiter without a queue, or when the holder is a client of another kind. In a queue only the
         // head watches.
-        let wakes_no_waiter = place.is_none_or(|place| place.in_front == 0 && self.behind_a_foreign_holder());
-        self.tracks_changes = first && can_watch && wakes_no_waiter;
-        self.awaits = match (first, place) {
+        self.leads = first.zip(place).is_some_and(|(of, place)| place.in_front < of);
+        let wakes_no_waiter = place.is_none() || self.leads && self.behind_a_foreign_holder();
+        self.tracks_changes = first.is_some() && can_watch && wakes_no_waiter;
+        self.awaits = match (first.is_some(), place) {
             (true, _) if self.ask_again && place.is_none() => Awaits::Retry { until: now },
             (true, _) => {
                 let until = now.after(self.interval());
@@ -297,7 +301,7 @@ impl Waiting {
         jittered(match self.place {
             _ if self.tracks_changes => ASK_AGAIN_QUEUED,
             // A client of another kind releases without a push.
-            Some((place, _)) if place.in_front == 0 && self.behind_a_foreign_holder() => ASK_AGAIN_AFTER,
+            Some(_) if self.leads && self.behind_a_foreign_holder() => ASK_AGAIN_AFTER,
             Some((place, _)) => (ASK_AGAIN_QUEUED * (2 + place.in_front.min(100)) / 2).min(ASK_AGAIN_AT_LAST),
             None => ASK_AGAIN_AFTER,
         })

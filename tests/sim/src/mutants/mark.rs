@@ -231,13 +231,13 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 WAITING,
-                "place.is_none_or(|place| place.in_front == 0 && self.behind_a_foreign_holder())",
+                "place.is_none() || self.leads && self.behind_a_foreign_holder()",
                 "place.is_none()",
             ),
             edit(
                 WAITING,
-                "if place.in_front == 0 && self.behind_a_foreign_holder() => ASK_AGAIN_AFTER,",
-                "if place.in_front == 0 && self.behind_a_foreign_holder() => ASK_AGAIN_AT_LAST,",
+                "if self.leads && self.behind_a_foreign_holder() => ASK_AGAIN_AFTER,",
+                "if self.leads && self.behind_a_foreign_holder() => ASK_AGAIN_AT_LAST,",
             ),
         ],
     },

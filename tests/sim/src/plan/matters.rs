@@ -7,7 +7,7 @@ use super::{Fault, Hold, Plan, ProcessPlan, Topology, What};
 use crate::world::{CutKind, Latency};
 
 /// Each changes a plan in which nothing happens yet, and which has no processes.
-pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 11] = [
+pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 13] = [
     waiters_that_go,
     claim_that_runs_out,
     late_renewals,
@@ -19,6 +19,8 @@ pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 11] = [
     several_keys,
     callers_that_leave_at_once,
     node_that_forgets,
+    key_that_vanishes,
+    foreign_clients,
 ];
 
 fn processes(count: usize) -> Vec<ProcessPlan> {
@@ -262,6 +264,45 @@ fn node_that_forgets(mut plan: Plan, random: &mut Rng) -> Plan {
     plan = plan.with_call(random.u64(10..100), 0, What::Hold(holder));
     for _ in 0..random.usize(1..4) {
         plan = plan.with_call(random.u64(100..3_000), 1, What::Hold(Hold::of(0)));
+    }
+    plan
+}
+
+/// The key of a lock is deleted. Its waiters are behind those of a process that is dead, perhaps, and some have become the
+/// first of their process without asking.
+fn key_that_vanishes(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 4_000;
+    plan.processes = processes(3);
+    let end = random.u64(100..500);
+    plan = plan.with_call(0, 0, What::Hold(Hold { hold: end, ..Hold::of(0) })).with_call(
+        20,
+        1,
+        What::Hold(Hold { hold: 3_000, ..Hold::of(0) }),
+    );
+    for _ in 0..random.u64(1..5) {
+        plan = plan.with_call(30, 2, What::Hold(Hold::of(0)));
+    }
+    for _ in 0..random.u64(1..4) {
+        plan = plan.with_call(50, 1, What::Hold(Hold::of(0)));
+    }
+    if random.u32(0..4) > 0 {
+        plan.faults.push((random.u64(60..end + 200), dies(random, 2)));
+    }
+    plan.faults.push((end + random.u64(20..2_500), Fault::Delete(0)));
+    plan
+}
+
+/// Clients that do not know of queues use the lock, too.
+fn foreign_clients(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 3_000;
+    plan.foreign_clients = true;
+    plan.processes = processes(2);
+    for _ in 0..random.usize(2..15) {
+        let hold = Hold { hold: random.u64(0..100), ..Hold::of(0) };
+        plan = plan.with_call(random.u64(0..2_000), random.usize(0..2), What::Hold(hold));
+    }
+    for _ in 0..random.usize(1..5) {
+        plan.faults.push((random.u64(0..2_500), Fault::Foreign(0, random.u64(20..800))));
     }
     plan
 }
