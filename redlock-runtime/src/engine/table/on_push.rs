@@ -25,7 +25,7 @@ impl LockTable {
         }
         let Some(id) = self.by_token.get(&push.token).copied() else {
             match push.kind {
-                PushKind::Granted { .. } => self.return_unless_held(now, push),
+                PushKind::Granted { fence, .. } => self.return_unless_held(now, push, fence),
                 PushKind::TakenAway => self.taken_away(now, push),
                 PushKind::Next { .. } | PushKind::LeftFree | PushKind::PlaceLost => {}
             }
@@ -154,7 +154,7 @@ impl LockTable {
     }
 
     /// Releases a grant for a token without a waiter, unless the reply came before the push and the lock is held.
-    fn return_unless_held(&mut self, now: Moment, push: &Push) {
+    fn return_unless_held(&mut self, now: Moment, push: &Push, fence: u64) {
         let holder = self.queues.holder(&push.name).and_then(|id| self.attempts.get(&id));
         let is_held = matches!(holder, Some(Attempt::Held(held)) if held.has(&push.token));
         if !is_held {
@@ -164,7 +164,7 @@ impl LockTable {
                 name: Arc::clone(&name),
                 token,
                 ttl: CLAIM,
-                fenced: true,
+                fenced: fence > 0,
                 direct: false,
             };
             self.release_apart(now, Releasing::new(now, name, request, CLAIM));

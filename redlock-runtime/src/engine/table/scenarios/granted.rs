@@ -57,11 +57,15 @@ fn a_server_whose_clock_was_set_back_is_not_believed() {
 
 #[test]
 fn a_grant_that_no_attempt_waits_for_is_released() {
-    let mut scenario = Scenario::connected();
-    let at = scenario.server_time();
-    scenario.grants(9, at);
-    scenario.answers(Action::Release, Reply::Done);
-    assert!(scenario.table.is_idle());
+    for fence in [7, 0] {
+        let mut scenario = Scenario::connected();
+        let at = scenario.server_time();
+        scenario.tells(9, PushKind::Granted { fence, at, marked: false });
+        // Without a fencing token, it does not show that the server has its data: the release carries the floor.
+        assert!(scenario.sent.iter().all(|(_, _, request)| request.fenced == (fence > 0)));
+        scenario.answers(Action::Release, Reply::Done);
+        assert!(scenario.table.is_idle());
+    }
 }
 
 #[test]
