@@ -128,12 +128,11 @@ impl Oracle {
         }
     }
 
-    /// The only server has executed so many commands for locks, over so many connections, and was silent for so long at most.
-    pub fn look_at_costs(&mut self, executed: u64, connections: u64, silent: u64) {
+    /// The only server has executed so many commands for locks, over so many connections.
+    pub fn look_at_costs(&mut self, executed: u64, connections: u64) {
         let broken = self.commands.as_mut().and_then(|commands| commands.look(executed, connections));
         self.broken(broken);
-        let broken =
-            self.promises.as_ref().and_then(|promises| promises.keeps_connections(connections, silent));
+        let broken = self.promises.as_ref().and_then(|promises| promises.keeps_connections(connections));
         self.broken(broken);
     }
 

@@ -241,8 +241,9 @@ impl Promises {
             self.only_key(call).is_some() && others.count() == 0
         };
         // It is renewed after a third of its ttl.
-        let is_kept_though_slow =
-            self.answers_within.is_some_and(|time| hold.ttl * MILLISECOND / 3 > time) && is_alone();
+        let is_kept_though_slow = self.answers_within.is_some_and(|time| hold.ttl * MILLISECOND / 3 > time)
+            && is_alone()
+            && !self.seems_lost();
         let is_certain = self.is_even && is_well || is_kept_though_slow;
         let is_caused = !runs(self.calls.get(&call)?.process) || may_be_lost || !is_certain;
         let known = self.calls.get_mut(&call)?;
@@ -252,16 +253,21 @@ impl Promises {
         None
     }
 
-    /// So many connections were made to the only server, which was silent for so many nanoseconds at most.
+    /// A server was silent for so long that a process may have given its connection up. What others send keeps it from
+    /// answering, too.
+    fn seems_lost(&self) -> bool {
+        let silent = World::here().longest_silence() + self.messages();
+        self.plan.processes.iter().any(|process| 2 * silent > process.io_timeout * MILLISECOND)
+    }
+
+    /// So many connections were made to the only server.
     #[must_use]
-    pub fn keeps_connections(&self, connections: u64, silent: u64) -> Option<Broken> {
-        // What others send keeps the server from answering, too.
-        let [process] = self.plan.processes.as_slice() else { return None };
+    pub fn keeps_connections(&self, connections: u64) -> Option<Broken> {
+        let [_] = self.plan.processes.as_slice() else { return None };
         self.answers_within?;
-        let is_caused = 2 * (silent + self.messages()) > process.io_timeout * MILLISECOND;
         // The first one to a server that does not know RESP3 is closed.
         let first = if self.plan.topology.version() == Version::Redis5 { 2 } else { 1 };
-        (connections > first && !is_caused)
+        (connections > first && !self.seems_lost())
             .then(|| ("a connection ends only for a cause", format!("{connections} connections")))
     }
 

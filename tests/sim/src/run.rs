@@ -328,8 +328,7 @@ fn look(plan: &Plan, fleet: &Fleet, slack: u64) {
         let stored = stored(&seen, *server);
         judge(|oracle| oracle.look_at(&stored));
         let (executed, connections) = world.with_server(*server, |server, _| server.costs());
-        let silent = world.was_silent_for(*server);
-        judge(|oracle| oracle.look_at_costs(executed, connections, silent));
+        judge(|oracle| oracle.look_at_costs(executed, connections));
     }
 }
 

@@ -645,10 +645,10 @@ impl World {
         self.hosts.borrow_mut()[id.0].cost = cost;
     }
 
-    /// For how many nanoseconds it gave no answer, at most, because it was slow.
+    /// For how many nanoseconds a server gave no answer, at most, because it was slow.
     #[must_use]
-    pub fn was_silent_for(&self, id: ServerId) -> u64 {
-        self.hosts.borrow()[id.0].longest
+    pub fn longest_silence(&self) -> u64 {
+        self.hosts.borrow().iter().map(|host| host.longest).max().unwrap_or(0)
     }
 
     /// Another process of a server that has ended, with its data or without.
