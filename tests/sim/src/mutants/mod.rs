@@ -1,17 +1,13 @@
 //! Mutants: defects that the lock has had, or could have, each put back into today's sources by the smallest edits.
 //!
 //! The simulation should find each of them within a minute: `cargo run --release -p redlocked-sim --example mutants` tells
-//! which it finds. It does not find all of them yet:
+//! which it finds. Not these:
 //!
-//! | not found | because plans have too little of |
+//! | not found | why |
 //! | --- | --- |
-//! | `late-…-shortens` | a request that arrives late for a lock that is still held, where the server may not end old connections |
-//! | `newcomer-passes-…`, `free-lock-with-a-queue-…`, `waiter-that-has-gone-…`, `leaving-second-…`, `one-waiter-is-told` | a lease that ends by itself before a queue, and nothing else that goes wrong: the order is promised there alone |
-//! | `grant-tells-no-waiter`, `own-grant-tells-no-waiter` | a claim that ends by itself before a waiter that asks less often |
-//! | `late-force-release-takes-a-vote` | a holder that a node has not heard, just after an operator's call over a lost connection |
-//! | `dead-waiters-hold-others-up` | more than 64 waiters of processes that died |
-//! | `queue-is-ordered-by-time` | a clock that goes back, and nothing else |
-//! | `fences-are-reserved-ahead-of-the-time` | data that are lost at once after a cohort's first hand-overs |
+//! | `busy-counts-from-its-receipt`, `next-counts-from-its-receipt` | the waiter asks later by as long as a message takes, and a lock may be free for that long anyway |
+//! | `free-lock-with-a-queue-is-left` | the newcomer is told that the lease is over, and asks again at once |
+//! | `next-connection-does-not-end-the-last` | plans have no Cluster that moves the slot of an inbox while requests are late |
 //!
 //! These cannot be put back, because their mechanism is gone:
 //!

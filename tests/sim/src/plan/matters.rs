@@ -7,7 +7,7 @@ use super::{Fault, Hold, Plan, ProcessPlan, Topology, What};
 use crate::world::{CutKind, Latency};
 
 /// Each changes a plan in which nothing happens yet, and which has no processes.
-pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 13] = [
+pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 14] = [
     waiters_that_go,
     claim_that_runs_out,
     late_renewals,
@@ -21,6 +21,7 @@ pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 13] = [
     node_that_forgets,
     key_that_vanishes,
     foreign_clients,
+    refused_renewals,
 ];
 
 fn processes(count: usize) -> Vec<ProcessPlan> {
@@ -303,6 +304,21 @@ fn foreign_clients(mut plan: Plan, random: &mut Rng) -> Plan {
     }
     for _ in 0..random.usize(1..5) {
         plan.faults.push((random.u64(0..2_500), Fault::Foreign(0, random.u64(20..800))));
+    }
+    plan
+}
+
+/// The server refuses writes for a moment, while locks are held that must be renewed.
+fn refused_renewals(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 6_000;
+    plan.processes = processes(2);
+    for key in 0..3 {
+        let hold =
+            Hold { ttl: one_of(random, &[1_000, 3_000]), hold: random.u64(2_000..6_000), ..Hold::of(key) };
+        plan = plan.with_call(random.u64(0..200), random.usize(0..2), What::Hold(hold));
+    }
+    for _ in 0..random.usize(1..4) {
+        plan.faults.push((random.u64(200..4_000), Fault::RefuseWrites(0, random.u64(10..200))));
     }
     plan
 }
