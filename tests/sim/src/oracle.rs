@@ -86,6 +86,8 @@ pub struct Oracle {
     fences: BTreeMap<String, (u64, CallId)>,
     /// By key: since when it is free.
     free_since: BTreeMap<String, u64>,
+    /// By key: the call that holds it, and since when.
+    held_since: BTreeMap<String, (CallId, u64)>,
     /// By key: when it may have been lost.
     lost_at: BTreeMap<String, u64>,
     /// By key: when its waiters have asked since its queue was deleted.
@@ -457,6 +459,14 @@ impl Oracle {
             } else {
                 self.free_since.entry(lock.key.clone()).or_insert(now);
             }
+            let before = self.held_since.get(&lock.key).copied();
+            let held =
+                lock.holder.map(|call| before.filter(|(other, _)| *other == call).unwrap_or((call, now)));
+            match held {
+                Some(held) => self.held_since.insert(lock.key.clone(), held),
+                None => self.held_since.remove(&lock.key),
+            };
+            let held_since = held.map_or(0, |(_, since)| since);
             let uncertain = self.uncertain_until.get(&lock.key).copied().unwrap_or(0);
             let free_since = self.free_since.get(&lock.key).map(|since| uncertain.max(*since));
             let poll = if lock.is_deserted { LONGEST_POLL } else { POLL };
@@ -474,20 +484,19 @@ impl Oracle {
                             found = Some(("no waiter sleeps beside a free lock", *call, &lock.key));
                         }
                     }
-                    // A request may arrive late, over a connection that has been given up: then the lease must end it.
                     Phase::Ended { at }
                         if lock.holder == Some(*call)
-                            && !(known.inherits && self.is_wanted(known.process, &lock.key))
-                            && now.saturating_sub(at.max(quiet).max(known.kept_until))
-                                > RELEASED
-                                    + slack
-                                    + if self.has_late_requests || quiet > known.began && !self.only_refuses {
-                                        LONGEST_TTL
-                                    } else {
-                                        0
-                                    } =>
+                            && !(known.inherits && self.is_wanted(known.process, &lock.key)) =>
                     {
-                        found = Some(("no lock without an owner", *call, &lock.key));
+                        let mut since = at.max(quiet).max(known.kept_until);
+                        // A request may arrive late, over a connection that has been given up: then the lease must end it. Or it
+                        // leaves a place in the queue, which gets the lock behind all others there: then its process returns it.
+                        if self.has_late_requests || quiet > known.began && !self.only_refuses {
+                            since = held_since.max(since + LONGEST_TTL);
+                        }
+                        if now.saturating_sub(since) > RELEASED + slack {
+                            found = Some(("no lock without an owner", *call, &lock.key));
+                        }
                     }
                     _ => {}
                 }

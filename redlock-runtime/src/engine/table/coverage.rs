@@ -1,5 +1,5 @@
 //! Tells a simulation what attempts meet, and in which states, so that it knows what it has never seen. Elsewhere there is no
-//! world to tell, and nothing of this is compiled.
+//! world to tell, as the compiler knows by the type: these calls do nothing, and it removes them.
 
 use super::waiting::Awaits;
 use super::{Attempt, LockTable};
