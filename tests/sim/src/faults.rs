@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::callers::key;
+use crate::oracle::Oracle;
 use crate::plan::{Fault, Topology};
 use crate::run::{Fleet, judge};
 use crate::server::{DEFAULT_USER, Role, Server, Trouble};
@@ -128,6 +129,7 @@ fn of_processes(fault: &Fault) -> Deeds {
         Fault::PowerOff(process) => at_once(move |world, fleet| world.power_off(fleet.processes[process])),
         Fault::ClockAhead(process, length) => at_once(move |world, fleet| {
             disturb(fleet, process);
+            judge(|oracle| oracle.goes_ahead(Duration::from_millis(length)));
             world.suspend(fleet.processes[process], Duration::from_millis(length));
         }),
         _ => Vec::new(),
@@ -148,6 +150,9 @@ fn of_servers(fault: &Fault) -> Deeds {
             length,
             move |world, fleet| {
                 disturb_all(fleet);
+                if !keeps_data && matches!(fleet.topology, Topology::Quorum(..)) {
+                    judge(Oracle::node_forgets);
+                }
                 world.set_fate(fleet.servers[server], Fate::Down);
             },
             move |world, fleet| {

@@ -92,6 +92,11 @@ pub struct Oracle {
     lost_at: BTreeMap<String, u64>,
     /// By key: when its waiters have asked since its queue was deleted.
     uncertain_until: BTreeMap<String, u64>,
+    /// By how much clocks of processes have gone ahead, in microseconds.
+    ahead: u64,
+    /// In a quorum, fencing tokens follow the clocks of processes, and a node that has forgotten its clock starts at its time: so
+    /// much smaller they may be then.
+    forgotten: u64,
     /// By key: how many clients are taking it away, or may be.
     being_lost: BTreeMap<String, u32>,
     /// By call that is inside: when its guard was last looked at, and what was left of its lease.
@@ -276,7 +281,7 @@ impl Oracle {
             // One of them may have lost it before it knew that it had it.
             let may_be_lost = self.calls.get(&call).is_some_and(|known| self.may_have_lost(&key, known));
             if let Some((before, other)) = before
-                && before >= fence
+                && before >= fence + self.forgotten
                 && other != call
                 && !may_be_lost
                 && !(self.clock_has_jumped && self.lost_at.contains_key(&key))
@@ -319,6 +324,16 @@ impl Oracle {
     /// Something goes wrong around these processes.
     pub fn disturbed(&mut self, process: ProcessId) {
         self.disturbed_at.insert(process, World::here().now());
+    }
+
+    /// The clock of a process goes ahead of all others.
+    pub fn goes_ahead(&mut self, length: Duration) {
+        self.ahead += nanos(length) / 1000;
+    }
+
+    /// A node of a quorum has lost its data: also what it has accepted from a process that was ahead.
+    pub fn node_forgets(&mut self) {
+        self.forgotten = self.ahead;
     }
 
     /// The lock may be gone.
