@@ -152,8 +152,10 @@ impl Commands {
                 Phase::Waiting => {
                     let process = self.plan.calls[*id].process;
                     waiters.extend(hold.keys.iter().map(|key| (process, *key)));
-                    // Of several keys it may have all but one.
-                    rate += (self.count(*id) - 1) * renewals;
+                    // Of several keys it may have all but one, and asks for all again when `max_hold` ends the first of those.
+                    let held = self.count(*id) - 1;
+                    let again = if held > 0 { held * HOLD + LEAVES + CALL } else { 0 };
+                    rate += held * renewals + hold.max_hold.map_or(0, |most| again / most);
                 }
             }
         }
