@@ -34,6 +34,10 @@ pub struct Stored {
     pub holder: Option<CallId>,
     /// The first two waiters are of processes that are dead: no other one is told when to ask.
     pub is_deserted: bool,
+    /// The first waiter is of a process that is dead: behind a foreign client, only the first one watches the lock.
+    pub is_unwatched: bool,
+    /// It holds the value of a foreign client.
+    pub is_foreign: bool,
     /// It holds the value of a foreign client, which another client has changed.
     pub is_changed: bool,
     /// The call that holds it waits for it, too.
@@ -68,6 +72,8 @@ struct Key {
     /// The call that was last seen to hold it.
     last_holder: Option<CallId>,
     was_marked: bool,
+    /// A foreign client held it last.
+    was_foreign: bool,
     /// Its holder waits for it since then.
     waits_for_itself_since: Option<u64>,
     /// A call that has left, or does not know yet, holds it.
@@ -314,14 +320,18 @@ impl Promises {
         };
         // A release finds the first waiter that is there, behind as many dead ones as there may be: not that of a newcomer which
         // has found no key, and so does not know of them.
-        let is_released =
-            was_marked && last_holder.and_then(|call| self.calls.get(&call)).is_some_and(has_released);
-        let is_excused = lock.is_deserted && !is_released;
+        let was_foreign =
+            lock.is_foreign || lock.holder.is_none() && known.is_some_and(|key| key.was_foreign);
+        let is_released = was_marked
+            && !was_foreign
+            && last_holder.and_then(|call| self.calls.get(&call)).is_some_and(has_released);
+        let is_excused = (lock.is_deserted || was_foreign && lock.is_unwatched) && !is_released;
         let before = self.keys.get(&lock.key).and_then(|key| key.last_holder);
         let is_new = |call: &CallId| before != Some(*call);
         let granted = lock.holder.filter(is_new).filter(|call| self.was_gone(*call));
         let key = self.keys.entry(lock.key).or_default();
         (key.last_holder, key.was_marked, key.is_deserted) = (last_holder, was_marked, lock.is_deserted);
+        key.was_foreign = was_foreign;
         key.waits_for_itself_since =
             if lock.waits_for_itself { key.waits_for_itself_since.or(Some(now)) } else { None };
         key.over_since = lock.is_over.map(|ago| key.over_since.unwrap_or(now - ago * MILLISECOND));

@@ -348,6 +348,8 @@ fn stored(seen: &[Seen], server: ServerId) -> Vec<Stored> {
                 is_over: if seen.is_taken { in_grace(value, left) } else { Some(0) },
                 holder: seen.holder,
                 is_deserted: seen.is_deserted,
+                is_unwatched: waiters.first().is_some_and(|(member, _)| is_dead(member)),
+                is_foreign: value.starts_with(FOREIGN),
                 is_changed: value.starts_with(FOREIGN) && value != FOREIGN,
                 is_marked: value.ends_with(b"!"),
                 waits_for_itself: seen.holder.is_some_and(|holder| waits(&waiters, holder)),
@@ -370,13 +372,14 @@ fn waits(waiters: &[(Bytes, f64)], caller: CallId) -> bool {
 
 /// True when the processes of the first two waiters are dead.
 fn is_deserted(members: &[(Bytes, f64)]) -> bool {
-    let world = World::here();
-    let is_dead = |member: &[u8]| {
-        let member = String::from_utf8_lossy(member);
-        let pid = member.split('@').nth(1).and_then(|owner| owner.split([':', '/']).nth(1)?.parse().ok());
-        pid.is_some_and(|pid| world.has_died(pid))
-    };
     members.len() > 1 && members.iter().take(2).all(|(member, _)| is_dead(member))
+}
+
+/// True when the process of the waiter is dead.
+fn is_dead(member: &[u8]) -> bool {
+    let member = String::from_utf8_lossy(member);
+    let pid = member.split('@').nth(1).and_then(|owner| owner.split([':', '/']).nth(1)?.parse().ok());
+    pid.is_some_and(|pid| World::here().has_died(pid))
 }
 
 /// The locks on these servers.
