@@ -477,7 +477,10 @@ impl World {
                 let Some(chunk) = connection.to_server.pop(now) else { return };
                 let client = connection.client;
                 if let Chunk::End = chunk {
-                    network.connections.remove(&id);
+                    // Its client may have to hear of the end, too, and closes it then.
+                    if connection.state == State::Ended {
+                        network.connections.remove(&id);
+                    }
                     if let Some(client) = client {
                         network.of_client.remove(&(server, client));
                     }
