@@ -212,3 +212,24 @@ fn a_call_that_fails_for_good_releases_what_an_earlier_request_may_have_got() {
         plan
     });
 }
+
+/// A waiter that had not asked for seconds took the drift of its clock in that time for a thousandth, and counted its lease from too
+/// late.
+#[test]
+fn the_lease_of_a_waiter_that_has_waited_for_long_counts_from_no_later_than_its_grant() {
+    holds(|seed| {
+        let long = Hold { ttl: 30_000, hold: 6_000, ..Hold::of(0) };
+        let first = Hold { wait: Some(5_800), ..Hold::of(0) };
+        let short = Hold { ttl: 300, hold: 1_000, renew: false, wait: Some(20_000), ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 3)
+            .with_call(0, 1, What::Hold(long))
+            // Only the first waiter of a process asks.
+            .with_call(100, 0, What::Hold(first))
+            .with_call(200, 0, What::Hold(short))
+            .with_call(300, 2, What::Hold(Hold { wait: Some(20_000), ..Hold::of(0) }));
+        plan.processes[0].fast = -9_000;
+        // The grant is read late, and the claim cannot be confirmed.
+        plan.faults.extend([(5_990, Fault::Freeze(0, 60)), (6_051, Fault::Part(0, 0, 1_000))]);
+        plan
+    });
+}

@@ -310,12 +310,12 @@ impl Waiting {
     /// The earliest time at which the lock may have been granted; `None` when that is unknown.
     ///
     /// The arrival of a push says nothing: the process may have been suspended. The server's clock tells how long after the
-    /// last reply it granted the lock, and that reply came after its request was sent. A thousandth allows for clocks of
+    /// last reply it granted the lock, and that reply came after its request was sent. A hundredth allows for clocks of
     /// different speed.
     pub(super) fn granted_since(&self, now: Moment, at: ServerTime) -> Option<Moment> {
         let (place, sent) = self.place?;
         let later = Duration::from_micros(at.0.checked_sub(place.at.0)?);
-        Some(sent.after(later.saturating_sub(later / 1000)).min(now))
+        Some(sent.after(later.saturating_sub(later / 100)).min(now))
     }
 
     /// When the server told that, or a little before. It may have looked at its clock again for the last reply.
