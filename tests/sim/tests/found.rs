@@ -233,3 +233,23 @@ fn the_lease_of_a_waiter_that_has_waited_for_long_counts_from_no_later_than_its_
         plan
     });
 }
+
+/// A foreign client released the lock between the requests of two callers of a process, and the second one took it: its release told
+/// the first one nothing.
+#[test]
+fn a_waiter_that_was_passed_by_another_caller_of_its_process_hears_of_that_ones_release() {
+    holds(|seed| {
+        let hold = Hold { wait: Some(8_000), hold: 88, ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 1);
+        plan.latency.usual = 2;
+        for key in 0..8 {
+            let released = 1_000 + 20 * u64::from(key);
+            plan.faults.push((released - 200, Fault::Foreign(key, 200)));
+            plan = plan
+                .with_call(released - 1, 0, What::Hold(Hold { keys: vec![key], ..hold.clone() }))
+                .with_call(released, 0, What::Hold(Hold { keys: vec![key], ..hold.clone() }));
+        }
+        plan.foreign_clients = true;
+        plan
+    });
+}

@@ -193,6 +193,11 @@ impl Waiting {
         self.place.is_some()
     }
 
+    /// The server tells this waiter when another client changes the lock.
+    pub(super) fn watches(&self) -> bool {
+        self.tracks_changes
+    }
+
     /// Another holder has the lock. The first waiter of this process asks again when the lock expires, or sooner, at a
     /// jittered interval; the others wait for a push, or until they are first. `first`: it is that, of so many. `can_watch`:
     /// the server can tell a waiter of changes. True when this waiter is to watch.
