@@ -283,10 +283,13 @@ impl Promises {
         let waiting = self.calls.iter().filter(|(call, known)| {
             known.phase == Phase::Waiting && self.hold(**call).is_some_and(|hold| hold.keys.contains(&number))
         });
-        let processes: BTreeSet<_> = waiting.map(|(_, known)| known.process).collect();
-        let key = self.keys.entry(number).or_default();
+        let processes: Vec<_> = waiting.map(|(_, known)| known.process).collect();
+        let is_one = processes.iter().all(|process| Some(process) == processes.first());
+        // The first waiter may leave before it asks, and the next one pauses anew, for longer if more were in front of it.
         // The waiters of other processes each learn of it by their own polls, which are seldom far behind.
-        let until = if processes.len() < 2 { now + FIRST_POLL } else { now + 20 * FIRST_POLL };
+        let polls = if is_one { u64::try_from(processes.len()).unwrap_or(u64::MAX).clamp(1, 20) } else { 20 };
+        let until = now + polls * FIRST_POLL;
+        let key = self.keys.entry(number).or_default();
         key.uncertain_until = key.uncertain_until.max(until);
     }
 
