@@ -267,6 +267,15 @@ fn slack(plan: &Plan) -> u64 {
     (6 * (plan.latency.usual + plan.latency.lateness) + 50) * 1_000_000
 }
 
+/// The longest ttl that any process uses: in a quorum, all have to know it.
+fn longest_ttl(plan: &Plan) -> Duration {
+    let ttls = plan.calls.iter().filter_map(|call| match &call.what {
+        What::Hold(hold) => hold.extend.iter().map(|(_, ttl)| *ttl).chain([hold.ttl]).max(),
+        _ => None,
+    });
+    Duration::from_millis(ttls.max().unwrap_or(0))
+}
+
 fn start(plan: &Plan, fleet: &Fleet, number: usize) -> Option<LockManager> {
     let world = World::here();
     let settings = plan.processes[number];
@@ -274,6 +283,7 @@ fn start(plan: &Plan, fleet: &Fleet, number: usize) -> Option<LockManager> {
         .io_timeout(Duration::from_millis(settings.io_timeout))
         .own_thread(settings.own_thread)
         .max_waiters(settings.max_waiters)
+        .max_ttl(longest_ttl(plan))
         .foreign_clients(plan.foreign_clients);
     let builder = if matches!(plan.topology, Topology::One(_) | Topology::Sentinel(_)) {
         builder.cohort(settings.cohort)
