@@ -13,6 +13,7 @@ use redlock_runtime::{LockError, LockGuard, LockManager, LockRequest};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::forks::powers_of_a_child;
 use crate::oracle::CallId;
 use crate::plan::{Call, Hold, ProcessPlan, Way, What};
 use crate::run::{judge, tell};
@@ -151,6 +152,14 @@ async fn keep(
     let guard = Arc::new(guard);
     judge(|oracle| oracle.enters(id, &guard));
     World::here().note(|| format!("call {id} is inside, fencing token {}", guard.fencing_token()));
+    if hold.forks {
+        World::here().note(|| format!("call {id}: process {} forks", process.0));
+        for power in powers_of_a_child(locks, &guard, &key(hold.keys[0])) {
+            judge(|oracle| {
+                oracle.violated("a forked child has no lock", format!("that of call {id} {power}"))
+            });
+        }
+    }
     match hold.way {
         Way::Run => tokio::select! {
             biased;

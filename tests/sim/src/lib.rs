@@ -25,7 +25,8 @@
 //! - Bugs of the servers themselves, and of sockets: TLS, unix sockets, DNS, keep-alive.
 //! - A loss of locks that is known too late: after a flush, a restart without data, a failover or a jump of the server's clock,
 //!   two callers may be inside until the holder learns of it, and the simulation does not measure how long that takes.
-//! - Forks: a child has its parent's memory without its threads, and what is in one thread cannot be copied.
+//! - What a forked child destroys: the simulated one looks at its parent's memory, and asks through it, but has no copy of it to
+//!   drop.
 //! - Changing passwords, several sentinels, a Cluster that moves a slot key by key, and a server that evicts keys by itself. What
 //!   an eviction does to a lock or a queue, a plan does by deleting it.
 
@@ -33,6 +34,7 @@ pub mod callers;
 pub mod commands;
 pub mod coverage;
 pub mod faults;
+pub mod forks;
 pub mod groups;
 pub mod mutants;
 pub mod oracle;

@@ -162,6 +162,9 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
     let mut due: BTreeMap<u64, Vec<Due>> = BTreeMap::new();
     for id in 0..plan.calls.len() {
         due.entry(plan.calls[id].at).or_default().push(Due::Call(id));
+        if matches!(&plan.calls[id].what, What::Hold(hold) if hold.forks) {
+            *report.faults.entry("process forked").or_default() += 1;
+        }
     }
     for (at, fault) in &plan.faults {
         *report.faults.entry(fault.kind()).or_default() += 1;

@@ -1,6 +1,6 @@
 //! What the faults of a plan do to a process.
 
-use redlocked_sim::plan::{Fault, Hold, Plan, What};
+use redlocked_sim::plan::{Fault, Hold, Plan, Way, What};
 use redlocked_sim::run::run;
 use redlocked_sim::world::CutKind;
 
@@ -30,4 +30,20 @@ fn a_process_hears_of_a_lost_connection() {
 #[test]
 fn a_process_hears_late_that_a_connection_is_half_open() {
     assert!(is_soon_after(reconnects_at(CutKind::HalfOpen(50)), 1_050.0));
+}
+
+#[test]
+fn a_forked_child_has_no_lock_and_its_parent_keeps_it() {
+    let holder = |way| Hold { hold: 2_000, forks: true, way, ..Hold::of(0) };
+    let waiter = Hold { hold: 10, ..Hold::of(0) };
+    let report = run(
+        &Plan::quiet(1, 2)
+            .with_call(0, 0, What::Hold(holder(Way::Release)))
+            .with_call(10, 0, What::Hold(holder(Way::Run)))
+            .with_call(20, 1, What::Hold(waiter)),
+        true,
+    );
+    assert_eq!(report.violation, None);
+    assert_eq!(report.trace.iter().filter(|line| line.ends_with("process 1 forks")).count(), 2);
+    assert_eq!(report.holds, 3);
 }

@@ -1,10 +1,10 @@
-//! The mistakes that the chaos suite makes on the wire, where they are not those of another list here.
+//! The mistakes that the chaos suite makes on the wire, where they are not those of another list here; and that of a forked child.
 
 use super::files::{
-    DELETE_LUA, FENCE_LUA, FREE_LUA, GIVE_LUA, GIVE_UP_LUA, HAND_OVER_LUA, QUORUM, QUORUM_MEMBER,
+    DELETE_LUA, FENCE_LUA, FREE_LUA, GIVE_LUA, GIVE_UP_LUA, HAND_OVER_LUA, HANDLE, QUORUM, QUORUM_MEMBER,
     RELEASE_LUA, VOTE_LUA,
 };
-use super::{EXCLUSION, FENCES, IN_TIME, Mutant, NO_ORPHAN, NOTHING_LEFT, PROMPT, edit};
+use super::{EXCLUSION, FENCES, FORKED, IN_TIME, Mutant, NO_ORPHAN, NOTHING_LEFT, PROMPT, edit};
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
@@ -119,5 +119,15 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "The votes of an attempt that failed stay on their nodes.",
         violates: NOTHING_LEFT,
         edits: &[edit(QUORUM, "        if has_failed {\n", "        if has_failed && false {\n")],
+    },
+    Mutant {
+        name: "forked-child-sends-to-its-parent",
+        wrong: "A forked child takes the loop of its parent for its own.",
+        violates: FORKED,
+        edits: &[edit(
+            HANDLE,
+            "self.process.load(Ordering::Relaxed) == process",
+            "self.process.load(Ordering::Relaxed) <= process",
+        )],
     },
 ];

@@ -73,4 +73,5 @@ const NOTHING_LEFT: &str = "nothing is left when all callers have gone";
 const CAUSE: &str = "a lock is lost only for a cause";
 const TRUE_OUTCOME: &str = "an outcome says what was";
 const STRANGERS: &str = "the value of a client of another kind stays as it is";
+const FORKED: &str = "a forked child has no lock";
 const MAX_HOLD: &str = "no caller is inside for longer than `max_hold`";

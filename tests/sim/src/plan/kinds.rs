@@ -126,6 +126,7 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
         renew: !often(random, 8),
         min_hold,
         max_hold,
+        forks: often(random, 16),
         way: [Way::Release, Way::Drop, Way::Run][random.usize(0..3)],
     }
 }

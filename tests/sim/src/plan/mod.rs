@@ -177,6 +177,8 @@ pub struct Hold {
     pub min_hold: Option<u64>,
     /// The lease ends after so long.
     pub max_hold: Option<u64>,
+    /// The process forks while it has the lock.
+    pub forks: bool,
     /// What the caller does in the end.
     pub way: Way,
 }
@@ -196,6 +198,7 @@ impl Hold {
             renew: true,
             min_hold: None,
             max_hold: None,
+            forks: false,
             way: Way::Release,
         }
     }

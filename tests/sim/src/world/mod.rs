@@ -55,6 +55,7 @@ pub struct World {
     started: Instant,
     random: RefCell<fastrand::Rng>,
     place: Cell<Place>,
+    is_forked_child: Cell<bool>,
     next_runtime: Cell<RuntimeNumber>,
     processes: RefCell<Vec<Process>>,
     network: RefCell<Network>,
@@ -65,6 +66,9 @@ pub struct World {
     /// The polls of tasks at one time.
     polls: Cell<(u64, u32)>,
 }
+
+/// The process id of a forked child, without that of its parent.
+const CHILDREN: u32 = 1_000_000;
 
 /// So many polls at one time are a loop that waits for nothing.
 const SPINS: u32 = 200_000;
@@ -77,6 +81,7 @@ impl World {
             started: Instant::now(),
             random: RefCell::new(fastrand::Rng::with_seed(seed)),
             place: Cell::new(Place { process: ProcessId(0), runtime: 2 }),
+            is_forked_child: Cell::new(false),
             next_runtime: Cell::new(3),
             processes: RefCell::new(vec![Process::new(0, ProcessClock::default())]),
             network: RefCell::new(Network::new(latency)),
@@ -176,6 +181,14 @@ impl World {
         done
     }
 
+    /// Does `work` as a child that this process has just forked: with its memory, and another process id.
+    pub fn as_forked_child<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.is_forked_child.set(true);
+        let done = work();
+        self.is_forked_child.set(false);
+        done
+    }
+
     /// Starts a server. Its clock is ahead by so many microseconds.
     pub fn add_server(&self, version: Version, settings: ServerSettings, ahead: i64) -> ServerId {
         let port = settings.port;
@@ -208,7 +221,8 @@ impl simulation::World for Machine {
 
     fn process_id(&self) -> u32 {
         let world = World::here();
-        world.processes.borrow()[world.place.get().process.0].pid
+        let pid = world.processes.borrow()[world.place.get().process.0].pid;
+        if world.is_forked_child.get() { CHILDREN + pid } else { pid }
     }
 
     fn random(&self, bytes: &mut [u8]) {
