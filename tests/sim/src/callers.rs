@@ -155,9 +155,8 @@ async fn keep(
     if hold.forks {
         World::here().note(|| format!("call {id}: process {} forks", process.0));
         for power in powers_of_a_child(locks, &guard, &key(hold.keys[0])) {
-            judge(|oracle| {
-                oracle.violated("a forked child has no lock", format!("that of call {id} {power}"))
-            });
+            let what = format!("that of call {id} {power}");
+            judge(|oracle| oracle.violated("a forked child has no lock", what));
         }
     }
     match hold.way {

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use redlock_runtime::{LockError, LockGuard, LockManager, LostReason};
+use tokio::task::unconstrained;
 
 use crate::world::World;
 
@@ -33,7 +34,8 @@ pub fn powers_of_a_child(locks: &LockManager, guard: &LockGuard, key: &str) -> V
 
 /// The output of a future that does not wait.
 fn at_first_poll<F: Future>(future: F) -> Option<F::Output> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+    // The budget of the parent's task is not the child's.
+    match pin!(unconstrained(future)).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
         Poll::Pending => None,
     }

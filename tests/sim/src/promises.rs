@@ -90,7 +90,8 @@ pub struct Promises {
     plan: Rc<Plan>,
     /// Bytes never take much longer than usual.
     is_even: bool,
-    /// The server hands locks over, in the order of their waiters.
+    /// The server hands locks over, in the order of their waiters. Where others meddle with a lock in two ways, such as taking
+    /// rights away and putting an old queue back, a waiter may have to poll: then only `oracle.rs` judges.
     hands_over: bool,
     /// The clock of the server goes back: keys last longer than their holders and waiters know.
     clock_goes_back: bool,
@@ -111,12 +112,14 @@ impl Promises {
     #[must_use]
     pub fn of(plan: &Rc<Plan>) -> Self {
         let is = |fits: fn(&Fault) -> bool| plan.faults.iter().any(|(_, fault)| fits(fault));
+        let meddling: BTreeSet<_> = plan.faults.iter().filter_map(|(_, fault)| fault.meddling()).collect();
         Self {
             is_even: plan.latency.late == 0
                 && !is(|fault| matches!(fault, Fault::Slow(..) | Fault::SlowServer(..))),
             // A waiter that was granted the lock, and was not told, has lost its place, and learns of that when it asks.
             hands_over: matches!(plan.topology, Topology::One(version) if version != Version::Redis5)
-                && !is(|fault| matches!(fault, Fault::Forbid(_, "publish", _))),
+                && !is(|fault| matches!(fault, Fault::Forbid(_, "publish", _)))
+                && meddling.len() < 2,
             clock_goes_back: is(|fault| matches!(fault, Fault::ServerClock(..))),
             comes_late: !plan.may_kill
                 || is(|fault| {

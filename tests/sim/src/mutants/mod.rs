@@ -7,7 +7,6 @@
 //! | --- | --- |
 //! | `busy-counts-from-its-receipt`, `next-counts-from-its-receipt` | the waiter asks later by as long as a message takes, and a lock may be free for that long anyway |
 //! | `free-lock-with-a-queue-is-left` | the newcomer is told that the lease is over, and asks again at once |
-//! | `late-force-release-takes-a-vote` | found in some minutes only: plans have too little of a holder that a node has not heard, just after an operator's call over a lost connection; `tests/found.rs` has one |
 //! | `next-connection-does-not-end-the-last` | plans have no Cluster that moves the slot of an inbox while requests are late |
 //!
 //! These cannot be put back, because their mechanism is gone:

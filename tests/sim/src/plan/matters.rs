@@ -7,7 +7,7 @@ use super::{Fault, Hold, Plan, ProcessPlan, Topology, What};
 use crate::world::{CutKind, Latency};
 
 /// Each changes a plan in which nothing happens yet, and which has no processes.
-pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 14] = [
+pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 15] = [
     waiters_that_go,
     claim_that_runs_out,
     late_renewals,
@@ -19,6 +19,7 @@ pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 14] = [
     several_keys,
     callers_that_leave_at_once,
     node_that_forgets,
+    late_force_release,
     key_that_vanishes,
     foreign_clients,
     refused_renewals,
@@ -267,6 +268,27 @@ fn node_that_forgets(mut plan: Plan, random: &mut Rng) -> Plan {
         plan = plan.with_call(random.u64(100..3_000), 1, What::Hold(Hold::of(0)));
     }
     plan
+}
+
+/// An operator's call arrives late at one node of a quorum, and another one has not heard of the holder that came meanwhile.
+fn late_force_release(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 3_000;
+    plan.topology = Topology::Quorum(plan.topology.version(), 3);
+    plan.latency = Latency { usual: random.u64(5..30), late: 0, lateness: 0 };
+    plan.may_kill = false;
+    plan.processes = processes(4);
+    let forced = random.u64(50..400);
+    let next = forced + random.u64(60..200);
+    let late = random.usize(0..3);
+    plan.faults
+        .push((forced + random.u64(0..30), Fault::Cut(0, late, CutKind::LateRequests(random.u64(300..900)))));
+    plan.faults.push((random.u64(0..next), Fault::Part(2, (late + 1) % 3, 2_000)));
+    let first = Hold { hold: random.u64(200..1_500), ..Hold::of(0) };
+    let second = Hold { hold: random.u64(700..2_000), ..Hold::of(0) };
+    plan.with_call(0, 1, What::Hold(first))
+        .with_call(forced, 0, What::ForceRelease(0))
+        .with_call(next, 2, What::Hold(second))
+        .with_call(next + random.u64(50..300), 3, What::Hold(Hold::of(0)))
 }
 
 /// The key of a lock is deleted. Its waiters are behind those of a process that is dead, perhaps, and some have become the

@@ -296,6 +296,24 @@ impl Fault {
         }
     }
 
+    /// Its kind, when it changes what a server stores, lets a client do, or takes for the time.
+    #[must_use]
+    pub fn meddling(&self) -> Option<&'static str> {
+        let meddles = matches!(
+            self,
+            Self::Restart(_, false, _)
+                | Self::Flush(_)
+                | Self::OldData(..)
+                | Self::ServerClock(..)
+                | Self::Delete(_)
+                | Self::DeleteQueue(_)
+                | Self::Foreign(..)
+                | Self::Forbid(..)
+                | Self::RefuseWrites(..)
+        );
+        meddles.then(|| self.kind())
+    }
+
     /// True when locks may be gone, so that two callers may be inside until the holder learns of it.
     #[must_use]
     pub fn loses_locks(&self) -> bool {
