@@ -200,7 +200,8 @@ impl LockTable {
             // The reply may be from before the release.
             (Awaits::Reply { .. }, _) => waiting.ask_again = true,
             (Awaits::ServerTurn, _) => waiting.keep_asking(now, self.queues.kept_at(&waiting.ask.name)),
-            // A server tells no client of its own changes. Nobody else tells it, either, if the holder had passed the queue.
+            // It watches the lock, but a server tells no client of that client's own changes. Nor does a release tell the queue if
+            // the holder had passed it: its lock has no mark.
             (Awaits::Retry { .. }, _) if waiting.is_queued() && waiting.watches() => {
                 self.ask(now, id);
                 return;
