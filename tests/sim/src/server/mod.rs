@@ -1,7 +1,7 @@
 //! A Redis server without a process, a socket or a clock: bytes in, bytes out.
 //!
 //! It runs the real scripts of this project, in Lua 5.1. Its data, its replies and its pushes are held against real servers
-//! by `tests/like_real_servers.rs`, for each version in [`Version`] but Redis 8.4. Two servers that are told the same at the
+//! by `tests/like_real_servers`, for each version in [`Version`] but Redis 8.4. Two servers that are told the same at the
 //! same times say the same.
 //!
 //! | you want | take |
