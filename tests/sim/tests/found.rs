@@ -253,3 +253,19 @@ fn a_waiter_that_was_passed_by_another_caller_of_its_process_hears_of_that_ones_
         plan
     });
 }
+
+/// A process was stopped while a waiter of it had the lock for a claim, so all its waiters lost their places. When it went on, that
+/// waiter had waited for too long and left, and the next one paused as long as before: beside a free lock.
+#[test]
+fn the_waiters_of_a_process_that_was_stopped_ask_although_the_granted_one_has_left() {
+    holds(|seed| {
+        let mut plan = Plan::quiet(seed, 3).with_call(0, 0, What::Hold(Hold { hold: 500, ..Hold::of(0) }));
+        plan = plan.with_call(10, 1, What::Hold(Hold { wait: Some(1_500), ..Hold::of(0) }));
+        for _ in 0..10 {
+            plan = plan.with_call(20, 2, What::Hold(Hold::of(0)));
+        }
+        plan.faults.push((100, Fault::Freeze(1, 3_500)));
+        plan.length = 5_000;
+        plan.with_call(30, 1, What::Hold(Hold::of(0)))
+    });
+}

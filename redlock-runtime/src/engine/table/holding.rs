@@ -44,7 +44,7 @@ impl LockTable {
 
     /// The node has granted the lock to this waiter by a push.
     pub(super) fn granted(&mut self, now: Moment, id: Id, fence: u64, at: ServerTime, marked: bool) {
-        let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) else {
+        let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return;
         };
         let claim = waiting.ask.ttl.min(CLAIM);
@@ -52,6 +52,7 @@ impl LockTable {
         let safe = since.map_or(now, |since| safe_until(since, claim));
         if safe.since(now) < claim / 4 {
             // The push is late: ask the server whether this waiter still holds the lock.
+            waiting.was_granted = true;
             self.ask(now, id);
             return;
         }

@@ -37,10 +37,26 @@ impl LockTable {
             self.pushed(now, self.asker_for(id, &push.name, push.kind), push.kind);
         } else if let Some(Attempt::Releasing(releasing)) = self.attempts.get_mut(&id)
             && *releasing.name() == push.name
-            && releasing.ends_pause()
         {
+            if let PushKind::Granted { .. } = push.kind {
+                releasing.is_granted();
+            }
             // The server has refused to let it leave, but writes again: others wait behind it.
-            self.send_release(now, id);
+            if releasing.ends_pause() {
+                self.send_release(now, id);
+            }
+        }
+    }
+
+    /// A claim was over before this process heard of it: the process was stopped. The others took it for stuck, so its waiters may
+    /// have lost their places. The first one asks; if it has lost its place, the server tells the others.
+    pub(super) fn claim_ran_out(&mut self, now: Moment, name: &Arc<str>) {
+        if let Some(id) = self.queues.first(name)
+            && let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
+            && waiting.is_queued()
+            && matches!(waiting.awaits, Awaits::ServerTurn | Awaits::Retry { .. })
+        {
+            self.ask(now, id);
         }
     }
 
@@ -167,7 +183,9 @@ impl LockTable {
                 fenced: fence > 0,
                 direct: false,
             };
-            self.release_apart(now, Releasing::new(now, name, request, CLAIM));
+            let mut releasing = Releasing::new(now, name, request, CLAIM);
+            releasing.is_granted();
+            self.release_apart(now, releasing);
         }
     }
 }

@@ -36,8 +36,12 @@ impl LockTable {
                 if reply == Reply::Refused(Refusal::Contended) {
                     self.contended.insert(&request.name);
                 }
+                let ran_out = releasing.ran_out(&reply);
                 let step = releasing.reply(now, reply);
                 self.go_on_releasing(now, id, step);
+                if ran_out {
+                    self.claim_ran_out(now, &request.name);
+                }
             }
             None if self.admin_calls.contains_key(&id) => self.admin_reply(now, id, reply),
             None if self.long_waits.asks(id) => self.holder_reply(now, id, reply),

@@ -26,6 +26,8 @@ pub(super) struct Releasing {
     response: Option<(Moment, Response)>,
     /// A release without a reply was sent: the server may have executed it.
     repeated: bool,
+    /// The server has granted the lock to this attempt, whose caller had left or could not be told in time.
+    was_granted: bool,
     /// The refusals so far.
     refusals: u32,
     /// The hold that ended with this release, if its lease had not ended before.
@@ -57,6 +59,7 @@ impl Releasing {
             again_at: None,
             response: None,
             repeated: false,
+            was_granted: false,
             refusals: 0,
             hold: telemetry::Hold::default(),
         }
@@ -100,6 +103,16 @@ impl Releasing {
         self.lasts = self.lasts.max(QUEUE_TTL);
         self.until = self.until.max(now.after(self.lasts));
         self
+    }
+
+    /// The server has granted the lock to this attempt.
+    pub(super) fn is_granted(&mut self) {
+        self.was_granted = true;
+    }
+
+    /// True when that grant was over, by this reply to the release.
+    pub(super) fn ran_out(&self, reply: &Reply) -> bool {
+        self.was_granted && *reply == Reply::NotHeld && !self.repeated
     }
 
     pub(super) fn token(&self) -> &Token {

@@ -46,6 +46,7 @@ struct ClaimInFront {
     claimant: Claimant,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the attempt")]
 pub(super) struct Waiting {
     pub(super) ask: Ask,
     pub(super) token: Token,
@@ -63,6 +64,8 @@ pub(super) struct Waiting {
     overdue: Option<ClaimInFront>,
     /// A push that overtook the reply to the unanswered request.
     pub(super) deferred_push: Option<PushKind>,
+    /// A grant came so late that it asks whether it still has the lock.
+    pub(super) was_granted: bool,
     /// All in front of it may be of this process, where only the first waiter asks.
     leads: bool,
     /// This waiter watches the lock: the server tells when it changes.
@@ -88,6 +91,7 @@ impl Waiting {
             place: None,
             overdue: None,
             deferred_push: None,
+            was_granted: false,
             leads: false,
             tracks_changes: false,
             refusals: 0,
@@ -213,7 +217,7 @@ impl Waiting {
         first: Option<u32>,
         can_watch: bool,
     ) -> bool {
-        (self.unanswered, self.refusals) = (0, 0);
+        (self.unanswered, self.refusals, self.was_granted) = (0, 0, false);
         self.place = place.map(|place| (place, sent));
         let expires = holder.expires_in.map(|left| sent.after(left + MILLISECOND));
         // A claim that lasts for longer than was told has been renewed.
@@ -389,7 +393,12 @@ impl Waiting {
 
     /// Releases the lock that it may have got, and its place.
     pub(super) fn release(&self, now: Moment) -> Releasing {
-        Releasing::new(now, Arc::clone(&self.ask.key), self.request(Action::Release), self.ask.ttl)
+        let mut releasing =
+            Releasing::new(now, Arc::clone(&self.ask.key), self.request(Action::Release), self.ask.ttl);
+        if self.was_granted || matches!(self.deferred_push, Some(PushKind::Granted { .. })) {
+            releasing.is_granted();
+        }
+        releasing
     }
 }
 

@@ -205,7 +205,7 @@ fn data_lost_by_cohorts(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// In a Cluster, one node has fewer rights than the others.
+/// In a Cluster, one node has fewer rights than the others. Holders die there, and a waiter that asks has the lock for a claim.
 fn nodes_that_differ(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.length = 5_000;
     plan.topology = Topology::Cluster(plan.topology.version(), 3);
@@ -216,6 +216,12 @@ fn nodes_that_differ(mut plan: Plan, random: &mut Rng) -> Plan {
         let hold = Hold { hold: one_of(random, &[10, 500, 2_500]), ..Hold::of(random.u8(0..4)) };
         plan = plan.with_call(random.u64(0..3_000), random.usize(0..3), What::Hold(hold));
     }
+    for call in &mut plan.calls {
+        if let (0, What::Hold(hold)) = (call.process, &mut call.what) {
+            hold.ttl = 1_000;
+        }
+    }
+    plan.faults.push((random.u64(500..3_000), dies(random, 0)));
     plan
 }
 

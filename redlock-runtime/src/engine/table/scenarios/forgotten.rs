@@ -255,3 +255,37 @@ fn the_next_first_waiter_of_a_process_asks_within_a_ttl() {
     scenario.tick();
     assert!(scenario.unanswered().contains(&(2, AGAIN)), "{:?}", scenario.unanswered());
 }
+
+/// The process was stopped: its callers had left when it read the grant. The others took it for stuck, and its places are gone.
+#[test]
+fn when_a_claim_ran_out_unheard_the_first_waiter_asks_whether_it_has_a_place() {
+    for has_left in [true, false] {
+        for (reply, asks) in [(Reply::NotHeld, true), (Reply::Done, false)] {
+            let mut scenario = Scenario::connected();
+            let _outcomes: Vec<_> = (1..=3).map(|id| queued(id, &mut scenario)).collect();
+            let at = scenario.server_time();
+            scenario.passes(2 * CLAIM);
+            if has_left {
+                scenario.abandons(1);
+                scenario.grants(1, at);
+            } else {
+                let token = Token::from_value("token 1");
+                let kind = PushKind::Granted { fence: 7, at, marked: false };
+                scenario.table.on_push(scenario.now, &Push { token, name: "lock:k".into(), kind });
+                scenario.abandons(1);
+            }
+            scenario.answers(Action::Release, reply);
+            assert_eq!(scenario.unanswered(), if asks { vec![(2, AGAIN)] } else { vec![] }, "{has_left}");
+        }
+    }
+}
+
+#[test]
+fn when_a_claim_of_no_attempt_ran_out_the_first_waiter_asks_whether_it_has_a_place() {
+    let mut scenario = Scenario::connected();
+    let _outcome = queued(1, &mut scenario);
+    let at = scenario.server_time();
+    scenario.grants(2, at);
+    scenario.answers(Action::Release, Reply::NotHeld);
+    assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
+}
