@@ -216,6 +216,9 @@ fn of_data(fault: &Fault) -> Deeds {
             }));
             deeds.extend(after(age + SYNC, move |world, fleet| {
                 all_may_be_lost();
+                if matches!(fleet.topology, Topology::Quorum(..)) {
+                    judge(Oracle::node_forgets);
+                }
                 refuse(fleet, false);
                 let data = data.borrow_mut().take().unwrap_or_default();
                 world.with_server(fleet.servers[server], |server, now| {

@@ -269,3 +269,20 @@ fn the_waiters_of_a_process_that_was_stopped_ask_although_the_granted_one_has_le
         plan.with_call(30, 1, What::Hold(Hold::of(0)))
     });
 }
+
+/// The data of a server became older under a holder that they still had. Its release granted the lock with a fencing token below
+/// those that had been given since.
+#[test]
+fn a_release_after_older_data_grants_no_smaller_fencing_token() {
+    holds(|seed| {
+        let holder = Hold { hold: 2_500, ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 2)
+            .with_call(100, 1, What::Hold(holder))
+            .with_call(300, 0, What::Hold(Hold { hold: 30, ..Hold::of(0) }))
+            .with_call(400, 0, What::ForceRelease(0))
+            .with_call(1_500, 0, What::Hold(Hold::of(0)));
+        // The holder hears of nothing until its lock is back.
+        plan.faults = vec![(390, Fault::OldData(0, 100 + seed)), (399, Fault::Freeze(1, 400))];
+        plan
+    });
+}

@@ -195,8 +195,8 @@ impl Encoder {
                     Action::Release => ("0", Some(&**inbox), None),
                     _ => ("0", None, None),
                 };
-                // A holder with a fencing token has lost its lock if the server has lost that token.
-                let floor = self.floor.filter(|_| request.action != Action::Release || !request.fenced);
+                // A holder with a fencing token has one, too: older data may still have its lock, and not those that came after it.
+                let floor = self.floor;
                 let in_full = floor.is_some() || !request.fenced;
                 if !in_full {
                     command.arg(how).arg(inbox).arg(at_most);

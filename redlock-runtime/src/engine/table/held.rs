@@ -82,7 +82,7 @@ pub(super) struct QueueSeen {
     pub(super) marked: bool,
     /// It was waited for before.
     pub(super) waited: bool,
-    /// A request of this attempt as a waiter is unanswered: it may be in the queue.
+    /// A request of this attempt as a waiter is unanswered, or was answered with a place: it may be in the queue.
     pub(super) asks: bool,
 }
 
@@ -127,10 +127,10 @@ impl Held {
         self
     }
 
-    /// The request that it sent as a waiter is answered. It may have written the key, which ends the watch: true when a watch
-    /// is due.
-    pub(super) fn answered(&mut self) -> bool {
-        std::mem::take(&mut self.queue.asks) && self.is_watched()
+    /// The request that it sent as a waiter is answered, with a place in the queue if `has_place`: it had lost the lock by then, or
+    /// did not have it yet. It may have written the key, which ends the watch: true when a watch is due.
+    pub(super) fn answered(&mut self, has_place: bool) -> bool {
+        std::mem::replace(&mut self.queue.asks, has_place) && self.is_watched()
     }
 
     pub(super) fn may_be_queued(&self) -> bool {

@@ -181,8 +181,9 @@ impl LockTable {
                 self.schedule(id);
             }
             // It crossed the push of its own grant: the renewal follows anyway.
-            (Action::Acquire(_), _) => {
-                let is_watch_due = held.answered();
+            (Action::Acquire(_), reply) => {
+                let has_place = matches!(reply, Reply::Busy { place: Some(_), .. });
+                let is_watch_due = held.answered(has_place);
                 if is_watch_due {
                     self.watch(id);
                 }

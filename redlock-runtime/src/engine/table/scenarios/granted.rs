@@ -61,7 +61,7 @@ fn a_grant_that_no_attempt_waits_for_is_released() {
         let mut scenario = Scenario::connected();
         let at = scenario.server_time();
         scenario.tells(9, PushKind::Granted { fence, at, marked: false });
-        // Without a fencing token, it does not show that the server has its data: the release carries the floor.
+        // The next one draws a fencing token only if it wants one: the release says whether this one did.
         assert!(scenario.sent.iter().all(|(_, _, request)| request.fenced == (fence > 0)));
         scenario.answers(Action::Release, Reply::Done);
         assert!(scenario.table.is_idle());

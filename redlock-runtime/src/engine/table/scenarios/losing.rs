@@ -53,3 +53,22 @@ fn a_force_release_ends_the_lease_of_a_holder_in_this_process() {
     scenario.grants(2, scenario.server_time());
     assert!(held(&mut waiter).is_some());
 }
+
+/// Its request as a waiter crossed the push of its grant, and found the lock taken away already: it has a place in the queue.
+#[test]
+fn a_holder_that_has_a_place_behind_its_lost_lock_leaves_the_queue() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = queued(1, &mut scenario);
+    scenario.passes(2 * SECOND);
+    scenario.tick();
+    let at = scenario.server_time();
+    scenario.grants(1, at);
+    let lease = held(&mut outcome);
+    let place = scenario.busy(3);
+    scenario.answers(AGAIN, place);
+    scenario.passes(SECOND * 9 / 10);
+    scenario.tick();
+    scenario.answers(RENEW, Reply::NotHeld);
+    assert!(lease.is_some_and(|lease| lease.lost_reason().is_some()));
+    assert_eq!(scenario.unanswered(), [(1, Action::Release)]);
+}
