@@ -7,6 +7,8 @@
 //! | --- | --- |
 //! | `busy-counts-from-its-receipt`, `next-counts-from-its-receipt` | the waiter asks later by as long as a message takes, and a lock may be free for that long anyway |
 //! | `free-lock-with-a-queue-is-left` | the newcomer is told that the lease is over, and asks again at once |
+//! | `loss-sends-no-release` | found in some minutes only: an operator has to take the lock away between a grant and a request of its waiter, and the place that stays has the lock for a round trip in its turn |
+//! | `release-overtakes-its-acquire` | found in some minutes only: a task has to send more requests than its budget allows, with one among them whose caller leaves at once |
 //! | `next-connection-does-not-end-the-last` | plans have no Cluster that moves the slot of an inbox while requests are late |
 //!
 //! These cannot be put back, because their mechanism is gone:

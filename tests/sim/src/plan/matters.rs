@@ -125,7 +125,11 @@ fn late_renewals(mut plan: Plan, random: &mut Rng) -> Plan {
     let cut = loses_a_connection(&mut plan, random);
     for _ in 0..random.usize(1..3) {
         let at = random.u64(0..200);
-        let before = (random.u64(0..cut - at), one_of(random, &[1_000, 10_000]));
+        // It may be on its way when the connection is lost.
+        let on_its_way = random.u64(0..=plan.latency.usual);
+        let earlier =
+            if random.bool() { (cut - at).saturating_sub(on_its_way) } else { random.u64(0..cut - at) };
+        let before = (earlier, one_of(random, &[1_000, 10_000]));
         let after = (cut - at + random.u64(50..600), one_of(random, &[10_000, 10_000, 1_000]));
         let holder = Hold {
             ttl: one_of(random, &[1_000, 3_000, 10_000]),
