@@ -40,6 +40,9 @@ const EVENTS: usize = 256;
 /// The most rounds before the tasks of the connections have their turn.
 const ROUNDS: usize = 16;
 
+/// After so long without a poll, the host may have been suspended. An alarm that is late by less does no harm.
+const SUSPENDED: Duration = Duration::from_millis(100);
+
 /// How a poll of the loop ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
@@ -69,6 +72,8 @@ pub(super) struct Driver {
     /// Belongs to the runtime that polls the loop.
     alarm: Option<Pin<Box<Sleep>>>,
     alarm_at: Option<Moment>,
+    /// When it last went to sleep.
+    slept_at: Option<Moment>,
     /// The next deadline, as of the last poll.
     due: Option<Moment>,
     /// For the task that polls the loop.
@@ -140,6 +145,7 @@ impl Driver {
             clock: Clock::System,
             alarm: None,
             alarm_at: None,
+            slept_at: None,
             due: None,
             wakers: None,
         }
@@ -323,9 +329,10 @@ impl Driver {
         if due <= now {
             return Poll::Ready(Ok(()));
         }
-        // Reset only when it must ring sooner. An alarm that rings too soon costs less than a reset for each lock. One that
-        // should have rung by now is late: the host was suspended, and the clock of the runtime stood still.
-        if self.alarm_at.is_none_or(|at| due < at || at <= now) {
+        // Reset only when it must ring sooner: an alarm that rings too soon costs less than a reset for each lock. Or when it may
+        // be late: the host was suspended, and the clock of the runtime stood still.
+        let was_suspended = self.slept_at.replace(now).is_some_and(|slept| now.since(slept) > SUSPENDED);
+        if self.alarm_at.is_none_or(|at| due < at || at <= now) || was_suspended {
             // The clock of the runtime that polls it, if leases have another one.
             let start =
                 if self.clock.runtime().is_some() { Some(Instant::now()) } else { host::running_clock() };

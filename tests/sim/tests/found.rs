@@ -67,6 +67,22 @@ fn after_a_suspension_callers_are_back_within_their_limits() {
     });
 }
 
+/// The same, with an alarm whose time had not come when the host went on.
+#[test]
+fn after_a_suspension_an_alarm_that_is_set_rings_in_time() {
+    holds(|seed| {
+        let impatient = Hold { wait: Some(183), ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 2)
+            .with_call(0, 1, What::Hold(Hold { hold: 6_000, ..Hold::of(0) }))
+            .with_call(555, 0, What::Hold(Hold { hold: 247, ..Hold::of(1) }))
+            .with_call(895, 0, What::Hold(impatient));
+        plan.processes[0].own_thread = true;
+        // The first of its process looks at its lock after 100 ms, and the answer has a second.
+        plan.faults.push((688, Fault::ClockAhead(0, 683)));
+        plan
+    });
+}
+
 /// The next waiter of its process took over its long pause, without a place in the queue, and slept beside a free lock.
 #[test]
 fn when_the_first_waiter_of_a_cohort_leaves_the_next_one_has_its_own_place() {
