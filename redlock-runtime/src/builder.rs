@@ -162,7 +162,8 @@ impl LockManagerBuilder {
     }
 
     /// How many callers may wait for one lock, over all processes; 100,000 by default. The next caller gets
-    /// [`LockError::QueueFull`] at once. With several servers there is no queue, hence no limit.
+    /// [`LockError::QueueFull`] at once. With several servers there is no queue, hence no limit. A process that passes a lock on
+    /// to its own next callers gives their places back together: up to 31 count for some 10 ms more.
     ///
     /// # Examples
     ///

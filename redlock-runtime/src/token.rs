@@ -81,6 +81,18 @@ impl Token {
         Self(digits.into())
     }
 
+    /// The random characters at its start, which no other token has.
+    pub(crate) fn secret(&self) -> &str {
+        self.0.split_at_checked(SECRET_LENGTH).map_or(&*self.0, |(secret, _)| secret)
+    }
+
+    /// The secrets in this text, one behind the other.
+    pub(crate) fn take_secret<'a>(secrets: &mut &'a str) -> Option<&'a str> {
+        let (first, rest) = secrets.split_at_checked(SECRET_LENGTH)?;
+        *secrets = rest;
+        Some(first)
+    }
+
     /// The text that is written into the key.
     pub(crate) fn value(&self) -> &str {
         &self.0

@@ -34,7 +34,7 @@ fn ready(server: &RedisServer) -> LockManager {
 }
 
 /// How often the server has executed a command, in scripts as well.
-fn calls(server: &RedisServer, command: &str) -> u64 {
+pub(super) fn calls(server: &RedisServer, command: &str) -> u64 {
     let stats: String = server.run("INFO commandstats");
     let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
     line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())

@@ -39,6 +39,7 @@ mod direct;
 mod ending;
 mod exclusion;
 mod faults;
+mod followers;
 mod hand_off;
 mod health;
 mod home;

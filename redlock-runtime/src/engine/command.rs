@@ -209,14 +209,7 @@ impl AdminOp {
             Self::List { pattern, cursor, .. } => (Action::List { cursor: *cursor }, pattern),
             Self::Ping { name, cursor, .. } => (Action::Ping { cursor: *cursor }, name),
         };
-        Request {
-            action,
-            name: Arc::clone(name),
-            token: Token::empty(),
-            ttl: Duration::ZERO,
-            fenced: true,
-            direct: false,
-        }
+        Request::new(action, Arc::clone(name), Token::empty(), Duration::ZERO)
     }
 
     pub(crate) fn fail(self, error: LockError) {

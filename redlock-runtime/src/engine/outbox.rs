@@ -132,10 +132,7 @@ mod tests {
         let mut outbox = Outbox::default();
         for &(id, action) in actions {
             let (name, token) = ("k".into(), Token::empty());
-            outbox.push((
-                id,
-                Request { action, name, token, ttl: Duration::ZERO, fenced: true, direct: false },
-            ));
+            outbox.push((id, Request::new(action, name, token, Duration::ZERO)));
         }
         outbox
     }
@@ -156,8 +153,7 @@ mod tests {
     fn urgent_requests_go_first() {
         let mut outbox = outbox(&[(1, Action::Release), (2, ACQUIRE)]);
         let (name, token) = ("k".into(), Token::empty());
-        let renewal =
-            Request { action: RENEW, name, token, ttl: Duration::ZERO, fenced: true, direct: false };
+        let renewal = Request::new(RENEW, name, token, Duration::ZERO);
         outbox.push_urgent((3, renewal.clone()));
         outbox.push_urgent((4, renewal));
         assert_eq!(ids(outbox.take(1, |_| true)), [3, 4, 1]);

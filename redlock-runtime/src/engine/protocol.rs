@@ -28,9 +28,16 @@ pub(crate) struct Request {
     /// By a plain command, without the queue: acquire takes a lock that does not exist, and release deletes one without a
     /// mark. Else [`Refusal::Contended`]. A node without such a command does what it does for other requests.
     pub(crate) direct: bool,
+    /// Of a release: the [followers](Push::followers) that have had the lock since. They leave the queue with it.
+    pub(crate) followers: Option<Arc<[Token]>>,
 }
 
 impl Request {
+    /// A fenced one, through a script.
+    pub(crate) fn new(action: Action, name: Arc<str>, token: Token, ttl: Duration) -> Self {
+        Self { action, name, token, ttl, fenced: true, direct: false, followers: None }
+    }
+
     /// The same request, once more: the server may have executed it.
     pub(crate) fn repeated(mut self) -> Self {
         self.direct = false;
@@ -192,6 +199,9 @@ pub(crate) struct Push {
     pub(crate) token: Token,
     pub(crate) name: Arc<str>,
     pub(crate) kind: PushKind,
+    /// Of a grant: the waiters that come next, as far as they are of the same process, have the same ttl and draw no fencing
+    /// token. The process passes the lock on to them in this order. The [secret](Token::secret) of each, one behind the other.
+    pub(crate) followers: Box<str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -374,7 +384,7 @@ mod tests {
             (Action::Release, Action::Release),
         ] {
             let (name, token, ttl) = ("lock:k".into(), Token::empty(), CLAIM);
-            let request = Request { action, name, token, ttl, fenced: false, direct: true }.repeated();
+            let request = Request { direct: true, ..Request::new(action, name, token, ttl) }.repeated();
             assert_eq!((request.action, request.direct), (expected, false));
         }
     }

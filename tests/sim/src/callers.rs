@@ -137,7 +137,7 @@ async fn keep(
         ),
         wait => wait.map(Duration::from_millis),
     };
-    let inherits = settings.cohort > 0;
+    let inherits = settings.cohort > 0 || !hold.fenced && hold.keys.len() == 1;
     let keys: Vec<_> = hold.keys.iter().map(|number| key(*number)).collect();
     World::here().note(|| format!("call {id} of process {}: {hold:?}", process.0));
     judge(|oracle| oracle.begins(id, process, keys, wait, inherits));

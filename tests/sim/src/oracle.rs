@@ -59,6 +59,17 @@ struct Known {
     is_told_late: bool,
 }
 
+impl Known {
+    fn may_have_locks(&self) -> bool {
+        match self.phase {
+            Phase::Inside { .. } => true,
+            // It has one of its keys, perhaps, and waits for the next.
+            Phase::Waiting => self.keys.len() > 1,
+            Phase::Ended { .. } => false,
+        }
+    }
+}
+
 enum Phase {
     Waiting,
     Inside { since: u64, guard: Weak<LockGuard> },
@@ -301,11 +312,11 @@ impl Oracle {
         if let Some(commands) = &mut self.commands {
             commands.ends(call);
         }
-        // In a cohort, a lock is handed over under the token of its first holder, and ends with its last.
+        // Within a process, a lock is passed on under the token of its first holder, and ends with its last.
         let last = self
             .calls
             .get(&call)
-            .filter(|known| known.inherits)
+            .filter(|known| known.inherits && known.may_have_locks())
             .map(|known| (known.process, known.keys.clone()));
         for known in self.calls.values_mut() {
             if let (Some((process, keys)), Phase::Ended { at }) = (&last, &mut known.phase)
@@ -454,12 +465,10 @@ impl Oracle {
     }
 
     /// True when another caller of the process may have the lock under the token of the one before.
-    fn is_wanted(&self, process: ProcessId, key: &String) -> bool {
-        self.calls.values().any(|known| {
-            known.process == process
-                && known.keys.contains(key)
-                && !matches!(known.phase, Phase::Ended { .. })
-        })
+    fn is_passed_on(&self, process: ProcessId, key: &String) -> bool {
+        self.calls
+            .values()
+            .any(|known| known.process == process && known.keys.contains(key) && known.may_have_locks())
     }
 
     fn quiet_since(&self, known: &Known) -> u64 {
@@ -501,7 +510,7 @@ impl Oracle {
                     }
                     Phase::Ended { at }
                         if lock.holder == Some(*call)
-                            && !(known.inherits && self.is_wanted(known.process, &lock.key)) =>
+                            && !(known.inherits && self.is_passed_on(known.process, &lock.key)) =>
                     {
                         let mut since = at.max(quiet).max(known.kept_until);
                         // A request may arrive late, over a connection that has been given up: then the lease must end it. Or it

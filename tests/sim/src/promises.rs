@@ -40,8 +40,8 @@ pub struct Stored {
     pub is_foreign: bool,
     /// It holds the value of a foreign client, which another client has changed.
     pub is_changed: bool,
-    /// The call that holds it waits for it, too.
-    pub waits_for_itself: bool,
+    /// The calls that wait for it.
+    pub waiters: Vec<CallId>,
     /// Its value says that callers wait.
     pub is_marked: bool,
 }
@@ -53,6 +53,7 @@ struct Known {
     process: ProcessId,
     began: u64,
     phase: Phase,
+    has_been_inside: bool,
     /// Its lock was seen to be lost.
     is_lost: bool,
 }
@@ -169,14 +170,18 @@ impl Promises {
     /// A caller asks for locks.
     pub fn begins(&mut self, call: CallId, process: ProcessId) {
         let began = World::here().now();
-        self.calls.insert(call, Known { process, began, phase: Phase::Waiting, is_lost: false });
+        self.calls.insert(
+            call,
+            Known { process, began, phase: Phase::Waiting, has_been_inside: false, is_lost: false },
+        );
     }
 
     /// A caller is inside. `is_held`: by the account of its guard; `is_taken_away`: from another one, perhaps.
     pub fn enters(&mut self, call: CallId, is_held: bool, is_taken_away: bool) -> Option<Broken> {
         let now = World::here().now();
         self.has_changed(call, now);
-        self.calls.get_mut(&call)?.phase = Phase::Inside { since: now };
+        let known = self.calls.get_mut(&call)?;
+        (known.phase, known.has_been_inside) = (Phase::Inside { since: now }, true);
         if !is_held && self.only_key(call).is_none() {
             return Some(("a call for several keys returns with all of them", format!("call {call}")));
         }
@@ -317,29 +322,51 @@ impl Promises {
         broken
     }
 
+    /// The call that has the lock, or was the last to have it, under the token of this one: within a process, a lock is passed on
+    /// under the token of the first.
+    fn current(&self, first: CallId) -> CallId {
+        let ended = |known: &Known| match known.phase {
+            Phase::Waiting => None,
+            Phase::Inside { .. } => Some(u64::MAX),
+            Phase::Ended { at, .. } => known.has_been_inside.then_some(at),
+        };
+        let Some((process, Some(at))) = self.calls.get(&first).map(|known| (known.process, ended(known)))
+        else {
+            return first;
+        };
+        let key = self.only_key(first);
+        let others = self.calls.iter().filter(|(call, known)| {
+            known.process == process && key.is_some() && self.only_key(**call) == key
+        });
+        let last = others.filter_map(|(call, known)| Some((ended(known)?, *call))).max();
+        last.filter(|(ended, _)| *ended > at).map_or(first, |(_, call)| call)
+    }
+
     fn look_at(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
-        let astray = lock.holder.filter(|call| self.is_astray(*call, now));
+        let holder = lock.holder.map(|call| self.current(call));
+        let astray = holder.filter(|call| self.is_astray(*call, now));
         let known = self.keys.get(&lock.key);
-        let (last_holder, was_marked) = match lock.holder {
+        let (last_holder, was_marked) = match holder {
             Some(call) => (Some(call), lock.is_marked),
             None => known.map_or((None, false), |key| (key.last_holder, key.was_marked)),
         };
         // A release finds the first waiter that is there, behind as many dead ones as there may be: not that of a newcomer which
         // has found no key, and so does not know of them.
-        let was_foreign =
-            lock.is_foreign || lock.holder.is_none() && known.is_some_and(|key| key.was_foreign);
+        let was_foreign = lock.is_foreign || holder.is_none() && known.is_some_and(|key| key.was_foreign);
         let is_released = was_marked
             && !was_foreign
             && last_holder.and_then(|call| self.calls.get(&call)).is_some_and(has_released);
         let is_excused = (lock.is_deserted || was_foreign && lock.is_unwatched) && !is_released;
         let before = self.keys.get(&lock.key).and_then(|key| key.last_holder);
         let is_new = |call: &CallId| before != Some(*call);
-        let granted = lock.holder.filter(is_new).filter(|call| self.was_gone(*call));
+        let granted = holder.filter(is_new).filter(|call| self.was_gone(*call));
+        let waits_for_itself = lock.holder.is_some_and(|holder| lock.waiters.contains(&holder));
+        let left = lock.waiters.iter().copied().find(|call| self.has_left(*call));
         let key = self.keys.entry(lock.key).or_default();
         (key.last_holder, key.was_marked, key.is_deserted) = (last_holder, was_marked, lock.is_deserted);
         key.was_foreign = was_foreign;
         key.waits_for_itself_since =
-            if lock.waits_for_itself { key.waits_for_itself_since.or(Some(now)) } else { None };
+            if waits_for_itself { key.waits_for_itself_since.or(Some(now)) } else { None };
         key.over_since = lock.is_over.map(|ago| key.over_since.unwrap_or(now - ago * MILLISECOND));
         key.astray = match (astray, key.astray) {
             (Some(call), Some((before, since))) if call == before => Some((call, since)),
@@ -369,6 +396,12 @@ impl Promises {
         {
             return Some(("no caller waits for itself", format!("k{}", lock.key)));
         }
+        if let Some(call) = left.filter(|_| !self.comes_late)
+            && now.saturating_sub(calm) > TOLD + self.messages()
+        {
+            let what = format!("call {call}, k{}", lock.key);
+            return Some(("a caller that has left has no place in the queue", what));
+        }
         let over = over_since?;
         let since = over.max(calm);
         let mut waiters = self.calls.iter().filter(|(call, known)| {
@@ -376,17 +409,36 @@ impl Promises {
                 && self.only_key(**call) == Some(lock.key)
                 && runs(known.process)
                 // One that asks later than that gives it to the first waiter.
-                && (!is_excused || known.began > over)
+                && (!is_excused || known.began > over && self.asks(**call))
                 && now.saturating_sub(since.max(known.began)) > limit
         });
         let (waiter, _) = waiters.next()?;
         Some(("a lock is handed over at once", format!("call {waiter} waits beside k{}", lock.key)))
     }
 
+    /// In a cohort, only the first waiter does.
+    fn asks(&self, call: CallId) -> bool {
+        let process = self.plan.calls.get(call).and_then(|call| self.plan.processes.get(call.process));
+        process.is_some_and(|process| process.cohort == 0)
+    }
+
     /// The server knew at the last look that the waiter has gone.
     fn was_gone(&self, call: CallId) -> bool {
         let known = self.calls.get(&call);
         known.is_some_and(|known| known.phase == Phase::Waiting && self.gone.contains(&known.process))
+    }
+
+    /// It has left, and so has the lock that it had: followers give their places back with it.
+    fn has_left(&self, call: CallId) -> bool {
+        let Some(Known { process, phase: Phase::Ended { .. }, .. }) = self.calls.get(&call) else {
+            return false;
+        };
+        let key = self.only_key(call);
+        let is_inside = |other: (&CallId, &Known)| {
+            let is_inside = matches!(other.1.phase, Phase::Inside { .. });
+            is_inside && other.1.process == *process && self.only_key(*other.0) == key
+        };
+        runs(*process) && key.is_some() && !self.calls.iter().any(is_inside)
     }
 
     /// The lock has a caller that waits for it, or has left.

@@ -365,7 +365,7 @@ fn stored(seen: &[Seen], server: ServerId) -> Vec<Stored> {
                 is_foreign: value.starts_with(FOREIGN),
                 is_changed: value.starts_with(FOREIGN) && value != FOREIGN,
                 is_marked: value.ends_with(b"!"),
-                waits_for_itself: seen.holder.is_some_and(|holder| waits(&waiters, holder)),
+                waiters: waiters.iter().filter_map(|(member, _)| waiter_of(member)).collect(),
             }
         });
         stored.collect()
@@ -377,10 +377,9 @@ fn in_grace(value: &[u8], left: Option<u64>) -> Option<u64> {
     left.filter(|left| value.ends_with(b"!") && *left <= GRACE).map(|left| GRACE - left)
 }
 
-/// True when the caller is one of these waiters.
-fn waits(waiters: &[(Bytes, f64)], caller: CallId) -> bool {
-    let token = |member: &Bytes| member.split(|byte| *byte == b'|').next().and_then(caller_of);
-    waiters.iter().any(|(member, _)| token(member) == Some(caller))
+/// The number of the caller whose place it is.
+fn waiter_of(member: &Bytes) -> Option<CallId> {
+    member.split(|byte| *byte == b'|').next().and_then(caller_of)
 }
 
 /// True when the processes of the first two waiters are dead.

@@ -159,7 +159,7 @@ mod tests {
     fn batch(actions: &[(Id, Action)]) -> Vec<(Id, Request)> {
         let request = |&(id, action): &(Id, Action)| {
             let (name, token) = (format!("lock:{id}").into(), Token::from_value(&format!("token {id}")));
-            (id, Request { action, name, token, ttl: Duration::from_secs(id), fenced: true, direct: false })
+            (id, Request::new(action, name, token, Duration::from_secs(id)))
         };
         actions.iter().map(request).collect()
     }

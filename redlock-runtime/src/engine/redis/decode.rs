@@ -223,21 +223,27 @@ pub(super) fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// `granted|token|fencing token|server time|mark|lock` and the like, as acquire.lua, grant.lua, tell.lua and release.lua
-/// publish it.
+/// `granted|token|fencing token|server time|mark and followers|lock` and the like, as acquire.lua, give.lua, tell.lua and
+/// release.lua publish it.
 fn decode_push(text: &str) -> Option<Push> {
     let mut parts = text.splitn(6, '|');
     let (kind, token) = (parts.next()?, Token::from_value(parts.next()?));
     let (first, second, third) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
     let at = ServerTime(second);
+    let mut followers = "";
     let kind = match kind {
-        "granted" => PushKind::Granted { fence: first, at, marked: third == MARK },
+        "granted" => {
+            // Behind the mark, as there are no followers without it.
+            let behind = third.strip_prefix(MARK);
+            followers = behind.unwrap_or_default();
+            PushKind::Granted { fence: first, at, marked: behind.is_some() }
+        }
         "next" => PushKind::Next { claim: Duration::from_millis(first), at, claimant: Claimant::of(third) },
         "free" => PushKind::LeftFree,
         "gone" => PushKind::PlaceLost,
         _ => return None,
     };
-    Some(Push { token, name: parts.next()?.into(), kind })
+    Some(Push { token, name: parts.next()?.into(), kind, followers: followers.into() })
 }
 
 /// True for errors of a server that is starting, failing over, busy or cannot save: the request may succeed later.

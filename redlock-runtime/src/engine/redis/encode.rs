@@ -89,6 +89,21 @@ impl Encoder {
             }
     }
 
+    /// How a caller asks or releases, its inbox, and a number, as `docs/design.md` says of the scripts.
+    fn how(&self, action: Action) -> (&'static str, Option<&str>, Option<u32>) {
+        let inbox = Some(&*self.session.inbox);
+        match self.action(action) {
+            Action::Acquire(Mode::Join { at_most }) => ("join", inbox, Some(at_most)),
+            Action::Acquire(Mode::JoinAgain { at_most }) => ("join_again", inbox, Some(at_most)),
+            Action::Acquire(Mode::Again) => ("again", inbox, None),
+            Action::Acquire(Mode::Rejoin) => ("rejoin", inbox, None),
+            Action::Acquire(Mode::Overdue { claimant }) => ("overdue", inbox, Some(claimant.0)),
+            Action::Release if self.session.foreign_clients => ("1", inbox, None),
+            Action::Release => ("0", inbox, None),
+            _ => ("0", None, None),
+        }
+    }
+
     fn direct(&mut self, request: &Request) -> Cmd {
         let (name, token) = (&*request.name, request.token.value());
         let bytes = 100 + name.len() + token.len();
@@ -129,7 +144,7 @@ impl Encoder {
         // Enough for any request, so that the buffer need not grow.
         let bytes = 2 * request.name.len() + 2 * self.session.inbox.len() + request.token.value().len();
         let mut command = self.call(script, 12, 160 + bytes);
-        let Session { keyspace, inbox, .. } = &*self.session;
+        let keyspace = &self.session.keyspace;
         let ttl = in_ms(request.ttl);
         match request.action {
             Action::Inspect => {
@@ -181,20 +196,7 @@ impl Encoder {
                 keyspace.write_queue(&mut command, &request.name);
                 keyspace.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(ttl);
-                let (how, inbox, at_most) = match self.action(request.action) {
-                    Action::Acquire(Mode::Join { at_most }) => ("join", Some(&**inbox), Some(at_most)),
-                    Action::Acquire(Mode::JoinAgain { at_most }) => {
-                        ("join_again", Some(&**inbox), Some(at_most))
-                    }
-                    Action::Acquire(Mode::Again) => ("again", Some(&**inbox), None),
-                    Action::Acquire(Mode::Rejoin) => ("rejoin", Some(&**inbox), None),
-                    Action::Acquire(Mode::Overdue { claimant }) => {
-                        ("overdue", Some(&**inbox), Some(claimant.0))
-                    }
-                    Action::Release if self.session.foreign_clients => ("1", Some(&**inbox), None),
-                    Action::Release => ("0", Some(&**inbox), None),
-                    _ => ("0", None, None),
-                };
+                let (how, inbox, at_most) = self.how(request.action);
                 // A holder with a fencing token has one, too: older data may still have its lock, and not those that came after it.
                 let floor = self.floor;
                 let in_full = floor.is_some() || !request.fenced;
@@ -208,6 +210,10 @@ impl Encoder {
                     None => command.arg(""),
                 };
                 command.arg((!request.fenced).then_some(UNFENCED));
+                // They draw no fencing token either, so nothing is left out in front of them.
+                for follower in request.followers.iter().flat_map(|followers| followers.iter()) {
+                    command.arg(follower.value());
+                }
             }
         }
         command
@@ -291,7 +297,7 @@ mod tests {
     fn a_shared_renewal_names_each_lock_with_its_token_and_its_ttl() {
         let request = |(id, action): (Id, Action)| {
             let (name, token) = (format!("lock:{id}").into(), Token::from_value(&format!("token {id}")));
-            (id, Request { action, name, token, ttl: Duration::from_secs(id), fenced: true, direct: false })
+            (id, Request::new(action, name, token, Duration::from_secs(id)))
         };
         let renew = Action::Renew { nth: 0, shortens: false };
         let requests = [(1, renew), (1, Action::Watch), (2, renew), (2, Action::Watch)].map(request);

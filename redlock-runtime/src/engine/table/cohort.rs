@@ -15,6 +15,7 @@ use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::{AcquireOutcome, Ask};
 use crate::engine::protocol::{Action, Id, Request};
+use crate::lease::Lease;
 use crate::telemetry::HandOver;
 
 impl LockTable {
@@ -52,7 +53,7 @@ impl LockTable {
 
     /// The attempt that a reply to `id` is about: after local hand-overs, the current holder with the same token.
     pub(super) fn current_holder(&self, id: Id, request: &Request) -> Id {
-        if self.settings.cohort == 0 || self.attempts.contains_key(&id) {
+        if self.attempts.contains_key(&id) {
             return id;
         }
         let holder = self.queues.holder(&request.name);
@@ -72,8 +73,11 @@ impl LockTable {
         if !self.connected || !held.may_be_handed_over(now) {
             return Some(held);
         }
+        if self.settings.cohort == 0 {
+            return self.serve_followers(now, id, held);
+        }
         while let Some(next_id) = self.queues.first(&held.name) {
-            let Some(Attempt::Waiting(next)) = self.attempts.get_mut(&next_id) else {
+            let Some(Attempt::Waiting(next)) = self.attempts.get(&next_id) else {
                 return Some(held);
             };
             // The server may grant the lock to a waiter that has asked it.
@@ -87,26 +91,44 @@ impl LockTable {
                 self.schedule(id);
                 return None;
             }
-            let Some(lease) = held.hand_over(now, &next.ask) else {
+            let lease = held.reserved.next().and_then(|fence| held.hand_over(now, &next.ask, fence));
+            let Some(lease) = lease else {
                 return Some(held);
             };
-            let caller = next.ask.caller.take();
-            if caller.is_some_and(|caller| caller.send(AcquireOutcome::Held(lease)).is_ok()) {
-                next.ask.call.handed_over(HandOver::Process);
-                self.queues.got(&held.name, next_id);
-                self.timers.set(id, None);
-                if let Some(Attempt::Waiting(next)) = self.attempts.insert(next_id, Attempt::Held(held)) {
-                    self.wait_ends(now, &next, "acquired");
-                }
-                self.schedule(next_id);
-                return None;
-            }
-            // Its caller has gone: try the next waiter.
-            held.forget_min_hold();
-            self.queues.leave(&held.name, next_id);
-            self.remove(next_id);
+            held = self.give_to(now, next_id, lease, id, held)?;
         }
         Some(held)
+    }
+
+    /// The waiter `next_id` has the lock from now on, in place of `id`. Returns the lock when its caller has gone.
+    pub(super) fn give_to(
+        &mut self,
+        now: Moment,
+        next_id: Id,
+        lease: Arc<Lease>,
+        id: Id,
+        mut held: Box<Held>,
+    ) -> Option<Box<Held>> {
+        self.meets(next_id, "passed on");
+        let Some(Attempt::Waiting(mut next)) = self.attempts.remove(&next_id) else {
+            return Some(held);
+        };
+        self.by_token.remove(&next.token);
+        let caller = next.ask.caller.take();
+        if caller.is_none_or(|caller| caller.send(AcquireOutcome::Held(lease)).is_err()) {
+            self.wait_ends(now, &next, "cancelled");
+            held.forget_min_hold();
+            self.queues.leave(&held.name, next_id);
+            self.timers.set(next_id, None);
+            return Some(held);
+        }
+        next.ask.call.handed_over(HandOver::Process);
+        self.wait_ends(now, &next, "acquired");
+        self.queues.got(&held.name, next_id);
+        self.timers.set(id, None);
+        self.attempts.insert(next_id, Attempt::Held(held));
+        self.schedule(next_id);
+        None
     }
 
     /// The reservation was not answered in time: the lock is released on the server.

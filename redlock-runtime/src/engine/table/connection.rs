@@ -84,7 +84,10 @@ impl LockTable {
         for id in self.ids() {
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) => waiting.disconnected(),
-                Some(Attempt::Held(held)) => held.suspend(),
+                Some(Attempt::Held(held)) => {
+                    held.suspend();
+                    held.forget_followers();
+                }
                 Some(Attempt::Releasing(releasing)) => releasing.disconnected(),
                 None => {}
             }

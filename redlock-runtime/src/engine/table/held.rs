@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::followers::Followers;
 use super::releasing::Releasing;
 use super::reserved_fences::ReservedFences;
+use super::waiting::Waiting;
 use crate::clock::Moment;
 use crate::engine::command::{AcquireOutcome, Ask, Caller, Extension, Response};
 use crate::engine::protocol::{Action, CLAIM, Request};
@@ -47,6 +49,8 @@ pub(super) struct Held {
     pub(super) lease: Arc<Lease>,
     pub(super) token: Token,
     ttl: Duration,
+    /// The ttl in its place in the queue, and in those of its followers.
+    place_ttl: Duration,
     /// After a shorter ttl, which the server may not have taken: by then the key has expired by the longer one.
     longer_until: Option<Moment>,
     /// False: only a claim and an [`Extension`] renew.
@@ -63,6 +67,8 @@ pub(super) struct Held {
     /// The changes that are not confirmed, in their order.
     ttl_changes: Vec<TtlChange>,
     pub(super) reserved: ReservedFences,
+    /// Boxed: most locks have none.
+    followers: Option<Box<Followers>>,
     /// Its holder has released it, and the next waiter waits for its fencing token until then.
     reserved_by: Option<Moment>,
     /// Its manager is shut down and its lease is over: the attempt ends when its guard releases it, or at this time, when
@@ -104,6 +110,7 @@ impl Held {
             lease,
             token,
             ttl: ask.ttl,
+            place_ttl: ask.ttl,
             longer_until: None,
             renew: ask.renew,
             claimed: false,
@@ -113,6 +120,7 @@ impl Held {
             changes: 0,
             ttl_changes: Vec::new(),
             reserved: ReservedFences::default(),
+            followers: None,
             reserved_by: None,
             closed: None,
             deliver_to: None,
@@ -193,7 +201,7 @@ impl Held {
 
     pub(super) fn request(&self, action: Action) -> Request {
         let (name, token) = (Arc::clone(&self.name), self.token.clone());
-        Request { action, name, token, ttl: self.ttl, fenced: self.fenced, direct: false }
+        Request { fenced: self.fenced, ..Request::new(action, name, token, self.ttl) }
     }
 
     /// A renewal with the current ttl.
@@ -298,11 +306,33 @@ impl Held {
         self.reserved_by.is_some_and(|until| until <= now)
     }
 
-    /// Ends the lease and begins that of the next holder with the same deadline. `None` without time or fencing tokens
-    /// left.
-    pub(super) fn hand_over(&mut self, now: Moment, ask: &Ask) -> Option<Arc<Lease>> {
+    /// The server has named the waiters that come next.
+    pub(super) fn is_followed(&mut self, now: Moment, secrets: &str) {
+        self.followers = Some(Box::new(Followers::new(now, secrets)));
+    }
+
+    /// As [`hand_over`](Self::hand_over), to a follower whose turn has come. `None` when it has not.
+    pub(super) fn serves(&mut self, now: Moment, next: &Waiting) -> Option<Arc<Lease>> {
+        let fits = self.fits(&next.ask) && next.ask.min_hold.is_none();
+        let followers = self.followers.as_mut().filter(|_| fits)?;
+        if followers.serve(now, next) { self.hand_over(now, &next.ask, 0) } else { None }
+    }
+
+    /// Followers have places in the queue that must be given back.
+    pub(super) fn has_served(&self) -> bool {
+        self.followers.as_ref().is_some_and(|followers| followers.served().is_some())
+    }
+
+    /// The next connection may lead to another queue.
+    pub(super) fn forget_followers(&mut self) {
+        if let Some(followers) = &mut self.followers {
+            followers.end();
+        }
+    }
+
+    /// Ends the lease and begins that of the next holder with the same deadline. `None` without time left.
+    pub(super) fn hand_over(&mut self, now: Moment, ask: &Ask, fence: u64) -> Option<Arc<Lease>> {
         let deadline = self.lease.deadline()?;
-        let fence = self.reserved.next()?;
         self.replace_lease(ask.lease(fence, now, deadline));
         self.renew = ask.renew;
         self.keep_until = ask.min_hold.map(|min_hold| now.after(min_hold));
@@ -325,7 +355,11 @@ impl Held {
     ) -> Releasing {
         let direct = !self.queue.marked && !self.queue.waited;
         let ttl = self.may_last(now);
-        let request = Request { ttl, direct, ..self.request(Action::Release) };
+        let mut request = Request { ttl, direct, ..self.request(Action::Release) };
+        request.followers = self.followers.as_ref().and_then(|followers| followers.served());
+        if self.may_be_queued() || request.followers.is_some() {
+            request.ttl = self.place_ttl;
+        }
         let mut releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, ttl);
         if let Some(keep_until) = self.keep_until.filter(|_| early) {
             releasing = releasing.keeping(keep_until);

@@ -77,7 +77,7 @@ impl LockTable {
 
     /// The first waiter of this process asks when a claim of this process is to end, as a hint tells those of the others: this
     /// process may be suspended.
-    fn waits_for_own_claim(&mut self, name: &Arc<str>, ends: Moment) {
+    pub(super) fn waits_for_own_claim(&mut self, name: &Arc<str>, ends: Moment) {
         if let Some(id) = self.queues.first(name)
             && let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id)
         {
@@ -216,7 +216,7 @@ impl LockTable {
         let Some(Attempt::Held(held)) = self.attempts.remove(&id) else {
             return;
         };
-        let release = release || held.may_be_queued();
+        let release = release || held.may_be_queued() || held.has_served();
         held.lease.end(reason);
         if !held.awaits_reservation() {
             telemetry::lost(held.lease.key(), held.lease.lost_reason().unwrap_or(reason));

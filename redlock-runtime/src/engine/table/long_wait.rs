@@ -63,7 +63,7 @@ impl LockTable {
         self.own_ids -= 1;
         self.long_waits.questions.insert(self.own_ids, id);
         let (action, token, ttl) = (Action::Inspect, Token::empty(), Duration::ZERO);
-        self.outbox.push((self.own_ids, Request { action, name, token, ttl, fenced: true, direct: false }));
+        self.outbox.push((self.own_ids, Request::new(action, name, token, ttl)));
     }
 
     pub(super) fn holder_reply(&mut self, now: Moment, question: Id, reply: Reply) {

@@ -11,6 +11,7 @@ mod cohort;
 mod connection;
 mod contended;
 mod coverage;
+mod followers;
 mod held;
 mod holding;
 mod late_fence;

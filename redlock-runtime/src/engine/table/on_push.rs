@@ -35,6 +35,7 @@ impl LockTable {
         if matches!(self.attempts.get(&id), Some(Attempt::Waiting(waiting)) if waiting.ask.name == push.name)
         {
             self.pushed(now, self.asker_for(id, &push.name, push.kind), push.kind);
+            self.is_followed(now, id, push);
         } else if let Some(Attempt::Releasing(releasing)) = self.attempts.get_mut(&id)
             && *releasing.name() == push.name
         {
@@ -53,8 +54,7 @@ impl LockTable {
     pub(super) fn claim_ran_out(&mut self, now: Moment, name: &Arc<str>) {
         if let Some(id) = self.queues.first(name)
             && let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
-            && waiting.is_queued()
-            && matches!(waiting.awaits, Awaits::ServerTurn | Awaits::Retry { .. })
+            && waiting.sleeps_in_queue()
         {
             self.ask(now, id);
         }
@@ -127,8 +127,7 @@ impl LockTable {
     /// A waiter whose place may be gone asks for a new one, unless it is asking.
     fn rejoin(&mut self, now: Moment, id: Id) {
         if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
-            && waiting.is_queued()
-            && matches!(waiting.awaits, Awaits::ServerTurn | Awaits::Retry { .. })
+            && waiting.sleeps_in_queue()
         {
             self.ask_with_all(now, id);
         }
@@ -174,15 +173,9 @@ impl LockTable {
         let holder = self.queues.holder(&push.name).and_then(|id| self.attempts.get(&id));
         let is_held = matches!(holder, Some(Attempt::Held(held)) if held.has(&push.token));
         if !is_held {
-            let (name, token) = (Arc::clone(&push.name), push.token.clone());
-            let request = Request {
-                action: Action::Release,
-                name: Arc::clone(&name),
-                token,
-                ttl: CLAIM,
-                fenced: fence > 0,
-                direct: false,
-            };
+            let name = Arc::clone(&push.name);
+            let request = Request::new(Action::Release, Arc::clone(&name), push.token.clone(), CLAIM);
+            let request = Request { fenced: fence > 0, ..request };
             let mut releasing = Releasing::new(now, name, request, CLAIM);
             releasing.is_granted();
             self.release_apart(now, releasing);

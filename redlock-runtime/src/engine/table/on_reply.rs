@@ -12,12 +12,13 @@ use crate::telemetry;
 impl LockTable {
     /// The reply to a request of `id` that was sent at `sent`.
     pub(crate) fn reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
-        self.meets_reply(self.current_holder(id, request), request.action, &reply);
+        let holder = self.current_holder(id, request);
+        self.meets_reply(holder, request.action, &reply);
         if request.action == Action::Draw {
             self.fence_reply(id, request, &reply);
             return;
         }
-        let id = self.current_holder(id, request);
+        let id = holder;
         match self.attempts.get_mut(&id) {
             Some(Attempt::Waiting(waiting)) if waiting.token == request.token => {
                 if request.action == Action::WatchHolder {

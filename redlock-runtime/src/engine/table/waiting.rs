@@ -118,14 +118,8 @@ impl Waiting {
     }
 
     pub(super) fn request(&self, action: Action) -> Request {
-        Request {
-            action,
-            name: Arc::clone(&self.ask.name),
-            token: self.token.clone(),
-            ttl: self.ask.ttl,
-            fenced: self.ask.fenced,
-            direct: false,
-        }
+        let name = Arc::clone(&self.ask.name);
+        Request { fenced: self.ask.fenced, ..Request::new(action, name, self.token.clone(), self.ask.ttl) }
     }
 
     /// `with_all`: all waiters of this process ask.
@@ -195,6 +189,11 @@ impl Waiting {
 
     pub(super) fn is_queued(&self) -> bool {
         self.place.is_some()
+    }
+
+    /// It has a place in the queue, and no request under way.
+    pub(super) fn sleeps_in_queue(&self) -> bool {
+        self.is_queued() && matches!(self.awaits, Awaits::ServerTurn | Awaits::Retry { .. })
     }
 
     /// The server tells this waiter when another client changes the lock.

@@ -59,8 +59,7 @@ mod tests {
     fn asked(reply: &Reply) -> Option<(usize, u64)> {
         let Reply::Page { cursor, .. } = *reply else { return None };
         let (action, token, ttl) = (Action::List { cursor }, Token::empty(), Duration::ZERO);
-        let (node, request) =
-            for_node(&Request { action, name: "*".into(), token, ttl, fenced: true, direct: false })?;
+        let (node, request) = for_node(&Request::new(action, "*".into(), token, ttl))?;
         let Action::List { cursor } = request.action else { return None };
         Some((node, cursor))
     }

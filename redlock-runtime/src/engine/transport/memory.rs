@@ -82,7 +82,7 @@ struct Waiter {
 impl Waiter {
     /// False when the waiter's engine has ended.
     fn tell(&self, name: &Arc<str>, kind: PushKind) -> bool {
-        let push = Push { token: self.token.clone(), name: Arc::clone(name), kind };
+        let push = Push { token: self.token.clone(), name: Arc::clone(name), kind, followers: "".into() };
         self.inbox.send(ConnectionEvent::Push(push)).is_ok()
     }
 }
@@ -233,7 +233,12 @@ fn server_time(now: Moment) -> ServerTime {
 
 impl Holding {
     fn tell_taken_away(self, name: &Arc<str>) {
-        let push = Push { token: self.token, name: Arc::clone(name), kind: PushKind::TakenAway };
+        let push = Push {
+            token: self.token,
+            name: Arc::clone(name),
+            kind: PushKind::TakenAway,
+            followers: "".into(),
+        };
         // Its manager may have gone.
         let _ = self.inbox.send(ConnectionEvent::Push(push));
     }

@@ -6,6 +6,7 @@ pub(super) const REENTRANCY: &str = "redlock-runtime/src/reentrancy.rs";
 pub(super) const HANDLE: &str = "redlock-runtime/src/engine/handle.rs";
 pub(super) const ADMIN: &str = "redlock-runtime/src/engine/table/admin.rs";
 pub(super) const ASKING: &str = "redlock-runtime/src/engine/table/asking.rs";
+pub(super) const FOLLOWERS: &str = "redlock-runtime/src/engine/table/followers.rs";
 pub(super) const HELD: &str = "redlock-runtime/src/engine/table/held.rs";
 pub(super) const HOLDING: &str = "redlock-runtime/src/engine/table/holding.rs";
 pub(super) const ON_PUSH: &str = "redlock-runtime/src/engine/table/on_push.rs";

@@ -212,7 +212,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "loss-sends-no-release",
         wrong: "A holder whose lock is lost while a request of its waiter is unanswered leaves a place in the queue behind.",
         violates: NOTHING_LEFT,
-        edits: &[edit(HOLDING, "        let release = release || held.may_be_queued();\n", "")],
+        edits: &[edit(HOLDING, "|| held.may_be_queued()", "")],
     },
     Mutant {
         name: "waiter-does-not-poll",
@@ -294,8 +294,16 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A caller that releases, or leaves the queue, keeps its place there.",
         violates: NOTHING_LEFT,
         edits: &[
-            edit(RELEASE_LUA, "  redis.call('ZREM', queue, me)\n  local waiters", "  local waiters"),
-            edit(RELEASE_LUA, "redis.call('ZREM', queue, me)\nif leave_free()", "if leave_free()"),
+            edit(
+                RELEASE_LUA,
+                "  redis.call('ZREM', queue, me, unpack(followers))\n  local waiters",
+                "  local waiters",
+            ),
+            edit(
+                RELEASE_LUA,
+                "redis.call('ZREM', queue, me, unpack(followers))\nif leave_free()",
+                "if leave_free()",
+            ),
         ],
     },
     Mutant {

@@ -23,6 +23,7 @@
 mod chaos;
 mod defects;
 mod files;
+mod followers;
 mod mark;
 mod scripts;
 mod survivors;
@@ -56,7 +57,7 @@ pub struct Edit {
 
 /// All mutants.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
-    [defects::ALL, survivors::ALL, mark::ALL, chaos::ALL].into_iter().flatten()
+    [defects::ALL, survivors::ALL, mark::ALL, chaos::ALL, followers::ALL].into_iter().flatten()
 }
 
 const fn edit(file: &'static str, from: &'static str, to: &'static str) -> Edit {

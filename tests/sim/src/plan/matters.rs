@@ -7,7 +7,7 @@ use super::{Fault, Hold, Plan, ProcessPlan, Topology, What};
 use crate::world::{CutKind, Latency};
 
 /// Each changes a plan in which nothing happens yet, and which has no processes.
-pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 15] = [
+pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 16] = [
     waiters_that_go,
     claim_that_runs_out,
     late_renewals,
@@ -23,6 +23,7 @@ pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 15] = [
     key_that_vanishes,
     foreign_clients,
     refused_renewals,
+    followers,
 ];
 
 fn processes(count: usize) -> Vec<ProcessPlan> {
@@ -351,6 +352,46 @@ fn refused_renewals(mut plan: Plan, random: &mut Rng) -> Plan {
     }
     for _ in 0..random.usize(1..4) {
         plan.faults.push((random.u64(200..4_000), Fault::RefuseWrites(0, random.u64(10..200))));
+    }
+    plan
+}
+
+/// Waiters of a few processes, often several of one behind each other, have the lock for a moment each. In half of the plans,
+/// something happens to it, or to one of the processes, about when the first of them has it.
+fn followers(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 4_000;
+    plan.processes = processes(random.usize(1..4));
+    plan.foreign_clients = random.u32(0..4) == 0;
+    let (mut at, ttl) = (10, one_of(random, &[1_000, 10_000]));
+    for _ in 0..random.usize(2..12) {
+        let process = random.usize(0..plan.processes.len());
+        for _ in 0..random.usize(1..8) {
+            at += one_of(random, &[0, 0, 1, 40]);
+            let leaves = random.u32(0..8) == 0;
+            let waiter = Hold {
+                ttl: if random.u32(0..16) == 0 { 3_000 } else { ttl },
+                leaves_after: leaves.then(|| random.u64(0..500)),
+                wait: one_of(random, &[None, None, Some(3_000)]),
+                hold: one_of(random, &[0, 0, 0, 1, 1, 4, 15, 700]),
+                ..Hold::of(0)
+            };
+            plan = plan.with_call(at, process, What::Hold(waiter));
+        }
+    }
+    let end = at + random.u64(10..100);
+    plan = plan.with_call(0, 0, What::Hold(Hold { hold: end, ..Hold::of(0) }));
+    let process = random.usize(0..plan.processes.len());
+    let about = end + random.u64(0..60);
+    match random.u32(0..16) {
+        0 => plan.faults.push((about, Fault::Delete(0))),
+        1 => plan.faults.push((about, Fault::DeleteQueue(0))),
+        2 => plan.faults.push((about, Fault::Flush(0))),
+        3 => plan.faults.push((about, dies(random, process))),
+        4 | 8 => plan.faults.push((about, Fault::Freeze(process, one_of(random, &[50, 1_500])))),
+        5 => plan.faults.push((about, Fault::Cut(process, 0, CutKind::Reset))),
+        6 => plan.faults.push((about, Fault::Part(process, 0, random.u64(100..2_000)))),
+        7 => plan = plan.with_call(about, process, What::ForceRelease(0)),
+        _ => {}
     }
     plan
 }

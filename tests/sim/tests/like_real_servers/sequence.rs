@@ -103,7 +103,7 @@ impl Sequence {
     }
 
     fn token(&mut self, client: usize) -> String {
-        format!("{:022}@host{client}:1/{}", self.random.below(2), client)
+        format!("{:022}@host{client}:1/{}", self.random.below(3), client)
     }
 
     fn ttl(&mut self) -> &'static str {
@@ -174,6 +174,10 @@ impl Sequence {
                     arguments.extend(words(&["0", self.random.one(&["", "1", &above_all])]));
                     if self.random.percent(50) {
                         arguments.extend(words(&["unfenced"]));
+                        // Followers.
+                        for _ in 0..self.random.below(3) {
+                            arguments.extend(words(&[&self.token(client)]));
+                        }
                     }
                 }
                 return self.call(&source, &[lock, &queue, CLOCK], arguments);

@@ -33,17 +33,7 @@ async fn connection() -> (RedisConnection, TcpStream) {
 
 fn request(action: Action, name: &str) -> Vec<(Id, Request)> {
     let token = Token::from_value("token");
-    vec![(
-        1,
-        Request {
-            action,
-            name: name.into(),
-            token,
-            ttl: Duration::from_secs(30),
-            fenced: true,
-            direct: false,
-        },
-    )]
+    vec![(1, Request::new(action, name.into(), token, Duration::from_secs(30)))]
 }
 
 /// Polls a batch once, as the engine does to send it.

@@ -1,13 +1,13 @@
 -- Releases a lock that this token holds: the longest waiter gets it, or it is free. If this token does not hold it, the
--- token leaves the queue. Behind free.lua and grant.lua.
+-- token leaves the queue. So do the followers that have had the lock. Behind hand_over.lua and grant.lua.
 -- ARGV[3] '1': other lock clients use the lock, too. They do not know its queue, and would never find it free while it has
--- waiters. So about one release in 128, by the microseconds of the server's time, leaves it free for a moment and has the
+-- waiters. So about one holder in 128, by the microseconds of the server's time, leaves it free for a moment and has the
 -- first two of the queue ask again; if these are of one process, which may be stopped, the first of another one, too. Not by a
 -- count: with one for all locks, a lock that alternates with another might never be left free, and one for each lock would have
 -- to be stored.
 -- Returns 1, or 0 when this token does not hold the lock, or 2 when it still does and the caller has to call again.
 local function leave_free()
-  if ARGV[3] ~= '1' or tonumber(time()) % 128 ~= 0 then return false end
+  if ARGV[3] ~= '1' or tonumber(time()) % 128 > #followers then return false end
   local told, first, are_of_one = 0, nil, true
   for _, member in ipairs(redis.call('ZRANGE', queue, 0, TOGETHER - 1)) do
     local next_token, _, next_inbox = read(member)
@@ -24,11 +24,12 @@ end
 
 local holder, grace = parse(type(value) == 'string' and value or '')
 
--- If this waiter was one of the first two, which are told when to ask, the next ones are told: else, if the other one dies,
+-- If one that leaves was one of the first two, which are told when to ask, the next ones are told: else, if the other one dies,
 -- no waiter would ask. A foreign client releases without a push, so the new head asks now, and watches the lock from then on.
 local function leave()
   local place = redis.call('ZRANK', queue, me) or 2
-  redis.call('ZREM', queue, me)
+  for _, member in ipairs(followers) do place = math.min(place, redis.call('ZRANK', queue, member) or 2) end
+  redis.call('ZREM', queue, me, unpack(followers))
   local waiters = place < 2 and first_two() or {}
   if #waiters == 0 then return end
   local left = 0
@@ -44,7 +45,7 @@ if holder ~= token then
   leave()
   return 0
 end
-redis.call('ZREM', queue, me)
+redis.call('ZREM', queue, me, unpack(followers))
 if leave_free() then return 1 end
 local next_holder = grant()
 if next_holder == false then return 2 end

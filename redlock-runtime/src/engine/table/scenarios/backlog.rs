@@ -100,14 +100,7 @@ fn a_waiter_that_is_refused_again_and_again_asks_less_and_less_often() {
         if scenario.next().is_some() {
             asked += 1;
             let name = Arc::from("lock:k");
-            let request = Request {
-                action: JOIN,
-                name,
-                token: Token::from_value("token 1"),
-                ttl: TTL,
-                fenced: true,
-                direct: false,
-            };
+            let request = Request::new(JOIN, name, Token::from_value("token 1"), TTL);
             let refusal = Reply::Refused(Refusal::Transient("NOREPLICAS".into()));
             scenario.table.reply(scenario.now, 1, scenario.now, &request, refusal);
         }

@@ -271,7 +271,10 @@ fn when_a_claim_ran_out_unheard_the_first_waiter_asks_whether_it_has_a_place() {
             } else {
                 let token = Token::from_value("token 1");
                 let kind = PushKind::Granted { fence: 7, at, marked: false };
-                scenario.table.on_push(scenario.now, &Push { token, name: "lock:k".into(), kind });
+                scenario.table.on_push(
+                    scenario.now,
+                    &Push { token, name: "lock:k".into(), kind, followers: "".into() },
+                );
                 scenario.abandons(1);
             }
             scenario.answers(Action::Release, reply);

@@ -119,7 +119,8 @@ fn a_push_about_another_lock_is_dropped() {
     let mut scenario = Scenario::connected();
     let mut outcome = queued(1, &mut scenario);
     let kind = PushKind::Granted { fence: 7, at: scenario.server_time(), marked: false };
-    let push = Push { token: Token::from_value("token 1"), name: "lock:other".into(), kind };
+    let push =
+        Push { token: Token::from_value("token 1"), name: "lock:other".into(), kind, followers: "".into() };
     scenario.table.on_push(scenario.now, &push);
     scenario.send();
     scenario.is_quiet();

@@ -1,7 +1,7 @@
 //! Leases that end without their guard: no connection, an operator, a reply that is out of date.
 
 use super::*;
-use crate::engine::command::{AdminCall, AdminOp};
+use crate::engine::command::{AdminCall, AdminOp, Extension};
 use crate::engine::protocol::Inspection;
 
 #[test]
@@ -71,4 +71,23 @@ fn a_holder_that_has_a_place_behind_its_lost_lock_leaves_the_queue() {
     scenario.answers(RENEW, Reply::NotHeld);
     assert!(lease.is_some_and(|lease| lease.lost_reason().is_some()));
     assert_eq!(scenario.unanswered(), [(1, Action::Release)]);
+}
+
+/// The ttl is part of its place, also when the lock has another one by then.
+#[test]
+fn a_holder_leaves_the_queue_with_the_ttl_of_its_place() {
+    let mut scenario = Scenario::connected();
+    let outcome = queued(1, &mut scenario);
+    scenario.passes(2 * SECOND);
+    scenario.tick();
+    scenario.grants(1, scenario.server_time());
+    let (caller, _extended) = oneshot::channel();
+    scenario.table.extend(scenario.now, 1, Extension { ttl: 2 * TTL, caller });
+    scenario.send();
+    let place = scenario.busy(3);
+    scenario.answers(AGAIN, place);
+    scenario.answers(Action::Renew { nth: 1, shortens: false }, Reply::NotHeld);
+    let released = scenario.next().map(|(_, _, request)| (request.action, request.ttl));
+    assert_eq!(released, Some((Action::Release, TTL)));
+    drop(outcome);
 }

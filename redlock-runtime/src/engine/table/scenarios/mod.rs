@@ -5,6 +5,7 @@ mod backlog;
 mod closing;
 mod cohort;
 mod direct;
+mod followers;
 mod forgotten;
 mod granted;
 mod long_waits;
@@ -151,7 +152,7 @@ impl Scenario {
 
     fn tells(&mut self, id: Id, kind: PushKind) {
         let token = Token::from_value(&format!("token {id}"));
-        self.table.on_push(self.now, &Push { token, name: "lock:k".into(), kind });
+        self.table.on_push(self.now, &Push { token, name: "lock:k".into(), kind, followers: "".into() });
         self.send();
     }
 

@@ -90,14 +90,7 @@ fn a_watch_reply_from_before_the_grant_does_not_end_the_lease() {
     scenario.grants(1, scenario.server_time());
     let lease = held(&mut outcome);
     for reply in [Reply::NotHeld, Reply::Free] {
-        let request = Request {
-            action: Action::WatchHolder,
-            name: "lock:k".into(),
-            token: Token::from_value("token 1"),
-            ttl: TTL,
-            fenced: true,
-            direct: false,
-        };
+        let request = Request::new(Action::WatchHolder, "lock:k".into(), Token::from_value("token 1"), TTL);
         scenario.table.reply(scenario.now, 1, scenario.now, &request, reply);
     }
     assert!(lease.is_some_and(|lease| lease.remaining(scenario.now).is_some()));

@@ -238,7 +238,7 @@ mod tests {
         let in_flight = InFlight { sequence: 1, slot, since: now, redirects: 0, unanswered, asking: false };
         cluster.slot_queues.entry(slot).or_insert_with(SlotQueue::new).sent(0, &in_flight);
         let (action, name, token) = (Action::Release, "lock:k".into(), Token::from_value("token"));
-        let request = Request { action, name, token, ttl: LIMIT, fenced: true, direct: false };
+        let request = Request::new(action, name, token, LIMIT);
         cluster.on_reply(now, 0, Route::Slot(in_flight), 1, request, reply).map(|(_, _, reply)| reply)
     }
 

@@ -232,7 +232,7 @@ mod tests {
         let in_flight =
             InFlight { sequence, slot, since: now, redirects: 0, unanswered: false, asking: false };
         let token = Token::from_value(token);
-        let request = Request { action, name: "k".into(), token, ttl: LIMIT, fenced: true, direct: false };
+        let request = Request::new(action, "k".into(), token, LIMIT);
         Deferred { in_flight, id: sequence, request }
     }
 

@@ -8,14 +8,8 @@ use crate::token::Token;
 const LIMIT: Duration = Duration::from_secs(1);
 
 fn renewal() -> Request {
-    Request {
-        action: Action::Renew { nth: 0, shortens: false },
-        name: "lock:k".into(),
-        token: Token::empty(),
-        ttl: Duration::from_secs(30),
-        fenced: true,
-        direct: false,
-    }
+    let renewal = Action::Renew { nth: 0, shortens: false };
+    Request::new(renewal, "lock:k".into(), Token::empty(), Duration::from_secs(30))
 }
 
 /// Connected at `start`, with a request that was sent after `idle` and has no answer.
@@ -66,7 +60,7 @@ fn a_grant_is_told_before_a_reply_and_other_pushes_after_it() {
         assert!(matches!(link.poll(&mut cx, now), Poll::Ready(TransportEvent::Connected { .. })));
         let inbox = link.inbox();
         for &kind in pushes {
-            let push = Push { token: Token::empty(), name: "lock:k".into(), kind };
+            let push = Push { token: Token::empty(), name: "lock:k".into(), kind, followers: "".into() };
             assert!(inbox.as_ref().is_some_and(|inbox| inbox.send(ConnectionEvent::Push(push)).is_ok()));
         }
         link.send(&mut cx, now, vec![(1, renewal())]);

@@ -212,7 +212,7 @@ impl MemoryNode {
     fn ask(&self, action: Action, name: &Arc<str>, token: &Token, ttl: Duration) -> Reply {
         let (inbox, _) = unbounded_channel();
         let (name, token) = (Arc::clone(name), token.clone());
-        let request = Request { action, name, token, ttl, fenced: true, direct: false };
+        let request = Request::new(action, name, token, ttl);
         self.execute(&request, &inbox, self.clock.now())
     }
 }

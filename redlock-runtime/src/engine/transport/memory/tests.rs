@@ -11,14 +11,7 @@ fn a_lock_whose_min_hold_is_over_takes_no_room() {
         let now = start.after(number * ttl / 10);
         let (name, token) = (Arc::from(format!("lock:{number}")), Token::from_value("token"));
         for action in [Action::Acquire(Mode::OneTry), Action::ExpireLater] {
-            let request = Request {
-                action,
-                name: Arc::clone(&name),
-                token: token.clone(),
-                ttl,
-                fenced: true,
-                direct: false,
-            };
+            let request = Request::new(action, Arc::clone(&name), token.clone(), ttl);
             node.execute(&request, &inbox, now);
         }
         assert!(node.execute(&list(), &inbox, now) != Reply::Page { cursor: 0, names: Vec::new() });
@@ -29,7 +22,7 @@ fn a_lock_whose_min_hold_is_over_takes_no_room() {
 
 fn list() -> Request {
     let (action, name) = (Action::List { cursor: 0 }, Arc::from("*"));
-    Request { action, name, token: Token::empty(), ttl: Duration::ZERO, fenced: true, direct: false }
+    Request::new(action, name, Token::empty(), Duration::ZERO)
 }
 
 #[test]
@@ -40,14 +33,7 @@ fn requests_that_follow_each_other_are_one_call() {
     const RENEW: Action = Action::Renew { nth: 0, shortens: false };
     let next = |after| Action::AcquireNext { mode: JOIN, after };
     let held = || Reply::Granted { fence: 7 };
-    let request = |action| Request {
-        action,
-        name: "k".into(),
-        token: Token::empty(),
-        ttl: TTL,
-        fenced: true,
-        direct: false,
-    };
+    let request = |action| Request::new(action, "k".into(), Token::empty(), TTL);
     let batch = [
         (1, request(FIRST)),
         (2, request(next(1))),

@@ -173,8 +173,7 @@ mod tests {
 
     fn outcome_of(action: Action, replies: [Option<Reply>; 5], timed_out: bool) -> Option<Outcome> {
         let ttl = Duration::from_secs(1);
-        let request =
-            Request { action, name: "k".into(), token: Token::empty(), ttl, fenced: true, direct: false };
+        let request = Request::new(action, "k".into(), Token::empty(), ttl);
         let mut call = QuorumCall::new(1, request, action, Moment::now(), 5);
         for (node, reply) in replies.into_iter().enumerate() {
             if let Some(reply) = reply {
@@ -286,14 +285,7 @@ mod tests {
     #[test]
     fn the_second_round_asks_only_nodes_that_voted() {
         let ttl = Duration::from_secs(1);
-        let request = Request {
-            action: VOTE,
-            name: "k".into(),
-            token: Token::empty(),
-            ttl,
-            fenced: true,
-            direct: false,
-        };
+        let request = Request::new(VOTE, "k".into(), Token::empty(), ttl);
         let mut call = QuorumCall::new(1, request, VOTE, Moment::now(), 5);
         for (node, clock) in [(0, FENCE), (2, FENCE + 3), (4, FENCE)] {
             call.answer(node, Reply::Voted { clock });

@@ -66,14 +66,7 @@ impl Scenario {
     }
 
     fn puts(&mut self, action: Action, ttl: Duration) {
-        let request = Request {
-            action,
-            name: "lock:k".into(),
-            token: Token::from_value("mine"),
-            ttl,
-            fenced: true,
-            direct: false,
-        };
+        let request = Request::new(action, "lock:k".into(), Token::from_value("mine"), ttl);
         self.quorum.put(self.now, CALLER, request);
     }
 

@@ -1,0 +1,203 @@
+//! Followers: the waiters that a grant names, to which the process passes the lock on itself.
+
+use super::*;
+
+/// So long after its grant, a lock goes back to the server.
+const LONGEST: Duration = Duration::from_millis(10);
+
+/// Three waiters with places, of which the first is granted the lock, followed by these.
+fn followed_by(ids: &[Id]) -> (Scenario, Vec<Outcome>) {
+    let mut scenario = Scenario::connected();
+    let outcomes = vec![waits(&mut scenario, 1), waits(&mut scenario, 2), waits(&mut scenario, 3)];
+    scenario.grants_followed_by(1, ids);
+    (scenario, outcomes)
+}
+
+/// Tokens have secrets here.
+fn token(id: Id) -> Token {
+    Token::from_value(&format!("secret-{id:015}@host:1"))
+}
+
+fn secrets(ids: &[Id]) -> Box<str> {
+    ids.iter().map(|id| token(*id).secret().to_owned()).collect::<String>().into()
+}
+
+fn waits(scenario: &mut Scenario, id: Id) -> Outcome {
+    waits_as(scenario, id, |_| {})
+}
+
+fn waits_as(scenario: &mut Scenario, id: Id, change: impl FnOnce(&mut Ask)) -> Outcome {
+    let (mut ask, outcome) = scenario.ask(None, None);
+    ask.fenced = false;
+    change(&mut ask);
+    // Else the first one asks directly.
+    scenario.table.contended.insert(&ask.name);
+    scenario.table.acquire(scenario.now, id, ask, token(id));
+    scenario.send();
+    let busy = scenario.busy(u32::try_from(id).unwrap_or(0));
+    scenario.answers(JOIN, busy);
+    outcome
+}
+
+impl Scenario {
+    fn grants_followed_by(&mut self, id: Id, followers: &[Id]) {
+        let kind = PushKind::Granted { fence: 0, at: self.server_time(), marked: true };
+        let push = Push { token: token(id), name: "lock:k".into(), kind, followers: secrets(followers) };
+        self.table.on_push(self.now, &push);
+        self.send();
+    }
+
+    /// The lock is released on the server, where these leave the queue.
+    #[track_caller]
+    fn gives_back(&mut self, holder: Id, served: &[Id]) {
+        let Some((_, _, request)) = self.next() else { unreachable!("nothing was sent") };
+        assert_eq!(
+            (request.action, &request.token, request.ttl >= TTL),
+            (Action::Release, &token(holder), true)
+        );
+        let expected: Vec<_> = served.iter().map(|id| token(*id)).collect();
+        assert_eq!(request.followers.as_deref().unwrap_or_default(), expected);
+    }
+}
+
+#[test]
+fn a_lock_is_passed_on_to_its_followers_and_then_given_back_for_all() {
+    let (mut scenario, mut outcomes) = followed_by(&[2, 3]);
+    assert!(held(&mut outcomes[0]).is_some());
+    for (holder, next) in [(1, 1), (2, 2)] {
+        scenario.drops_guard(holder);
+        scenario.is_quiet();
+        let left = held(&mut outcomes[next]).and_then(|lease| lease.remaining(scenario.now));
+        assert!(left.is_some_and(|left| left < CLAIM), "its deadline stays: {left:?}");
+    }
+    scenario.drops_guard(3);
+    scenario.gives_back(1, &[2, 3]);
+}
+
+#[test]
+fn a_release_that_passes_the_lock_on_is_answered_at_once() {
+    let (mut scenario, _outcomes) = followed_by(&[2]);
+    let mut released = scenario.releases(1);
+    assert!(matches!(released.try_recv(), Ok(Ok(ReleaseOutcome::Released))));
+    scenario.is_quiet();
+}
+
+#[test]
+fn only_those_that_are_named_follow_and_in_this_order() {
+    // A waiter of another process is in front of the second and the third; the third is in front of the second; both.
+    for (named, served) in [(&[][..], &[][..]), (&[3], &[]), (&[3, 2], &[2])] {
+        let (mut scenario, mut outcomes) = followed_by(named);
+        scenario.drops_guard(1);
+        for id in served {
+            assert!(held(&mut outcomes[1]).is_some());
+            scenario.drops_guard(*id);
+        }
+        scenario.gives_back(1, served);
+        assert!(held(&mut outcomes[2]).is_none());
+    }
+}
+
+#[test]
+fn a_follower_that_has_left_is_passed_over() {
+    let (mut scenario, mut outcomes) = followed_by(&[2, 3]);
+    scenario.abandons(2);
+    assert_eq!(scenario.next().map(|(id, _, request)| (id, request.action)), Some((2, Action::Release)));
+    scenario.drops_guard(1);
+    assert!(held(&mut outcomes[2]).is_some());
+    scenario.drops_guard(3);
+    scenario.gives_back(1, &[3]);
+}
+
+#[test]
+fn a_follower_whose_caller_has_gone_gives_its_place_back() {
+    let (mut scenario, mut outcomes) = followed_by(&[2, 3]);
+    drop(outcomes.remove(1));
+    scenario.drops_guard(1);
+    assert!(held(&mut outcomes[1]).is_some());
+    scenario.drops_guard(3);
+    scenario.gives_back(1, &[2, 3]);
+}
+
+#[test]
+fn a_lock_is_not_passed_on_for_long() {
+    let (mut scenario, mut outcomes) = followed_by(&[2, 3]);
+    scenario.drops_guard(1);
+    assert!(held(&mut outcomes[1]).is_some());
+    scenario.passes(LONGEST);
+    scenario.drops_guard(2);
+    scenario.gives_back(1, &[2]);
+    assert!(held(&mut outcomes[2]).is_none());
+}
+
+#[test]
+fn a_follower_with_a_request_under_way_gets_the_lock_from_the_server() {
+    let (mut scenario, mut outcomes) = followed_by(&[2]);
+    scenario.changes();
+    assert_eq!(scenario.next().map(|(id, _, request)| (id, request.action)), Some((2, AGAIN)));
+    scenario.drops_guard(1);
+    scenario.gives_back(1, &[]);
+    assert!(held(&mut outcomes[1]).is_none());
+}
+
+#[test]
+fn what_does_not_fit_gets_the_lock_from_the_server() {
+    let changes: [fn(&mut Ask); 3] =
+        [|ask| ask.ttl = 2 * TTL, |ask| ask.renew = false, |ask| ask.min_hold = Some(SECOND)];
+    for change in changes {
+        let mut scenario = Scenario::connected();
+        let _first = waits(&mut scenario, 1);
+        let mut second = waits_as(&mut scenario, 2, change);
+        scenario.grants_followed_by(1, &[2]);
+        scenario.drops_guard(1);
+        scenario.gives_back(1, &[]);
+        assert!(held(&mut second).is_none());
+    }
+}
+
+#[test]
+fn with_a_lock_that_is_lost_its_served_followers_leave_the_queue() {
+    let (mut scenario, mut outcomes) = followed_by(&[2, 3]);
+    scenario.drops_guard(1);
+    let lease = held(&mut outcomes[1]);
+    scenario.passes(CLAIM / 2);
+    scenario.tick();
+    // The first waiter of this process asks, too.
+    scenario.sent.retain(|(_, _, request)| request.action == RENEW);
+    scenario.answers(RENEW, Reply::NotHeld);
+    assert!(lease.is_some_and(|lease| lease.remaining(scenario.now).is_none()));
+    scenario.gives_back(1, &[2]);
+}
+
+#[test]
+fn over_the_next_connection_a_lock_is_not_passed_on_but_given_back_for_all() {
+    let (mut scenario, mut outcomes) = followed_by(&[2, 3]);
+    scenario.drops_guard(1);
+    scenario.table.disconnected("cut".into());
+    scenario.connects();
+    scenario.send();
+    scenario.sent.clear();
+    scenario.drops_guard(2);
+    scenario.gives_back(1, &[2]);
+    assert!(held(&mut outcomes[2]).is_none());
+}
+
+#[test]
+fn the_replicas_confirm_the_lock_of_each_holder() {
+    let mut scenario = Scenario::connected();
+    scenario.table.settings.replicas = 1;
+    let _outcomes = [waits(&mut scenario, 1), waits(&mut scenario, 2)];
+    scenario.grants_followed_by(1, &[2]);
+    scenario.drops_guard(1);
+    scenario.gives_back(1, &[]);
+}
+
+#[test]
+fn behind_a_lock_that_was_passed_on_the_first_waiter_asks_when_its_claim_is_to_end() {
+    let (mut scenario, mut outcomes) = followed_by(&[2, 3]);
+    scenario.drops_guard(1);
+    assert!(held(&mut outcomes[1]).is_some());
+    // This process was suspended.
+    scenario.passes(CLAIM);
+    scenario.tick();
+    assert!(scenario.unanswered().contains(&(3, AGAIN)), "{:?}", scenario.unanswered());
+}

@@ -1,0 +1,56 @@
+//! Mistakes with followers, to which a process passes a lock on without a request for each.
+
+use super::files::{FOLLOWERS, GIVE_LUA, HAND_OVER_LUA, HELD, HOLDING, RELEASE_LUA};
+use super::{EXCLUSION, Mutant, NOTHING_LEFT, ORDER, edit};
+
+pub(super) const ALL: &[Mutant] = &[
+    Mutant {
+        name: "followers-are-those-of-any-process",
+        wrong: "A grant names the waiters behind it also where one of another process is between them.",
+        violates: ORDER,
+        edits: &[edit(
+            GIVE_LUA,
+            "local rest = '|' .. next_ttl .. '|' .. next_inbox .. '|unfenced'",
+            "local rest = '|unfenced'",
+        )],
+    },
+    Mutant {
+        name: "each-waiter-is-a-follower",
+        wrong: "A process passes a lock on to waiters that the grant has not named.",
+        violates: ORDER,
+        edits: &[edit(FOLLOWERS, "secret == next.token.secret()", "!secret.is_empty()")],
+    },
+    Mutant {
+        name: "followers-keep-their-places",
+        wrong: "Those that have had the lock are still in the queue when it is released.",
+        violates: NOTHING_LEFT,
+        edits: &[
+            edit(
+                HAND_OVER_LUA,
+                "if #followers > 0 then redis.call('ZREM', queue, unpack(followers)) end",
+                "",
+            ),
+            edit(
+                RELEASE_LUA,
+                "redis.call('ZREM', queue, me, unpack(followers))\nif",
+                "redis.call('ZREM', queue, me)\nif",
+            ),
+        ],
+    },
+    Mutant {
+        name: "followers-of-a-lost-lock-keep-their-places",
+        wrong: "Those that have had the lock are still in the queue when it is lost.",
+        violates: NOTHING_LEFT,
+        edits: &[edit(HOLDING, " || held.has_served()", "")],
+    },
+    Mutant {
+        name: "followers-inherit-no-deadline",
+        wrong: "The lease of a follower begins anew, although the server has not renewed it.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            HELD,
+            "        self.replace_lease(ask.lease(fence, now, deadline));\n        self.renew",
+            "        self.replace_lease(ask.lease(fence, now, deadline.max(safe_until(now, ask.ttl))));\n        self.renew",
+        )],
+    },
+];
