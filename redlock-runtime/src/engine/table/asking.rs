@@ -160,13 +160,22 @@ impl LockTable {
         } else {
             self.by_token.remove(&waiting.token);
         }
+        let was_first = self.queues.first(&waiting.ask.name) == Some(id);
         let successor = self.queues.leave(&waiting.ask.name, id).or_else(|| {
             let next = self.queues.first(&waiting.ask.name)?;
             let waits_for_first = |next: &Waiting| next.awaits == Awaits::LocalTurn && next.is_refused();
             self.waiting(next).is_some_and(waits_for_first).then_some(NextAsker::Now(next))
         });
+        // Behind a holder of this process, the first waiter with a place asks from time to time, too.
+        let behind_holder = if was_first { self.queues.first(&waiting.ask.name) } else { None };
+        let behind_holder =
+            behind_holder.filter(|next| self.waiting(*next).is_some_and(Waiting::sleeps_in_queue));
+        let next_id = match successor {
+            Some(NextAsker::Now(next_id)) => Some(next_id),
+            _ => behind_holder,
+        };
         // The next waiter takes over the pause of this one, so it asks no sooner.
-        if let Some(NextAsker::Now(next_id)) = successor
+        if let Some(next_id) = next_id
             && let Some(Attempt::Waiting(next)) = self.attempts.get_mut(&next_id)
             && next.take_over(waiting)
         {

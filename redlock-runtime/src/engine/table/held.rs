@@ -361,6 +361,9 @@ impl Held {
             request.ttl = self.place_ttl;
         }
         let mut releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, ttl);
+        if self.may_be_queued() {
+            releasing = releasing.leaving(now);
+        }
         if let Some(keep_until) = self.keep_until.filter(|_| early) {
             releasing = releasing.keeping(keep_until);
         }

@@ -28,6 +28,7 @@ pub(super) struct Releasing {
     repeated: bool,
     /// The server has granted the lock to this attempt, whose caller had left or could not be told in time.
     was_granted: bool,
+    may_be_queued: bool,
     /// The refusals so far.
     refusals: u32,
     /// The hold that ended with this release, if its lease had not ended before.
@@ -60,6 +61,7 @@ impl Releasing {
             response: None,
             repeated: false,
             was_granted: false,
+            may_be_queued: false,
             refusals: 0,
             hold: telemetry::Hold::default(),
         }
@@ -100,6 +102,7 @@ impl Releasing {
 
     /// It may have a place in the queue, which lasts as long as the queue.
     pub(super) fn leaving(mut self, now: Moment) -> Self {
+        self.may_be_queued = true;
         self.lasts = self.lasts.max(QUEUE_TTL);
         self.until = self.until.max(now.after(self.lasts));
         self
@@ -144,6 +147,8 @@ impl Releasing {
     }
 
     pub(super) fn reply(&mut self, now: Moment, reply: Reply) -> ReleaseStep {
+        // What lets a key expire does not leave the queue.
+        let leaves = self.may_be_queued && reply == Reply::NotHeld && self.keep_until.take().is_some();
         match reply {
             Reply::Done => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotHeld if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
@@ -171,7 +176,7 @@ impl Releasing {
             | Reply::Found(_)
             | Reply::Page { .. } => {}
         }
-        ReleaseStep::Done
+        if leaves { ReleaseStep::Send } else { ReleaseStep::Done }
     }
 
     /// Repeats the release after a pause, until the key has expired: an operator may correct the cause meanwhile.

@@ -292,3 +292,17 @@ fn when_a_claim_of_no_attempt_ran_out_the_first_waiter_asks_whether_it_has_a_pla
     scenario.answers(Action::Release, Reply::NotHeld);
     assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
 }
+
+/// A granted holder of this process was stopped in its claim, and the first waiter leaves when it goes on: that one would have
+/// asked whether the places of its process are gone.
+#[test]
+fn behind_a_holder_the_next_waiter_asks_in_place_of_the_first_that_leaves() {
+    let mut scenario = Scenario::connected();
+    let _holder = queued(1, &mut scenario);
+    let _waiters = [queued(2, &mut scenario), queued(3, &mut scenario)];
+    scenario.grants(1, scenario.server_time());
+    scenario.passes(2 * CLAIM);
+    scenario.abandons(2);
+    scenario.tick();
+    assert!(scenario.unanswered().contains(&(3, AGAIN)), "{:?}", scenario.unanswered());
+}

@@ -91,3 +91,22 @@ fn a_holder_leaves_the_queue_with_the_ttl_of_its_place() {
     assert_eq!(released, Some((Action::Release, TTL)));
     drop(outcome);
 }
+
+#[test]
+fn a_holder_whose_key_was_to_stay_leaves_the_queue_when_it_has_lost_that() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = scenario.acquires_for(1, None, Some(5 * SECOND));
+    let busy = scenario.busy(0);
+    scenario.answers(JOIN, busy);
+    scenario.passes(2 * SECOND);
+    scenario.tick();
+    scenario.grants(1, scenario.server_time());
+    assert!(held(&mut outcome).is_some());
+    let place = scenario.busy(3);
+    scenario.answers(AGAIN, place);
+    let mut released = scenario.releases(1);
+    scenario.answers(Action::ExpireLater, Reply::NotHeld);
+    assert!(matches!(released.try_recv(), Ok(Ok(ReleaseOutcome::AlreadyLost))));
+    scenario.answers(Action::Release, Reply::NotHeld);
+    assert!(scenario.table.is_idle());
+}
