@@ -150,9 +150,8 @@ impl LockTable {
         self.timers.set(id, None);
         let was_sent = !waiting.is_asking() || self.outbox.take_back(id).is_none();
         if waiting.must_release(was_sent) {
-            // Only a token that has asked for a place may get a push.
-            let may_be_queued = waiting.is_queued()
-                || (waiting.is_asking() && was_sent && self.by_token.contains_key(&waiting.token));
+            // Only a token that has asked for a place may get a push. A frozen server may do so when the connection is gone.
+            let may_be_queued = self.by_token.contains_key(&waiting.token);
             let releasing = waiting.release(now);
             let releasing = if may_be_queued { releasing.leaving(now) } else { releasing };
             self.attempts.insert(id, Attempt::Releasing(Box::new(releasing)));

@@ -13,10 +13,8 @@ use super::reserved_fences::ReservedFences;
 use super::waiting::Awaits;
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
-use crate::engine::command::{AcquireOutcome, Ask};
+use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Id, Request};
-use crate::lease::Lease;
-use crate::telemetry::HandOver;
 
 impl LockTable {
     /// True when each waiter of this process has its own place in the queue on the server.
@@ -98,37 +96,6 @@ impl LockTable {
             held = self.give_to(now, next_id, lease, id, held)?;
         }
         Some(held)
-    }
-
-    /// The waiter `next_id` has the lock from now on, in place of `id`. Returns the lock when its caller has gone.
-    pub(super) fn give_to(
-        &mut self,
-        now: Moment,
-        next_id: Id,
-        lease: Arc<Lease>,
-        id: Id,
-        mut held: Box<Held>,
-    ) -> Option<Box<Held>> {
-        self.meets(next_id, "passed on");
-        let Some(Attempt::Waiting(mut next)) = self.attempts.remove(&next_id) else {
-            return Some(held);
-        };
-        self.by_token.remove(&next.token);
-        let caller = next.ask.caller.take();
-        if caller.is_none_or(|caller| caller.send(AcquireOutcome::Held(lease)).is_err()) {
-            self.wait_ends(now, &next, "cancelled");
-            held.forget_min_hold();
-            self.queues.leave(&held.name, next_id);
-            self.timers.set(next_id, None);
-            return Some(held);
-        }
-        next.ask.call.handed_over(HandOver::Process);
-        self.wait_ends(now, &next, "acquired");
-        self.queues.got(&held.name, next_id);
-        self.timers.set(id, None);
-        self.attempts.insert(next_id, Attempt::Held(held));
-        self.schedule(next_id);
-        None
     }
 
     /// The reservation was not answered in time: the lock is released on the server.

@@ -20,6 +20,7 @@ mod long_wait;
 mod multi_key;
 mod on_push;
 mod on_reply;
+mod pass_on;
 mod releasing;
 mod replication;
 mod reports;

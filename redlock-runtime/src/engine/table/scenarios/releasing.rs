@@ -131,3 +131,19 @@ fn a_release_without_an_answer_is_reported_when_the_key_has_expired() {
     assert!(matches!(released.try_recv(), Ok(Err(LockError::Unavailable { .. }))));
     assert!(scenario.table.is_idle());
 }
+
+/// A server that is frozen may execute what an earlier connection has sent when it goes on.
+#[test]
+fn a_waiter_that_leaves_without_a_connection_is_gone_from_the_queue_of_a_server_that_was_frozen() {
+    let mut scenario = Scenario::connected();
+    let _outcome = scenario.acquires(1, None);
+    scenario.sent.clear();
+    scenario.table.disconnected("cut".into());
+    scenario.abandons(1);
+    scenario.passes(TTL + SECOND);
+    scenario.tick();
+    scenario.connects();
+    scenario.send();
+    scenario.answers(Action::Release, Reply::NotHeld);
+    assert!(scenario.table.is_idle());
+}
