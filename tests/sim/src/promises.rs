@@ -17,8 +17,10 @@ const PROMPT: u64 = 130 * MILLISECOND;
 /// So long a lock may have an owner that does not know of it, or has left, and so many messages.
 const TOLD: u64 = 350 * MILLISECOND;
 
-/// The first waiter of a process whose queue was deleted asks within this time.
+/// The first waiter of a process whose queue was deleted asks within this time, and so much later for each caller that was in
+/// front of it.
 const FIRST_POLL: u64 = 1_500 * MILLISECOND;
+const POLL_BEHIND: u64 = 400 * MILLISECOND;
 
 /// How long it takes until all have a connection again, and no waiter pauses after a refusal.
 const SETTLES: u64 = 3_000 * MILLISECOND;
@@ -288,15 +290,24 @@ impl Promises {
     /// An operator has deleted this key or its queue.
     pub fn is_uncertain(&mut self, number: u8) {
         let now = World::here().now();
-        let waiting = self.calls.iter().filter(|(call, known)| {
-            known.phase == Phase::Waiting && self.hold(**call).is_some_and(|hold| hold.keys.contains(&number))
+        let callers = || {
+            let wants = |call: CallId| self.hold(call).is_some_and(|hold| hold.keys.contains(&number));
+            self.calls.iter().filter(move |(call, _)| wants(**call)).map(|(_, known)| known)
+        };
+        let waiting: Vec<_> = callers().filter(|known| known.phase == Phase::Waiting).collect();
+        let is_one =
+            waiting.iter().all(|known| Some(known.process) == waiting.first().map(|first| first.process));
+        // Those in front may have gone since the waiter last asked.
+        let first_began = waiting.iter().map(|known| known.began).min().unwrap_or(now);
+        let in_front = callers().filter(|known| match known.phase {
+            Phase::Ended { at, .. } => at >= first_began,
+            _ => true,
         });
-        let processes: Vec<_> = waiting.map(|(_, known)| known.process).collect();
-        let is_one = processes.iter().all(|process| Some(process) == processes.first());
         // The first waiter may leave before it asks, and the next one pauses anew, for longer if more were in front of it.
         // The waiters of other processes each learn of it by their own polls, which are seldom far behind.
-        let polls = if is_one { u64::try_from(processes.len()).unwrap_or(u64::MAX).clamp(1, 20) } else { 20 };
-        let until = now + polls * FIRST_POLL;
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let polls = if is_one { count(waiting.len()).clamp(1, 20) } else { 20 };
+        let until = now + polls * (FIRST_POLL + count(in_front.count()).min(20) * POLL_BEHIND);
         let key = self.keys.entry(number).or_default();
         key.uncertain_until = key.uncertain_until.max(until);
     }
