@@ -20,15 +20,15 @@ pin_project! {
     pub(crate) struct OneLeaseEnd {
         lease: Arc<Lease>,
         clock: Clock,
+        // Of the first poll: a body that is done at once never waits for it.
         #[pin]
-        event: OwnedNotified,
+        event: Option<OwnedNotified>,
     }
 }
 
 impl OneLeaseEnd {
     fn of(clock: &Clock, lease: Arc<Lease>) -> Self {
-        let event = lease.end_event();
-        Self { lease, clock: clock.clone(), event }
+        Self { lease, clock: clock.clone(), event: None }
     }
 }
 
@@ -36,8 +36,12 @@ impl Future for OneLeaseEnd {
     type Output = Arc<Lease>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
-        let this = self.project();
-        if this.lease.remaining(this.clock.now()).is_none() || this.event.poll(cx).is_ready() {
+        let mut this = self.project();
+        if this.event.is_none() {
+            this.event.set(Some(this.lease.end_event()));
+        }
+        let is_told = this.event.as_pin_mut().is_some_and(|event| event.poll(cx).is_ready());
+        if is_told || this.lease.remaining(this.clock.now()).is_none() {
             return Poll::Ready(Arc::clone(this.lease));
         }
         Poll::Pending

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::host;
-use crate::origin::Origin;
+use crate::origin::{Origin, Site};
 
 /// So much of the name of a function is written: its end.
 const LONGEST_FUNCTION: usize = 64;
@@ -34,14 +34,18 @@ pub(crate) fn push_process(text: &mut String, process: u32) {
     let _ = write!(text, "{}:{process}", host::name());
 }
 
-/// The owner of all requests that one process makes in the same second, but for the function. A token is made for each
-/// request, and writing numbers is the longest part of that.
+/// The owner of the last request. A token is made for each request, and writing numbers is the longest part of that: it is done
+/// once for a process and a second.
 #[derive(Default)]
 pub(crate) struct Requester {
     process: u32,
     /// In seconds since 1970.
     time: u64,
+    /// Of the last request, known by its address.
+    site: Option<&'static Site>,
     text: String,
+    /// The length of the text without the function.
+    without_function: usize,
 }
 
 impl Requester {
@@ -49,16 +53,22 @@ impl Requester {
     pub(crate) fn push_owner(&mut self, text: &mut String, process: u32, origin: &Origin) {
         let time = host::wall_clock().as_secs();
         if (self.process, self.time) != (process, time) {
-            (self.process, self.time) = (process, time);
+            (self.process, self.time, self.site) = (process, time, None);
             self.text.clear();
             push_process(&mut self.text, process);
             let _ = write!(self.text, "/{time}");
+            self.without_function = self.text.len();
+        }
+        let site = if let Origin::Site(site) = origin { Some(*site) } else { None };
+        if !site.zip(self.site).is_some_and(|(site, last)| std::ptr::eq(site, last)) {
+            self.site = site;
+            self.text.truncate(self.without_function);
+            if let Some(function) = origin.function() {
+                self.text.push('/');
+                push_function(&mut self.text, function);
+            }
         }
         text.push_str(&self.text);
-        if let Some(function) = origin.function() {
-            text.push('/');
-            push_function(text, function);
-        }
     }
 }
 
@@ -127,7 +137,6 @@ impl fmt::Debug for Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::origin::Site;
 
     fn written(origin: &Origin) -> String {
         let mut text = String::new();
@@ -161,6 +170,27 @@ mod tests {
             );
             let age = owner.since().and_then(|since| since.elapsed().ok());
             assert!(age.is_some_and(|age| age < Duration::from_secs(60)), "{age:?}");
+        }
+    }
+
+    #[test]
+    fn the_next_request_of_another_function_says_so() {
+        static SITES: [Site; 2] =
+            [Site { function: "shop::purchase", template: "" }, Site { function: "refund", template: "" }];
+        let [purchase, refund] = SITES.each_ref().map(Origin::Site);
+        let mut requester = Requester::default();
+        for (origin, function) in [
+            (&purchase, Some("shop::purchase")),
+            (&purchase, Some("shop::purchase")),
+            (&refund, Some("refund")),
+            (&Origin::Unnamed, None),
+            (&Origin::Label("f".into()), Some("f")),
+            (&Origin::Label("g".into()), Some("g")),
+            (&purchase, Some("shop::purchase")),
+        ] {
+            let mut text = String::new();
+            requester.push_owner(&mut text, 7, origin);
+            assert_eq!(Owner::read(&text).function(), function);
         }
     }
 

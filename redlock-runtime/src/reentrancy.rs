@@ -27,6 +27,14 @@ pub(crate) struct Scope {
     pub(crate) holds: OneOrMany<Hold>,
 }
 
+impl Scope {
+    /// The first of its leases that has ended.
+    pub(crate) fn lost_lease(&self) -> Option<&Arc<Lease>> {
+        let now = self.engine.now();
+        self.holds.as_slice().iter().map(|hold| &hold.lease).find(|lease| lease.remaining(now).is_none())
+    }
+}
+
 thread_local! {
     /// Each with the tokio task that entered it, if there was one.
     static HERE: RefCell<Vec<(Option<task::Id>, Scope)>> = const { RefCell::new(Vec::new()) };

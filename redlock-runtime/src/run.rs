@@ -25,7 +25,7 @@ pin_project! {
         on_lost: OnLost,
         scope: Option<Scope>,
         span: BodySpan,
-        // Wakes the task when the lease ends while the body is pending.
+        // Polled while the body is pending: wakes the task when the lease ends.
         #[pin]
         lease_end: LeaseEnd,
     }
@@ -42,14 +42,22 @@ impl<F: Future> Future for UntilLost<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        if *this.on_lost == OnLost::Cancel
+        let is_cancelled = *this.on_lost == OnLost::Cancel;
+        if is_cancelled && let Some(lease) = this.scope.as_ref().and_then(Scope::lost_lease) {
+            return Poll::Ready(Err(lease.lost()));
+        }
+        let polled = {
+            let _here = reentrancy::enter(this.scope);
+            let _span = this.span.enter();
+            this.body.poll(cx)
+        };
+        if polled.is_pending()
+            && is_cancelled
             && let Poll::Ready(lease) = this.lease_end.poll(cx)
         {
             return Poll::Ready(Err(lease.lost()));
         }
-        let _here = reentrancy::enter(this.scope);
-        let _span = this.span.enter();
-        this.body.poll(cx).map(Ok)
+        polled.map(Ok)
     }
 }
 

@@ -91,7 +91,7 @@ impl Script {
             }
             Self::Renew => parts!("keep" "time" "mark" "queue" "tell" "renew"),
             Self::Release => {
-                parts!("free" "mark" "queue" "time" "fence" "tell" "give" "hand_over" "caller" "grant" "release")
+                parts!("free" "time" "hand_over" "mark" "queue" "fence" "tell" "give" "caller" "grant" "release")
             }
             Self::Delete => parts!("delete"),
             Self::Inspect => parts!("mark" "state" "inspect"),
@@ -174,6 +174,9 @@ mod tests {
             let [plain, text] = [format!("local {name} = {number}"), format!("local {name} = '{number}'")];
             assert!(source.lines().any(|line| line == plain || line == text), "{name}");
         }
+        let short_way = include_str!("scripts/hand_over.lua");
+        let numbers = format!("local LEAST, CLAIM, GRACE, MEMBER = {LEAST}, {}, 100, ", CLAIM.as_millis());
+        assert!(short_way.contains(&numbers) && source.contains("local GRACE = 100\n"), "{numbers}");
         let sum = format!("sum = (sum * {} + string.byte(inbox, i)) % {}", Claimant::FACTOR, 1_u64 << 32);
         assert!(source.contains(&sum), "{sum}");
     }

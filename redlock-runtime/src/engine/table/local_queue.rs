@@ -23,11 +23,48 @@ pub(super) struct Queues {
 #[derive(Default)]
 struct Queue {
     holder: Option<Id>,
-    waiting: Fifo<Id>,
+    /// The first waiter.
+    first: Option<Id>,
+    /// Boxed: most locks have one caller at a time.
+    behind: Option<Box<Fifo<Id>>>,
     streak: u32,
     /// When a waiter last sent a request that has kept the queue on the server from expiring, in seconds: where many locks are
     /// held, room counts. 0: none has.
     kept_at: u32,
+}
+
+impl Queue {
+    fn push(&mut self, id: Id) {
+        if self.first.is_none() {
+            self.first = Some(id);
+        } else {
+            self.behind.get_or_insert_default().push(id);
+        }
+    }
+
+    /// `id` waits no longer, if it did.
+    fn remove(&mut self, id: Id) {
+        let Some(behind) = &mut self.behind else {
+            self.first.take_if(|first| *first == id);
+            return;
+        };
+        if self.first == Some(id) {
+            self.first = behind.pop();
+        } else {
+            behind.remove(id);
+        }
+        if behind.is_empty() {
+            self.behind = None;
+        }
+    }
+
+    fn waiters(&self) -> impl Iterator<Item = Id> {
+        self.first.into_iter().chain(self.behind.iter().flat_map(|behind| behind.iter().copied()))
+    }
+
+    fn count(&self) -> usize {
+        usize::from(self.first.is_some()) + self.behind.as_ref().map_or(0, |behind| behind.len())
+    }
 }
 
 /// The new first waiter of a key, and the time of its request.
@@ -43,18 +80,14 @@ impl Queues {
     /// Joins the end of the queue. True when this waiter is the one that asks.
     pub(super) fn join(&mut self, name: &Arc<str>, id: Id) -> bool {
         let queue = self.of.entry(Arc::clone(name)).or_default();
-        queue.waiting.push(id);
-        queue.holder.is_none() && queue.waiting.len() == 1
+        queue.push(id);
+        queue.holder.is_none() && queue.first == Some(id)
     }
 
     /// `id` is the holder now, and waits no longer.
     pub(super) fn got(&mut self, name: &Arc<str>, id: Id) {
         let queue = self.of.entry(Arc::clone(name)).or_default();
-        queue.waiting.remove(id);
-        if queue.waiting.is_empty() {
-            // Most locks are held without waiters: they keep no buffer.
-            queue.waiting = Fifo::default();
-        }
+        queue.remove(id);
         queue.holder = Some(id);
     }
 
@@ -78,40 +111,40 @@ impl Queues {
 
     /// The number of waiters.
     pub(super) fn count(&self, name: &Arc<str>) -> usize {
-        self.of.get(name).map_or(0, |queue| queue.waiting.len())
+        self.of.get(name).map_or(0, Queue::count)
     }
 
     /// All waiters, in their order.
     pub(super) fn waiters(&self, name: &Arc<str>) -> Vec<Id> {
-        self.of.get(name).map_or_else(Vec::new, |queue| queue.waiting.iter().copied().collect())
+        self.of.get(name).map_or_else(Vec::new, |queue| queue.waiters().collect())
     }
 
     /// True when no other attempt of this process holds the lock or waits for it.
     pub(super) fn is_alone(&self, name: &Arc<str>, id: Id) -> bool {
-        self.of.get(name).is_none_or(|queue| {
-            queue.holder.is_none() && queue.waiting.len() == 1 && queue.waiting.front() == Some(&id)
-        })
+        self.of
+            .get(name)
+            .is_none_or(|queue| queue.holder.is_none() && queue.first == Some(id) && queue.behind.is_none())
     }
 
     /// The first waiter.
     pub(super) fn first(&self, name: &Arc<str>) -> Option<Id> {
-        self.of.get(name)?.waiting.front().copied()
+        self.of.get(name)?.first
     }
 
     /// `id`, holder or waiter, leaves. Returns the new first waiter if it must ask now.
     pub(super) fn leave(&mut self, name: &Arc<str>, id: Id) -> Option<NextAsker> {
         let queue = self.of.get_mut(name)?;
-        let was_first = queue.waiting.front() == Some(&id);
-        queue.waiting.remove(id);
+        let was_first = queue.first == Some(id);
+        queue.remove(id);
         let was_holder = queue.holder == Some(id);
         if was_holder {
             queue.holder = None;
         }
-        if queue.holder.is_none() && queue.waiting.is_empty() {
+        if queue.holder.is_none() && queue.first.is_none() {
             self.of.remove(name);
             return None;
         }
-        let next = *queue.waiting.front()?;
+        let next = queue.first?;
         if was_holder {
             queue.streak += 1;
             if queue.streak >= LONGEST_STREAK {

@@ -23,7 +23,10 @@ pub(super) const ALL: &[Mutant] = &[
         name: "grant-is-dated-in-the-future",
         wrong: "The server's time in a grant is far ahead, so that its waiter counts from when it reads it.",
         violates: EXCLUSION,
-        edits: &[edit(GIVE_LUA, "fence .. '|' .. now ..", "fence .. '|9' .. now ..")],
+        edits: &[
+            edit(GIVE_LUA, "fence .. '|' .. now ..", "fence .. '|9' .. now .."),
+            edit(HAND_OVER_LUA, "fence) .. '|' .. at ..", "fence) .. '|9' .. at .."),
+        ],
     },
     Mutant {
         name: "release-deletes-nothing",
@@ -46,7 +49,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             HAND_OVER_LUA,
-            "give(next_token, next_ttl, next_inbox, kind, {second, third})",
+            "redis.call('SET', lock, next_token .. mark, 'PX', second and lasts + GRACE or lasts)",
             "redis.call('DEL', lock)",
         )],
     },
@@ -54,7 +57,10 @@ pub(super) const ALL: &[Mutant] = &[
         name: "granted-waiter-is-not-told",
         wrong: "A waiter is granted the lock, and the push has no kind that it knows.",
         violates: NO_ORPHAN,
-        edits: &[edit(GIVE_LUA, "'granted|' .. next_token", "'grunted|' .. next_token")],
+        edits: &[
+            edit(GIVE_LUA, "'granted|' .. next_token", "'grunted|' .. next_token"),
+            edit(HAND_OVER_LUA, "'granted|' .. next_token", "'grunted|' .. next_token"),
+        ],
     },
     Mutant {
         name: "node-refuses-all-votes",

@@ -1,6 +1,6 @@
 //! Mistakes with followers, to which a process passes a lock on without a request for each.
 
-use super::files::{FOLLOWERS, GIVE_LUA, HAND_OVER_LUA, HELD, HOLDING, RELEASE_LUA};
+use super::files::{FOLLOWERS, GIVE_LUA, HELD, HOLDING, RELEASE_LUA};
 use super::{EXCLUSION, Mutant, NOTHING_LEFT, ORDER, edit};
 
 pub(super) const ALL: &[Mutant] = &[
@@ -24,18 +24,11 @@ pub(super) const ALL: &[Mutant] = &[
         name: "followers-keep-their-places",
         wrong: "Those that have had the lock are still in the queue when it is released.",
         violates: NOTHING_LEFT,
-        edits: &[
-            edit(
-                HAND_OVER_LUA,
-                "if #followers > 0 then redis.call('ZREM', queue, unpack(followers)) end",
-                "",
-            ),
-            edit(
-                RELEASE_LUA,
-                "redis.call('ZREM', queue, me, unpack(followers))\nif",
-                "redis.call('ZREM', queue, me)\nif",
-            ),
-        ],
+        edits: &[edit(
+            RELEASE_LUA,
+            "redis.call('ZREM', queue, me, unpack(followers))\nif",
+            "redis.call('ZREM', queue, me)\nif",
+        )],
     },
     Mutant {
         name: "followers-of-a-lost-lock-keep-their-places",

@@ -99,7 +99,10 @@ pub(super) const ALL: &[Mutant] = &[
         name: "grant-forgets-the-mark",
         wrong: "A lock is granted without a mark, although other waiters remain.",
         violates: PROMPT,
-        edits: &[edit(GIVE_LUA, "put(next_token, lasts, nil, waiters)", "put(next_token, lasts, nil, {})")],
+        edits: &[
+            edit(GIVE_LUA, "put(next_token, lasts, nil, waiters)", "put(next_token, lasts, nil, {})"),
+            edit(HAND_OVER_LUA, "second and '!' or ''", "''"),
+        ],
     },
     Mutant {
         name: "own-grant-forgets-the-mark",
@@ -131,7 +134,10 @@ pub(super) const ALL: &[Mutant] = &[
         name: "grant-tells-no-waiter",
         wrong: "When a waiter is granted the lock, the next ones are not told when to ask.",
         violates: PROMPT,
-        edits: &[edit(GIVE_LUA, "  tell(waiters, lasts, now, next_inbox)\n", "")],
+        edits: &[
+            edit(GIVE_LUA, "  tell(waiters, lasts, now, next_inbox)\n", ""),
+            edit(HAND_OVER_LUA, "ipairs({second, third})", "ipairs({})"),
+        ],
     },
     Mutant {
         name: "own-grant-tells-no-waiter",

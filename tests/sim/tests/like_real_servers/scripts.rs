@@ -20,7 +20,7 @@ scripts! {
     ALL = "acquire_all";
     RENEW = "keep" "time" "mark" "queue" "tell" "renew";
     RENEW_ALL = "mark" "renew_all";
-    RELEASE = "free" "mark" "queue" "time" "fence" "tell" "give" "hand_over" "caller" "grant" "release";
+    RELEASE = "free" "time" "hand_over" "mark" "queue" "fence" "tell" "give" "caller" "grant" "release";
     DELETE = "delete";
     INSPECT = "mark" "state" "inspect";
     FORCE_RELEASE = "time" "fence" "mark" "state" "queue" "caller" "tell" "give" "grant" "force_release";
