@@ -311,6 +311,11 @@ impl Held {
         self.followers = Some(Box::new(Followers::new(now, secrets)));
     }
 
+    /// The server has named followers.
+    pub(super) fn has_followers(&self) -> bool {
+        self.followers.is_some()
+    }
+
     /// As [`hand_over`](Self::hand_over), to a follower whose turn has come. `None` when it has not.
     pub(super) fn serves(&mut self, now: Moment, next: &Waiting) -> Option<Arc<Lease>> {
         let fits = self.fits(&next.ask) && next.ask.min_hold.is_none();

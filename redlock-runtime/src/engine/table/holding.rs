@@ -99,7 +99,7 @@ impl LockTable {
         let lease = Arc::new(lease);
         self.by_token.remove(&waiting.token);
         let name = Arc::clone(&waiting.ask.name);
-        self.queues.got(&name, id);
+        let next = self.queues.got(&name, id);
         let caller = waiting.ask.caller.take();
         let mut held = held(&waiting.ask, waiting.token, lease);
         let delivered = match (caller, self.settings.replicas) {
@@ -113,7 +113,7 @@ impl LockTable {
         };
         if self.queues_on_server() {
             // The next waiter of this process has its own place on the server, and confirms it from time to time.
-            self.take_turn(now, self.queues.first(&name).map(NextAsker::Later));
+            self.take_turn(now, next.map(NextAsker::Later));
         }
         if delivered {
             self.attempts.insert(id, Attempt::Held(Box::new(held)));

@@ -84,11 +84,12 @@ impl Queues {
         queue.holder.is_none() && queue.first == Some(id)
     }
 
-    /// `id` is the holder now, and waits no longer.
-    pub(super) fn got(&mut self, name: &Arc<str>, id: Id) {
+    /// `id` is the holder now, and waits no longer. Returns the first waiter behind it.
+    pub(super) fn got(&mut self, name: &Arc<str>, id: Id) -> Option<Id> {
         let queue = self.of.entry(Arc::clone(name)).or_default();
         queue.remove(id);
         queue.holder = Some(id);
+        queue.first
     }
 
     /// A request of a waiter, sent then, has kept the queue on the server from expiring.

@@ -31,6 +31,9 @@ impl LockTable {
 
     /// Passes a released lock on to the next follower. Returns the lock when it must be released on the server.
     pub(super) fn serve_followers(&mut self, now: Moment, id: Id, mut held: Box<Held>) -> Option<Box<Held>> {
+        if !held.has_followers() {
+            return Some(held);
+        }
         let name = Arc::clone(&held.name);
         while let Some(next_id) = self.queues.first(&name) {
             let Some(Attempt::Waiting(next)) = self.attempts.get(&next_id) else {
