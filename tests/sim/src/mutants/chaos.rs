@@ -50,7 +50,7 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[edit(
             HAND_OVER_LUA,
             "redis.call('SET', lock, next_token .. mark, 'PX', second and lasts + GRACE or lasts)",
-            "redis.call('DEL', lock)",
+            "if redis.call('DEL', lock) then return 1 end",
         )],
     },
     Mutant {
