@@ -181,9 +181,14 @@ impl Driver {
         &self.clock
     }
 
+    /// True while a caller waits for the server.
+    pub(super) fn has_waiters(&self) -> bool {
+        self.table.has_waiters()
+    }
+
     /// True while a caller may wait for an outcome that comes without a deadline.
     pub(super) fn is_awaited(&self) -> bool {
-        self.table.has_waiters()
+        self.has_waiters()
             || !self.table.has_no_admin_calls()
             || self.transport.is_busy()
             || !self.connecting.is_empty()

@@ -42,7 +42,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 const STAY: Duration = Duration::from_secs(1);
 const LONGEST_STAY: Duration = Duration::from_secs(60);
 
-/// How often the guardian looks at a loop that has nothing to do while callers wait: what the server sends must not lie unread.
+/// How often the guardian looks at a loop with waiters that has nothing to do: a grant must not lie unread.
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// How late a runtime may be with a deadline: half of the time until then, but so long at least and at most. A renewal is
@@ -325,7 +325,7 @@ impl Home {
                 let delay = |due: Moment| (due.since(now) / 2).clamp(LEAST_DELAY, LONGEST_DELAY);
                 let due = driver.due().map(|due| self.clock.on_system(now, due));
                 let late_at = due.map(|due| due.max(now).after(delay(due)));
-                let heartbeat = driver.is_awaited().then(|| now.after(HEARTBEAT));
+                let heartbeat = driver.has_waiters().then(|| now.after(HEARTBEAT));
                 self.is_late_at(late_at.into_iter().chain(heartbeat).min());
             }
         }

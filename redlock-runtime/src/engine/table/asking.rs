@@ -80,8 +80,9 @@ impl LockTable {
                 waiting.token = waiting.token.successor();
             }
             waiting.asking(now);
-            // Even without `hands_over`: a single node of a Cluster may hand over. A direct request takes no place.
-            if !self.abilities.votes && !waiting.ask.one_try && !direct {
+            // Even without `hands_over`: a single node of a Cluster may hand over. Even a direct request: a Cluster that sends it once
+            // more asks for a place.
+            if !self.abilities.votes && !waiting.ask.one_try {
                 self.by_token.insert(waiting.token.clone(), id);
             }
             self.outbox.push((id, Request { direct, ..waiting.request(action) }));

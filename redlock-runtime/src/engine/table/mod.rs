@@ -159,7 +159,7 @@ impl LockTable {
         self.admin_calls.is_empty()
     }
 
-    /// True with an attempt that may have a place in a queue on the server.
+    /// True with an attempt that waits for the server.
     pub(crate) fn has_waiters(&self) -> bool {
         !self.by_token.is_empty()
     }
