@@ -89,6 +89,17 @@ fn a_repeated_request_is_not_direct() {
 }
 
 #[test]
+fn a_direct_request_that_a_cluster_has_sent_once_more_is_granted_by_a_push() {
+    // Over the next connection to its node it has asked for a place: the table is told of the answer only.
+    let mut scenario = Scenario::connected();
+    let mut outcome = unfenced(1, None, &mut scenario);
+    let busy = scenario.busy(0);
+    scenario.answers(JOIN, busy);
+    scenario.tells(1, PushKind::Granted { fence: 0, at: scenario.server_time(), marked: false });
+    assert!(held(&mut outcome).is_some());
+}
+
+#[test]
 fn behind_another_attempt_of_the_process_no_request_is_direct() {
     let mut scenario = Scenario::connected();
     let _first = unfenced(1, None, &mut scenario);
