@@ -470,8 +470,9 @@ impl Promises {
     }
 }
 
+/// Its release has looked for the next waiter: that of a lock which is kept lets the key expire.
 fn has_released(known: &Known) -> bool {
-    matches!(known.phase, Phase::Ended { .. }) && runs(known.process)
+    matches!(known.phase, Phase::Ended { at, kept_until } if kept_until <= at) && runs(known.process)
 }
 
 fn runs(process: ProcessId) -> bool {
