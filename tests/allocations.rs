@@ -71,9 +71,9 @@ async fn a_call_allocates_its_key_its_token_and_its_answers() {
     // the acquire and the release. A body that waits for something has one more, for the end of the lease, which stops it.
     at_most(4 + 1 + 2, caller, "caller");
     // Half of these are in the Redis client: commands, packets, replies.
-    at_most(22, engine, "engine");
+    at_most(20, engine, "engine");
 
     let (caller, engine) = count("memory://allocations").await;
     at_most(4 + 1 + 2, caller, "caller, without a server");
-    at_most(13, engine, "engine, without a server");
+    at_most(11, engine, "engine, without a server");
 }

@@ -14,6 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender,
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
+use super::arrivals::Arrivals;
 use super::command::Command;
 use super::protocol::{Disconnected, Unconfirmed};
 use super::redis::node::RedisNode;
@@ -55,7 +56,7 @@ pub(super) enum Turn {
 }
 
 pub(super) struct Driver {
-    inbox: UnboundedReceiver<Command>,
+    inbox: Arrivals<Command>,
     /// A buffer for commands, reused.
     buffer: Vec<Command>,
     /// False once the last [`Engine`](super::handle::Engine) is gone.
@@ -82,7 +83,6 @@ pub(super) struct Driver {
 
 /// The wakers of the loop: two, because each poll of the transport handles all that has woken the loop for it before, but no
 /// command.
-#[derive(Clone)]
 struct Wakers {
     commands: NotingWaker,
     /// Of the transport and the timers.
@@ -133,7 +133,7 @@ impl Driver {
         io_timeout: Duration,
     ) -> Self {
         Self {
-            inbox,
+            inbox: Arrivals::new(inbox),
             buffer: Vec::new(),
             open: true,
             table,
@@ -209,11 +209,18 @@ impl Driver {
 
     /// Runs rounds: in each, commands, the transport and the timers have their turn.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
-        let wakers = self.wakers(cx.waker());
+        let known = self.wakers.take().filter(|wakers| wakers.commands.is_of(cx.waker()));
+        let wakers = known.unwrap_or_else(|| Wakers::new(cx.waker()));
+        let turn = self.rounds(&wakers);
+        self.wakers = Some(wakers);
+        turn
+    }
+
+    fn rounds(&mut self, wakers: &Wakers) -> Poll<Turn> {
         for _ in 0..ROUNDS {
             wakers.commands.poll_begins();
             wakers.events.poll_begins();
-            let turn = self.round(&wakers);
+            let turn = self.round(wakers);
             let is_woken = wakers.commands.poll_ends() | wakers.events.poll_ends();
             match turn {
                 Poll::Ready(Some(turn)) => return Poll::Ready(turn),
@@ -222,11 +229,6 @@ impl Driver {
             }
         }
         Poll::Ready(Turn::Again)
-    }
-
-    fn wakers(&mut self, task: &Waker) -> Wakers {
-        let known = self.wakers.take().filter(|wakers| wakers.commands.is_of(task));
-        self.wakers.insert(known.unwrap_or_else(|| Wakers::new(task))).clone()
     }
 
     /// `Ready(None)` when the next round may begin at once.
@@ -278,8 +280,7 @@ impl Driver {
     fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..COMMANDS / BATCH {
             let mut commands = std::mem::take(&mut self.buffer);
-            let outcome =
-                if self.open { self.inbox.poll_recv_many(cx, &mut commands, BATCH) } else { Poll::Pending };
+            let outcome = if self.open { self.inbox.poll(cx, &mut commands, BATCH) } else { Poll::Pending };
             let now = self.clock.now();
             for command in commands.drain(..) {
                 self.on_command(now, command);
@@ -355,6 +356,9 @@ impl Driver {
     }
 
     fn poll_closing(&mut self, now: Moment) {
+        if self.closing.is_empty() {
+            return;
+        }
         let (table, transport) = (&mut self.table, &self.transport);
         let is_idle = |table: &LockTable| table.is_idle() && transport.is_idle();
         let closing = std::mem::take(&mut self.closing).into_iter();
@@ -420,8 +424,8 @@ impl Driver {
             TransportEvent::Changed(names) => self.table.changed(now, names.as_deref()),
             TransportEvent::Returned(slots) => self.table.returned(now, &slots),
             TransportEvent::Push(push) => self.table.on_push(now, &push),
-            TransportEvent::Replies { sent, replies } => {
-                for (id, request, reply) in replies {
+            TransportEvent::Replies { sent, requests, replies } => {
+                for ((id, request), reply) in requests.into_iter().zip(replies) {
                     self.table.reply(now, id, sent, &request, reply);
                 }
             }

@@ -57,7 +57,6 @@ impl Wake for LoopWaker {
 }
 
 /// A [`LoopWaker`] as a waker.
-#[derive(Clone)]
 pub(super) struct NotingWaker {
     notes: Arc<LoopWaker>,
     waker: Waker,

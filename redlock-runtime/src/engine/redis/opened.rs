@@ -4,9 +4,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
@@ -19,19 +17,19 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::hedged;
 use super::until_closed::until_closed;
 use crate::engine::protocol::ConnectionEvent;
+use crate::engine::when_woken::WhenWoken;
 use crate::host;
 
 /// Moves the bytes of a connection. Dropping it closes the connection at once, also with answers pending.
 pub(super) struct ConnectionDriver {
     /// `None` once the connection has ended.
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// Of the task that has polled it.
-    waker: Option<(Arc<WorkWaker>, Waker)>,
+    when_woken: WhenWoken,
 }
 
 impl ConnectionDriver {
     pub(super) fn new(work: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self { work: Some(Box::pin(work)), waker: None }
+        Self { work: Some(Box::pin(work)), when_woken: WhenWoken::default() }
     }
 
     /// Writes what was sent, and reads answers and pushes. Costs nothing when there is nothing to do.
@@ -39,38 +37,9 @@ impl ConnectionDriver {
         let Some(work) = &mut self.work else {
             return Poll::Ready(());
         };
-        let known = self.waker.take().filter(|(flag, _)| flag.task.will_wake(cx.waker()));
-        let (flag, waker) = self.waker.insert(known.unwrap_or_else(|| WorkWaker::new(cx.waker())));
-        if !flag.is_woken.swap(false, Ordering::SeqCst) {
-            return Poll::Pending;
-        }
-        ready!(work.as_mut().poll(&mut Context::from_waker(waker)));
+        ready!(self.when_woken.poll(cx, |cx| work.as_mut().poll(cx)));
         self.work = None;
         Poll::Ready(())
-    }
-}
-
-/// Notes that there is something to do: the loop polls the driver much more often than that.
-struct WorkWaker {
-    task: Waker,
-    is_woken: AtomicBool,
-}
-
-impl WorkWaker {
-    fn new(task: &Waker) -> (Arc<Self>, Waker) {
-        let flag = Arc::new(Self { task: task.clone(), is_woken: AtomicBool::new(true) });
-        (Arc::clone(&flag), flag.into())
-    }
-}
-
-impl Wake for WorkWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.is_woken.store(true, Ordering::SeqCst);
-        self.task.wake_by_ref();
     }
 }
 

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::memory::MemoryNode;
 use super::window::Window;
 use crate::capabilities::Abilities;
 use crate::clock::{Clock, Moment};
+use crate::engine::arrivals::Arrivals;
 use crate::engine::backoff::Backoff;
 use crate::engine::protocol::{
     ConnectionEvent, Disconnected, Id, Push, PushKind, Reply, Request, ServerInfo,
@@ -70,7 +71,7 @@ struct Connection {
 
 /// What the server sends without a request.
 struct Pushes {
-    inbox: UnboundedReceiver<ConnectionEvent>,
+    inbox: Arrivals<ConnectionEvent>,
     /// Taken from the inbox, many at once: tokio lets a task take only some 128 one by one.
     taken: Vec<ConnectionEvent>,
 }
@@ -78,7 +79,7 @@ struct Pushes {
 impl Pushes {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEvent>> {
         if self.taken.is_empty() {
-            ready!(self.inbox.poll_recv_many(cx, &mut self.taken, PUSHES));
+            ready!(self.inbox.poll(cx, &mut self.taken, PUSHES));
             self.taken.reverse();
         }
         Poll::Ready(self.taken.pop())
@@ -147,9 +148,11 @@ pub(crate) enum TransportEvent {
         reason: Arc<str>,
         unanswered: Vec<(Id, Request)>,
     },
+    /// One reply to each request, in their order.
     Replies {
         sent: Moment,
-        replies: Vec<(Id, Request, Reply)>,
+        requests: Vec<(Id, Request)>,
+        replies: Vec<Reply>,
     },
     Push(Push),
     /// These locks have changed, or, with `None`, any may have.
@@ -441,9 +444,8 @@ impl Up {
                     if let Kind::Redis(connection) = &mut self.connection.kind {
                         connection.answered(batch.sent, now, &batch.requests, &replies);
                     }
-                    let replies = batch.requests.into_iter().zip(replies);
-                    let replies = replies.map(|((id, request), reply)| (id, request, reply)).collect();
-                    return Poll::Ready(Ok(TransportEvent::Replies { sent: batch.sent, replies }));
+                    let Batch { sent, requests, .. } = batch;
+                    return Poll::Ready(Ok(TransportEvent::Replies { sent, requests, replies }));
                 }
                 Poll::Ready(Err(broke)) => return Poll::Ready(Err(broke.reason)),
                 Poll::Pending if silent_since.is_some_and(|since| now.since(since) >= io_timeout) => {
@@ -483,7 +485,7 @@ fn ends_connection(reply: &Reply) -> Option<&'static str> {
 
 fn connect(node: &Node, timeout: Duration) -> Connecting {
     let (inbox, pushes) = unbounded_channel();
-    let pushes = Pushes { inbox: pushes, taken: Vec::new() };
+    let pushes = Pushes { inbox: Arrivals::new(pushes), taken: Vec::new() };
     match node {
         Node::Redis(node) => {
             let node = node.as_ref().clone();

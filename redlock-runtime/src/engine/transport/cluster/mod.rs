@@ -312,14 +312,16 @@ impl Cluster {
 
     fn answer(&mut self, now: Moment, id: Id, request: Request, reply: Reply) {
         match self.events.back_mut() {
-            Some(TransportEvent::Replies { sent, replies })
+            Some(TransportEvent::Replies { sent, requests, replies })
                 if *sent == now && replies.len() < REPLIES_PER_EVENT =>
             {
-                replies.push((id, request, reply));
+                requests.push((id, request));
+                replies.push(reply);
             }
-            _ => self
-                .events
-                .push_back(TransportEvent::Replies { sent: now, replies: vec![(id, request, reply)] }),
+            _ => {
+                let (requests, replies) = (vec![(id, request)], vec![reply]);
+                self.events.push_back(TransportEvent::Replies { sent: now, requests, replies });
+            }
         }
     }
 }

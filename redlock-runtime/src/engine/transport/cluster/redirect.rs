@@ -67,14 +67,14 @@ impl Cluster {
                 }
                 self.learn_soon(now);
             }
-            TransportEvent::Replies { sent, replies } => {
-                let replies = replies.into_iter().filter_map(|(id, request, reply)| {
+            TransportEvent::Replies { sent, requests, replies } => {
+                let answered = requests.into_iter().zip(replies).filter_map(|((id, request), reply)| {
                     let route = self.members.get_mut(node)?.as_mut()?.answered()?;
                     self.on_reply(now, node, route, id, request, reply)
                 });
-                let replies: Vec<_> = replies.collect();
+                let (requests, replies): (Vec<_>, Vec<_>) = answered.unzip();
                 if !replies.is_empty() {
-                    self.events.push_back(TransportEvent::Replies { sent, replies });
+                    self.events.push_back(TransportEvent::Replies { sent, requests, replies });
                 }
             }
             TransportEvent::Push(_)
@@ -95,10 +95,10 @@ impl Cluster {
         id: Id,
         request: Request,
         reply: Reply,
-    ) -> Option<(Id, Request, Reply)> {
+    ) -> Option<((Id, Request), Reply)> {
         let mut in_flight = match route {
             Route::Slot(in_flight) => in_flight,
-            Route::Page { nth } => return Some((id, request, self.page(nth, reply))),
+            Route::Page { nth } => return Some(((id, request), self.page(nth, reply))),
         };
         let slot = in_flight.slot;
         let queue = self.slot_queues.get_mut(&slot)?;
@@ -150,7 +150,7 @@ impl Cluster {
             (Action::Ping { cursor }, Reply::Done) => self.pinged(cursor),
             (_, reply) => reply,
         };
-        Some((id, request, reply))
+        Some(((id, request), reply))
     }
 
     /// Another node has the slot, or will have it soon.
@@ -239,7 +239,7 @@ mod tests {
         cluster.slot_queues.entry(slot).or_insert_with(SlotQueue::new).sent(0, &in_flight);
         let (action, name, token) = (Action::Release, "lock:k".into(), Token::from_value("token"));
         let request = Request::new(action, name, token, LIMIT);
-        cluster.on_reply(now, 0, Route::Slot(in_flight), 1, request, reply).map(|(_, _, reply)| reply)
+        cluster.on_reply(now, 0, Route::Slot(in_flight), 1, request, reply).map(|(_, reply)| reply)
     }
 
     #[test]

@@ -41,8 +41,8 @@ fn batches_are_answered_in_the_order_in_which_they_were_sent() {
     assert_eq!(link.room(), None, "so many batches at most");
     let mut answered = Vec::new();
     while let Poll::Ready(event) = link.poll(&mut cx, now) {
-        if let TransportEvent::Replies { replies, .. } = event {
-            answered.extend(replies.into_iter().map(|(id, ..)| id));
+        if let TransportEvent::Replies { requests, .. } = event {
+            answered.extend(requests.into_iter().map(|(id, _)| id));
         }
     }
     assert_eq!(answered, (0..32).collect::<Vec<_>>());
@@ -86,7 +86,7 @@ fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
     let at = |millis| start.after(Duration::from_millis(millis));
     let (inbox, pushes) = unbounded_channel();
     let kind = Kind::Memory { node: MemoryNode::named("link-silence"), inbox };
-    let pushes = Pushes { inbox: pushes, taken: Vec::new() };
+    let pushes = Pushes { inbox: Arrivals::new(pushes), taken: Vec::new() };
     let batch =
         |early| Batch { sent: start, requests: Vec::new(), replies: Box::pin(std::future::pending()), early };
     let mut up = Up {
@@ -167,7 +167,7 @@ fn a_server_without_pushes_is_silent_however_often_it_is_polled() {
     let mut link = silent(&mut cx, start, Duration::ZERO);
     let State::Up(up) = &mut link.state else { unreachable!() };
     // As on a connection without RESP3.
-    up.connection.pushes.inbox = unbounded_channel().1;
+    up.connection.pushes.inbox = Arrivals::new(unbounded_channel().1);
     for part in 0..10 {
         assert!(link.poll(&mut cx, start.after(part * LIMIT / 10)).is_pending());
     }

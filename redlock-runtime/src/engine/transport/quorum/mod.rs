@@ -302,7 +302,8 @@ impl Quorum {
 
     fn reply(&mut self, sent: Moment, id: Id, request: Request, reply: Reply) {
         if id != NO_CALLER {
-            self.events.push_back(TransportEvent::Replies { sent, replies: vec![(id, request, reply)] });
+            let (requests, replies) = (vec![(id, request)], vec![reply]);
+            self.events.push_back(TransportEvent::Replies { sent, requests, replies });
         }
     }
 

@@ -29,8 +29,8 @@ impl Quorum {
                 self.members[node].down(now, Arc::clone(&reason), unanswered);
                 self.absent(now, node, &reason);
             }
-            TransportEvent::Replies { replies, .. } => {
-                for (call_id, request, reply) in replies {
+            TransportEvent::Replies { requests, replies, .. } => {
+                for ((call_id, request), reply) in requests.into_iter().zip(replies) {
                     self.on_reply(now, node, call_id, request, reply);
                 }
             }
@@ -50,7 +50,8 @@ impl Quorum {
         if call_id == NO_CALLER {
             self.members[node].owed_answered();
             // No caller waits for it, but the engine may wait to end.
-            self.events.push_back(TransportEvent::Replies { sent: now, replies: Vec::new() });
+            let (requests, replies) = (Vec::new(), Vec::new());
+            self.events.push_back(TransportEvent::Replies { sent: now, requests, replies });
             return;
         }
         if let Reply::Voted { clock } = reply {

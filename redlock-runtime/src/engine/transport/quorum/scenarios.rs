@@ -76,8 +76,8 @@ impl Scenario {
     }
 
     fn answers(&mut self, node: usize, asked: &[(Id, Request)], reply: &Reply) {
-        let replies = asked.iter().map(|(id, request)| (*id, request.clone(), reply.clone())).collect();
-        self.quorum.on_event(self.now, node, TransportEvent::Replies { sent: self.now, replies });
+        let (requests, replies) = (asked.to_vec(), vec![reply.clone(); asked.len()]);
+        self.quorum.on_event(self.now, node, TransportEvent::Replies { sent: self.now, requests, replies });
     }
 
     fn has_no_script(&mut self, node: usize, asked: &[(Id, Request)]) {
@@ -283,7 +283,7 @@ impl Scenario {
     /// What the caller is told.
     fn is_told(&mut self) -> Option<Reply> {
         match self.quorum.events.pop_front()? {
-            TransportEvent::Replies { mut replies, .. } => replies.pop().map(|(.., reply)| reply),
+            TransportEvent::Replies { mut replies, .. } => replies.pop(),
             _ => None,
         }
     }
