@@ -50,7 +50,7 @@ struct Taken {
 
 /// With less time left than this, the next key gets one try instead of a place in a queue: there is hardly time for an
 /// answer, and a free lock must not fail for that.
-const TOO_LATE_TO_WAIT: Duration = Duration::from_millis(5);
+const TOO_LATE_TO_WAIT: Duration = Duration::from_millis(10);
 
 /// How long after the limit the answer to that try may come.
 const LAST_TRY: Duration = Duration::from_millis(50);

@@ -302,3 +302,21 @@ fn a_release_after_older_data_grants_no_smaller_fencing_token() {
         plan
     });
 }
+
+/// The first of two keys came milliseconds before the end of the wait. The request for the second one was under way when that was
+/// over: the caller heard that Redis had given no answer within a second.
+#[test]
+fn a_last_key_that_is_asked_for_just_before_the_end_of_the_wait_is_no_outage() {
+    holds(|seed| {
+        let mut plan = Plan::quiet(seed, 2);
+        plan.latency.usual = 3;
+        for (nth, key) in [0, 2, 4, 6].into_iter().enumerate() {
+            let at = 2_000 * u64::try_from(nth).unwrap_or(0);
+            let hold = Hold { hold: 1_084 + 2 * (seed % 6), ..Hold::of(key) };
+            let both = Hold { keys: vec![key, key + 1], wait: Some(1_000), ..Hold::of(key) };
+            plan = plan.with_call(at, 0, What::Hold(hold)).with_call(at + 100, 1, What::Hold(both));
+        }
+        plan.length = 9_000;
+        plan
+    });
+}
