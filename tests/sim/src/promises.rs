@@ -441,15 +441,28 @@ impl Promises {
 
     /// It has left, and so has the lock that it had: followers give their places back with it.
     fn has_left(&self, call: CallId) -> bool {
-        let Some(Known { process, phase: Phase::Ended { .. }, .. }) = self.calls.get(&call) else {
+        let Some(Known { process, began, phase: Phase::Ended { at, .. }, .. }) = self.calls.get(&call) else {
             return false;
         };
+        if self.is_forbidden(*began, *at) {
+            return false;
+        }
         let key = self.only_key(call);
         let is_inside = |other: (&CallId, &Known)| {
             let is_inside = matches!(other.1.phase, Phase::Inside { .. });
             is_inside && other.1.process == *process && self.only_key(*other.0) == key
         };
         runs(*process) && key.is_some() && !self.calls.iter().any(is_inside)
+    }
+
+    /// A command was forbidden meanwhile. A script may have failed behind it, with a place in the queue for a caller that gave up at
+    /// once; and a process that connects then works without queues, also for a caller that has a place. Such a place gets the lock
+    /// in its turn, and its process returns it.
+    fn is_forbidden(&self, from: u64, until: u64) -> bool {
+        self.plan.faults.iter().any(|(at, fault)| {
+            let Fault::Forbid(_, _, length) = fault else { return false };
+            at * MILLISECOND <= until && from <= (at + length) * MILLISECOND
+        })
     }
 
     /// The lock has a caller that waits for it, or has left.
