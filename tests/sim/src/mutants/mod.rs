@@ -10,6 +10,8 @@
 //! | `loss-sends-no-release` | found in some minutes only: an operator has to take the lock away between a grant and a request of its waiter, and the place that stays has the lock for a round trip in its turn |
 //! | `release-overtakes-its-acquire` | found in some minutes only: a task has to send more requests than its budget allows, with one among them whose caller leaves at once |
 //! | `next-connection-does-not-end-the-last` | plans have no Cluster that moves the slot of an inbox while requests are late |
+//! | `each-waiter-is-a-follower` | the first waiter of the process is nearly always the next that the grant has named |
+//! | `followers-inherit-no-deadline` | a follower renews at once: its connection has to break within the 10 ms in which a lock is passed on |
 //!
 //! These cannot be put back, because their mechanism is gone:
 //!
