@@ -183,7 +183,7 @@ async fn compare(
                     let times = foreign.hand_overs(&place.url, crowd);
                     let counts = AtomicBool::new(true);
                     let (times, sent) =
-                        tokio::join!(times, sent_meanwhile(crowd, &mut sent, &counts, |_| true));
+                        tokio::join!(times, sent_meanwhile(crowd, &mut sent, &counts, async |_| true));
                     Turn { times, sent }
                 }
             };
@@ -229,16 +229,16 @@ impl Turn {
     }
 }
 
-/// The commands that the server gets while the round counts: from when `all_wait` is true of the statistics.
+/// The commands that the server gets while the round counts: from when `all_wait`.
 async fn sent_meanwhile(
     crowd: &Crowd,
     commands: &mut Commands,
     counts: &AtomicBool,
-    all_wait: impl Fn(f64) -> bool,
+    all_wait: impl AsyncFn(&mut Commands) -> bool,
 ) -> f64 {
     let start = tokio::time::Instant::now();
     tokio::time::sleep_until(start + crowd.counts_from()).await;
-    while !all_wait(commands.by_statistics().await) && start.elapsed() < crowd.counts_to() {
+    while !all_wait(commands).await && start.elapsed() < crowd.counts_to() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let before = commands.so_far().await;
@@ -297,8 +297,15 @@ async fn hand_overs(contender: &Contender, crowd: &Crowd, commands: &mut Command
             }
         });
     }
-    // Then each waiter has asked once: each former holder has released and asked again, but for the last ones.
-    let all_wait = |sent: f64| sent - first - 2.0 * f64::from(*held.borrow()) + 4.0 >= waiters as f64;
+    let all_wait = async |commands: &mut Commands| {
+        if needs_monitor(contender.name) {
+            // A process passes a lock on without a command: the queue tells who waits.
+            return commands.queued(&key).await + 4 >= waiters;
+        }
+        // Then each waiter has asked once: each former holder has released and asked again, but for the last ones.
+        let sent = commands.by_statistics().await - first;
+        sent - 2.0 * f64::from(*held.borrow()) + 4.0 >= waiters as f64
+    };
     let sent = sent_meanwhile(crowd, commands, &counts, all_wait).await;
     // Some contenders do not give up in time.
     let all = async { while tasks.join_next().await.is_some() {} };

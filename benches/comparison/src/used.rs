@@ -48,6 +48,12 @@ impl Commands {
         };
         info.lines().filter_map(calls).sum()
     }
+
+    /// The waiters of one of our locks that have a place in its queue.
+    pub async fn queued(&mut self, key: &str) -> usize {
+        let mut ask = redis::cmd("ZCARD");
+        ask.arg(format!("lock:{key}%queue")).query_async(&mut self.connection).await.unwrap()
+    }
 }
 
 fn sent_by(contender: &str) -> &'static [&'static str] {
