@@ -2,6 +2,7 @@
 //!
 //! Whichever task polls it runs it: `home.rs` says where.
 
+mod answered;
 mod loop_waker;
 #[cfg(test)]
 mod turns;
@@ -28,6 +29,7 @@ use crate::capabilities::Abilities;
 use crate::clock::{Clock, Moment};
 use crate::host;
 use crate::telemetry;
+use answered::Answered;
 pub(super) use loop_waker::LoopWaker;
 use loop_waker::NotingWaker;
 
@@ -63,6 +65,8 @@ pub(super) struct Driver {
     open: bool,
     table: LockTable,
     transport: Transport,
+    /// Replies that are not handed out yet. What comes next from the transport waits for them.
+    answered: Option<Answered>,
     confirming: Option<Confirming>,
     /// The callers of connect.
     connecting: Vec<oneshot::Sender<Result<Abilities, Disconnected>>>,
@@ -77,6 +81,8 @@ pub(super) struct Driver {
     slept_at: Option<Moment>,
     /// The next deadline, as of the last poll.
     due: Option<Moment>,
+    /// The runtime that polls it has one thread, for this task and those of its callers.
+    beside_callers: bool,
     /// For the task that polls the loop.
     wakers: Option<Wakers>,
 }
@@ -138,6 +144,7 @@ impl Driver {
             open: true,
             table,
             transport,
+            answered: None,
             confirming,
             connecting: Vec::new(),
             closing: Vec::new(),
@@ -147,12 +154,16 @@ impl Driver {
             alarm_at: None,
             slept_at: None,
             due: None,
+            beside_callers: false,
             wakers: None,
         }
     }
 
     /// Leaves the runtime that has polled it: the next one that does connects anew.
     pub(super) fn leave(&mut self) {
+        while self.answered.is_some() {
+            self.hand_out(self.clock.now());
+        }
         if self.transport.restart(self.clock.now()) {
             self.table.disconnected(ELSEWHERE.into());
         }
@@ -210,7 +221,10 @@ impl Driver {
     /// Runs rounds: in each, commands, the transport and the timers have their turn.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         let known = self.wakers.take().filter(|wakers| wakers.commands.is_of(cx.waker()));
-        let wakers = known.unwrap_or_else(|| Wakers::new(cx.waker()));
+        let wakers = known.unwrap_or_else(|| {
+            self.beside_callers = host::runtime_has_one_thread();
+            Wakers::new(cx.waker())
+        });
         let turn = self.rounds(&wakers);
         self.wakers = Some(wakers);
         turn
@@ -308,6 +322,10 @@ impl Driver {
     fn take_events(&mut self, waker: &NotingWaker) -> (bool, Moment) {
         let mut now = self.clock.now();
         for _ in 0..EVENTS {
+            self.hand_out(now);
+            if self.answered.is_some() {
+                break;
+            }
             // The requests that were just sent have woken the loop, too.
             waker.poll_begins();
             let Poll::Ready(event) = self.transport.poll(&mut waker.cx(), now) else {
@@ -317,6 +335,17 @@ impl Driver {
             self.on_event(now, event);
         }
         (true, now)
+    }
+
+    /// Tells the callers of the next portion of replies.
+    fn hand_out(&mut self, now: Moment) {
+        if let Some(answered) = &mut self.answered {
+            let sent = answered.sent;
+            for ((id, request), reply) in answered.portion() {
+                self.table.reply(now, id, sent, &request, reply);
+            }
+        }
+        self.answered.take_if(|answered| answered.is_empty());
     }
 
     /// Ready at the next deadline of the table, the transport or a shutdown.
@@ -425,9 +454,8 @@ impl Driver {
             TransportEvent::Returned(slots) => self.table.returned(now, &slots),
             TransportEvent::Push(push) => self.table.on_push(now, &push),
             TransportEvent::Replies { sent, requests, replies } => {
-                for ((id, request), reply) in requests.into_iter().zip(replies) {
-                    self.table.reply(now, id, sent, &request, reply);
-                }
+                let in_flight = self.beside_callers.then(|| self.transport.in_flight());
+                self.answered = Some(Answered::new(sent, requests, replies, in_flight));
             }
         }
     }

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::io;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 pub(crate) use hash::{HashMap, HashSet};
@@ -127,4 +127,10 @@ impl Runtime {
 /// True when the runtime of this thread has sockets, timers and a clock that runs.
 pub(crate) fn runtime_has_drivers() -> bool {
     world().is_some() || machine::runtime_has_drivers()
+}
+
+/// True when the tasks of this runtime run one at a time.
+pub(crate) fn runtime_has_one_thread() -> bool {
+    let flavor = || Handle::try_current().map(|handle| handle.runtime_flavor());
+    world().is_some() || flavor().is_ok_and(|flavor| flavor == RuntimeFlavor::CurrentThread)
 }

@@ -41,7 +41,7 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
     let now = Moment::now();
     let ask = Ask {
         key: "k".into(),
-        name: "lock:k".into(),
+        name: format!("lock:{id}").into(),
         ttl: TTL,
         renew: true,
         max_hold: None,
@@ -88,4 +88,39 @@ async fn a_flood_of_commands_ends_no_lease() {
         yield_now().await;
     }
     assert!(lease.deadline() > deadline);
+}
+
+/// Sends the requests of so many callers.
+fn ask_all(commands: &UnboundedSender<Command>, count: Id) -> Vec<oneshot::Receiver<AcquireOutcome>> {
+    let ask = |id| {
+        let (command, outcome) = acquire(id);
+        let _ = commands.send(command);
+        outcome
+    };
+    (0..count).map(ask).collect()
+}
+
+fn is_held(outcome: &mut oneshot::Receiver<AcquireOutcome>) -> bool {
+    matches!(outcome.try_recv(), Ok(AcquireOutcome::Held(_)))
+}
+
+#[tokio::test]
+async fn callers_go_on_while_half_of_a_batch_is_not_handed_out() {
+    let (mut driver, commands, _pushes) = driver("turns-portions");
+    let mut outcomes = ask_all(&commands, 40);
+    assert!(poll(&mut driver).is_ready(), "there is more to do");
+    assert_eq!(outcomes.iter().filter(|outcome| !outcome.is_empty()).count(), 20);
+    let (command, mut next) = acquire(40);
+    let _ = commands.send(command);
+    assert!(poll(&mut driver).is_pending());
+    assert!(outcomes.iter_mut().all(is_held) && is_held(&mut next));
+}
+
+#[tokio::test]
+async fn replies_are_handed_out_before_the_loop_moves_elsewhere() {
+    let (mut driver, commands, _pushes) = driver("turns-moves");
+    let mut outcomes = ask_all(&commands, 40);
+    assert!(poll(&mut driver).is_ready(), "there is more to do");
+    driver.leave();
+    assert!(outcomes.iter_mut().all(is_held));
 }

@@ -245,6 +245,14 @@ impl Link {
         }
     }
 
+    /// The unanswered requests.
+    pub(super) fn in_flight(&self) -> usize {
+        match &self.state {
+            State::Up(up) => up.window.used(),
+            State::Connecting(_) | State::Down { .. } => 0,
+        }
+    }
+
     /// Sends `requests` in one write. The caller has checked the room, and has read `now` before.
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
         self.send_as(cx, now, requests, false);

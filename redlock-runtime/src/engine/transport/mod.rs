@@ -114,6 +114,14 @@ impl Transport {
         }
     }
 
+    /// The unanswered requests of the only server. Others answer one by one.
+    pub(super) fn in_flight(&self) -> usize {
+        match self {
+            Self::One(link) => link.in_flight(),
+            Self::Quorum(_) | Self::Cluster(_) => 0,
+        }
+    }
+
     /// Sends `requests`, in this order for each lock. `now` was read before.
     pub(super) fn send(&mut self, cx: &mut Context<'_>, now: Moment, requests: Vec<(Id, Request)>) {
         match self {

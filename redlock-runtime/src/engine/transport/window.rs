@@ -39,6 +39,10 @@ impl Window {
         self.size.saturating_sub(self.used)
     }
 
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
     pub(super) fn sent(&mut self, requests: usize) {
         self.used += requests;
     }
