@@ -261,7 +261,7 @@ impl Hold {
         drop(first);
         let mut said = self.watch().await;
         // Including the memory of their renewal.
-        let kib = status("VmRSS").unwrap().saturating_sub(before).max(kib);
+        let kib = said["resident"].as_u64().unwrap().saturating_sub(before).max(kib);
         said["bytes"] = (kib * 1024 / self.count).into();
         (said, held)
     }
@@ -283,6 +283,8 @@ impl Hold {
         let seconds = (start - began).as_secs_f64();
         let server = server_cpu(&mut client).saturating_sub(server).as_secs_f64() / seconds;
         let sent = (received(&mut client) - before) / seconds;
+        // Before the search below takes memory of its own.
+        let resident = status("VmRSS").unwrap();
         let mut left = 0_u64;
         let mut scan = redis::cmd("SCAN");
         scan.cursor_arg(0).arg("MATCH").arg("*a-key-of-usual-length:*").arg("COUNT").arg(10_000);
@@ -290,7 +292,7 @@ impl Hold {
             left += u64::from(!found.unwrap().contains('%'));
         }
         json!({
-            "shares": shares, "server": server * 100.0, "sent": sent / 1e3,
+            "shares": shares, "server": server * 100.0, "sent": sent / 1e3, "resident": resident,
             "lost": self.count.saturating_sub(left),
         })
     }
