@@ -98,7 +98,7 @@ impl AcquireOne {
             }),
             (State::Asked { engine, id, key, .. }, Some(outcome)) => match outcome {
                 Ok(AcquireOutcome::Held(lease)) => OneOutcome::Done(Ok(LockGuard::new(engine, id, lease))),
-                Ok(AcquireOutcome::Failed(error)) => OneOutcome::Done(Err(error)),
+                Ok(AcquireOutcome::Failed(error)) => OneOutcome::Done(Err(*error)),
                 Ok(AcquireOutcome::Skipped) => OneOutcome::Skipped,
                 Err(_) => OneOutcome::Done(Err(LockError::closed(&key, ENGINE_GONE))),
             },

@@ -93,9 +93,16 @@ pub(crate) struct Ask {
 /// How an attempt ends for its caller.
 pub(crate) enum AcquireOutcome {
     Held(Arc<Lease>),
-    Failed(LockError),
+    /// Boxed: each waiter has room for its outcome, and few fail.
+    Failed(Box<LockError>),
     /// The key in front of it, in a request for several keys, is not held yet: this one was not tried.
     Skipped,
+}
+
+impl From<LockError> for AcquireOutcome {
+    fn from(error: LockError) -> Self {
+        Self::Failed(Box::new(error))
+    }
 }
 
 /// Where the outcome goes. The engine has ended when this is dropped without one.
@@ -139,7 +146,7 @@ impl Ask {
     }
 
     pub(crate) fn fail(&mut self, error: LockError) {
-        self.end(AcquireOutcome::Failed(error));
+        self.end(error.into());
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
-use crate::engine::command::{AcquireOutcome, ShutdownIncomplete};
+use crate::engine::command::ShutdownIncomplete;
 use crate::error::LockError;
 
 pub(super) const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
@@ -88,7 +88,7 @@ impl LockTable {
             };
             if let Some(caller) = held.deliver_to.take() {
                 let error = LockError::closed(held.lease.key(), SHUT_DOWN);
-                let _ = caller.send(AcquireOutcome::Failed(error));
+                let _ = caller.send(error.into());
                 self.abandon(now, id);
             } else if held.closes(now) {
                 stopped += 1;

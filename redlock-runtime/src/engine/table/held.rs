@@ -13,7 +13,7 @@ use super::releasing::Releasing;
 use super::reserved_fences::ReservedFences;
 use super::waiting::Waiting;
 use crate::clock::Moment;
-use crate::engine::command::{AcquireOutcome, Ask, Caller, Extension, Response};
+use crate::engine::command::{Ask, Caller, Extension, Response};
 use crate::engine::protocol::{Action, CLAIM, Request};
 use crate::error::LockError;
 use crate::lease::{Lease, safe_until};
@@ -387,7 +387,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.lease.end(LostReason::ManagerClosed);
         if let Some(caller) = self.deliver_to.take() {
-            let _ = caller.send(AcquireOutcome::Failed(self.lease.lost()));
+            let _ = caller.send(self.lease.lost().into());
         }
     }
 }

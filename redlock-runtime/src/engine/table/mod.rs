@@ -178,6 +178,12 @@ impl LockTable {
                 self.fail_admin_call(id, &Disconnected::passing("the server gave no answer in time"));
                 continue;
             }
+            // It may have been put off.
+            let due = self.attempts.get(&id).and_then(Attempt::due);
+            if due.is_none_or(|due| due > now) {
+                self.timers.set(id, due);
+                continue;
+            }
             self.meets_timer(now, id);
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) => {
@@ -223,8 +229,10 @@ impl LockTable {
     }
 
     fn schedule(&mut self, id: Id) {
-        let due = self.attempts.get(&id).and_then(Attempt::due);
-        self.timers.set(id, due);
+        match self.attempts.get(&id).and_then(Attempt::due) {
+            Some(due) => self.timers.set_by(id, due),
+            None => self.timers.set(id, None),
+        }
     }
 
     /// In the order of their commands.

@@ -97,7 +97,7 @@ impl LockTable {
                 }
                 self.schedule(id);
                 if let Some(kind) = early {
-                    self.pushed(now, id, kind);
+                    self.pushed(now, id, *kind);
                 }
                 if first.is_some() && refused_before {
                     self.ask_after_refusals(now, &name);

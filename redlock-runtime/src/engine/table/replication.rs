@@ -34,20 +34,18 @@ impl LockTable {
         let wanted = self.settings.replicas;
         let key = Arc::clone(held.lease.key());
         let outcome = match confirmation {
-            _ if held.lease.remaining(now).is_none() => AcquireOutcome::Failed(held.lease.lost()),
+            _ if held.lease.remaining(now).is_none() => held.lease.lost().into(),
             Confirmation::Reached(reached) if reached >= wanted => {
                 AcquireOutcome::Held(Arc::clone(&held.lease))
             }
-            Confirmation::Reached(reached) => {
-                AcquireOutcome::Failed(LockError::NotReplicated { key, wanted, reached })
-            }
+            Confirmation::Reached(reached) => LockError::NotReplicated { key, wanted, reached }.into(),
             Confirmation::NotHeld => {
                 held.lease.end(LostReason::KeyChanged);
-                AcquireOutcome::Failed(held.lease.lost())
+                held.lease.lost().into()
             }
             Confirmation::Unknown(Disconnected { reason, is_permanent }) => {
                 let reason = format!("its replicas could not be asked: {reason}").into();
-                AcquireOutcome::Failed(Disconnected { reason, is_permanent }.error(Some(key)))
+                Disconnected { reason, is_permanent }.error(Some(key)).into()
             }
         };
         let is_held = matches!(outcome, AcquireOutcome::Held(_));

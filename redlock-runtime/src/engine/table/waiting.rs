@@ -46,6 +46,7 @@ struct ClaimInFront {
     claimant: Claimant,
 }
 
+/// What few of them have is boxed: thousands may wait.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the attempt")]
 pub(super) struct Waiting {
     pub(super) ask: Ask,
@@ -61,9 +62,9 @@ pub(super) struct Waiting {
     /// Its place in the queue on the server, and the time of the request whose reply told it.
     place: Option<(Place, Moment)>,
     /// The claim in front, as pushed last.
-    overdue: Option<ClaimInFront>,
+    overdue: Option<Box<ClaimInFront>>,
     /// A push that overtook the reply to the unanswered request.
-    pub(super) deferred_push: Option<PushKind>,
+    pub(super) deferred_push: Option<Box<PushKind>>,
     /// A grant came so late that it asks whether it still has the lock.
     pub(super) was_granted: bool,
     /// All in front of it may be of this process, where only the first waiter asks.
@@ -129,8 +130,8 @@ impl Waiting {
             None if self.asks == 0 => Mode::Join { at_most: self.ask.max_waiters },
             None => Mode::JoinAgain { at_most: self.ask.max_waiters },
             Some(_) if with_all => Mode::Rejoin,
-            Some(_) => match self.overdue {
-                Some(ClaimInFront { until, claimant, .. }) if until <= now => Mode::Overdue { claimant },
+            Some(_) => match self.overdue.as_deref() {
+                Some(&ClaimInFront { until, claimant, .. }) if until <= now => Mode::Overdue { claimant },
                 _ => Mode::Again,
             },
         }
@@ -182,7 +183,7 @@ impl Waiting {
         let asks = matches!(self.awaits, Awaits::Reply { .. });
         let is_kept = asks && !(matches!(kind, PushKind::Granted { .. }) && self.is_queued());
         if is_kept {
-            self.deferred_push = Some(kind);
+            self.deferred_push = Some(Box::new(kind));
         }
         is_kept
     }
@@ -258,7 +259,7 @@ impl Waiting {
             Awaits::Retry { until } => until.min(over),
             Awaits::LocalTurn | Awaits::Reply { .. } | Awaits::Connection => return,
         };
-        self.overdue = Some(ClaimInFront { until: over, ends: at.after(claim), claimant });
+        self.overdue = Some(Box::new(ClaimInFront { until: over, ends: at.after(claim), claimant }));
         self.awaits = Awaits::Retry { until };
     }
 
@@ -394,7 +395,7 @@ impl Waiting {
     pub(super) fn release(&self, now: Moment) -> Releasing {
         let mut releasing =
             Releasing::new(now, Arc::clone(&self.ask.key), self.request(Action::Release), self.ask.ttl);
-        if self.was_granted || matches!(self.deferred_push, Some(PushKind::Granted { .. })) {
+        if self.was_granted || matches!(self.deferred_push.as_deref(), Some(PushKind::Granted { .. })) {
             releasing.is_granted();
         }
         releasing

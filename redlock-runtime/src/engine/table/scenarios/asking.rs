@@ -41,7 +41,9 @@ fn one_try_is_one_request() {
     let mut outcome = scenario.acquires(1, Some(Duration::ZERO));
     let busy = Reply::Busy { holder: Holder::default(), place: None };
     scenario.answers(Action::Acquire(Mode::OneTry), busy);
-    assert!(matches!(outcome.try_recv(), Ok(AcquireOutcome::Failed(LockError::Busy { .. }))));
+    assert!(
+        matches!(outcome.try_recv(), Ok(AcquireOutcome::Failed(error)) if matches!(*error, LockError::Busy { .. }))
+    );
     scenario.is_quiet();
     assert!(scenario.table.is_idle());
 }
@@ -55,7 +57,9 @@ fn one_try_fails_at_once_when_there_is_no_server() {
     assert!(trying.try_recv().is_err(), "an idle connection may have been cut: it is made anew first");
     let refused = Disconnected { reason: "connection refused".into(), is_permanent: false };
     scenario.table.unreachable(scenario.now, refused);
-    assert!(matches!(trying.try_recv(), Ok(AcquireOutcome::Failed(LockError::Unavailable { .. }))));
+    assert!(
+        matches!(trying.try_recv(), Ok(AcquireOutcome::Failed(error)) if matches!(*error, LockError::Unavailable { .. }))
+    );
     assert!(waiting.try_recv().is_err(), "who waits goes on waiting");
 }
 

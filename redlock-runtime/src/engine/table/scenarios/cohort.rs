@@ -138,8 +138,9 @@ fn a_waiter_whose_wait_ends_when_it_first_asks_knows_that_the_lock_was_busy() {
         scenario.passes(asks_for);
         scenario.tick();
         match waiter.try_recv() {
-            Ok(AcquireOutcome::Failed(LockError::TimedOut { .. })) if is_busy => {}
-            Ok(AcquireOutcome::Failed(LockError::Unavailable { .. })) if !is_busy => {}
+            Ok(AcquireOutcome::Failed(error)) if is_busy && matches!(*error, LockError::TimedOut { .. }) => {}
+            Ok(AcquireOutcome::Failed(error))
+                if !is_busy && matches!(*error, LockError::Unavailable { .. }) => {}
             other => unreachable!("{}", other.is_ok()),
         }
     }
