@@ -360,7 +360,7 @@ impl LockManager {
         let key: Option<Arc<str>> = key.map(Arc::from);
         let call = AdminCall { key: key.clone(), op, by: self.engine().now().after(self.io_timeout()) };
         let id = self.engine().new_id();
-        self.engine().send(Command::Admin { id, call });
+        self.engine().send(Command::Admin { id, call: Box::new(call) });
         async move { outcome.await.unwrap_or_else(|_| Err(LockError::ManagerClosed { key, reason: ENGINE_GONE })) }
     }
 }

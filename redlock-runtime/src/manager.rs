@@ -225,7 +225,7 @@ impl LockManager {
         // No lock has an empty key, so no queue is called like this.
         let op = AdminOp::Ping { name: self.name(QUEUE), cursor: 0, caller };
         let call = AdminCall { key: None, op, by: self.engine().now().after(self.io_timeout()) };
-        self.engine().send(Command::Admin { id: self.engine().new_id(), call });
+        self.engine().send(Command::Admin { id: self.engine().new_id(), call: Box::new(call) });
         outcome.await.unwrap_or(Err(LockError::ManagerClosed { key: None, reason: ENGINE_GONE }))
     }
 

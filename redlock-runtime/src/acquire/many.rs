@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::one::{AcquireOne, OneOutcome};
-use crate::engine::command::{Ask, Command};
+use crate::engine::command::{Command, Waiting};
 use crate::engine::multi_key::MAX_KEYS;
 use crate::engine::protocol::Id;
 use crate::error::LockError;
@@ -27,7 +27,6 @@ use crate::lease_end::LeaseEnd;
 use crate::manager::LockManager;
 use crate::options::{Options, WaitDeadline};
 use crate::reentrancy::Hold;
-use crate::token::Token;
 
 /// An attempt at all the keys of a request.
 pub(super) struct AcquireAll {
@@ -129,7 +128,7 @@ impl AcquireAll {
     fn ask(&mut self) -> Result<(), LockError> {
         let (engine, process) = (self.manager.engine(), host::process_id());
         let mut first: Option<Arc<str>> = None;
-        let mut asks: Vec<(Id, Ask, Token)> = Vec::new();
+        let mut waiting: Vec<(Id, Box<Waiting>)> = Vec::new();
         for (nth, (key, outer)) in self.keys.iter().enumerate().skip(self.taken.len()) {
             if let Some(hold) = outer.clone() {
                 let acquire = AcquireOne::joined(Arc::clone(engine), hold, self.options.fenced);
@@ -138,18 +137,19 @@ impl AcquireAll {
             }
             let name = self.manager.name(key);
             let first = first.get_or_insert_with(|| Arc::clone(&name));
-            if !asks.is_empty() && (asks.len() == MAX_KEYS || !engine.multi_key().allows(first, &name)) {
+            if !waiting.is_empty() && (waiting.len() == MAX_KEYS || !engine.multi_key().allows(first, &name))
+            {
                 break;
             }
-            let after = asks.last().map(|(id, ..)| *id);
+            let after = waiting.last().map(|(id, _)| *id);
             let deadline = self.deadline_now(nth == 0);
-            let (acquire, ask) =
+            let (acquire, next) =
                 self.options.attempt(&self.manager, process, Arc::clone(key), name, deadline, after)?;
             self.asked.push_back(acquire);
-            asks.push(ask);
+            waiting.push(next);
         }
-        if !asks.is_empty() {
-            engine.send_from(process, Command::AcquireAll { asks });
+        if !waiting.is_empty() {
+            engine.send_from(process, Command::AcquireAll { waiting });
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::sync::oneshot;
 
-use crate::engine::command::{AcquireOutcome, Ask, Command};
+use crate::engine::command::{AcquireOutcome, Ask, Command, Waiting};
 use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::engine::protocol::Id;
 use crate::error::LockError;
@@ -17,7 +17,7 @@ use crate::host;
 use crate::manager::LockManager;
 use crate::options::{Options, WaitDeadline};
 use crate::reentrancy::Hold;
-use crate::token::{self, Token};
+use crate::token;
 
 /// An attempt at one key. Dropping it ends the attempt: a lock that it has acquired, or may still acquire, is released.
 pub(super) struct AcquireOne {
@@ -135,8 +135,8 @@ impl Options {
     ) -> Result<AcquireOne, LockError> {
         let name = manager.name(&key);
         let process = host::process_id();
-        let (acquire, (id, ask, token)) = self.attempt(manager, process, key, name, deadline, None)?;
-        manager.engine().send_from(process, Command::Acquire { id, ask, token });
+        let (acquire, (id, waiting)) = self.attempt(manager, process, key, name, deadline, None)?;
+        manager.engine().send_from(process, Command::Acquire { id, waiting });
         Ok(acquire)
     }
 
@@ -149,7 +149,7 @@ impl Options {
         name: Arc<str>,
         deadline: WaitDeadline,
         after: Option<Id>,
-    ) -> Result<(AcquireOne, (Id, Ask, Token)), LockError> {
+    ) -> Result<(AcquireOne, (Id, Box<Waiting>)), LockError> {
         let engine = Arc::clone(manager.engine());
         let token = engine
             .tokens()
@@ -175,6 +175,6 @@ impl Options {
         let id = engine.new_id();
         let key = Arc::clone(&ask.key);
         let acquire = AcquireOne { state: State::Asked { engine, id, key, outcome } };
-        Ok((acquire, (id, ask, token)))
+        Ok((acquire, (id, Box::new(Waiting::new(ask, token)))))
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::protocol::{Action, Confirmation, Disconnected, Id, Inspection, Reply, Request};
+pub(crate) use super::table::Waiting;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::error::LockError;
@@ -14,16 +15,16 @@ use crate::outcome::ReleaseOutcome;
 use crate::telemetry;
 use crate::token::Token;
 
+/// What is large is boxed: thousands may wait for the engine.
 pub(crate) enum Command {
     /// Take a lock.
     Acquire {
         id: Id,
-        ask: Ask,
-        token: Token,
+        waiting: Box<Waiting>,
     },
     /// Take several locks in one call, each behind the one before it.
     AcquireAll {
-        asks: Vec<(Id, Ask, Token)>,
+        waiting: Vec<(Id, Box<Waiting>)>,
     },
     /// The caller stopped waiting.
     Abandon {
@@ -55,7 +56,7 @@ pub(crate) enum Command {
     /// Inspect, list or force-release locks.
     Admin {
         id: Id,
-        call: AdminCall,
+        call: Box<AdminCall>,
     },
     /// Refuse new attempts, and answer when everything is released. Leases that are held at `until` end then.
     Shutdown {

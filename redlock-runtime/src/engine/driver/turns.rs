@@ -7,7 +7,7 @@ use tokio::task::yield_now;
 
 use super::*;
 use crate::clock::Moment;
-use crate::engine::command::{AcquireOutcome, Ask};
+use crate::engine::command::{AcquireOutcome, Ask, Waiting};
 use crate::engine::protocol::{ConnectionEvent, Id};
 use crate::engine::transport::link::{Link, Node};
 use crate::engine::transport::memory::MemoryNode;
@@ -55,7 +55,8 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
         caller: Some(caller),
         call: telemetry::Call::default(),
     };
-    (Command::Acquire { id, ask, token: Token::from_value("token") }, outcome)
+    let waiting = Box::new(Waiting::new(ask, Token::from_value("token")));
+    (Command::Acquire { id, waiting }, outcome)
 }
 
 #[tokio::test]

@@ -5,13 +5,12 @@
 //! an earlier one. So when a call fails or its reply is lost or late, only its first key is asked for again alone. The
 //! other keys go behind it in the same batch again, or are skipped, and released if the server may have taken them.
 
-use super::{Attempt, LockTable};
+use super::{Attempt, LockTable, Waiting};
 use crate::clock::Moment;
-use crate::engine::command::{AcquireOutcome, Ask};
+use crate::engine::command::AcquireOutcome;
 use crate::engine::multi_key::is_same_call;
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request};
 use crate::lease::safe_until;
-use crate::token::Token;
 
 /// The action for a key behind `after`, whose request must be the last one in the outbox.
 pub(super) fn next(last: Option<&(Id, Request)>, mode: Mode, after: Id) -> Option<Action> {
@@ -20,9 +19,9 @@ pub(super) fn next(last: Option<&(Id, Request)>, mode: Mode, after: Id) -> Optio
 }
 
 impl LockTable {
-    pub(crate) fn acquire_all(&mut self, now: Moment, asks: Vec<(Id, Ask, Token)>) {
-        for (id, ask, token) in asks {
-            self.acquire(now, id, ask, token);
+    pub(crate) fn acquire_all(&mut self, now: Moment, waiting: Vec<(Id, Box<Waiting>)>) {
+        for (id, waiting) in waiting {
+            self.acquire(now, id, waiting);
         }
     }
 
@@ -68,12 +67,14 @@ mod tests {
 
     use super::*;
     use crate::capabilities::Abilities;
+    use crate::engine::command::Ask;
     use crate::engine::multi_key::refuse_all;
     use crate::engine::protocol::{Place, ServerTime};
     use crate::engine::settings::TableSettings;
     use crate::error::Holder;
     use crate::owner::Owner;
     use crate::telemetry;
+    use crate::token::Token;
 
     const SECOND: Duration = Duration::from_secs(1);
     const SETTINGS: TableSettings =
@@ -116,6 +117,10 @@ mod tests {
         (ask, outcome)
     }
 
+    fn waiting(id: Id, ask: Ask) -> Box<Waiting> {
+        Box::new(Waiting::new(ask, Token::from_value(&format!("token {id}"))))
+    }
+
     /// A table with one call for the keys `a`, `b` and `c`, as 1, 2 and 3.
     struct Call {
         table: LockTable,
@@ -138,15 +143,15 @@ mod tests {
 
         fn of(mut table: LockTable) -> Self {
             let now = Moment::now();
-            let (asks, outcomes): (Vec<_>, Vec<_>) = [("a", None), ("b", Some(1)), ("c", Some(2))]
+            let (waiting, outcomes): (Vec<_>, Vec<_>) = [("a", None), ("b", Some(1)), ("c", Some(2))]
                 .into_iter()
                 .zip(1..)
                 .map(|((key, after), id)| {
                     let (ask, outcome) = ask(key, after, now);
-                    ((id, ask, Token::from_value(&format!("token {id}"))), outcome)
+                    ((id, waiting(id, ask)), outcome)
                 })
                 .unzip();
-            table.acquire_all(now, asks);
+            table.acquire_all(now, waiting);
             let Ok(outcomes) = <[Outcome; 3]>::try_from(outcomes) else { unreachable!() };
             Self { table, now, outcomes, said: ['?'; 3], sent: Vec::new() }
         }
@@ -310,7 +315,7 @@ mod tests {
         let now = Moment::now();
         table.connected(now, Abilities { hands_over: false, tracks_changes: false, votes: false });
         let (waits_for_b, _outcome) = ask("b", None, now);
-        table.acquire(now, 9, waits_for_b, Token::from_value("token 9"));
+        table.acquire(now, 9, waiting(9, waits_for_b));
         drop(table.take_outbox());
         let mut call = Call::of(table);
         call.sends(&[(1, FIRST)]);

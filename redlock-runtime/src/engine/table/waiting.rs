@@ -48,7 +48,7 @@ struct ClaimInFront {
 
 /// What few of them have is boxed: thousands may wait.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the attempt")]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     pub(super) ask: Ask,
     pub(super) token: Token,
     pub(super) awaits: Awaits,
@@ -80,7 +80,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn new(ask: Ask, token: Token) -> Self {
+    pub(crate) fn new(ask: Ask, token: Token) -> Self {
         Self {
             ask,
             token,
@@ -99,6 +99,10 @@ impl Waiting {
             split_votes: 0,
             reports: None,
         }
+    }
+
+    pub(crate) fn key(&self) -> &Arc<str> {
+        &self.ask.key
     }
 
     pub(super) fn due(&self) -> Option<Moment> {

@@ -6,7 +6,7 @@ impl Scenario {
     /// As `acquires`, but nothing is sent.
     fn is_asked_for(&mut self, id: Id) -> Outcome {
         let (ask, outcome) = self.ask(None, None);
-        self.table.acquire(self.now, id, ask, Token::from_value(&format!("token {id}")));
+        self.table.acquire(self.now, id, waiting(id, ask));
         outcome
     }
 }
@@ -62,7 +62,7 @@ fn a_call_that_ended_before_the_engine_read_it_sends_nothing() {
     let mut scenario = Scenario::connected();
     let (ask, outcome) = scenario.ask(None, None);
     drop(outcome);
-    scenario.table.acquire(scenario.now, 1, ask, Token::from_value("token 1"));
+    scenario.table.acquire(scenario.now, 1, waiting(1, ask));
     scenario.send();
     scenario.is_quiet();
     assert!(scenario.table.is_idle());

@@ -6,9 +6,9 @@ const IN_VAIN: Reply = Reply::Refused(Refusal::Contended);
 
 /// An attempt whose caller cannot see the fencing token.
 fn unfenced(id: Id, wait: Option<Duration>, scenario: &mut Scenario) -> Outcome {
-    let (ask, outcome) = scenario.ask(wait, None);
-    let ask = Ask { fenced: false, ..ask };
-    scenario.table.acquire(scenario.now, id, ask, Token::from_value(&format!("token {id}")));
+    let (mut ask, outcome) = scenario.ask(wait, None);
+    ask.fenced = false;
+    scenario.table.acquire(scenario.now, id, waiting(id, ask));
     scenario.send();
     outcome
 }

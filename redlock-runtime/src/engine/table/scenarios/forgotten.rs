@@ -237,13 +237,9 @@ fn the_next_first_waiter_of_a_process_asks_within_a_ttl() {
     let ttl = 2 * SECOND;
     let mut outcomes: Vec<Outcome> = Vec::new();
     for id in [1, 2] {
-        let (ask, outcome) = scenario.ask(None, None);
-        scenario.table.acquire(
-            scenario.now,
-            id,
-            Ask { ttl, ..ask },
-            Token::from_value(&format!("token {id}")),
-        );
+        let (mut ask, outcome) = scenario.ask(None, None);
+        ask.ttl = ttl;
+        scenario.table.acquire(scenario.now, id, waiting(id, ask));
         scenario.send();
         let place = scenario.busy(500);
         scenario.answers(JOIN, place);

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use super::LockTable;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
-use crate::engine::command::{AcquireOutcome, Ask, Response};
+use crate::engine::command::{AcquireOutcome, Ask, Response, Waiting};
 use crate::engine::protocol::{
     Action, CLAIM, Claimant, Disconnected, Id, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply,
     Request, ServerTime,
@@ -96,7 +96,7 @@ impl Scenario {
 
     fn acquires_for(&mut self, id: Id, wait: Option<Duration>, min_hold: Option<Duration>) -> Outcome {
         let (ask, outcome) = self.ask(wait, min_hold);
-        self.table.acquire(self.now, id, ask, Token::from_value(&format!("token {id}")));
+        self.table.acquire(self.now, id, waiting(id, ask));
         self.send();
         outcome
     }
@@ -216,4 +216,8 @@ fn queued(id: Id, scenario: &mut Scenario) -> Outcome {
     let busy = scenario.busy(0);
     scenario.answers(JOIN, busy);
     outcome
+}
+
+fn waiting(id: Id, ask: Ask) -> Box<Waiting> {
+    Box::new(Waiting::new(ask, Token::from_value(&format!("token {id}"))))
 }
