@@ -16,9 +16,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::one::{AcquireOne, OneOutcome};
-use crate::engine::command::{Command, Waiting};
+use crate::engine::command::{Command, NewAttempt};
 use crate::engine::multi_key::MAX_KEYS;
-use crate::engine::protocol::Id;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::host;
@@ -128,7 +127,7 @@ impl AcquireAll {
     fn ask(&mut self) -> Result<(), LockError> {
         let (engine, process) = (self.manager.engine(), host::process_id());
         let mut first: Option<Arc<str>> = None;
-        let mut waiting: Vec<(Id, Box<Waiting>)> = Vec::new();
+        let mut asks: Vec<NewAttempt> = Vec::new();
         for (nth, (key, outer)) in self.keys.iter().enumerate().skip(self.taken.len()) {
             if let Some(hold) = outer.clone() {
                 let acquire = AcquireOne::joined(Arc::clone(engine), hold, self.options.fenced);
@@ -137,19 +136,18 @@ impl AcquireAll {
             }
             let name = self.manager.name(key);
             let first = first.get_or_insert_with(|| Arc::clone(&name));
-            if !waiting.is_empty() && (waiting.len() == MAX_KEYS || !engine.multi_key().allows(first, &name))
-            {
+            if !asks.is_empty() && (asks.len() == MAX_KEYS || !engine.multi_key().allows(first, &name)) {
                 break;
             }
-            let after = waiting.last().map(|(id, _)| *id);
+            let after = asks.last().map(|(id, ..)| *id);
             let deadline = self.deadline_now(nth == 0);
-            let (acquire, next) =
+            let (acquire, ask) =
                 self.options.attempt(&self.manager, process, Arc::clone(key), name, deadline, after)?;
             self.asked.push_back(acquire);
-            waiting.push(next);
+            asks.push(ask);
         }
-        if !waiting.is_empty() {
-            engine.send_from(process, Command::AcquireAll { waiting });
+        if !asks.is_empty() {
+            engine.send_from(process, Command::AcquireAll { asks });
         }
         Ok(())
     }

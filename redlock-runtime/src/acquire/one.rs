@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::sync::oneshot;
 
-use crate::engine::command::{AcquireOutcome, Ask, Command, Waiting};
+use crate::engine::command::{AcquireOutcome, Ask, Command, NewAttempt};
 use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::engine::protocol::Id;
 use crate::error::LockError;
@@ -135,8 +135,8 @@ impl Options {
     ) -> Result<AcquireOne, LockError> {
         let name = manager.name(&key);
         let process = host::process_id();
-        let (acquire, (id, waiting)) = self.attempt(manager, process, key, name, deadline, None)?;
-        manager.engine().send_from(process, Command::Acquire { id, waiting });
+        let (acquire, (id, ask, token)) = self.attempt(manager, process, key, name, deadline, None)?;
+        manager.engine().send_from(process, Command::Acquire { id, ask, token });
         Ok(acquire)
     }
 
@@ -149,14 +149,14 @@ impl Options {
         name: Arc<str>,
         deadline: WaitDeadline,
         after: Option<Id>,
-    ) -> Result<(AcquireOne, (Id, Box<Waiting>)), LockError> {
+    ) -> Result<(AcquireOne, NewAttempt), LockError> {
         let engine = Arc::clone(manager.engine());
         let token = engine
             .tokens()
             .token(process, &self.origin)
             .map_err(|error| LockError::unavailable(&key, token::no_random(error)))?;
         let (caller, outcome) = oneshot::channel();
-        let ask = Ask {
+        let ask = Box::new(Ask {
             name,
             key,
             ttl: self.ttl,
@@ -171,10 +171,10 @@ impl Options {
             gives_up_at: deadline.gives_up_at,
             caller: Some(caller),
             call: self.call.clone(),
-        };
+        });
         let id = engine.new_id();
         let key = Arc::clone(&ask.key);
         let acquire = AcquireOne { state: State::Asked { engine, id, key, outcome } };
-        Ok((acquire, (id, Box::new(Waiting::new(ask, token)))))
+        Ok((acquire, (id, ask, token)))
     }
 }

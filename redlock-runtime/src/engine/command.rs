@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::protocol::{Action, Confirmation, Disconnected, Id, Inspection, Reply, Request};
-pub(crate) use super::table::Waiting;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::error::LockError;
@@ -20,11 +19,12 @@ pub(crate) enum Command {
     /// Take a lock.
     Acquire {
         id: Id,
-        waiting: Box<Waiting>,
+        ask: Box<Ask>,
+        token: Token,
     },
     /// Take several locks in one call, each behind the one before it.
     AcquireAll {
-        waiting: Vec<(Id, Box<Waiting>)>,
+        asks: Vec<NewAttempt>,
     },
     /// The caller stopped waiting.
     Abandon {
@@ -64,6 +64,9 @@ pub(crate) enum Command {
         caller: oneshot::Sender<Result<(), ShutdownIncomplete>>,
     },
 }
+
+/// The id of an attempt, its request, and its token.
+pub(crate) type NewAttempt = (Id, Box<Ask>, Token);
 
 /// The request of a caller for one lock.
 pub(crate) struct Ask {

@@ -396,8 +396,8 @@ impl Driver {
 
     fn on_command(&mut self, now: Moment, command: Command) {
         match command {
-            Command::Acquire { id, waiting } => self.table.acquire(now, id, waiting),
-            Command::AcquireAll { waiting } => self.table.acquire_all(now, waiting),
+            Command::Acquire { id, ask, token } => self.table.acquire(now, id, ask, token),
+            Command::AcquireAll { asks } => self.table.acquire_all(now, asks),
             Command::Abandon { id } => {
                 if let Some((name, token)) = self.table.asked(id)
                     && self.transport.take_back(id, name, token)

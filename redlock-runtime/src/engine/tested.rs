@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::command::{Command, Waiting};
+use super::command::{Ask, Command};
 use super::transport::Deployment;
 use super::transport::memory::MemoryNode;
 
@@ -54,10 +54,10 @@ impl Tested {
     }
 
     pub(super) fn has_sent(&self, command: &Command) {
-        let attempt = |waiting: &Waiting| self.count(waiting.key(), |calls| &mut calls.attempts);
+        let attempt = |ask: &Ask| self.count(&ask.key, |calls| &mut calls.attempts);
         match command {
-            Command::Acquire { waiting, .. } => attempt(waiting),
-            Command::AcquireAll { waiting } => waiting.iter().for_each(|(_, waiting)| attempt(waiting)),
+            Command::Acquire { ask, .. } => attempt(ask),
+            Command::AcquireAll { asks } => asks.iter().for_each(|(_, ask, _)| attempt(ask)),
             _ => {}
         }
     }

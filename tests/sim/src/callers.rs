@@ -9,7 +9,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use redlock_runtime::simulation::unfenced;
-use redlock_runtime::{LockError, LockGuard, LockManager, LockRequest};
+use redlock_runtime::{LockError, LockGuard, LockManager, LockRequest, ReleaseOutcome};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -173,7 +173,12 @@ async fn keep(
     match (hold.way, Arc::try_unwrap(guard)) {
         (Way::Release | Way::Run, Ok(guard)) => {
             judge(|oracle| oracle.ends(id, Duration::from_millis(hold.min_hold.unwrap_or(0))));
-            guard.release().await.map(drop)
+            let (left, sent) = (guard.remaining(), Instant::now());
+            let outcome = guard.release().await?;
+            if outcome == ReleaseOutcome::AlreadyLost && !left.is_zero() {
+                judge(|oracle| oracle.says_lost(id, sent.elapsed(), left));
+            }
+            Ok(())
         }
         (Way::Drop, Ok(guard)) => {
             drop(guard);

@@ -124,6 +124,8 @@ pub struct Oracle {
     pub has_late_requests: bool,
     /// The servers tell of no change: a holder learns of a loss by its next renewal, and others of its process wait until then.
     pub learns_by_renewals: bool,
+    /// A lock is on a quorum of nodes, and is lost for its release when one of these has forgotten it.
+    pub votes: bool,
     /// Nothing but refusals goes wrong, so no request arrives late.
     pub only_refuses: bool,
     /// A server's clock has jumped: what it grants after a loss of its data may be smaller.
@@ -196,6 +198,17 @@ impl Oracle {
         if !may_be_lost && !self.clock_has_jumped && quiet < looked && now + 2 * LOOK < looked + left {
             let what = format!("call {call}, {} ms before", (looked + left - now) / MILLISECOND);
             self.violated("a lease lasts as long as its guard says", what);
+        }
+    }
+
+    /// A release says, after so long, that the lock was lost before it. When it was asked for, this was left of the lease.
+    pub fn says_lost(&mut self, call: CallId, after: Duration, left: Duration) {
+        let Some(known) = self.calls.get(&call) else { return };
+        let may_be_lost = known.keys.iter().any(|key| self.may_have_lost(key, known));
+        // Its clock may be quicker than that of the servers, and the release may have gone round once more.
+        if !may_be_lost && !self.votes && !self.clock_has_jumped && after < left / 2 {
+            let what = format!("the release of call {call} says after {after:?} that the lock was lost");
+            self.violated("an outcome says what was", what);
         }
     }
 

@@ -132,6 +132,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
         let plan = Rc::new(plan.clone());
         let mut judge = Oracle::with(Promises::of(&plan), Commands::of(&plan));
         let is_refusal = |fault: &Fault| matches!(fault, Fault::RefuseWrites(..) | Fault::Forbid(..));
+        judge.votes = matches!(plan.topology, Topology::Quorum(..));
         judge.only_refuses = plan.faults.iter().all(|(_, fault)| is_refusal(fault));
         judge.learns_by_renewals = plan.topology.version() == Version::Redis5;
         judge.has_late_requests = plan.latency.late > 0 && plan.latency.lateness > 30;

@@ -7,7 +7,7 @@ use tokio::task::yield_now;
 
 use super::*;
 use crate::clock::Moment;
-use crate::engine::command::{AcquireOutcome, Ask, Waiting};
+use crate::engine::command::{AcquireOutcome, Ask};
 use crate::engine::protocol::{ConnectionEvent, Id};
 use crate::engine::transport::link::{Link, Node};
 use crate::engine::transport::memory::MemoryNode;
@@ -39,7 +39,7 @@ fn poll(driver: &mut Driver) -> Poll<Turn> {
 fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
     let (caller, outcome) = oneshot::channel();
     let now = Moment::now();
-    let ask = Ask {
+    let ask = Box::new(Ask {
         key: "k".into(),
         name: format!("lock:{id}").into(),
         ttl: TTL,
@@ -54,9 +54,8 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
         gives_up_at: None,
         caller: Some(caller),
         call: telemetry::Call::default(),
-    };
-    let waiting = Box::new(Waiting::new(ask, Token::from_value("token")));
-    (Command::Acquire { id, waiting }, outcome)
+    });
+    (Command::Acquire { id, ask, token: Token::from_value("token") }, outcome)
 }
 
 #[tokio::test]

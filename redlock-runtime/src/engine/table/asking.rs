@@ -9,13 +9,13 @@ use super::reports::Reports;
 use super::waiting::{Awaits, Waiting};
 use super::{Attempt, LockTable, multi_key};
 use crate::clock::Moment;
+use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Id, Request};
 use crate::error::LockError;
 use crate::token::{self, Token};
 
 impl LockTable {
-    pub(crate) fn acquire(&mut self, now: Moment, id: Id, mut waiting: Box<Waiting>) {
-        let ask = &mut waiting.ask;
+    pub(crate) fn acquire(&mut self, now: Moment, id: Id, mut ask: Box<Ask>, token: Token) {
         if ask.is_cancelled() {
             return;
         }
@@ -30,7 +30,7 @@ impl LockTable {
         // A local hand-over draws from the fencing tokens of its lock.
         ask.fenced |= self.settings.cohort > 0;
         let name = Arc::clone(&ask.name);
-        if let Some(waiters) = self.too_many_wait_here(ask) {
+        if let Some(waiters) = self.too_many_wait_here(&ask) {
             ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
             return;
         }
@@ -38,8 +38,9 @@ impl LockTable {
         let asks = ask.one_try || self.queues.join(&name, id) || self.queues_on_server();
         let is_behind = ask.after.is_some();
         let limit = self.settings.warn_after.filter(|_| !ask.one_try);
+        let mut waiting = Waiting::new(ask, token);
         waiting.reports = limit.map(|limit| Reports::new(now, limit));
-        self.attempts.insert(id, Attempt::Waiting(waiting));
+        self.attempts.insert(id, Attempt::Waiting(Box::new(waiting)));
         if asks {
             self.ask(now, id);
         } else if is_behind {
@@ -269,7 +270,7 @@ impl LockTable {
                 self.ask(now, id);
             }
             Err(error) => {
-                waiting.ask.fail(LockError::unavailable(waiting.key(), token::no_random(error)));
+                waiting.ask.fail(LockError::unavailable(&waiting.ask.key, token::no_random(error)));
                 waiting.unanswered = 0;
                 self.drop_waiting(now, id, &waiting);
             }

@@ -73,7 +73,7 @@ impl LockTable {
         self.closed = true;
         for id in self.ids() {
             if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) {
-                let error = LockError::closed(waiting.key(), SHUT_DOWN);
+                let error = LockError::closed(&waiting.ask.key, SHUT_DOWN);
                 self.fail(now, id, error);
             }
         }

@@ -108,7 +108,7 @@ impl LockTable {
             if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id)
                 && waiting.ask.is_ended_by(&trouble)
             {
-                let error = trouble.error(Some(Arc::clone(waiting.key())));
+                let error = trouble.error(Some(Arc::clone(&waiting.ask.key)));
                 self.fail(now, id, error);
             }
         }

@@ -82,6 +82,7 @@ pub(super) struct Held {
 }
 
 /// What is known of the queue on the server.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the queue")]
 #[derive(Clone, Copy, Default)]
 pub(super) struct QueueSeen {
     /// The lock is marked: others wait.
@@ -90,6 +91,8 @@ pub(super) struct QueueSeen {
     pub(super) waited: bool,
     /// A request of this attempt as a waiter is unanswered, or was answered with a place: it may be in the queue.
     pub(super) asks: bool,
+    /// It was asked for more than once, and a reply told of it: a push that tells of the same grant may follow.
+    grant_may_follow: bool,
 }
 
 impl Held {
@@ -131,8 +134,18 @@ impl Held {
 
     /// A push granted it. `asks`: a request of its waiter crossed that push.
     pub(super) fn pushed(mut self, marked: bool, asks: bool) -> Self {
-        self.queue = QueueSeen { marked, waited: true, asks };
+        self.queue = QueueSeen { marked, waited: true, asks, ..QueueSeen::default() };
         self
+    }
+
+    /// The reply to the last of so many requests granted it.
+    pub(super) fn answered_after(mut self, asks: u32) -> Self {
+        self.queue.grant_may_follow = asks > 1;
+        self
+    }
+
+    pub(super) fn grant_may_follow(&self) -> bool {
+        self.queue.grant_may_follow
     }
 
     /// The request that it sent as a waiter is answered, with a place in the queue if `has_place`: it had lost the lock by then, or

@@ -32,8 +32,10 @@ impl LockTable {
             self.too_late(now, id, waiting);
             return;
         }
-        let held = if claims { Held::handed_over } else { Held::asked };
-        self.enter(now, id, waiting, lease, |ask, token, lease| held(ask, token, lease, sent));
+        let (held, asks) = (if claims { Held::handed_over } else { Held::asked }, waiting.asks);
+        self.enter(now, id, waiting, lease, |ask, token, lease| {
+            held(ask, token, lease, sent).answered_after(asks)
+        });
         if claims {
             self.waits_for_own_claim(&name, sent.after(lasts));
         }
@@ -204,6 +206,9 @@ impl LockTable {
                 None
             }
         };
+        if held.grant_may_follow() {
+            self.by_token.insert(held.token.clone(), id);
+        }
         let releasing = held.release(now, self.settings.io_timeout, was_held, response);
         self.attempts.insert(id, Attempt::Releasing(Box::new(releasing)));
         self.send_release(now, id);

@@ -50,7 +50,7 @@ use late_fence::LateFences;
 use local_queue::Queues;
 use long_wait::LongWaits;
 use releasing::Releasing;
-pub(crate) use waiting::Waiting;
+use waiting::Waiting;
 
 /// Boxed: the map of attempts is up to half empty, and each room in it is as large as the largest of them.
 enum Attempt {

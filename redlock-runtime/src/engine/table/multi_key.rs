@@ -5,9 +5,9 @@
 //! an earlier one. So when a call fails or its reply is lost or late, only its first key is asked for again alone. The
 //! other keys go behind it in the same batch again, or are skipped, and released if the server may have taken them.
 
-use super::{Attempt, LockTable, Waiting};
+use super::{Attempt, LockTable};
 use crate::clock::Moment;
-use crate::engine::command::AcquireOutcome;
+use crate::engine::command::{AcquireOutcome, NewAttempt};
 use crate::engine::multi_key::is_same_call;
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request};
 use crate::lease::safe_until;
@@ -19,9 +19,9 @@ pub(super) fn next(last: Option<&(Id, Request)>, mode: Mode, after: Id) -> Optio
 }
 
 impl LockTable {
-    pub(crate) fn acquire_all(&mut self, now: Moment, waiting: Vec<(Id, Box<Waiting>)>) {
-        for (id, waiting) in waiting {
-            self.acquire(now, id, waiting);
+    pub(crate) fn acquire_all(&mut self, now: Moment, asks: Vec<NewAttempt>) {
+        for (id, ask, token) in asks {
+            self.acquire(now, id, ask, token);
         }
     }
 
@@ -96,9 +96,9 @@ mod tests {
         Action::AcquireNext { mode: Mode::JoinAgain { at_most: 10 }, after }
     }
 
-    fn ask(key: &str, after: Option<Id>, now: Moment) -> (Ask, Outcome) {
+    fn ask(key: &str, after: Option<Id>, now: Moment) -> (Box<Ask>, Outcome) {
         let (caller, outcome) = oneshot::channel();
-        let ask = Ask {
+        let ask = Box::new(Ask {
             key: key.into(),
             name: key.into(),
             ttl: TTL,
@@ -113,12 +113,12 @@ mod tests {
             gives_up_at: Some(now.after(100 * TTL)),
             caller: Some(caller),
             call: telemetry::Call::default(),
-        };
+        });
         (ask, outcome)
     }
 
-    fn waiting(id: Id, ask: Ask) -> Box<Waiting> {
-        Box::new(Waiting::new(ask, Token::from_value(&format!("token {id}"))))
+    fn token(id: Id) -> Token {
+        Token::from_value(&format!("token {id}"))
     }
 
     /// A table with one call for the keys `a`, `b` and `c`, as 1, 2 and 3.
@@ -143,15 +143,15 @@ mod tests {
 
         fn of(mut table: LockTable) -> Self {
             let now = Moment::now();
-            let (waiting, outcomes): (Vec<_>, Vec<_>) = [("a", None), ("b", Some(1)), ("c", Some(2))]
+            let (asks, outcomes): (Vec<_>, Vec<_>) = [("a", None), ("b", Some(1)), ("c", Some(2))]
                 .into_iter()
                 .zip(1..)
                 .map(|((key, after), id)| {
                     let (ask, outcome) = ask(key, after, now);
-                    ((id, waiting(id, ask)), outcome)
+                    ((id, ask, token(id)), outcome)
                 })
                 .unzip();
-            table.acquire_all(now, waiting);
+            table.acquire_all(now, asks);
             let Ok(outcomes) = <[Outcome; 3]>::try_from(outcomes) else { unreachable!() };
             Self { table, now, outcomes, said: ['?'; 3], sent: Vec::new() }
         }
@@ -315,7 +315,7 @@ mod tests {
         let now = Moment::now();
         table.connected(now, Abilities { hands_over: false, tracks_changes: false, votes: false });
         let (waits_for_b, _outcome) = ask("b", None, now);
-        table.acquire(now, 9, waiting(9, waits_for_b));
+        table.acquire(now, 9, waits_for_b, token(9));
         drop(table.take_outbox());
         let mut call = Call::of(table);
         call.sends(&[(1, FIRST)]);

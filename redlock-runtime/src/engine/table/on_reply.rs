@@ -72,12 +72,12 @@ impl LockTable {
             Reply::Claimed { fence } => self.answered_held(now, id, sent, fence, true),
             Reply::Busy { holder, .. } if waiting.ask.one_try => {
                 waiting.unanswered = 0;
-                let error = LockError::Busy { key: Arc::clone(waiting.key()), holder };
+                let error = LockError::Busy { key: Arc::clone(&waiting.ask.key), holder };
                 self.fail(now, id, error);
             }
             Reply::QueueFull { waiters } => {
                 waiting.unanswered = 0;
-                let error = LockError::QueueFull { key: Arc::clone(waiting.key()), waiters };
+                let error = LockError::QueueFull { key: Arc::clone(&waiting.ask.key), waiters };
                 self.fail(now, id, error);
             }
             Reply::Busy { holder, place } => {
@@ -122,17 +122,17 @@ impl LockTable {
             Reply::Refused(refusal) if waiting.ask.waits_for_ever() => {
                 let reason = refusal.words();
                 if waiting.is_refused_anew(&reason) {
-                    telemetry::refused(waiting.key(), &reason);
+                    telemetry::refused(&waiting.ask.key, &reason);
                 }
                 waiting.refused(now, reason);
                 self.schedule(id);
             }
             Reply::Refused(Refusal::OutcomeUnknown(reason)) => {
-                let error = LockError::unavailable(waiting.key(), reason);
+                let error = LockError::unavailable(&waiting.ask.key, reason);
                 self.fail(now, id, error);
             }
             Reply::Refused(refusal) => {
-                let error = refusal.error(Some(Arc::clone(waiting.key())));
+                let error = refusal.error(Some(Arc::clone(&waiting.ask.key)));
                 // An earlier one, over a connection that broke, may have taken the lock.
                 waiting.unanswered = waiting.unanswered.saturating_sub(1);
                 self.fail(now, id, error);

@@ -48,8 +48,8 @@ struct ClaimInFront {
 
 /// What few of them have is boxed: thousands may wait.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the attempt")]
-pub(crate) struct Waiting {
-    pub(super) ask: Ask,
+pub(super) struct Waiting {
+    pub(super) ask: Box<Ask>,
     pub(super) token: Token,
     pub(super) awaits: Awaits,
     pub(super) last_answer: LastAnswer,
@@ -80,7 +80,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    pub(crate) fn new(ask: Ask, token: Token) -> Self {
+    pub(super) fn new(ask: Box<Ask>, token: Token) -> Self {
         Self {
             ask,
             token,
@@ -99,10 +99,6 @@ impl Waiting {
             split_votes: 0,
             reports: None,
         }
-    }
-
-    pub(crate) fn key(&self) -> &Arc<str> {
-        &self.ask.key
     }
 
     pub(super) fn due(&self) -> Option<Moment> {

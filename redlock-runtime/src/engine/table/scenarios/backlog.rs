@@ -6,7 +6,7 @@ impl Scenario {
     /// As `acquires`, but nothing is sent.
     fn is_asked_for(&mut self, id: Id) -> Outcome {
         let (ask, outcome) = self.ask(None, None);
-        self.table.acquire(self.now, id, waiting(id, ask));
+        self.table.acquire(self.now, id, ask, token_of(id));
         outcome
     }
 }
@@ -62,7 +62,7 @@ fn a_call_that_ended_before_the_engine_read_it_sends_nothing() {
     let mut scenario = Scenario::connected();
     let (ask, outcome) = scenario.ask(None, None);
     drop(outcome);
-    scenario.table.acquire(scenario.now, 1, waiting(1, ask));
+    scenario.table.acquire(scenario.now, 1, ask, token_of(1));
     scenario.send();
     scenario.is_quiet();
     assert!(scenario.table.is_idle());

@@ -8,7 +8,7 @@ const IN_VAIN: Reply = Reply::Refused(Refusal::Contended);
 fn unfenced(id: Id, wait: Option<Duration>, scenario: &mut Scenario) -> Outcome {
     let (mut ask, outcome) = scenario.ask(wait, None);
     ask.fenced = false;
-    scenario.table.acquire(scenario.now, id, waiting(id, ask));
+    scenario.table.acquire(scenario.now, id, ask, token_of(id));
     scenario.send();
     outcome
 }

@@ -32,7 +32,7 @@ fn waits_as(scenario: &mut Scenario, id: Id, change: impl FnOnce(&mut Ask)) -> O
     change(&mut ask);
     // Else the first one asks directly.
     scenario.table.contended.insert(&ask.name);
-    scenario.table.acquire(scenario.now, id, Box::new(Waiting::new(ask, token(id))));
+    scenario.table.acquire(scenario.now, id, ask, token(id));
     scenario.send();
     let busy = scenario.busy(u32::try_from(id).unwrap_or(0));
     scenario.answers(JOIN, busy);

@@ -239,7 +239,7 @@ fn the_next_first_waiter_of_a_process_asks_within_a_ttl() {
     for id in [1, 2] {
         let (mut ask, outcome) = scenario.ask(None, None);
         ask.ttl = ttl;
-        scenario.table.acquire(scenario.now, id, waiting(id, ask));
+        scenario.table.acquire(scenario.now, id, ask, token_of(id));
         scenario.send();
         let place = scenario.busy(500);
         scenario.answers(JOIN, place);

@@ -114,6 +114,24 @@ fn a_grant_over_the_next_connection_is_confirmed_first() {
     assert!(held(&mut outcome).is_some());
 }
 
+/// The release that is sent for a grant without a waiter would pass the lock on, and that of the guard would find it lost.
+#[test]
+fn a_grant_that_is_told_after_its_lock_was_released_is_not_released_once_more() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = queued(1, &mut scenario);
+    let at = scenario.server_time();
+    scenario.table.disconnected("cut".into());
+    scenario.connects();
+    scenario.send();
+    scenario.answers(REJOIN, Reply::Granted { fence: 7 });
+    assert!(held(&mut outcome).is_some());
+    scenario.drops_guard(1);
+    scenario.grants(1, at);
+    scenario.answers(Action::Release, Reply::Done);
+    scenario.is_quiet();
+    assert!(scenario.table.is_idle());
+}
+
 #[test]
 fn a_push_about_another_lock_is_dropped() {
     let mut scenario = Scenario::connected();

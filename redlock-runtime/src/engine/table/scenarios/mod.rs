@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use super::LockTable;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
-use crate::engine::command::{AcquireOutcome, Ask, Response, Waiting};
+use crate::engine::command::{AcquireOutcome, Ask, Response};
 use crate::engine::protocol::{
     Action, CLAIM, Claimant, Disconnected, Id, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply,
     Request, ServerTime,
@@ -96,14 +96,14 @@ impl Scenario {
 
     fn acquires_for(&mut self, id: Id, wait: Option<Duration>, min_hold: Option<Duration>) -> Outcome {
         let (ask, outcome) = self.ask(wait, min_hold);
-        self.table.acquire(self.now, id, waiting(id, ask));
+        self.table.acquire(self.now, id, ask, token_of(id));
         self.send();
         outcome
     }
 
-    fn ask(&self, wait: Option<Duration>, min_hold: Option<Duration>) -> (Ask, Outcome) {
+    fn ask(&self, wait: Option<Duration>, min_hold: Option<Duration>) -> (Box<Ask>, Outcome) {
         let (caller, outcome) = oneshot::channel();
-        let ask = Ask {
+        let ask = Box::new(Ask {
             key: "k".into(),
             name: "lock:k".into(),
             ttl: TTL,
@@ -118,7 +118,7 @@ impl Scenario {
             gives_up_at: wait.map(|wait| self.now.after(wait.max(SECOND))),
             caller: Some(caller),
             call: telemetry::Call::default(),
-        };
+        });
         (ask, outcome)
     }
 
@@ -218,6 +218,6 @@ fn queued(id: Id, scenario: &mut Scenario) -> Outcome {
     outcome
 }
 
-fn waiting(id: Id, ask: Ask) -> Box<Waiting> {
-    Box::new(Waiting::new(ask, Token::from_value(&format!("token {id}"))))
+fn token_of(id: Id) -> Token {
+    Token::from_value(&format!("token {id}"))
 }
