@@ -320,3 +320,27 @@ fn a_last_key_that_is_asked_for_just_before_the_end_of_the_wait_is_no_outage() {
         plan
     });
 }
+
+/// A reply gave it the lock before the push for the same grant was read. When that came, the lock was being released, and was released
+/// once more, which passed it on: the caller's own release heard that the lock had been lost.
+#[test]
+fn a_release_behind_a_grant_that_is_told_twice_says_that_the_lock_was_held() {
+    holds(|seed| {
+        let short = |key| Hold { hold: 25, fenced: false, ..Hold::of(key) };
+        let all = Hold { keys: vec![0, 1, 2, 3], hold: 0, wait: Some(4_800), ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 1)
+            .with_call(324, 0, What::Hold(Hold { renew: false, wait: Some(3_500), ..short(2) }))
+            .with_call(329, 0, What::Hold(Hold { ttl: 300, renew: false, wait: Some(2_660), ..short(0) }))
+            .with_call(345, 0, What::Hold(Hold { ttl: 3_000, hold: 0, wait: None, ..short(0) }))
+            .with_call(499, 0, What::Hold(Hold { ttl: 1_000, wait: Some(150), ..short(2) }))
+            .with_call(580, 0, What::Hold(Hold { ttl: 300, wait: Some(70), ..all.clone() }))
+            .with_call(733, 0, What::Hold(all));
+        plan.topology = Topology::One(Version::Valkey9);
+        plan.latency.usual = 0;
+        plan.processes[0].io_timeout = 300;
+        // The first requests arrive behind those of the next connection.
+        plan.may_kill = false;
+        plan.faults = vec![(264, Fault::Part(0, 0, 2_330)), (483, Fault::FreezeServer(0, 3_740))];
+        plan
+    });
+}
