@@ -2,6 +2,7 @@
 //! locks a second with a ttl of 30 s must not collect three million stale timers.
 
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 use crate::host::HashMap;
@@ -10,52 +11,73 @@ use super::protocol::Id;
 use crate::clock::Moment;
 
 pub(super) struct Timers<K = Id> {
-    in_order: BTreeSet<(Moment, K)>,
-    of: HashMap<K, Moment>,
+    /// Each timer, at its time or before.
+    listed: BTreeSet<(Moment, K)>,
+    of: HashMap<K, Timer>,
+}
+
+/// A timer that is put off stays in the list where it is, and moves when that time has come: most are removed before.
+struct Timer {
+    at: Moment,
+    listed: Moment,
 }
 
 impl<K> Default for Timers<K> {
     fn default() -> Self {
-        Self { in_order: BTreeSet::new(), of: HashMap::default() }
+        Self { listed: BTreeSet::new(), of: HashMap::default() }
     }
 }
 
 impl<K: Copy + Ord + Hash> Timers<K> {
     /// Replaces the timer of `id`; `None` removes it.
     pub(super) fn set(&mut self, id: K, at: Option<Moment>) {
-        let before = match at {
-            Some(at) => self.of.insert(id, at),
-            None => self.of.remove(&id),
-        };
-        if before != at {
-            if let Some(before) = before {
-                self.in_order.remove(&(before, id));
+        let Some(at) = at else {
+            if let Some(timer) = self.of.remove(&id) {
+                self.listed.remove(&(timer.listed, id));
             }
-            self.in_order.extend(at.map(|at| (at, id)));
+            return;
+        };
+        match self.of.entry(id) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Timer { at, listed: at });
+                self.listed.insert((at, id));
+            }
+            Entry::Occupied(mut timer) => {
+                let timer = timer.get_mut();
+                timer.at = at;
+                if at < timer.listed {
+                    let before = std::mem::replace(&mut timer.listed, at);
+                    self.listed.remove(&(before, id));
+                    self.listed.insert((at, id));
+                }
+            }
         }
     }
 
-    /// Sets the timer of `id` unless it has an earlier one, which costs nothing: most are removed before that time. One that
-    /// comes too early is to be set again.
-    pub(super) fn set_by(&mut self, id: K, at: Moment) {
-        if self.of.get(&id).is_none_or(|before| *before > at) {
-            self.set(id, Some(at));
-        }
-    }
-
+    /// The time of the next timer, or a little before: of one that was put off.
     pub(super) fn next(&self) -> Option<Moment> {
-        self.in_order.first().map(|(at, _)| *at)
+        self.listed.first().map(|(at, _)| *at)
     }
 
     /// An attempt whose time has come; its timer is removed.
     pub(super) fn pop(&mut self, now: Moment) -> Option<K> {
-        let &(at, id) = self.in_order.first()?;
-        if at > now {
-            return None;
+        loop {
+            let &(listed, id) = self.listed.first()?;
+            if listed > now {
+                return None;
+            }
+            self.listed.pop_first();
+            match self.of.get_mut(&id) {
+                Some(timer) if timer.at > listed => {
+                    timer.listed = timer.at;
+                    self.listed.insert((timer.at, id));
+                }
+                _ => {
+                    self.of.remove(&id);
+                    return Some(id);
+                }
+            }
         }
-        self.in_order.pop_first();
-        self.of.remove(&id);
-        Some(id)
     }
 }
 
@@ -81,18 +103,27 @@ mod tests {
         assert_eq!(timers.pop(start), None);
         let later = start.after(Duration::from_secs(9));
         assert_eq!([timers.pop(later), timers.pop(later), timers.pop(later)], [Some(1), Some(2), None]);
-        assert!(timers.of.is_empty() && timers.in_order.is_empty());
+        assert!(timers.of.is_empty() && timers.listed.is_empty());
     }
 
     #[test]
-    fn an_earlier_timer_is_kept_and_a_later_one_replaced() {
+    fn a_timer_that_is_put_off_rings_at_its_new_time_once() {
         let start = Moment::now();
         let at = |seconds| start.after(Duration::from_secs(seconds));
         let mut timers = Timers::default();
-        for (seconds, expected) in [(3, 3), (5, 3), (2, 2), (4, 2)] {
-            timers.set_by(1, at(seconds));
-            assert_eq!(timers.next(), Some(at(expected)));
-        }
-        assert_eq!([timers.pop(at(2)), timers.pop(at(9))], [Some(1), None]);
+        timers.set(1, Some(at(1)));
+        timers.set(1, Some(at(5)));
+        timers.set(2, Some(at(3)));
+        assert_eq!(timers.pop(at(2)), None, "it was put off");
+        assert_eq!(timers.next(), Some(at(3)));
+        // Sooner again, and put off once more.
+        timers.set(1, Some(at(2)));
+        timers.set(1, Some(at(4)));
+        let rings: Vec<_> = std::iter::from_fn(|| timers.pop(at(9))).collect();
+        assert_eq!(rings, [2, 1]);
+        timers.set(3, Some(at(1)));
+        timers.set(3, Some(at(2)));
+        timers.set(3, None);
+        assert!(timers.of.is_empty() && timers.listed.is_empty());
     }
 }

@@ -344,3 +344,19 @@ fn a_release_behind_a_grant_that_is_told_twice_says_that_the_lock_was_held() {
         plan
     });
 }
+
+/// The first of four waiters asked without the queue, and was sent away from it when three others were in it. The next one of them
+/// had not asked as the first, and did not look at what it had been told: that the lock was about to expire.
+#[test]
+fn a_waiter_behind_one_that_is_sent_away_asks_when_the_lock_expires() {
+    holds(|seed| {
+        let kept = Hold { min_hold: Some(250), ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 1).with_call(0, 0, What::Hold(kept));
+        for fenced in [false, true, false, true] {
+            plan = plan.with_call(240 + seed % 10, 0, What::Hold(Hold { fenced, ..Hold::of(0) }));
+        }
+        plan.latency.usual = 0;
+        plan.processes[0].max_waiters = 3;
+        plan
+    });
+}

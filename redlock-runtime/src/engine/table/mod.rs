@@ -178,12 +178,6 @@ impl LockTable {
                 self.fail_admin_call(id, &Disconnected::passing("the server gave no answer in time"));
                 continue;
             }
-            // It may have been put off.
-            let due = self.attempts.get(&id).and_then(Attempt::due);
-            if due.is_none_or(|due| due > now) {
-                self.timers.set(id, due);
-                continue;
-            }
             self.meets_timer(now, id);
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) => {
@@ -229,10 +223,8 @@ impl LockTable {
     }
 
     fn schedule(&mut self, id: Id) {
-        match self.attempts.get(&id).and_then(Attempt::due) {
-            Some(due) => self.timers.set_by(id, due),
-            None => self.timers.set(id, None),
-        }
+        let due = self.attempts.get(&id).and_then(Attempt::due);
+        self.timers.set(id, due);
     }
 
     /// In the order of their commands.

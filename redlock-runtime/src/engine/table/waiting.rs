@@ -61,6 +61,8 @@ pub(super) struct Waiting {
     pub(super) ask_again: bool,
     /// Its place in the queue on the server, and the time of the request whose reply told it.
     place: Option<(Place, Moment)>,
+    /// When the lock in front expires unless it is renewed, by the last answer, and so much later for those behind the head.
+    over_at: Option<Moment>,
     /// The claim in front, as pushed last.
     overdue: Option<Box<ClaimInFront>>,
     /// A push that overtook the reply to the unanswered request.
@@ -90,6 +92,7 @@ impl Waiting {
             asks: 0,
             ask_again: false,
             place: None,
+            over_at: None,
             overdue: None,
             deferred_push: None,
             was_granted: false,
@@ -225,7 +228,7 @@ impl Waiting {
         self.overdue.take_if(|claim| ends.is_none_or(|ends| claim.ends.after(TOLD_TWICE) < ends));
         // The head asks first, or the one that knows the claimant, which may be stuck; then the others, in the grace of the lock.
         let is_behind = self.overdue.is_none() && place.is_some_and(|place| place.in_front > 0);
-        let expires = expires.map(|at| if is_behind { at.after(BEHIND_THE_HEAD) } else { at });
+        self.over_at = expires.map(|at| if is_behind { at.after(BEHIND_THE_HEAD) } else { at });
         self.last_answer = LastAnswer::Busy(holder);
         // A release wakes no waiter without a queue, or when the holder is a client of another kind. In a queue only the
         // head watches.
@@ -236,7 +239,7 @@ impl Waiting {
             (true, _) if self.ask_again && place.is_none() => Awaits::Retry { until: now },
             (true, _) => {
                 let until = now.after(self.interval());
-                Awaits::Retry { until: expires.into_iter().fold(until, Ord::min) }
+                Awaits::Retry { until: self.over_at.into_iter().fold(until, Ord::min) }
             }
             (false, Some(_)) => Awaits::ServerTurn,
             (false, None) => Awaits::LocalTurn,
@@ -299,7 +302,10 @@ impl Waiting {
         let keep_by = kept_at.map(|at| at.after(KEEPS_THE_QUEUE));
         // A hint may have told it to ask when a lease is over.
         let armed = if let Awaits::Retry { until } = self.awaits { Some(until) } else { None };
-        self.awaits = Awaits::Retry { until: keep_by.into_iter().chain(armed).fold(until, Ord::min) };
+        // The one in front may have left before it knew that.
+        let over_at = self.over_at.filter(|at| *at > now);
+        let sooner = keep_by.into_iter().chain(armed).chain(over_at);
+        self.awaits = Awaits::Retry { until: sooner.fold(until, Ord::min) };
     }
 
     fn behind_a_foreign_holder(&self) -> bool {
@@ -362,7 +368,10 @@ impl Waiting {
     /// waiter with a place is long, because a push ends it.
     pub(super) fn take_over(&mut self, front: &Self) -> bool {
         if let Awaits::LocalTurn | Awaits::ServerTurn = self.awaits {
-            self.last_answer = front.last_answer.clone();
+            if front.last_answer != LastAnswer::Nothing {
+                self.last_answer = front.last_answer.clone();
+                self.over_at = front.over_at;
+            }
             let is_pushed = self.is_queued() || !front.is_queued();
             if let Awaits::Retry { .. } | Awaits::Connection = front.awaits
                 && is_pushed
