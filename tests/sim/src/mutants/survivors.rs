@@ -102,11 +102,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "repeated-release-in-a-cluster-says-lost",
         wrong: "A release that a node has done, but not answered, is repeated, and its caller hears that the lock was lost.",
         violates: TRUE_OUTCOME,
-        edits: &[edit(
-            REDIRECT,
-            "Reply::NotHeld if in_flight.unanswered && request.action == Action::Release => Reply::Done,",
-            "",
-        )],
+        edits: &[edit(REDIRECT, "if in_flight.unanswered\n", "if false\n")],
     },
     Mutant {
         name: "renewal-forgets-max-hold",

@@ -139,7 +139,12 @@ impl Cluster {
                 "the connection to a node of the Cluster broke".into(),
             )),
             // It was done over the connection that broke.
-            Reply::NotHeld if in_flight.unanswered && request.action == Action::Release => Reply::Done,
+            Reply::NotHeld
+                if in_flight.unanswered
+                    && matches!(request.action, Action::Release | Action::ExpireLater) =>
+            {
+                Reply::Done
+            }
             reply => reply,
         };
         if !matches!(reply, Reply::Refused(_)) {
