@@ -27,7 +27,13 @@ impl LockTable {
             match push.kind {
                 PushKind::Granted { fence, .. } => self.return_unless_held(now, push, fence),
                 PushKind::TakenAway => self.taken_away(now, push),
-                PushKind::Next { .. } | PushKind::LeftFree | PushKind::PlaceLost => {}
+                // The place of a caller that has gone, whose request was executed late: the first one that is left asks.
+                PushKind::Next { .. } | PushKind::LeftFree => {
+                    if let Some(first) = self.first_queued(&push.name) {
+                        self.pushed(now, first, push.kind);
+                    }
+                }
+                PushKind::PlaceLost => {}
             }
             return;
         };
@@ -63,8 +69,12 @@ impl LockTable {
     /// The waiter that a push to `id` concerns: only the first of this process asks, and that one may be told, too.
     fn asker_for(&self, id: Id, name: &Arc<str>, kind: PushKind) -> Id {
         let asks = matches!(kind, PushKind::Next { .. } | PushKind::LeftFree);
-        let first = self.queues.first(name).filter(|_| asks);
-        first.filter(|first| self.waiting(*first).is_some_and(Waiting::is_queued)).unwrap_or(id)
+        if asks { self.first_queued(name).unwrap_or(id) } else { id }
+    }
+
+    /// The waiter that asks for this process, if it has a place.
+    fn first_queued(&self, name: &Arc<str>) -> Option<Id> {
+        self.queues.first(name).filter(|first| self.waiting(*first).is_some_and(Waiting::is_queued))
     }
 
     pub(super) fn pushed(&mut self, now: Moment, id: Id, kind: PushKind) {

@@ -60,6 +60,17 @@ fn a_hint_that_overtakes_the_reply_counts_after_it() {
     }
 }
 
+/// Its request was executed late: the server does not know that it has gone.
+#[test]
+fn a_hint_to_a_caller_that_has_gone_is_one_to_the_first_that_is_left() {
+    let mut scenario = Scenario::connected();
+    let _outcome = queued(1, &mut scenario);
+    scenario.tells(2, PushKind::LeftFree);
+    scenario.passes(SECOND / 100);
+    scenario.tick();
+    assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
+}
+
 #[test]
 fn a_caller_that_leaves_after_an_early_grant_releases_it_once() {
     let mut scenario = Scenario::connected();
