@@ -6,6 +6,7 @@ use std::thread;
 
 use kit::{LIMIT, RedisServer, SECOND, connect, eventually, runtime};
 use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
+use tokio::runtime::Builder;
 
 #[distributed_lock(key = "k", ttl = "60s", wait = "20s", manager = locks)]
 async fn locked(locks: &LockManager) -> Result<(), LockError> {
@@ -207,5 +208,42 @@ fn a_contended_call_costs_no_more_commands_than_three() {
         eventually("no key is left", || server.keys().is_empty());
         let commands = f64::from(monitor.count()) / f64::from(ROUNDS * callers);
         assert!(commands <= 3.1, "{commands} with {callers} callers in {processes} processes");
+    }
+}
+
+#[distributed_lock(key = "k:{number}", ttl = "60s", wait = "20s", manager = locks)]
+async fn locked_apart(locks: &LockManager, number: usize) -> Result<(), LockError> {
+    tokio::task::yield_now().await;
+    Ok(())
+}
+
+#[test]
+fn callers_of_one_runtime_share_writes() {
+    const CALLERS: usize = 64;
+    const ROUNDS: usize = 100;
+    let worker = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    for runtime in [runtime(), worker] {
+        let server = RedisServer::start();
+        let locks = connect(&server);
+        let call_all = async || {
+            let call = |number| {
+                let locks = locks.clone();
+                tokio::spawn(async move {
+                    for _ in 0..ROUNDS {
+                        locked_apart(&locks, number).await.unwrap();
+                    }
+                })
+            };
+            for task in (0..CALLERS).map(call).collect::<Vec<_>>() {
+                task.await.unwrap();
+            }
+        };
+        runtime.block_on(call_all());
+        let _: String = server.run("CONFIG RESETSTAT");
+        runtime.block_on(call_all());
+        let stats: String = server.run("INFO stats");
+        let reads = stats.lines().find_map(|line| line.strip_prefix("total_reads_processed:"));
+        let reads = reads.unwrap().parse::<u32>().unwrap();
+        assert!(reads * 4 < u32::try_from(CALLERS * ROUNDS).unwrap(), "{reads} for so many calls");
     }
 }

@@ -3,7 +3,9 @@
 //! Whichever task polls it runs it: `home.rs` says where.
 
 mod answered;
+mod gathering;
 mod loop_waker;
+mod turn;
 #[cfg(test)]
 mod turns;
 
@@ -30,8 +32,10 @@ use crate::clock::{Clock, Moment};
 use crate::host;
 use crate::telemetry;
 use answered::Answered;
+use gathering::Gathering;
 pub(super) use loop_waker::LoopWaker;
 use loop_waker::NotingWaker;
+pub(super) use turn::Turn;
 
 /// The most commands before the transport and the timers have their turn, and the most that are read at a time.
 const COMMANDS: usize = 1024;
@@ -45,17 +49,6 @@ const ROUNDS: usize = 16;
 
 /// After so long without a poll, the host may have been suspended. An alarm that is late by less does no harm.
 const SUSPENDED: Duration = Duration::from_millis(100);
-
-/// How a poll of the loop ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Turn {
-    /// There may be more to do at once, after other tasks have had their turn.
-    Again,
-    /// Every handle is gone, and everything is released.
-    Ended,
-    /// The clock of this runtime stands still (`tokio::time::pause`): the loop must run elsewhere.
-    NoClock,
-}
 
 pub(super) struct Driver {
     inbox: Arrivals<Command>,
@@ -83,6 +76,7 @@ pub(super) struct Driver {
     due: Option<Moment>,
     /// The runtime that polls it has one thread, for this task and those of its callers.
     beside_callers: bool,
+    gathering: Gathering,
     /// For the task that polls the loop.
     wakers: Option<Wakers>,
 }
@@ -155,6 +149,7 @@ impl Driver {
             slept_at: None,
             due: None,
             beside_callers: false,
+            gathering: Gathering::default(),
             wakers: None,
         }
     }
@@ -223,9 +218,11 @@ impl Driver {
         let known = self.wakers.take().filter(|wakers| wakers.commands.is_of(cx.waker()));
         let wakers = known.unwrap_or_else(|| {
             self.beside_callers = host::runtime_has_one_thread();
+            self.gathering = Gathering::here();
             Wakers::new(cx.waker())
         });
-        let turn = self.rounds(&wakers);
+        let waits = self.gathering.waits(self.has_commands(), self.transport.in_flight());
+        let turn = if waits { Poll::Ready(Turn::AfterOthers) } else { self.rounds(&wakers) };
         self.wakers = Some(wakers);
         turn
     }

@@ -25,8 +25,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::task::yield_now;
-
 use super::driver::{Driver, Turn};
 use crate::clock::{Clock, Moment, RuntimeClock};
 use crate::host::{Runtime, runtime_has_drivers};
@@ -314,7 +312,9 @@ impl Home {
                 self.takes_over(&mut resident, LONGEST_STAY);
                 self.returns_at.store(NEVER, Ordering::Relaxed);
             }
-            Poll::Ready(Turn::Again) => self.is_late_at(Some(Moment::now().after(LONGEST_DELAY))),
+            Poll::Ready(Turn::Again | Turn::AfterOthers) => {
+                self.is_late_at(Some(Moment::now().after(LONGEST_DELAY)));
+            }
             Poll::Pending if self.place.load(Ordering::SeqCst) == OWN_THREAD => {
                 let due = driver.due().map(|due| self.clock.on_system(Moment::now(), due));
                 self.due.store(due.map_or(NEVER, Moment::to_nanos), Ordering::SeqCst);
@@ -414,10 +414,7 @@ pub(crate) fn about_to_block() {
 
 /// The task that polls the loop.
 async fn reside(stay: Stay) {
-    while poll_fn(|cx| stay.home.poll(stay.moves, cx)).await == Turn::Again {
-        // Other tasks run, and the runtime looks for I/O events.
-        yield_now().await;
-    }
+    while poll_fn(|cx| stay.home.poll(stay.moves, cx)).await.lets_others_run().await {}
 }
 
 /// Dropped with its task.

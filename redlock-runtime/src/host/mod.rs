@@ -131,6 +131,12 @@ pub(crate) fn runtime_has_drivers() -> bool {
 
 /// True when the tasks of this runtime run one at a time.
 pub(crate) fn runtime_has_one_thread() -> bool {
+    let workers = || Handle::try_current().map(|handle| handle.metrics().num_workers());
+    world().is_some() || workers().is_ok_and(|workers| workers == 1)
+}
+
+/// True when threads of this runtime run its tasks, and not the thread that waits for them.
+pub(crate) fn runtime_has_workers() -> bool {
     let flavor = || Handle::try_current().map(|handle| handle.runtime_flavor());
-    world().is_some() || flavor().is_ok_and(|flavor| flavor == RuntimeFlavor::CurrentThread)
+    world().is_none() && flavor().is_ok_and(|flavor| flavor == RuntimeFlavor::MultiThread)
 }

@@ -9,7 +9,7 @@ use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Reply, Request};
 
 /// The fewest callers that go on at a time: a write for fewer costs more than it gains.
-const FEWEST: usize = 8;
+pub(super) const FEWEST: usize = 8;
 
 pub(super) struct Answered {
     /// When the requests were sent.

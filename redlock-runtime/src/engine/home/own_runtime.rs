@@ -204,7 +204,7 @@ impl OwnRuntime {
             let (loop_waker, waker) = self.waker(cx);
             loop_waker.poll_begins();
             let turn = home.poll_or_end(self.moves, &mut Context::from_waker(waker));
-            let has_more = loop_waker.poll_ends() || turn == Poll::Ready(Turn::Again);
+            let has_more = loop_waker.poll_ends() || turn.is_ready();
             if has_ended(turn) {
                 return Poll::Ready(true);
             }
