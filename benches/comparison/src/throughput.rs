@@ -132,7 +132,7 @@ fn compare(servers: &[&RedisServer], tasks: usize, workers: usize, extent: Exten
     let runtime = runtime(workers);
     let lasts = Duration::from_millis(extent.of(200, 100));
     let mut fields: Vec<Field> = servers.iter().map(|server| Field::new(server, &runtime)).collect();
-    for round in 0..extent.of(11, 4) {
+    for round in 0..extent.of(21, 4) {
         for field in &mut fields {
             let turns = field.contenders.len();
             for turn in 0..turns {
