@@ -74,7 +74,7 @@ pub(super) struct Driver {
     slept_at: Option<Moment>,
     /// The next deadline, as of the last poll.
     due: Option<Moment>,
-    /// The runtime that polls it has one thread, for this task and those of its callers.
+    /// The runtime that polls it runs its tasks one at a time.
     beside_callers: bool,
     gathering: Gathering,
     /// For the task that polls the loop.
