@@ -150,8 +150,8 @@ fn of_servers(fault: &Fault) -> Deeds {
             length,
             move |world, fleet| {
                 disturb_all(fleet);
-                if !keeps_data && matches!(fleet.topology, Topology::Quorum(..)) {
-                    judge(Oracle::node_forgets);
+                if !keeps_data {
+                    forgets(fleet);
                 }
                 world.set_fate(fleet.servers[server], Fate::Down);
             },
@@ -198,6 +198,7 @@ fn of_data(fault: &Fault) -> Deeds {
     match fault.clone() {
         Fault::Flush(server) => at_once(move |world, fleet| {
             all_may_be_lost();
+            forgets(fleet);
             world.with_server(fleet.servers[server], Server::flush_all);
         }),
         Fault::OldData(server, age) => {
@@ -216,9 +217,7 @@ fn of_data(fault: &Fault) -> Deeds {
             }));
             deeds.extend(after(age + SYNC, move |world, fleet| {
                 all_may_be_lost();
-                if matches!(fleet.topology, Topology::Quorum(..)) {
-                    judge(Oracle::node_forgets);
-                }
+                forgets(fleet);
                 refuse(fleet, false);
                 let data = data.borrow_mut().take().unwrap_or_default();
                 world.with_server(fleet.servers[server], |server, now| {
@@ -307,6 +306,13 @@ pub(crate) fn disturb_all(fleet: &Fleet) {
 
 pub(crate) fn all_may_be_lost() {
     judge(|oracle| (0..16).for_each(|number| oracle.may_be_lost(&key(number))));
+}
+
+/// A server loses its data.
+fn forgets(fleet: &Fleet) {
+    if matches!(fleet.topology, Topology::Quorum(..)) {
+        judge(Oracle::node_forgets);
+    }
 }
 
 fn on_each_server(world: &World, fleet: &Fleet, deed: impl Fn(&mut Server, u64)) {
