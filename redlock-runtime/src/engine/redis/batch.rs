@@ -9,10 +9,11 @@
 
 use std::iter::repeat;
 
-use redis::{Pipeline, Value};
+use redis::Value;
 
 use super::decode::{nonsense, read, refusal};
-use super::encode::{Encoder, is_renewal};
+use super::encode::{Encoder, client_caching, is_renewal};
+use super::exchange::Exchange;
 use crate::engine::multi_key::refuse_all;
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request};
 
@@ -69,16 +70,24 @@ impl SharedCall {
         }
     }
 
-    pub(super) fn write(&self, encoder: &mut Encoder, call: &[(Id, Request)], pipeline: &mut Pipeline) {
+    pub(super) fn write(&self, encoder: &mut Encoder, call: &[(Id, Request)], exchange: &mut Exchange) {
         match self {
-            Self::Acquire { .. } => pipeline.add_command(encoder.acquire_all(call)),
+            Self::Acquire { .. } => exchange.command(&encoder.acquire_all(call)),
             Self::Renew { tracks_changes, .. } => {
                 if *tracks_changes {
-                    pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
+                    exchange.command(&client_caching());
                 }
-                pipeline.add_command(encoder.renew_all(call))
+                exchange.command(&encoder.renew_all(call));
             }
-        };
+        }
+    }
+
+    /// How many values the server answers.
+    pub(super) fn values(&self) -> usize {
+        match self {
+            Self::Renew { tracks_changes: true, .. } => 2,
+            Self::Renew { tracks_changes: false, .. } | Self::Acquire { .. } => 1,
+        }
     }
 
     /// One reply to each request, from the first value of the call and, if there is one, the next.

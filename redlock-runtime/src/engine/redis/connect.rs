@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::TcpKeepalive;
-use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError};
+use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::connect_error::ConnectError;
@@ -13,16 +13,6 @@ use super::opened::{Opened, tcp_stream};
 use super::tls::Tls;
 use crate::engine::protocol::ConnectionEvent;
 use crate::host::simulated_connection;
-
-/// Batches in flight at most; then the next batch grows. The `redis` crate queues as many, so that none waits for room
-/// while a later one is sent.
-pub(crate) const WINDOW: usize = 32;
-
-/// The engine has its own timeouts: the `redis` crate would set a timer for each request.
-pub(super) fn without_timeouts() -> AsyncConnectionConfig {
-    let config = AsyncConnectionConfig::new().set_pipeline_buffer_size(WINDOW);
-    config.set_connection_timeout(None).set_response_timeout(None)
-}
 
 /// After so long, an idle connection sends a keep-alive probe: some firewalls forget a connection after a minute. It ends
 /// after three more without an answer.
@@ -43,30 +33,29 @@ pub(super) fn tcp_settings() -> TcpSettings {
 /// Opens a connection.
 pub(super) async fn open(
     info: ConnectionInfo,
-    config: AsyncConnectionConfig,
     tls: Option<&Tls>,
     timeout: Duration,
 ) -> Result<Opened, ConnectError> {
     let info = info.set_tcp_settings(tcp_settings());
     let opening = async {
         if let Some(tls) = tls {
-            return tls.open(&info, config).await;
+            return tls.open(&info).await;
         }
         let opened = match info.addr() {
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await.map_err(RedisError::from);
-                Opened::over(stream.map_err(ConnectError::Failed)?, &info, config).await
+                Opened::over(stream.map_err(ConnectError::Failed)?, &info).await
             }
             ConnectionAddr::Tcp(host, port) => {
                 if let Some(connecting) = simulated_connection(host, *port) {
                     let stream = connecting.await.map_err(RedisError::from);
-                    return Opened::over(stream.map_err(ConnectError::Failed)?, &info, config)
+                    return Opened::over(stream.map_err(ConnectError::Failed)?, &info)
                         .await
                         .map_err(ConnectError::Failed);
                 }
                 let stream = tcp_stream(host, *port, info.tcp_settings()).await.map_err(RedisError::from);
-                Opened::over(stream.map_err(ConnectError::Failed)?, &info, config).await
+                Opened::over(stream.map_err(ConnectError::Failed)?, &info).await
             }
             other => Err((ErrorKind::InvalidClientConfig, "no such connection", other.to_string()).into()),
         };
@@ -82,7 +71,7 @@ pub(super) async fn open_in_background(
     pushes: UnboundedSender<ConnectionEvent>,
     timeout: Duration,
 ) -> Result<MultiplexedConnection, ConnectError> {
-    Ok(open(info, without_timeouts(), tls, timeout).await?.in_background(pushes))
+    Ok(open(info, tls, timeout).await?.in_background(pushes))
 }
 
 /// The server refuses `HELLO 3`: `NOPROTO`, or the `ERR` of an unknown command, which older servers and proxies word in many

@@ -1,20 +1,16 @@
 //! One open connection: a batch of requests goes out in one write, and each request gets its reply.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::Context;
-use std::{slice, vec};
+use std::task::{Context, Poll};
+use std::vec;
 
-use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, RedisError, Value};
-use tokio::task::unconstrained;
+use redis::{RedisError, Value};
 
 use super::batch::{self, SharedCall};
 use super::decode::{is_of_another_type, nonsense, read, read_direct, refusal};
-use super::encode::Encoder;
+use super::encode::{Encoder, client_caching};
+use super::exchange::Exchange;
 use super::fence_floor::FenceFloor;
 use super::keyspace::Keyspace;
-use super::opened::{ConnectionDriver, Opened};
 use super::session::Session;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
@@ -22,13 +18,9 @@ use crate::engine::multi_key::calls;
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request, ServerInfo};
 use crate::token::Token;
 
-/// One reply to each request of a batch, unless the connection breaks.
-pub(crate) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconnected>> + Send>>;
-
 /// The engine's own connection: the application never uses it.
 pub(crate) struct RedisConnection {
-    connection: MultiplexedConnection,
-    driver: ConnectionDriver,
+    exchange: Exchange,
     encoder: Encoder,
     /// How many of the next renewals are sent one by one.
     renewals_alone: usize,
@@ -36,43 +28,43 @@ pub(crate) struct RedisConnection {
 }
 
 impl RedisConnection {
-    pub(super) fn new(opened: Opened, session: Session) -> Self {
+    pub(super) fn new(exchange: Exchange, session: Session) -> Self {
         let fences = FenceFloor::new(session.server_info.clock, Moment::now());
-        let Opened { connection, driver } = opened;
-        Self { connection, driver, encoder: Encoder::new(session), renewals_alone: 0, fences }
+        Self { exchange, encoder: Encoder::new(session), renewals_alone: 0, fences }
     }
 
     pub(crate) fn server_info(&self) -> ServerInfo {
         self.encoder.session.server_info
     }
 
-    /// Writes what was sent, and reads answers and pushes.
+    /// Goes on writing, and reads replies and pushes. Costs nothing when there is nothing to do.
     pub(crate) fn drive(&mut self, cx: &mut Context<'_>) {
-        // Its end fails what waits for an answer.
-        let _ = self.driver.poll(cx);
+        self.exchange.drive(cx);
     }
 
-    /// All requests in one write. The first poll sends; dropping the future takes no request back. `asking`: another node
-    /// has redirected the requests here, and this one does not own their slots yet.
-    pub(crate) fn submit(&mut self, requests: &[(Id, Request)], asking: bool) -> Replies {
-        let mut connection = self.connection.clone();
+    /// Sends all requests in one write, behind the batches before. `asking`: another node has redirected the requests here,
+    /// and this one does not own their slots yet.
+    pub(crate) fn submit(
+        &mut self,
+        cx: &mut Context<'_>,
+        requests: &[(Id, Request)],
+        asking: bool,
+    ) -> ExpectedBatch {
         self.encoder.set_floor(self.fences.at(Moment::now()));
-        let sharded = self.encoder.session.sharded;
+        let expected = self.write(requests, asking);
+        self.exchange.write(cx);
+        expected
+    }
+
+    fn write(&mut self, requests: &[(Id, Request)], asking: bool) -> ExpectedBatch {
         if let [(_, request)] = requests
             && !matches!(request.action, Action::Watch | Action::WatchHolder | Action::AcquireNext { .. })
             && !asking
         {
-            // The common case, without the cost of a pipeline.
-            let answer = self.answer_to(request);
-            let command = self.encoder.command(request);
-            return in_order(async move {
-                match connection.send_packed_command(&command).await {
-                    Ok(value) => in_step(slice::from_ref(&value)).map(|()| vec![answer.read(value, sharded)]),
-                    Err(error) => Err(broke(&error)),
-                }
-            });
+            // The common case.
+            self.exchange.command(&self.encoder.command(request));
+            return ExpectedBatch::one(self.answer_to(request));
         }
-        let mut pipeline = Pipeline::with_capacity(requests.len());
         let mut expected = Vec::with_capacity(requests.len());
         let mut rest = requests;
         while let Some(call) = self.next_call(rest, asking) {
@@ -88,7 +80,7 @@ impl RedisConnection {
                 }
                 _ if !next.is_empty() => {
                     let together = SharedCall::new(&self.encoder, call);
-                    together.write(&mut self.encoder, call, &mut pipeline);
+                    together.write(&mut self.encoder, call, &mut self.exchange);
                     expected.push(Expected::Shared(together));
                     expected.extend(next.iter().map(|_| Expected::Next));
                     continue;
@@ -96,34 +88,35 @@ impl RedisConnection {
                 // `ASKING` and `CLIENT CACHING` each apply to the next command only: a lock whose slot is on its way to this
                 // node is not watched.
                 _ if asking => {
-                    pipeline.cmd("ASKING");
+                    self.exchange.command(&redis::cmd("ASKING"));
                     expected.push(match request.action {
                         Action::Watch | Action::WatchHolder => Expected::Watch(request.token.clone()),
                         _ => Expected::Second(self.answer_to(request)),
                     });
                 }
                 Action::Watch | Action::WatchHolder => {
-                    pipeline.cmd("CLIENT").arg("CACHING").arg("YES");
+                    self.exchange.command(&client_caching());
                     expected.push(Expected::Watch(request.token.clone()));
                 }
                 _ => expected.push(Expected::One(self.answer_to(request))),
             }
-            pipeline.add_command(self.encoder.command(request));
+            self.exchange.command(&self.encoder.command(request));
         }
-        if pipeline.is_empty() {
-            return Box::pin(std::future::ready(Ok(vec![Reply::Skipped; requests.len()])));
-        }
-        in_order(async move {
-            match connection.send_packed_commands(&pipeline, 0, pipeline.len()).await {
-                Ok(values) => {
-                    in_step(&values)?;
-                    let mut values = values.into_iter();
-                    let mut next = Vec::new().into_iter();
-                    Ok(expected.iter().map(|each| each.read(&mut values, &mut next, sharded)).collect())
-                }
-                Err(error) => Err(broke(&error)),
-            }
-        })
+        ExpectedBatch::several(expected)
+    }
+
+    /// The replies to the oldest batch that has none yet.
+    pub(crate) fn poll_replies(
+        &mut self,
+        expected: &ExpectedBatch,
+    ) -> Poll<Result<Vec<Reply>, Disconnected>> {
+        let sharded = self.encoder.session.sharded;
+        let replies = match self.exchange.replies(expected.values) {
+            Poll::Ready(Ok(mut values)) => Ok(expected.read(&mut values, sharded)),
+            Poll::Ready(Err(error)) => Err(broke(&error)),
+            Poll::Pending => return Poll::Pending,
+        };
+        Poll::Ready(replies)
     }
 
     fn answer_to(&self, request: &Request) -> Answer {
@@ -182,21 +175,6 @@ impl RedisConnection {
     }
 }
 
-/// A batch that its first poll sends in any case. Once a task has used its budget, tokio would answer "pending" to
-/// everything, and a later batch would overtake this one.
-fn in_order(batch: impl Future<Output = Result<Vec<Reply>, Disconnected>> + Send + 'static) -> Replies {
-    Box::pin(unconstrained(batch))
-}
-
-/// The server unsubscribes a sharded channel that has moved. The `redis` crate takes that push for a reply, and each later
-/// reply for the one before: the connection must be closed.
-fn in_step(values: &[Value]) -> Result<(), Disconnected> {
-    if values.iter().any(|value| matches!(value, Value::Push { .. })) {
-        return Err(Disconnected { reason: INBOX_MOVED.into(), is_permanent: false });
-    }
-    Ok(())
-}
-
 pub(crate) const INBOX_MOVED: &str = "the inbox is at another node of the Cluster now";
 
 fn broke(error: &RedisError) -> Disconnected {
@@ -216,6 +194,44 @@ impl Answer {
     }
 }
 
+/// The replies to a batch, as its requests expect them.
+pub(crate) struct ExpectedBatch {
+    /// How many values the server answers.
+    values: usize,
+    replies: ExpectedReplies,
+}
+
+enum ExpectedReplies {
+    One(Answer),
+    Several(Vec<Expected>),
+}
+
+impl ExpectedBatch {
+    fn one(answer: Answer) -> Self {
+        Self { values: 1, replies: ExpectedReplies::One(answer) }
+    }
+
+    fn several(all: Vec<Expected>) -> Self {
+        let values = all.iter().map(Expected::values).sum();
+        Self { values, replies: ExpectedReplies::Several(all) }
+    }
+
+    /// True when the server is asked for nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values == 0
+    }
+
+    fn read(&self, values: &mut impl Iterator<Item = Value>, sharded: bool) -> Vec<Reply> {
+        match &self.replies {
+            ExpectedReplies::One(answer) => values.map(|value| answer.read(value, sharded)).collect(),
+            ExpectedReplies::Several(all) => {
+                let mut next = Vec::new().into_iter();
+                all.iter().map(|each| each.read(values, &mut next, sharded)).collect()
+            }
+        }
+    }
+}
+
 /// The reply that a request expects.
 enum Expected {
     One(Answer),
@@ -230,6 +246,15 @@ enum Expected {
 }
 
 impl Expected {
+    fn values(&self) -> usize {
+        match self {
+            Self::Next => 0,
+            Self::One(_) => 1,
+            Self::Second(_) | Self::Watch(_) => 2,
+            Self::Shared(call) => call.values(),
+        }
+    }
+
     /// A reply that no script gives is refused, never guessed.
     fn read(
         &self,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{PushInfo, ServerError, Value};
+use redis::{ServerError, Value};
 
 use super::error_reply::ErrorReply;
 use super::keyspace::Keyspace;
@@ -201,9 +201,12 @@ fn redirect(once: bool, details: &str) -> Option<Redirect> {
 }
 
 /// A push about a lock outside our keyspace is dropped: any client may have published it.
-pub(super) fn read_push(push: &PushInfo, keyspace: &Keyspace) -> Option<ConnectionEvent> {
-    match (&push.kind, push.data.as_slice()) {
-        (redis::PushKind::Disconnection, _) => Some(ConnectionEvent::Closed),
+pub(super) fn read_push(
+    kind: &redis::PushKind,
+    data: &[Value],
+    keyspace: &Keyspace,
+) -> Option<ConnectionEvent> {
+    match (kind, data) {
         (redis::PushKind::SUnsubscribe, _) => Some(ConnectionEvent::InboxMoved),
         (redis::PushKind::Message | redis::PushKind::SMessage, [_, payload]) => {
             decode_push(text(payload)?).filter(|push| keyspace.holds(&push.name)).map(ConnectionEvent::Push)

@@ -280,6 +280,13 @@ impl Encoder {
     }
 }
 
+/// The server notes the keys that the next command reads.
+pub(super) fn client_caching() -> Cmd {
+    let mut command = Cmd::with_capacity(3, 20);
+    command.arg("CLIENT").arg("CACHING").arg("YES");
+    command
+}
+
 pub(super) fn is_renewal(action: Action) -> bool {
     matches!(action, Action::Renew { .. })
 }

@@ -8,9 +8,9 @@
 use std::iter;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Value};
 
+use super::exchange::Exchange;
 use super::fence_floor::ABOVE_ALL;
 use super::keyspace::Keyspace;
 use super::permissions;
@@ -182,8 +182,8 @@ impl HandshakeCommands {
         }
     }
 
-    pub(super) async fn send(&self, connection: &mut MultiplexedConnection) -> Result<Answers, RedisError> {
-        connection.send_packed_commands(&self.pipeline, 0, self.pipeline.len()).await.map(Answers)
+    pub(super) async fn send(&self, exchange: &mut Exchange) -> Result<Answers, RedisError> {
+        exchange.ask(&self.pipeline).await.map(Answers)
     }
 
     /// How the server identifies this connection.

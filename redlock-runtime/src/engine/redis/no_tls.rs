@@ -1,6 +1,6 @@
 //! Replaces `tls.rs` in a build without the feature `tls`: there are no encrypted connections.
 
-use redis::{AsyncConnectionConfig, ConnectionInfo};
+use redis::ConnectionInfo;
 
 use super::connect_error::ConnectError;
 use super::opened::Opened;
@@ -24,11 +24,7 @@ impl Tls {
     }
 
     #[expect(clippy::unused_async, reason = "as with the feature")]
-    pub(super) async fn open(
-        &self,
-        _: &ConnectionInfo,
-        _: AsyncConnectionConfig,
-    ) -> Result<Opened, ConnectError> {
+    pub(super) async fn open(&self, _: &ConnectionInfo) -> Result<Opened, ConnectError> {
         match *self {}
     }
 }

@@ -1,21 +1,21 @@
 //! One Redis node: how to connect to it, and the messages when that fails.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, RedisError, Value,
+    ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, Pipeline, ProtocolVersion, RedisError,
+    Value,
 };
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::connect::{has_too_many_clients, open, speaks_no_resp3, without_timeouts};
+use super::connect::{has_too_many_clients, open, speaks_no_resp3};
 use super::connect_error::ConnectError;
-use super::connection::{INBOX_MOVED, RedisConnection};
+use super::connection::RedisConnection;
 use super::credential_source::CredentialSource;
-use super::decode::{is_passing, read_push};
+use super::decode::is_passing;
+use super::exchange::Exchange;
 use super::handshake::{Handshake, HandshakeCommands, HandshakeParams, Unsuitable, must_allow};
 use super::keyspace::{ClockOf, Keyspace};
 use super::login::Login;
@@ -187,7 +187,7 @@ impl RedisNode {
             let found = sentinels.find(timeout).await?;
             self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host, found.port));
         }
-        let (opened, _) = self.open(ProtocolVersion::RESP2, without_timeouts(), timeout).await?;
+        let (opened, _) = self.open(ProtocolVersion::RESP2, timeout).await?;
         Ok(opened.in_background(pushes.clone()))
     }
 
@@ -198,17 +198,8 @@ impl RedisNode {
         timeout: Duration,
         pushes: &UnboundedSender<ConnectionEvent>,
     ) -> Result<RedisConnection, Disconnected> {
-        let inbox_moved = Arc::new(AtomicBool::new(false));
-        let (inbox, moved, keyspace) = (pushes.clone(), Arc::clone(&inbox_moved), self.keyspace.clone());
-        let push = move |push: PushInfo| {
-            if let Some(pushed) = read_push(&push, &keyspace) {
-                moved.fetch_or(matches!(pushed, ConnectionEvent::InboxMoved), Ordering::SeqCst);
-                let _ = inbox.send(pushed);
-            }
-            Ok::<(), redis::aio::SendError>(())
-        };
-        let with_pushes = without_timeouts().set_push_sender(push);
-        let (mut opened, speaks_resp3) = self.open(ProtocolVersion::RESP3, with_pushes, timeout).await?;
+        let (opened, speaks_resp3) = self.open(ProtocolVersion::RESP3, timeout).await?;
+        let mut exchange = Exchange::over(opened.into_stream(), self.keyspace.clone(), pushes.clone());
         let handshake = HandshakeCommands::new(&HandshakeParams {
             keyspace: &self.keyspace,
             inbox: &self.inbox,
@@ -219,16 +210,11 @@ impl RedisNode {
             stale: self.stale.get(),
         });
         let asked_at = Moment::now();
-        let asking = opened.drive(async |connection| handshake.send(connection).await);
-        let answers = match tokio::time::timeout(timeout, asking).await {
+        let answers = match tokio::time::timeout(timeout, handshake.send(&mut exchange)).await {
             Ok(answers) => answers.map_err(|error| self.failed(&error))?,
             Err(_) => return Err(self.no_answer(timeout)),
         };
         self.stale.set(handshake.client(&answers));
-        // The `redis` crate has taken that push for a reply, so later replies would be out of step.
-        if inbox_moved.load(Ordering::SeqCst) {
-            return Err(Disconnected { reason: INBOX_MOVED.into(), is_permanent: false });
-        }
         let Handshake { abilities, sharded, server_info, run_id, late_requests, native_delete } = handshake
             .read(&answers, Moment::now().since(asked_at))
             .map_err(|unsuitable| self.unsuitable(&unsuitable))?;
@@ -253,14 +239,13 @@ impl RedisNode {
             native_delete,
             _identity: claimed,
         };
-        Ok(RedisConnection::new(opened, session))
+        Ok(RedisConnection::new(exchange, session))
     }
 
     /// Opens a connection with the credentials of now. False where the server speaks no RESP3, so that it can push nothing.
     async fn open(
         &self,
         protocol: ProtocolVersion,
-        config: AsyncConnectionConfig,
         timeout: Duration,
     ) -> Result<(Opened, bool), Disconnected> {
         // Less than the limit of a caller, who then hears the reason.
@@ -270,10 +255,10 @@ impl RedisNode {
             let login = Login::new(&self.info, self.credentials.as_ref(), refused.take(), limit).await;
             let login = login.map_err(|error| self.not_opened(error, timeout))?;
             let info = speaking(login.info.clone(), protocol);
-            let opened = match open(info, config.clone(), tls, timeout).await {
+            let opened = match open(info, tls, timeout).await {
                 Err(ConnectError::Failed(error)) if asks_for_resp3 && speaks_no_resp3(&error) => {
                     let info = speaking(login.info.clone(), ProtocolVersion::RESP2);
-                    open(info, without_timeouts(), tls, timeout).await.map(|opened| (opened, false))
+                    open(info, tls, timeout).await.map(|opened| (opened, false))
                 }
                 opened => opened.map(|opened| (opened, true)),
             };
@@ -298,11 +283,13 @@ impl RedisNode {
 
     /// The answer to `CLUSTER SLOTS` over its own connection: connecting and the answer each have the time limit.
     pub(super) async fn cluster_slots(&self, timeout: Duration) -> Result<Value, Disconnected> {
-        let (mut opened, _) = self.open(ProtocolVersion::RESP2, without_timeouts(), timeout).await?;
-        let mut command = redis::cmd("CLUSTER");
-        command.arg("SLOTS");
-        let asking = opened.drive(async |connection| connection.send_packed_command(&command).await);
-        match tokio::time::timeout(timeout, asking).await {
+        let (opened, _) = self.open(ProtocolVersion::RESP2, timeout).await?;
+        let (pushes, _none) = unbounded_channel();
+        let mut exchange = Exchange::over(opened.into_stream(), self.keyspace.clone(), pushes);
+        let mut slots = Pipeline::new();
+        slots.cmd("CLUSTER").arg("SLOTS");
+        let answer = tokio::time::timeout(timeout, exchange.ask(&slots)).await;
+        match answer.map(|answer| answer.map(|answers| answers.into_iter().next().unwrap_or(Value::Nil))) {
             Ok(Ok(Value::ServerError(error))) if error.code() == "NOPERM" => {
                 Err(self.unsuitable(&must_allow("CLUSTER|SLOTS", "it has a slot of the key", "")))
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::io::tcp::TcpSettings;
-use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo};
+use redis::{ConnectionAddr, ConnectionInfo};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -63,17 +63,13 @@ impl Tls {
         Ok(Self { config: Arc::new(config), shows_certificate: settings.client.is_some() })
     }
 
-    pub(super) async fn open(
-        &self,
-        info: &ConnectionInfo,
-        config: AsyncConnectionConfig,
-    ) -> Result<Opened, ConnectError> {
+    pub(super) async fn open(&self, info: &ConnectionInfo) -> Result<Opened, ConnectError> {
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
             return Err(ConnectError::Refused("TLS is for TCP".to_owned()));
         };
         let asked_for_certificate = Arc::new(AtomicBool::new(false));
         let stream = self.handshake(host, *port, info.tcp_settings(), &asked_for_certificate).await?;
-        match Opened::over(stream, info, config).await {
+        match Opened::over(stream, info).await {
             Ok(opened) => Ok(opened),
             Err(error) if error.is_io_error() && asked_for_certificate.load(Ordering::Relaxed) => {
                 Err(ConnectError::Refused("it wants a certificate of ours: see `tls_client`".to_owned()))

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::memory::MemoryNode;
+use super::memory::{MemoryNode, Replies};
 use super::window::Window;
 use crate::capabilities::Abilities;
 use crate::clock::{Clock, Moment};
@@ -21,11 +21,13 @@ use crate::engine::backoff::Backoff;
 use crate::engine::protocol::{
     ConnectionEvent, Disconnected, Id, Push, PushKind, Reply, Request, ServerInfo,
 };
-use crate::engine::redis::connect::WINDOW;
-use crate::engine::redis::connection::{INBOX_MOVED, RedisConnection, Replies};
+use crate::engine::redis::connection::{ExpectedBatch, INBOX_MOVED, RedisConnection};
 use crate::engine::redis::node::RedisNode;
 use crate::engine::redis::server_identity::ServerIdentities;
 use crate::engine::slots::Slots;
+
+/// Batches in flight at most; then the next batch grows.
+const WINDOW: usize = 32;
 
 /// Pushes taken at once.
 const PUSHES: usize = 256;
@@ -100,6 +102,7 @@ impl Pushes {
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "one for each connection, which is in a box")]
 enum Kind {
     Redis(RedisConnection),
     Memory { node: MemoryNode, inbox: UnboundedSender<ConnectionEvent> },
@@ -130,8 +133,23 @@ struct Up {
 struct Batch {
     sent: Moment,
     requests: Vec<(Id, Request)>,
-    replies: Replies,
-    early: Option<Result<Vec<Reply>, Disconnected>>,
+    replies: Awaited,
+}
+
+/// The replies to a batch.
+enum Awaited {
+    FromServer(ExpectedBatch),
+    FromMemory(Replies),
+}
+
+impl Awaited {
+    /// True for replies that no server sends.
+    fn come_without_a_wake_up(&self) -> bool {
+        match self {
+            Self::FromServer(expected) => expected.is_empty(),
+            Self::FromMemory(_) => true,
+        }
+    }
 }
 
 /// What a transport tells the table.
@@ -343,26 +361,18 @@ impl Up {
         requests: Vec<(Id, Request)>,
         asking: bool,
     ) {
-        let mut replies = match &mut self.connection.kind {
-            Kind::Redis(connection) => connection.submit(&requests, asking),
-            Kind::Memory { node, inbox } => node.submit(&requests, inbox),
+        let replies = match &mut self.connection.kind {
+            Kind::Redis(connection) => Awaited::FromServer(connection.submit(cx, &requests, asking)),
+            Kind::Memory { node, inbox } => Awaited::FromMemory(node.submit(&requests, inbox)),
         };
-        let early = match replies.as_mut().poll(cx) {
-            Poll::Ready(early) => {
-                // No event will wake the engine for this batch.
-                cx.waker().wake_by_ref();
-                Some(early)
-            }
-            Poll::Pending => None,
-        };
-        if let Kind::Redis(connection) = &mut self.connection.kind {
-            connection.drive(cx);
+        if replies.come_without_a_wake_up() {
+            cx.waker().wake_by_ref();
         }
         self.window.sent(requests.len());
         if self.in_flight.is_empty() {
             self.was_idle = now.since(self.heard) >= io_timeout;
         }
-        self.in_flight.push_back(Batch { sent: now, requests, replies, early });
+        self.in_flight.push_back(Batch { sent: now, requests, replies });
     }
 
     /// Since when the server has been silent: it works on one batch after the other.
@@ -433,9 +443,10 @@ impl Up {
         }
         let silent_since = self.silent_since();
         if let Some(batch) = self.in_flight.front_mut() {
-            let answered = match batch.early.take() {
-                Some(early) => Poll::Ready(early),
-                None => batch.replies.as_mut().poll(cx),
+            let answered = match (&mut batch.replies, &mut self.connection.kind) {
+                (Awaited::FromServer(expected), Kind::Redis(connection)) => connection.poll_replies(expected),
+                (Awaited::FromMemory(replies), _) => replies.as_mut().poll(cx),
+                (Awaited::FromServer(_), Kind::Memory { .. }) => Poll::Pending,
             };
             match answered {
                 Poll::Ready(Ok(replies)) => {

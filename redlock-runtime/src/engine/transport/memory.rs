@@ -7,6 +7,7 @@
 mod faults;
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -19,12 +20,14 @@ use crate::engine::protocol::{
     Action, CLAIM, Claimant, ConnectionEvent, Disconnected, Id, Inspection, Mode, Place, Push, PushKind,
     Reply, Request, ServerInfo, ServerTime,
 };
-use crate::engine::redis::connection::Replies;
 use crate::error::Holder;
 use crate::token::{self, Token};
 use faults::Faults;
 
 type Inbox = UnboundedSender<ConnectionEvent>;
+
+/// One reply to each request of a batch, unless the connection breaks.
+pub(super) type Replies = Pin<Box<dyn Future<Output = Result<Vec<Reply>, Disconnected>> + Send>>;
 
 /// The locks of one name, with the effects of the scripts.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use super::files::{
     ACQUIRE_LUA, ADMIN, ASKING, CLUSTER, CONNECTION, ENCODE, HELD, HOLDING, KEEP_LUA, ON_PUSH, ON_REPLY,
     REENTRANCY, RELEASE_LUA, RENEW_LUA, TAKE_AWAY_LUA, TELL_LUA, WAITING,
 };
-use super::{CAUSE, EXCLUSION, FENCES, FEW_COMMANDS, Mutant, NO_ORPHAN, PROMPT, edit};
+use super::{CAUSE, EXCLUSION, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
@@ -12,12 +12,6 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A request for a shorter ttl leaves the lease as it is until it is answered, but the server may have done it.",
         violates: EXCLUSION,
         edits: &[edit(HELD, "            self.lease.shorten(ends);\n", "            let _ = ends;\n")],
-    },
-    Mutant {
-        name: "release-overtakes-its-acquire",
-        wrong: "A batch is not sent by its first poll when its task has used up its budget, and the next batch goes first.",
-        violates: NO_ORPHAN,
-        edits: &[edit(CONNECTION, "Box::pin(unconstrained(batch))", "Box::pin(batch)")],
     },
     Mutant {
         name: "abilities-of-one-node-count-for-all",

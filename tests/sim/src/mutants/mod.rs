@@ -8,7 +8,6 @@
 //! | `busy-counts-from-its-receipt`, `next-counts-from-its-receipt` | the waiter asks later by as long as a message takes, and a lock may be free for that long anyway |
 //! | `free-lock-with-a-queue-is-left` | the newcomer is told that the lease is over, and asks again at once |
 //! | `loss-sends-no-release` | found in some minutes only: an operator has to take the lock away between a grant and a request of its waiter, and the place that stays has the lock for a round trip in its turn |
-//! | `release-overtakes-its-acquire` | found in some minutes only: a task has to send more requests than its budget allows, with one among them whose caller leaves at once |
 //! | `next-connection-does-not-end-the-last` | plans have no Cluster that moves the slot of an inbox while requests are late |
 //! | `each-waiter-is-a-follower` | the first waiter of the process is nearly always the next that the grant has named |
 //! | `followers-inherit-no-deadline` | a follower renews at once: its connection has to break within the 10 ms in which a lock is passed on |
@@ -20,6 +19,7 @@
 //! | a lock and its fencing token are two requests | one script does both; a token that is drawn later has its own action |
 //! | a lock is kept between two calls, and its recall is lost | no lock is kept without a holder |
 //! | a waiter that cancels sends a plain delete only | one that finds a mark is followed by the script: `mark.rs` breaks that |
+//! | a release overtakes its acquire when its task has used up its budget | batches share one buffer of bytes |
 //! | each event of a Cluster looks at all slots | it costs processor time, which is not part of virtual time |
 
 mod chaos;

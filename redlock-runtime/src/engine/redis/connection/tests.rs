@@ -3,32 +3,27 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{IntoConnectionInfo, ProtocolVersion};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{consume_budget, yield_now};
 
 use super::*;
-use crate::engine::protocol::Mode;
-use crate::engine::redis::connect::{WINDOW, without_timeouts};
+use crate::engine::protocol::{ConnectionEvent, Mode};
+use crate::engine::redis::stream::Stream;
 
 const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 
-/// A connection whose server only reads, and that server's end.
-async fn connection() -> (RedisConnection, TcpStream) {
+/// A connection, that server's end, and what is pushed.
+async fn connection() -> (RedisConnection, TcpStream, UnboundedReceiver<ConnectionEvent>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
-    let info = "redis://unused/".into_connection_info().unwrap();
-    let silent = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2).set_skip_set_lib_name();
-    let opening = MultiplexedConnection::new_with_config(&silent, stream, without_timeouts());
-    let (connection, driver) = opening.await.unwrap();
-    tokio::spawn(driver);
-    let driven_by_that_task = ConnectionDriver::new(std::future::pending());
-    (RedisConnection::new(Opened { connection, driver: driven_by_that_task }, Session::for_a_test()), server)
+    let (inbox, pushed) = unbounded_channel();
+    let session = Session::for_a_test();
+    let exchange = Exchange::over(Stream::new(stream), session.keyspace.clone(), inbox);
+    (RedisConnection::new(exchange, session), server, pushed)
 }
 
 fn request(action: Action, name: &str) -> Vec<(Id, Request)> {
@@ -36,15 +31,43 @@ fn request(action: Action, name: &str) -> Vec<(Id, Request)> {
     vec![(1, Request::new(action, name.into(), token, Duration::from_secs(30)))]
 }
 
-/// Polls a batch once, as the engine does to send it.
-async fn send(batch: &mut Replies) {
-    assert!(poll_fn(|cx| Poll::Ready(batch.as_mut().poll(cx).is_pending())).await);
+/// Sends a batch, as the engine does.
+async fn send(connection: &mut RedisConnection, requests: &[(Id, Request)]) -> ExpectedBatch {
+    poll_fn(|cx| Poll::Ready(connection.submit(cx, requests, false))).await
+}
+
+/// Drives the connection until the batch has its replies.
+async fn replies(
+    connection: &mut RedisConnection,
+    batch: &ExpectedBatch,
+) -> Result<Vec<Reply>, Disconnected> {
+    let awaited = poll_fn(|cx| {
+        connection.drive(cx);
+        connection.poll_replies(batch)
+    });
+    tokio::time::timeout(Duration::from_secs(10), awaited).await.unwrap()
+}
+
+/// Writes all of it, as the server.
+async fn answer(server: &TcpStream, bytes: &[u8]) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        server.writable().await.unwrap();
+        if let Ok(count) = server.try_write(rest) {
+            rest = &rest[count..];
+        }
+    }
 }
 
 /// What the server has read, up to `last`.
 async fn read_to(server: &TcpStream, last: &str) -> String {
     let mut read = Vec::new();
-    while !String::from_utf8_lossy(&read).contains(last) {
+    let has_come = |read: &[u8]| {
+        // What was read last, and some before it.
+        let news = read.get(read.len().saturating_sub(2 * 4096)..).unwrap_or_default();
+        String::from_utf8_lossy(news).contains(last)
+    };
+    while !has_come(&read) {
         server.readable().await.unwrap();
         let mut buffer = [0; 4096];
         match server.try_read(&mut buffer) {
@@ -57,38 +80,90 @@ async fn read_to(server: &TcpStream, last: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_batch_is_sent_by_its_first_poll_even_when_its_task_has_used_its_budget() {
-    let (mut connection, server) = connection().await;
-    let (mut acquire, mut release) = (
-        connection.submit(&request(Action::Acquire(Mode::OneTry), "lock:acquired"), false),
-        connection.submit(&request(Action::Release, "lock:released"), false),
-    );
+async fn batches_keep_their_order_even_when_their_task_has_used_its_budget() {
+    let (mut connection, server, _pushed) = connection().await;
     // After some 128 pushes and replies in one poll, tokio answers "pending" to everything.
     let mut spend = pin!(async {
         loop {
             consume_budget().await;
         }
     });
-    let both = poll_fn(|cx| {
-        Poll::Ready([spend.as_mut().poll(cx).is_pending(), acquire.as_mut().poll(cx).is_pending()])
-    });
-    assert_eq!(both.await, [true, true]);
+    let acquire = request(Action::Acquire(Mode::OneTry), "lock:acquired");
+    poll_fn(|cx| {
+        assert!(spend.as_mut().poll(cx).is_pending());
+        connection.submit(cx, &acquire, false);
+        Poll::Ready(())
+    })
+    .await;
     yield_now().await;
-    send(&mut release).await;
+    send(&mut connection, &request(Action::Release, "lock:released")).await;
     let read = read_to(&server, "lock:released").await;
     assert!(read.contains("lock:acquired"), "the release has overtaken the acquire: {read}");
 }
 
 #[tokio::test]
-async fn all_batches_that_may_be_in_flight_are_sent_at_once() {
-    let (mut connection, server) = connection().await;
-    let mut batches: Vec<Replies> =
-        (0..WINDOW).map(|nth| connection.submit(&request(RENEW, &format!("lock:<{nth}>")), false)).collect();
-    // None may wait for room: a later batch would be polled before it.
-    for batch in &mut batches {
-        send(batch).await;
+async fn a_batch_that_the_stream_does_not_take_at_once_is_written_while_the_connection_is_driven() {
+    let (mut connection, server, _pushed) = connection().await;
+    let name = format!("lock:{}", "x".repeat(1000));
+    let many: Vec<_> = (0..10_000).flat_map(|_| request(Action::Release, &name)).collect();
+    let batch = send(&mut connection, &many).await;
+    let last = send(&mut connection, &request(Action::Release, "lock:last")).await;
+    let serve = async {
+        read_to(&server, "lock:last").await;
+        answer(&server, &b":1\r\n".repeat(10_001)).await;
+    };
+    let (all, ()) = tokio::join!(replies(&mut connection, &batch), serve);
+    assert_eq!(all.unwrap(), vec![Reply::Done; 10_000]);
+    assert_eq!(replies(&mut connection, &last).await.unwrap(), [Reply::Done]);
+}
+
+#[tokio::test]
+async fn replies_come_in_any_pieces_and_pushes_between_them_take_none_of_their_places() {
+    let (mut connection, server, mut pushed) = connection().await;
+    let requests = [request(RENEW, "lock:a"), request(Action::Inspect, "lock:b"), request(RENEW, "lock:c")];
+    let batch = send(&mut connection, &requests.concat()).await;
+    let bytes = b":1\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$6\r\nlock:d\r\n*4\r\n$-1\r\n:0\r\n:0\r\n*0\r\n\
+        >3\r\n$12\r\nsunsubscribe\r\n$12\r\nlock:%inbox:\r\n:0\r\n:0\r\n";
+    let serve = async {
+        for byte in bytes {
+            answer(&server, &[*byte]).await;
+            yield_now().await;
+        }
+    };
+    let (all, ()) = tokio::join!(replies(&mut connection, &batch), serve);
+    assert_eq!(all.unwrap(), [Reply::Done, Reply::Found(None), Reply::NotHeld]);
+    let pushed = [pushed.try_recv().unwrap(), pushed.try_recv().unwrap()];
+    let [ConnectionEvent::Changed(Some(changed)), ConnectionEvent::InboxMoved] = pushed else {
+        unreachable!()
+    };
+    assert_eq!(changed.iter().map(|name| &**name).collect::<Vec<_>>(), ["lock:d"]);
+}
+
+#[tokio::test]
+async fn a_value_of_any_size_is_read() {
+    let (mut connection, server, _pushed) = connection().await;
+    for size in [1, 8_180, 8_192, 100_000, 3_000_000, 10] {
+        let batch = send(&mut connection, &request(Action::List { cursor: 0 }, "lock:*")).await;
+        let name = "x".repeat(size);
+        let page = format!("*2\r\n$1\r\n0\r\n*1\r\n${size}\r\n{name}\r\n");
+        let (page, ()) = tokio::join!(replies(&mut connection, &batch), answer(&server, page.as_bytes()));
+        assert_eq!(page.unwrap(), [Reply::Page { cursor: 0, names: vec![name] }]);
     }
-    let read = read_to(&server, &format!("<{}>", WINDOW - 1)).await;
-    let places: Vec<_> = (0..WINDOW).map(|nth| read.find(&format!("<{nth}>"))).collect();
-    assert!(places.is_sorted() && places.iter().all(Option::is_some), "{places:?}");
+}
+
+#[tokio::test]
+async fn the_end_of_the_connection_fails_what_has_no_reply_and_is_told_once() {
+    for nonsense in ["", "HTTP/1.1 400 Bad Request\r\n\r\n"] {
+        let (mut connection, server, mut pushed) = connection().await;
+        let answered = send(&mut connection, &request(RENEW, "lock:a")).await;
+        let unanswered = send(&mut connection, &request(RENEW, "lock:b")).await;
+        answer(&server, format!(":1\r\n{nonsense}").as_bytes()).await;
+        drop(server);
+        assert_eq!(replies(&mut connection, &answered).await.unwrap(), [Reply::Done]);
+        for _ in 0..3 {
+            assert!(replies(&mut connection, &unanswered).await.is_err());
+        }
+        assert!(matches!(pushed.try_recv(), Ok(ConnectionEvent::Closed)));
+        assert!(pushed.try_recv().is_err());
+    }
 }

@@ -17,8 +17,7 @@ fn silent(cx: &mut Context<'_>, start: Moment, idle: Duration) -> Link {
     let mut link = Link::new(Node::Memory(MemoryNode::named("link-silent")), LIMIT);
     assert!(matches!(link.poll(cx, start), Poll::Ready(TransportEvent::Connected { .. })));
     link.send(cx, start.after(idle), vec![(7, renewal())]);
-    let batch = in_flight(&mut link);
-    (batch.early, batch.replies) = (None, Box::pin(std::future::pending()));
+    in_flight(&mut link).replies = Awaited::FromMemory(Box::pin(std::future::pending()));
     link
 }
 
@@ -87,11 +86,11 @@ fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
     let (inbox, pushes) = unbounded_channel();
     let kind = Kind::Memory { node: MemoryNode::named("link-silence"), inbox };
     let pushes = Pushes { inbox: Arrivals::new(pushes), taken: Vec::new() };
-    let batch =
-        |early| Batch { sent: start, requests: Vec::new(), replies: Box::pin(std::future::pending()), early };
+    let batch = |replies| Batch { sent: start, requests: Vec::new(), replies: Awaited::FromMemory(replies) };
+    let answered = batch(Box::pin(std::future::ready(Ok(Vec::new()))));
     let mut up = Up {
         connection: Connection { kind, pushes },
-        in_flight: [batch(Some(Ok(Vec::new()))), batch(None)].into(),
+        in_flight: [answered, batch(Box::pin(std::future::pending()))].into(),
         window: Window::new(Duration::ZERO, start),
         heard: start,
         was_idle: false,
@@ -152,7 +151,8 @@ fn an_idle_connection_that_answers_in_time_is_kept() {
     let State::Up(up) = &mut link.state else { unreachable!() };
     // Another connection is being opened when the answer comes.
     up.standby = Some(Box::pin(std::future::pending()));
-    in_flight(&mut link).early = Some(Ok(vec![Reply::Done]));
+    let answer = std::future::ready(Ok(vec![Reply::Done]));
+    in_flight(&mut link).replies = Awaited::FromMemory(Box::pin(answer));
     let late = start.after(idle).after(LIMIT / 2);
     assert!(matches!(link.poll(&mut cx, late), Poll::Ready(TransportEvent::Replies { .. })));
     let State::Up(up) = &link.state else { unreachable!() };

@@ -7,12 +7,11 @@ use std::time::Duration;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Inbox, Lock, MemoryNode};
+use super::{Inbox, Lock, MemoryNode, Replies};
 use crate::clock::Moment;
 use crate::engine::protocol::{
     Action, ConnectionEvent, Disconnected, Id, Inspection, Mode, Refusal, Reply, Request,
 };
-use crate::engine::redis::connection::Replies;
 use crate::error::LockError;
 use crate::origin::Origin;
 use crate::token::{self, Token, TokenSource};

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Inbox, Lock, MemoryNode};
+use super::{Inbox, Lock, MemoryNode, Replies};
 use crate::clock::Moment;
 use crate::engine::protocol::{Disconnected, Id, Request};
-use crate::engine::redis::connection::Replies;
 
 #[derive(Clone)]
 pub(super) enum Faults {}
