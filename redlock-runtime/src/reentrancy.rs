@@ -62,8 +62,7 @@ impl Drop for Entered<'_> {
 
 /// The lock on `key` that the running code holds through this engine.
 pub(crate) fn held_here(engine: &Arc<Engine>, key: &str) -> Option<Hold> {
-    let now = engine.now();
-    let same = |hold: &&Hold| **hold.lease.key() == *key && hold.lease.remaining(now).is_some();
+    let same = |hold: &&Hold| **hold.lease.key() == *key && hold.lease.remaining(engine.now()).is_some();
     let task = task::try_id();
     let within = |(entered_by, scope): &(Option<task::Id>, Scope)| {
         let is_ours = *entered_by == task && Arc::ptr_eq(&scope.engine, engine);

@@ -209,8 +209,8 @@ impl Driver {
 
     /// Handles the commands that callers have sent, and writes what can be written at once: its runtime is being dropped.
     pub(super) fn flush(&mut self, cx: &mut Context<'_>) {
-        self.take_commands(cx);
-        self.send(cx);
+        let (_, now) = self.take_commands(cx);
+        self.send(cx, now);
     }
 
     /// Runs rounds: in each, commands, the transport and the timers have their turn.
@@ -245,11 +245,11 @@ impl Driver {
     /// `Ready(None)` when the next round may begin at once.
     fn round(&mut self, Wakers { commands, events }: &Wakers) -> Poll<Option<Turn>> {
         if self.transport.is_mended() {
-            self.take_events(events);
+            self.take_events(events, self.clock.now());
         }
-        let has_more = self.take_commands(&mut commands.cx());
-        self.send(&mut events.cx());
-        let (has_more_events, now) = self.take_events(events);
+        let (has_more, now) = self.take_commands(&mut commands.cx());
+        self.send(&mut events.cx(), now);
+        let (has_more_events, now) = self.take_events(events, now);
         self.confirm();
         self.table.tick(now);
         self.poll_closing(now);
@@ -287,12 +287,15 @@ impl Driver {
         }
     }
 
-    /// True when there may be more.
-    fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
+    /// True when there may be more, and the time.
+    fn take_commands(&mut self, cx: &mut Context<'_>) -> (bool, Moment) {
+        let mut now = self.clock.now();
         for _ in 0..COMMANDS / BATCH {
             let mut commands = std::mem::take(&mut self.buffer);
             let outcome = if self.open { self.inbox.poll(cx, &mut commands, BATCH) } else { Poll::Pending };
-            let now = self.clock.now();
+            if !commands.is_empty() {
+                now = self.clock.now();
+            }
             for command in commands.drain(..) {
                 self.on_command(now, command);
             }
@@ -300,24 +303,24 @@ impl Driver {
             match outcome {
                 Poll::Ready(0) => self.open = false,
                 Poll::Ready(_) => {}
-                Poll::Pending => return false,
+                Poll::Pending => return (false, now),
             }
         }
-        true
+        (true, now)
     }
 
-    fn send(&mut self, cx: &mut Context<'_>) {
+    /// `now`: after the callers of these requests have asked. Leases count from then.
+    fn send(&mut self, cx: &mut Context<'_>, now: Moment) {
         while let Some(room) = self.transport.room()
             && self.table.has_requests(room)
         {
             let requests = self.table.take_requests(room);
-            self.transport.send(cx, self.clock.now(), requests);
+            self.transport.send(cx, now, requests);
         }
     }
 
     /// True when there may be more, and the time.
-    fn take_events(&mut self, waker: &NotingWaker) -> (bool, Moment) {
-        let mut now = self.clock.now();
+    fn take_events(&mut self, waker: &NotingWaker, mut now: Moment) -> (bool, Moment) {
         for _ in 0..EVENTS {
             self.hand_out(now);
             if self.answered.is_some() {

@@ -47,10 +47,11 @@ impl RedisConnection {
     pub(crate) fn submit(
         &mut self,
         cx: &mut Context<'_>,
+        now: Moment,
         requests: &[(Id, Request)],
         asking: bool,
     ) -> ExpectedBatch {
-        self.encoder.set_floor(self.fences.at(Moment::now()));
+        self.encoder.set_floor(self.fences.at(now));
         let expected = self.write(requests, asking);
         self.exchange.write(cx);
         expected
@@ -62,7 +63,7 @@ impl RedisConnection {
             && !asking
         {
             // The common case.
-            self.exchange.command(&self.encoder.command(request));
+            self.encoder.write(request, self.exchange.outgoing());
             return ExpectedBatch::one(self.answer_to(request));
         }
         let mut expected = Vec::with_capacity(requests.len());
@@ -100,7 +101,7 @@ impl RedisConnection {
                 }
                 _ => expected.push(Expected::One(self.answer_to(request))),
             }
-            self.exchange.command(&self.encoder.command(request));
+            self.encoder.write(request, self.exchange.outgoing());
         }
         ExpectedBatch::several(expected)
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::Cmd;
 
 use super::handshake::{LateRequests, NativeDelete};
+use super::resp::write_command;
 use super::scripts::{Script, SentScripts};
 use super::session::Session;
 use crate::engine::protocol::{Action, Id, Mode, Request};
@@ -104,28 +105,32 @@ impl Encoder {
         }
     }
 
-    fn direct(&mut self, request: &Request) -> Cmd {
-        let (name, token) = (&*request.name, request.token.value());
-        let bytes = 100 + name.len() + token.len();
-        let mut command = match (request.action, self.session.native_delete) {
-            (Action::Release, None) => self.call(Script::Delete, 5, bytes),
-            _ => Cmd::with_capacity(6, bytes),
-        };
-        match (request.action, self.session.native_delete) {
-            (Action::Release, None) => command.arg(1).arg(name).arg(token),
-            (Action::Release, Some(NativeDelete::DelIfEq)) => command.arg("DELIFEQ").arg(name).arg(token),
-            (Action::Release, Some(NativeDelete::DelEx)) => {
-                command.arg("DELEX").arg(name).arg("IFEQ").arg(token)
-            }
-            _ => command.arg("SET").arg(name).arg(token).arg("NX").arg("PX").arg(in_ms(request.ttl)),
-        };
-        command
+    /// Appends the request as a command.
+    pub(super) fn write(&mut self, request: &Request, into: &mut Vec<u8>) {
+        if self.is_direct(request) {
+            self.write_direct(request, into);
+        } else {
+            self.command(request).write_packed_command(into);
+        }
     }
 
-    pub(super) fn command(&mut self, request: &Request) -> Cmd {
-        if self.is_direct(request) {
-            return self.direct(request);
+    /// The commonest commands by far.
+    fn write_direct(&mut self, request: &Request, into: &mut Vec<u8>) {
+        let (name, token) = (&*request.name, request.token.value());
+        match (request.action, self.session.native_delete) {
+            (Action::Release, None) => {
+                let [how, script] = self.how_to_call(Script::Delete);
+                write_command(into, &[how, script, "1", name, token]);
+            }
+            (Action::Release, Some(NativeDelete::DelIfEq)) => write_command(into, &["DELIFEQ", name, token]),
+            (Action::Release, Some(NativeDelete::DelEx)) => {
+                write_command(into, &["DELEX", name, "IFEQ", token]);
+            }
+            _ => write_command(into, &["SET", name, token, "NX", "PX", &in_ms(request.ttl).to_string()]),
         }
+    }
+
+    fn command(&mut self, request: &Request) -> Cmd {
         let Some(script) = self.script(request.action) else {
             let mut command = Cmd::new();
             match request.action {
@@ -270,13 +275,18 @@ impl Encoder {
     /// The start of a call.
     fn call(&mut self, script: Script, words: usize, bytes: usize) -> Cmd {
         let mut command = Cmd::with_capacity(words, bytes);
+        let [how, which] = self.how_to_call(script);
+        command.arg(how).arg(which);
+        command
+    }
+
+    fn how_to_call(&mut self, script: Script) -> [&'static str; 2] {
         // A force-release always carries its source: sent again for want of it, it would come behind later requests.
         if !self.sent.set(script) || matches!(script, Script::ForceRelease) {
-            command.arg("EVAL").arg(script.source(self.session.sharded));
+            ["EVAL", script.source(self.session.sharded)]
         } else {
-            command.arg("EVALSHA").arg(script.hash(self.session.sharded));
+            ["EVALSHA", script.hash(self.session.sharded)]
         }
-        command
     }
 }
 

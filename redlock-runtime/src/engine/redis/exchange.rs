@@ -30,9 +30,13 @@ impl Exchange {
         Self { wire: Wire::new(stream), replies: VecDeque::new(), pushes, keyspace, ended: None }
     }
 
-    /// [`write`](Self::write) sends it, behind all that came before.
+    /// Takes commands, for the next [`write`](Self::write).
+    pub(super) fn outgoing(&mut self) -> &mut Vec<u8> {
+        self.wire.outgoing()
+    }
+
     pub(super) fn command(&mut self, command: &Cmd) {
-        command.write_packed_command(self.wire.outgoing());
+        command.write_packed_command(self.outgoing());
     }
 
     /// Writes what was sent, as far as the stream takes it now.
@@ -82,7 +86,7 @@ impl Exchange {
 
     /// Sends all commands in one write, and awaits the reply to each. Not for a connection with other commands in flight.
     pub(super) async fn ask(&mut self, commands: &Pipeline) -> Result<Vec<Value>, RedisError> {
-        self.wire.outgoing().extend(commands.get_packed_pipeline());
+        self.outgoing().extend(commands.get_packed_pipeline());
         poll_fn(|cx| {
             self.drive(cx);
             self.replies(commands.len()).map_ok(Iterator::collect)

@@ -80,6 +80,26 @@ fn number(line: &[u8]) -> Option<i64> {
     std::str::from_utf8(line).ok()?.parse().ok()
 }
 
+/// Appends a command.
+pub(super) fn write_command(into: &mut Vec<u8>, words: &[&str]) {
+    write_length(into, b'*', words.len());
+    for word in words {
+        write_length(into, b'$', word.len());
+        into.extend_from_slice(word.as_bytes());
+        into.extend_from_slice(b"\r\n");
+    }
+}
+
+fn write_length(into: &mut Vec<u8>, kind: u8, length: usize) {
+    into.push(kind);
+    match u8::try_from(length) {
+        Ok(digit @ 0..=9) => into.push(b'0' + digit),
+        Ok(digits @ 10..=99) => into.extend([b'0' + digits / 10, b'0' + digits % 10]),
+        _ => into.extend(length.to_string().into_bytes()),
+    }
+    into.extend_from_slice(b"\r\n");
+}
+
 /// The value that is all of `bytes`.
 pub(super) fn value(bytes: &[u8]) -> Result<Value, RedisError> {
     match push(bytes).or_else(|| usual(bytes, DEEPEST)) {
@@ -222,6 +242,21 @@ mod tests {
             }
             assert_eq!(end.find(&bytes), Ok(Some(text.len())), "{text:?}");
             assert_eq!(end.find(&bytes[text.len()..]), Ok(Some(4)), "the next one");
+        }
+    }
+
+    #[test]
+    fn a_command_is_written_as_the_redis_crate_does() {
+        let long = "x".repeat(12_345);
+        let words =
+            ["", "SET", "lock:ä", &long[..9], &long[..10], &long[..99], &long[..100], &long[..256], &long];
+        for count in 1..=words.len() {
+            let words = &words[..count];
+            let mut by_the_crate = redis::Cmd::new();
+            by_the_crate.arg(words);
+            let mut written = b"before".to_vec();
+            write_command(&mut written, words);
+            assert_eq!(written.strip_prefix(b"before"), Some(&*by_the_crate.get_packed_command()));
         }
     }
 

@@ -362,7 +362,7 @@ impl Up {
         asking: bool,
     ) {
         let replies = match &mut self.connection.kind {
-            Kind::Redis(connection) => Awaited::FromServer(connection.submit(cx, &requests, asking)),
+            Kind::Redis(connection) => Awaited::FromServer(connection.submit(cx, now, &requests, asking)),
             Kind::Memory { node, inbox } => Awaited::FromMemory(node.submit(&requests, inbox)),
         };
         if replies.come_without_a_wake_up() {

@@ -65,8 +65,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: FENCES,
         edits: &[edit(
             CONNECTION,
-            "self.encoder.set_floor(self.fences.at(Moment::now()));",
-            "self.encoder.set_floor(self.fences.at(Moment::now()).and(None));",
+            "self.encoder.set_floor(self.fences.at(now));",
+            "self.encoder.set_floor(self.fences.at(now).and(None));",
         )],
     },
     Mutant {

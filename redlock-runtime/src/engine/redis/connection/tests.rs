@@ -33,7 +33,7 @@ fn request(action: Action, name: &str) -> Vec<(Id, Request)> {
 
 /// Sends a batch, as the engine does.
 async fn send(connection: &mut RedisConnection, requests: &[(Id, Request)]) -> ExpectedBatch {
-    poll_fn(|cx| Poll::Ready(connection.submit(cx, requests, false))).await
+    poll_fn(|cx| Poll::Ready(connection.submit(cx, Moment::now(), requests, false))).await
 }
 
 /// Drives the connection until the batch has its replies.
@@ -91,7 +91,7 @@ async fn batches_keep_their_order_even_when_their_task_has_used_its_budget() {
     let acquire = request(Action::Acquire(Mode::OneTry), "lock:acquired");
     poll_fn(|cx| {
         assert!(spend.as_mut().poll(cx).is_pending());
-        connection.submit(cx, &acquire, false);
+        connection.submit(cx, Moment::now(), &acquire, false);
         Poll::Ready(())
     })
     .await;
