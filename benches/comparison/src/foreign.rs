@@ -97,6 +97,10 @@ impl Foreign {
         Self { name, most_waiters, process, stdin, answers }
     }
 
+    pub fn process(&self) -> u32 {
+        self.process.id()
+    }
+
     /// `None` when it has failed, now or before: its messages go to standard error.
     async fn ask(&mut self, request: &Value) -> Option<Value> {
         writeln!(self.stdin, "{request}").ok()?;

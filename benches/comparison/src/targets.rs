@@ -36,14 +36,18 @@ const fn on_second(name: &'static str, what: &'static str, aim: Aim) -> Target {
 pub const TARGETS: &[Target] = &[
     ratio(
         "uncontended",
-        "Annotated async fn, uncontended: p50 ÷ the bare pair; the worse of one thread and two workers",
+        "Annotated async fn, uncontended: p50 ÷ the bare pair; the worst of one core, two cores and two workers",
         AtMost(1.10),
     ),
-    on_second("uncontended, second server", "The same on the second server, one thread", AtMost(1.10)),
-    ratio("uncontended, crates", "Its p50 ÷ the best crate's", AtMost(1.0)),
+    on_second("uncontended, second server", "The same on the second server, one core", AtMost(1.10)),
+    ratio(
+        "uncontended, crates",
+        "Its p50 ÷ the best crate's; the worse of one core and two cores",
+        AtMost(1.0),
+    ),
     ratio(
         "uncontended, other languages",
-        "Its p50 ÷ the best of another language, which is a process of its own",
+        "Its p50 ÷ the best of another language; the worse of one core and two cores",
         AtMost(1.0),
     ),
     ratio("sync", "Annotated fn, uncontended: p50 ÷ the bare pair on a blocking connection", AtMost(1.5)),

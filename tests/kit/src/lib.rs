@@ -18,6 +18,7 @@
 //! | processes under chaos, and the checker of their holds | [`chaos`] |
 //! | the contenders of a bench: ours, by hand, over a quorum, by publish and subscribe | [`contender`], [`bare`], [`bare_quorum`], [`wake`] |
 //! | what they do: locks that no other caller wants, a flash sale, a server of another version | [`load`], [`sale`], [`second_server`] |
+//! | a client and its server on one core, or on two | [`Cores`] |
 //! | a library of another language, in a fixed version | [`install`] |
 //! | medians, tables, processor time, the memory of a lock | [`figures`], [`weight`] |
 //!
@@ -42,6 +43,7 @@ mod calls;
 pub mod chaos;
 mod cluster;
 pub mod contender;
+mod cores;
 mod delay;
 pub mod figures;
 pub mod install;
@@ -65,6 +67,7 @@ mod worker;
 
 pub use calls::{connect, dropped_before_its_reply, listed, polled, runtime, trouble};
 pub use cluster::{RedisCluster, owns};
+pub use cores::Cores;
 pub use delay::DelayProxy;
 pub use late::LateProxy;
 #[cfg(target_os = "linux")]

@@ -110,6 +110,11 @@ impl RedisServer {
         }
     }
 
+    /// Its id.
+    pub fn process(&self) -> u32 {
+        self.process.id()
+    }
+
     /// As the process that listens on our port says.
     fn process_id_of_server(&self) -> Option<u32> {
         let info: String = redis::cmd("INFO").arg("server").query(&mut self.connect()?).ok()?;
