@@ -24,7 +24,9 @@ impl Cores {
             Self::Any => (None, None),
         };
         run_on(client, None);
-        clients.iter().for_each(|process| run_on(client, Some(*process)));
+        for process in clients {
+            run_on(client, Some(*process));
+        }
         run_on(own, Some(server));
     }
 }
