@@ -140,14 +140,17 @@ async fn replies_come_in_any_pieces_and_pushes_between_them_take_none_of_their_p
 }
 
 #[tokio::test]
-async fn a_value_of_any_size_is_read() {
+async fn values_of_any_size_are_read_one_behind_the_other() {
     let (mut connection, server, _pushed) = connection().await;
-    for size in [1, 8_180, 8_192, 100_000, 3_000_000, 10] {
-        let batch = send(&mut connection, &request(Action::List { cursor: 0 }, "lock:*")).await;
-        let name = "x".repeat(size);
-        let page = format!("*2\r\n$1\r\n0\r\n*1\r\n${size}\r\n{name}\r\n");
-        let (page, ()) = tokio::join!(replies(&mut connection, &batch), answer(&server, page.as_bytes()));
-        assert_eq!(page.unwrap(), [Reply::Page { cursor: 0, names: vec![name] }]);
+    for size in [1, 700, 8_180, 8_192, 100_000, 3_000_000, 10] {
+        let names: Vec<_> = (0..30).map(|nth| format!("{nth}{}", "x".repeat(size))).collect();
+        let requests = names.iter().flat_map(|_| request(Action::List { cursor: 0 }, "lock:*"));
+        let batch = send(&mut connection, &requests.collect::<Vec<_>>()).await;
+        let page = |name: &String| format!("*2\r\n$1\r\n0\r\n*1\r\n${}\r\n{name}\r\n", name.len());
+        let pages: String = names.iter().map(page).collect();
+        let (read, ()) = tokio::join!(replies(&mut connection, &batch), answer(&server, pages.as_bytes()));
+        let expected = names.into_iter().map(|name| Reply::Page { cursor: 0, names: vec![name] });
+        assert!(read.unwrap().into_iter().eq(expected), "{size}");
     }
 }
 
