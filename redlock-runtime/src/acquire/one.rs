@@ -97,7 +97,10 @@ impl AcquireOne {
                 Err(LockError::unavailable(hold.lease.key(), NO_FENCE))
             }),
             (State::Asked { engine, id, key, .. }, Some(outcome)) => match outcome {
-                Ok(AcquireOutcome::Held(lease)) => OneOutcome::Done(Ok(LockGuard::new(engine, id, lease))),
+                Ok(AcquireOutcome::Held(lease, ask)) => {
+                    drop(ask);
+                    OneOutcome::Done(Ok(LockGuard::new(engine, id, lease)))
+                }
                 Ok(AcquireOutcome::Failed(error)) => OneOutcome::Done(Err(*error)),
                 Ok(AcquireOutcome::Skipped) => OneOutcome::Skipped,
                 Err(_) => OneOutcome::Done(Err(LockError::closed(&key, ENGINE_GONE))),

@@ -96,7 +96,9 @@ pub(crate) struct Ask {
 
 /// How an attempt ends for its caller.
 pub(crate) enum AcquireOutcome {
-    Held(Arc<Lease>),
+    /// With the ask, for the caller to free: it has allocated it, and if the loop freed it on another thread, that thread and
+    /// the caller's would wait for each other in the allocator.
+    Held(Arc<Lease>, Option<Box<Ask>>),
     /// Boxed: each waiter has room for its outcome, and few fail.
     Failed(Box<LockError>),
     /// The key in front of it, in a request for several keys, is not held yet: this one was not tried.
@@ -276,20 +278,34 @@ impl AdminOp {
     }
 }
 
+/// How a release ends for its caller.
+pub(crate) struct Released {
+    /// Boxed, as for [`AcquireOutcome::Failed`].
+    pub(crate) outcome: Result<ReleaseOutcome, Box<LockError>>,
+    /// The name and the token of the lock, for the caller to free, as the ask in [`AcquireOutcome::Held`].
+    _lock: Option<(Arc<str>, Token)>,
+}
+
+impl From<Result<ReleaseOutcome, LockError>> for Released {
+    fn from(outcome: Result<ReleaseOutcome, LockError>) -> Self {
+        Self { outcome: outcome.map_err(Box::new), _lock: None }
+    }
+}
+
 /// The caller of a release.
 pub(crate) struct Response {
-    caller: oneshot::Sender<Result<ReleaseOutcome, LockError>>,
+    caller: oneshot::Sender<Released>,
     /// The caller waits only while this connection lasts, and ignores the outcome.
     on_this_connection: bool,
 }
 
 impl Response {
-    pub(crate) fn to(caller: oneshot::Sender<Result<ReleaseOutcome, LockError>>) -> Self {
+    pub(crate) fn to(caller: oneshot::Sender<Released>) -> Self {
         Self { caller, on_this_connection: false }
     }
 
     /// For a guard that is dropped, perhaps at the end of its process.
-    pub(crate) fn to_dropped(caller: oneshot::Sender<Result<ReleaseOutcome, LockError>>) -> Self {
+    pub(crate) fn to_dropped(caller: oneshot::Sender<Released>) -> Self {
         Self { caller, on_this_connection: true }
     }
 
@@ -297,8 +313,9 @@ impl Response {
         self.on_this_connection
     }
 
-    pub(crate) fn send(self, outcome: Result<ReleaseOutcome, LockError>) {
+    pub(crate) fn send(self, outcome: Result<ReleaseOutcome, LockError>, request: Option<&Request>) {
+        let lock = request.map(|request| (Arc::clone(&request.name), request.token.clone()));
         // A caller that has gone is not told.
-        let _ = self.caller.send(outcome);
+        let _ = self.caller.send(Released { outcome: outcome.map_err(Box::new), _lock: lock });
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::{Grant, LockGuard};
 use crate::block_on::{block_on, block_on_until};
 use crate::clock::{Clock, Moment};
-use crate::engine::command::{Command, Response};
+use crate::engine::command::{Command, Released, Response};
 use crate::engine::handle::ENGINE_GONE;
 use crate::error::LockError;
 use crate::host::Runtime;
@@ -99,7 +99,7 @@ impl LockGuard {
         if grant.is_joined {
             let is_held = grant.lease().remaining(self.engine.now()).is_some();
             let found = if is_held { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyLost };
-            let _ = caller.send(Ok(found));
+            let _ = caller.send(Ok(found).into());
         } else {
             grant.is_released.store(true, Ordering::Relaxed);
             self.engine.send(Command::Release { id: grant.hold.id, response: Some(Response::to(caller)) });
@@ -132,15 +132,17 @@ pub(crate) type PendingRelease = OneOrAll<OneRelease>;
 /// The release of one lock.
 pub(crate) struct OneRelease {
     key: Arc<str>,
-    outcome: oneshot::Receiver<Result<ReleaseOutcome, LockError>>,
+    outcome: oneshot::Receiver<Released>,
 }
 
 impl Future for OneRelease {
     type Output = Result<ReleaseOutcome, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = Pin::new(&mut self.outcome).poll(cx);
-        outcome.map(|outcome| outcome.unwrap_or_else(|_| Err(LockError::closed(&self.key, ENGINE_GONE))))
+        Pin::new(&mut self.outcome).poll(cx).map(|released| match released {
+            Ok(released) => released.outcome.map_err(|error| *error),
+            Err(_) => Err(LockError::closed(&self.key, ENGINE_GONE)),
+        })
     }
 }
 

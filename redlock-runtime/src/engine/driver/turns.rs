@@ -67,7 +67,7 @@ async fn a_flood_of_pushes_keeps_no_caller_waiting() {
     let (command, mut outcome) = acquire(1);
     let _ = commands.send(command);
     assert!(poll(&mut driver).is_ready(), "there is more to do");
-    assert!(matches!(outcome.try_recv(), Ok(AcquireOutcome::Held(_))));
+    assert!(matches!(outcome.try_recv(), Ok(AcquireOutcome::Held(..))));
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn a_flood_of_commands_ends_no_lease() {
     let (command, mut outcome) = acquire(1);
     let _ = commands.send(command);
     assert!(poll(&mut driver).is_pending());
-    let Ok(AcquireOutcome::Held(lease)) = outcome.try_recv() else { unreachable!("it is free") };
+    let Ok(AcquireOutcome::Held(lease, _)) = outcome.try_recv() else { unreachable!("it is free") };
     let deadline = lease.deadline();
     std::thread::sleep(TTL / 3);
     for id in 2..100_000 {
@@ -101,7 +101,7 @@ fn ask_all(commands: &UnboundedSender<Command>, count: Id) -> Vec<oneshot::Recei
 }
 
 fn is_held(outcome: &mut oneshot::Receiver<AcquireOutcome>) -> bool {
-    matches!(outcome.try_recv(), Ok(AcquireOutcome::Held(_)))
+    matches!(outcome.try_recv(), Ok(AcquireOutcome::Held(..)))
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ impl LockTable {
         &mut self,
         now: Moment,
         id: Id,
-        mut waiting: Box<Waiting>,
+        waiting: Box<Waiting>,
         lease: Lease,
         held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
     ) {
@@ -102,10 +102,13 @@ impl LockTable {
         self.by_token.remove(&waiting.token);
         let name = Arc::clone(&waiting.ask.name);
         let next = self.queues.got(&name, id);
-        let caller = waiting.ask.caller.take();
-        let mut held = held(&waiting.ask, waiting.token, lease);
+        let Waiting { mut ask, token, .. } = *waiting;
+        let caller = ask.caller.take();
+        let mut held = held(&ask, token, lease);
         let delivered = match (caller, self.settings.replicas) {
-            (Some(caller), 0) => caller.send(AcquireOutcome::Held(Arc::clone(&held.lease))).is_ok(),
+            (Some(caller), 0) => {
+                caller.send(AcquireOutcome::Held(Arc::clone(&held.lease), Some(ask))).is_ok()
+            }
             (Some(caller), _) if !caller.is_closed() => {
                 held.deliver_to = Some(caller);
                 self.unconfirmed.push(Unconfirmed { id, request: held.request(held.renewal()) });

@@ -183,7 +183,7 @@ mod tests {
         fn says(&mut self, expected: &str) {
             for (outcome, said) in self.outcomes.iter_mut().zip(&mut self.said) {
                 *said = match outcome.try_recv() {
-                    Ok(AcquireOutcome::Held(_)) => '+',
+                    Ok(AcquireOutcome::Held(..)) => '+',
                     Ok(AcquireOutcome::Failed(_)) => '!',
                     Ok(AcquireOutcome::Skipped) => '-',
                     Err(TryRecvError::Closed) if *said == '?' => 'x',

@@ -71,7 +71,7 @@ impl LockTable {
         };
         self.by_token.remove(&next.token);
         let caller = next.ask.caller.take();
-        if caller.is_none_or(|caller| caller.send(AcquireOutcome::Held(lease)).is_err()) {
+        if caller.is_none_or(|caller| caller.send(AcquireOutcome::Held(lease, None)).is_err()) {
             self.wait_ends(now, &next, "cancelled");
             held.forget_min_hold();
             self.queues.leave(&held.name, next_id);

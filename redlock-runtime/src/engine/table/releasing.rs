@@ -82,14 +82,14 @@ impl Releasing {
     /// The lock is handed over.
     pub(super) fn answer_released(response: Option<Response>) {
         if let Some(response) = response {
-            response.send(Ok(ReleaseOutcome::Released));
+            response.send(Ok(ReleaseOutcome::Released), None);
         }
     }
 
     /// The lock was lost before it could be released.
     pub(super) fn answer_lost(response: Option<Response>) {
         if let Some(response) = response {
-            response.send(Ok(ReleaseOutcome::AlreadyLost));
+            response.send(Ok(ReleaseOutcome::AlreadyLost), None);
         }
     }
 
@@ -230,7 +230,7 @@ impl Releasing {
 
     fn answer(&mut self, outcome: Result<ReleaseOutcome, LockError>) {
         if let Some((_, response)) = self.response.take() {
-            response.send(outcome);
+            response.send(outcome, Some(&self.request));
         }
     }
 }

@@ -36,7 +36,7 @@ impl LockTable {
         let outcome = match confirmation {
             _ if held.lease.remaining(now).is_none() => held.lease.lost().into(),
             Confirmation::Reached(reached) if reached >= wanted => {
-                AcquireOutcome::Held(Arc::clone(&held.lease))
+                AcquireOutcome::Held(Arc::clone(&held.lease), None)
             }
             Confirmation::Reached(reached) => LockError::NotReplicated { key, wanted, reached }.into(),
             Confirmation::NotHeld => {
@@ -48,7 +48,7 @@ impl LockTable {
                 Disconnected { reason, is_permanent }.error(Some(key)).into()
             }
         };
-        let is_held = matches!(outcome, AcquireOutcome::Held(_));
+        let is_held = matches!(outcome, AcquireOutcome::Held(..));
         let has_guard = caller.send(outcome).is_ok() && is_held;
         if !has_guard {
             held.forget_min_hold();

@@ -68,8 +68,8 @@ fn a_sync_body_that_goes_on_keeps_its_key_until_that_has_expired() {
     // The reply to the renewal does not revive it, and a change of the ttl is not sent.
     scenario.table.reply(scenario.now, id, sent, &renewal, Reply::Done);
     let (caller, mut extended) = oneshot::channel();
-    scenario.table.extend(scenario.now, 1, crate::engine::command::Extension { ttl: TTL, caller });
-    assert!(matches!(extended.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
+    scenario.table.extend(scenario.now, 1, command::Extension { ttl: TTL, caller });
+    assert!(matches!(extended.try_recv(), Err(TryRecvError::Closed)));
     scenario.table.disconnected("cut".into());
     scenario.connects();
     scenario.passes(GRACE);

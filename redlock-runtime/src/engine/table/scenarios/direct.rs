@@ -162,7 +162,7 @@ fn without_an_answer_a_nested_call_is_told() {
         } else {
             scenario.answers(Action::Draw, Reply::NotHeld);
         }
-        assert!(matches!(drawn.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
+        assert!(matches!(drawn.try_recv(), Err(TryRecvError::Closed)));
         assert!(held(&mut outcome).is_some_and(|lease| lease.fence() == 0));
     }
 }

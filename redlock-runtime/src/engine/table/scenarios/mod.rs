@@ -19,12 +19,12 @@ mod watching;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::LockTable;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
-use crate::engine::command::{AcquireOutcome, Ask, Response};
+use crate::engine::command::{self, AcquireOutcome, Ask, Response};
 use crate::engine::protocol::{
     Action, CLAIM, Claimant, Disconnected, Id, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply,
     Request, ServerTime,
@@ -48,7 +48,15 @@ const REJOIN: Action = Action::Acquire(Mode::Rejoin);
 const SERVER_START: u64 = 1_000_000_000;
 
 type Outcome = oneshot::Receiver<AcquireOutcome>;
-type Released = oneshot::Receiver<Result<ReleaseOutcome, LockError>>;
+
+/// A caller that waits for the end of its release.
+struct Released(oneshot::Receiver<command::Released>);
+
+impl Released {
+    fn try_recv(&mut self) -> Result<Result<ReleaseOutcome, LockError>, TryRecvError> {
+        self.0.try_recv().map(|released| released.outcome.map_err(|error| *error))
+    }
+}
 
 const NEITHER: Abilities = Abilities { hands_over: false, tracks_changes: false, votes: false };
 const HANDS_OVER: Abilities = Abilities { hands_over: true, ..NEITHER };
@@ -189,7 +197,7 @@ impl Scenario {
         let (caller, released) = oneshot::channel();
         self.table.release(self.now, id, Some(Response::to(caller)));
         self.send();
-        released
+        Released(released)
     }
 
     /// The node reports a change of the lock.
@@ -206,7 +214,7 @@ impl Scenario {
 
 fn held(outcome: &mut Outcome) -> Option<Arc<Lease>> {
     match outcome.try_recv() {
-        Ok(AcquireOutcome::Held(lease)) => Some(lease),
+        Ok(AcquireOutcome::Held(lease, _)) => Some(lease),
         _ => None,
     }
 }
