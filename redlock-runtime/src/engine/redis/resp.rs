@@ -1,7 +1,7 @@
 //! RESP, the protocol of Redis, as far as servers speak it: where a value ends, and which one it is.
 //!
-//! The `redis` crate can read every value, but takes as long for a number as a whole lock takes elsewhere: the kinds that lock
-//! scripts return are read here, and only the others there.
+//! The `redis` crate reads every value, but takes several times as long: the kinds that lock scripts return are read here, the
+//! others there.
 
 use redis::{PushKind, RedisError, Value};
 
