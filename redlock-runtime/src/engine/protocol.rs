@@ -30,12 +30,14 @@ pub(crate) struct Request {
     pub(crate) direct: bool,
     /// Of a release: the [followers](Push::followers) that have had the lock since. They leave the queue with it.
     pub(crate) followers: Option<Arc<[Token]>>,
+    /// Of a release: for how many it counts. One in 128 leaves the lock free for foreign clients.
+    pub(crate) releases: u32,
 }
 
 impl Request {
     /// A fenced one, through a script.
     pub(crate) fn new(action: Action, name: Arc<str>, token: Token, ttl: Duration) -> Self {
-        Self { action, name, token, ttl, fenced: true, direct: false, followers: None }
+        Self { action, name, token, ttl, fenced: true, direct: false, followers: None, releases: 1 }
     }
 
     /// The same request, once more: the server may have executed it.

@@ -99,7 +99,6 @@ impl Encoder {
             Action::Acquire(Mode::Again) => ("again", inbox, None),
             Action::Acquire(Mode::Rejoin) => ("rejoin", inbox, None),
             Action::Acquire(Mode::Overdue { claimant }) => ("overdue", inbox, Some(claimant.0)),
-            Action::Release if self.session.foreign_clients => ("1", inbox, None),
             Action::Release => ("0", inbox, None),
             _ => ("0", None, None),
         }
@@ -202,14 +201,18 @@ impl Encoder {
                 keyspace.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(ttl);
                 let (how, inbox, at_most) = self.how(request.action);
+                match request.action {
+                    Action::Release if self.session.foreign_clients => command.arg(request.releases),
+                    _ => command.arg(how),
+                };
                 // A holder with a fencing token has one, too: older data may still have its lock, and not those that came after it.
                 let floor = self.floor;
                 let in_full = floor.is_some() || !request.fenced;
                 if !in_full {
-                    command.arg(how).arg(inbox).arg(at_most);
+                    command.arg(inbox).arg(at_most);
                     return command;
                 }
-                command.arg(how).arg(inbox.unwrap_or_default()).arg(at_most.unwrap_or_default());
+                command.arg(inbox.unwrap_or_default()).arg(at_most.unwrap_or_default());
                 match floor {
                     Some(floor) => command.arg(floor),
                     None => command.arg(""),
@@ -309,6 +312,19 @@ pub(super) fn in_ms(duration: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::token::Token;
+
+    #[test]
+    fn a_release_says_for_how_many_it_counts_where_foreign_clients_want_the_lock() {
+        let request =
+            Request::new(Action::Release, "lock:k".into(), Token::from_value("token"), Duration::ZERO);
+        let request = Request { releases: 7, ..request };
+        for (foreign_clients, third) in [(true, "7"), (false, "0")] {
+            let session = Session { foreign_clients, ..Session::for_a_test() };
+            let command = Encoder::new(session).command(&request);
+            // EVAL, the script, the number of keys, three keys, the token and the ttl come before.
+            assert_eq!(command.args_iter().nth(8), Some(redis::Arg::Simple(third.as_bytes())));
+        }
+    }
 
     #[test]
     fn a_shared_renewal_names_each_lock_with_its_token_and_its_ttl() {

@@ -175,7 +175,7 @@ mod tests {
             assert!(source.lines().any(|line| line == plain || line == text), "{name}");
         }
         let short_way = include_str!("scripts/hand_over.lua");
-        let numbers = format!("local LEAST, CLAIM, GRACE, MEMBER = {LEAST}, {}, 100, ", CLAIM.as_millis());
+        let numbers = format!("local LEAST, CLAIM, GRACE, MEMBER = {LEAST}, '{}', 100, ", CLAIM.as_millis());
         assert!(short_way.contains(&numbers) && source.contains("local GRACE = 100\n"), "{numbers}");
         let sum = format!("sum = (sum * {} + string.byte(inbox, i)) % {}", Claimant::FACTOR, 1_u64 << 32);
         assert!(source.contains(&sum), "{sum}");

@@ -47,8 +47,34 @@ impl Followers {
         self.left = self.secrets.len();
     }
 
+    /// For how many releases the last one counts: for one in each millisecond. A lock that is left free for foreign clients is of
+    /// no use for as long as they need to find it, so it may happen in a part of the time, not of the holders.
+    pub(super) fn releases(&self, now: Moment) -> u32 {
+        let lasted = LONGEST.saturating_sub(self.until.since(now));
+        let millis = u32::try_from(lasted.as_millis()).unwrap_or(u32::MAX);
+        u32::try_from(self.served.len()).unwrap_or(u32::MAX).min(millis).saturating_add(1)
+    }
+
     /// Those whose places must be given back.
     pub(super) fn served(&self) -> Option<Arc<[Token]>> {
         (!self.served.is_empty()).then(|| self.served.as_slice().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_counts_for_each_holder_but_for_one_in_each_millisecond_at_most() {
+        let start = Moment::now();
+        let mut followers = Followers::new(start, "");
+        let counts =
+            |followers: &Followers, millis| followers.releases(start.after(Duration::from_millis(millis)));
+        assert_eq!(counts(&followers, 5), 1, "no follower has had it");
+        followers.served = vec![Token::from_value("token"); 3];
+        assert_eq!([0, 2, 3, 5, 1000].map(|millis| counts(&followers, millis)), [1, 3, 4, 4, 4]);
+        followers.served = vec![Token::from_value("token"); 31];
+        assert_eq!(counts(&followers, 1000), 11);
     }
 }

@@ -374,7 +374,9 @@ impl Held {
         let direct = !self.queue.marked && !self.queue.waited;
         let ttl = self.may_last(now);
         let mut request = Request { ttl, direct, ..self.request(Action::Release) };
-        request.followers = self.followers.as_ref().and_then(|followers| followers.served());
+        if let Some(followers) = &self.followers {
+            (request.followers, request.releases) = (followers.served(), followers.releases(now));
+        }
         if self.may_be_queued() || request.followers.is_some() {
             request.ttl = self.place_ttl;
         }

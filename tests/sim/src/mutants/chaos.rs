@@ -25,7 +25,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: EXCLUSION,
         edits: &[
             edit(GIVE_LUA, "fence .. '|' .. now ..", "fence .. '|9' .. now .."),
-            edit(HAND_OVER_LUA, "fence) .. '|' .. at ..", "fence) .. '|9' .. at .."),
+            edit(HAND_OVER_LUA, "fence .. '|' .. at ..", "fence .. '|9' .. at .."),
         ],
     },
     Mutant {
@@ -49,7 +49,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             HAND_OVER_LUA,
-            "redis.call('SET', lock, next_token .. mark, 'PX', second and lasts + GRACE or lasts)",
+            "redis.call('SET', lock, next_token .. mark, 'PX', second and string.format('%d', lasts + GRACE) or lasts)",
             "if redis.call('DEL', lock) then return 1 end",
         )],
     },

@@ -267,7 +267,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "mark-adds-no-grace",
         wrong: "A lock that gets a mark ends as before, so its lease seems to be over too early.",
         violates: EXCLUSION,
-        edits: &[edit(QUEUE_LUA, "'PX', pttl + GRACE)", "'PX', pttl)")],
+        edits: &[edit(QUEUE_LUA, "pttl + GRACE))", "pttl))")],
     },
     Mutant {
         name: "grant-adds-no-grace",

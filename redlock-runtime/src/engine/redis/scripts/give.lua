@@ -9,7 +9,7 @@ local function put(next_token, lasts, grace, waiters)
   if #waiters > 0 or grace and grace > 0 then
     lasts, mark = lasts + GRACE, '!'
   end
-  redis.call('SET', lock, next_token .. mark, 'PX', lasts)
+  redis.call('SET', lock, next_token .. mark, 'PX', string.format('%d', lasts))
   return mark
 end
 

@@ -1,17 +1,17 @@
 -- Releases a lock that this token holds: the longest waiter gets it, or it is free. If this token does not hold it, the
 -- token leaves the queue. So do the followers that have had the lock. Behind free.lua and grant.lua.
--- ARGV[3] '1': other lock clients use the lock, too. They do not know its queue, and would never find it free while it has
--- waiters. So about one holder in 128, by the microseconds of the server's time, leaves it free for a moment and has the
--- first two of the queue ask again; if these are of one process, which may be stopped, the first of another one, too. Not by a
--- count: with one for all locks, a lock that alternates with another might never be left free, and one for each lock would have
--- to be stored.
+-- ARGV[3] above '0': other lock clients use the lock, too. They do not know its queue, and would never find it free while it has
+-- waiters. So about one release in 128, by the microseconds of the server's time, leaves it free for a moment and has the
+-- first two of the queue ask again; if these are of one process, which may be stopped, the first of another one, too. A release
+-- for followers counts for so many. Not by a count: with one for all locks, a lock that alternates with another might never be
+-- left free, and one for each lock would have to be stored.
 -- ARGV[8] and so on: the tokens of the followers that have had the lock since it was granted to this token
 -- Returns 1, or 0 when this token does not hold the lock, or 2 when it still does and the caller has to call again.
 local followers = {}
 for i = 8, #ARGV do followers[i - 7] = ARGV[i] .. '|' .. ARGV[2] .. '|' .. ARGV[4] .. '|unfenced' end
 
 local function leave_free()
-  if ARGV[3] ~= '1' or tonumber(time()) % 128 > #followers then return false end
+  if ARGV[3] == '0' or time() % 128 >= tonumber(ARGV[3]) then return false end
   local told, first, are_of_one = 0, nil, true
   for _, member in ipairs(redis.call('ZRANGE', queue, 0, TOGETHER - 1)) do
     local next_token, _, next_inbox = read(member)
