@@ -58,7 +58,7 @@ fn a_release_that_deletes_a_marked_lock_is_found() {
 
 #[test]
 fn a_mark_without_its_grace_is_found() {
-    is_found_with(Plan::SHORT_TTLS, ("'PX', pttl + GRACE)", "'PX', pttl + 0    )"), has_two_inside);
+    is_found_with(Plan::SHORT_TTLS, ("pttl + GRACE))", "pttl + 0    ))"), has_two_inside);
 }
 
 #[test]
