@@ -47,8 +47,9 @@ impl Followers {
         self.left = self.secrets.len();
     }
 
-    /// For how many releases the last one counts: for one in each millisecond. A lock that is left free for foreign clients is of
-    /// no use for as long as they need to find it, so it may happen in a part of the time, not of the holders.
+    /// For how many releases the last one counts: for one in each millisecond since the grant, and one for each holder at most. A
+    /// lock that is left free for foreign clients idles for some milliseconds: counted by holders alone, short bodies would idle
+    /// for a fifth of the time.
     pub(super) fn releases(&self, now: Moment) -> u32 {
         let lasted = LONGEST.saturating_sub(self.until.since(now));
         let millis = u32::try_from(lasted.as_millis()).unwrap_or(u32::MAX);
