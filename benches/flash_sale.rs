@@ -16,12 +16,13 @@ use kit::contender::{Annotated, Client, Direct};
 use kit::figures::{is_measuring, median, over, percentile, rounds, table};
 use kit::load::runtime;
 use kit::sale::{Day, Sale};
-use kit::{RedisServer, second_server};
+use kit::{RedisServer, second_server, second_server_argument};
 use redlocked::LockManager;
 
 fn main() {
+    let second = second_server_argument();
     let server = RedisServer::start();
-    let second = second_server();
+    let second = second_server(second);
     let mut rows = Vec::new();
     for server in [Some(&server), second.as_ref()].into_iter().flatten() {
         for workers in [1, 2] {

@@ -29,6 +29,7 @@ const LONG: Duration = Duration::from_secs(30);
 const IN_A_ROUND: usize = 20;
 
 fn main() {
+    kit::no_bench_arguments();
     let server = RedisServer::start();
     let runtime = runtime(1);
     let proxy = DelayProxy::to(server.port(), Duration::from_micros(500));

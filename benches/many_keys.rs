@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 const COUNTS: [usize; 4] = [1, 2, 8, 64];
 
 fn main() {
+    kit::no_bench_arguments();
     let server = RedisServer::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for (place, url) in [("Redis", server.url()), ("memory://", "memory://many-keys".to_owned())] {

@@ -17,13 +17,14 @@ use kit::bare::Bare;
 use kit::contender::{Annotated, Client, Run};
 use kit::figures::{is_measuring, median, over, rounds, table};
 use kit::load::{Load, runtime};
-use kit::{RedisServer, second_server};
+use kit::{RedisServer, second_server, second_server_argument};
 use redlocked::LockManager;
 use tokio::runtime::Runtime;
 
 fn main() {
+    let second = second_server_argument();
     let server = RedisServer::start();
-    let second = second_server();
+    let second = second_server(second);
     let mut rows = Vec::new();
     for server in [Some(&server), second.as_ref()].into_iter().flatten() {
         for (tasks, workers) in [(1, 1), (64, 1), (64, 2), (1024, 2)] {

@@ -19,6 +19,7 @@ use kit::weight::{Weight, What};
 const CHILD: &str = "REDLOCKED_BENCH_MEMORY";
 
 fn main() {
+    kit::no_bench_arguments();
     if status("VmRSS").is_none() {
         println!("no /proc/self/status here: nothing is measured");
         return;

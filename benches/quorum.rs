@@ -29,6 +29,7 @@ const FAULTY: [usize; 2] = [1, 3];
 const TTL: Duration = Duration::from_secs(3);
 
 fn main() {
+    kit::no_bench_arguments();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let thread = OwnThread::start();
     let well = Quorum::forgetful(NODES);

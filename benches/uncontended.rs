@@ -18,15 +18,16 @@ use kit::bare::{Bare, BareSync, OwnThread, Ping};
 use kit::contender::{Annotated, AnnotatedSync, Client, Run};
 use kit::figures::{median, micros, over, percentile, rounds, table};
 use kit::load::{one_by_one, runtime};
-use kit::{RedisServer, second_server};
+use kit::{RedisServer, second_server, second_server_argument};
 use redlocked::LockManager;
 use tokio::runtime::Runtime;
 
 const IN_A_ROUND: usize = 25;
 
 fn main() {
+    let second = second_server_argument();
     let server = RedisServer::start();
-    let second = second_server();
+    let second = second_server(second);
     let mut groups = Vec::new();
     for server in [Some(&server), second.as_ref()].into_iter().flatten() {
         groups.push(Group::on_runtime(server, 1));

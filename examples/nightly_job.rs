@@ -51,6 +51,7 @@ impl Replica {
 
 #[tokio::main]
 async fn main() -> Result<(), LockError> {
+    kit::no_arguments();
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "memory://nightly".to_owned());
     let replica = async |name, late| {
         let late = Duration::from_millis(late);

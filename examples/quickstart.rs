@@ -29,6 +29,7 @@ impl Invoices {
 
 #[tokio::main]
 async fn main() -> Result<(), LockError> {
+    kit::no_arguments();
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "memory://".to_owned());
     let locks = LockManager::connect(&url).await?;
     locks.set_global();

@@ -56,7 +56,10 @@ async fn main() -> ExitCode {
             println!("{USAGE}");
             Ok(())
         }
-        _ => Err(USAGE.into()),
+        _ => {
+            eprintln!("`{}` is not what it takes\n{USAGE}", arguments.join(" "));
+            return ExitCode::from(2);
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

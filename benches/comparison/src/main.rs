@@ -38,9 +38,10 @@ mod uncontended;
 mod used;
 mod workload;
 
+use std::path::PathBuf;
 use std::time::Instant;
 
-use kit::{RedisServer, second_server};
+use kit::{Arguments, RedisServer, or_usage, second_server};
 use report::Report;
 use workload::{Extent, Servers};
 
@@ -84,24 +85,25 @@ const WORKLOADS: &[Workload] = &[
 struct Options {
     extent: Extent,
     write: bool,
+    server: Option<PathBuf>,
     workloads: Vec<&'static Workload>,
 }
 
 impl Options {
-    fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { extent: Extent { quick: false }, write: false, workloads: Vec::new() };
-        while let Some(argument) = arguments.next() {
-            match argument.as_str() {
-                "--quick" => options.extent.quick = true,
-                "--write" => options.write = true,
-                // `kit::second_server` reads it.
-                "--server" => drop(arguments.next().ok_or("--server needs the path of a redis-server")?),
-                name => match WORKLOADS.iter().find(|workload| workload.name == name) {
-                    Some(workload) => options.workloads.push(workload),
-                    None => return Err(format!("{name} is neither an option nor a workload")),
-                },
+    fn read(mut arguments: Arguments) -> Result<Self, String> {
+        let mut options = Self {
+            extent: Extent { quick: arguments.flag("--quick") },
+            write: arguments.flag("--write"),
+            server: arguments.server()?,
+            workloads: Vec::new(),
+        };
+        for name in arguments.names() {
+            match WORKLOADS.iter().find(|workload| workload.name == name) {
+                Some(workload) => options.workloads.push(workload),
+                None => return Err(format!("`{name}` is neither an option nor a workload")),
             }
         }
+        arguments.end()?;
         if options.workloads.is_empty() {
             options.workloads.extend(WORKLOADS);
         } else if options.write {
@@ -115,14 +117,12 @@ fn main() {
     if renewals::was_ordered() {
         return;
     }
-    let options = Options::read(std::env::args().skip(1)).unwrap_or_else(|error| {
-        let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
-        eprintln!("{error}\noptions: --quick --write --server PATH\nworkloads: {}", names.join(" "));
-        std::process::exit(2);
-    });
+    let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+    let usage = format!("options: --quick --write --server PATH\nworkloads: {}", names.join(" "));
+    let options = or_usage(Options::read(Arguments::of_this_process()), &usage);
     allow_many_files();
     let start = Instant::now();
-    let servers = Servers { redis: RedisServer::start(), second: second_server() };
+    let servers = Servers { redis: RedisServer::start(), second: second_server(options.server.clone()) };
     let machine = machine::describe(&servers);
     for (what, is) in &machine {
         println!("{what}: {is}");

@@ -34,6 +34,7 @@ async fn write(
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    kit::no_arguments();
     let database = std::env::var("DATABASE_URL")
         .map_err(|_| "DATABASE_URL is not set: for example postgres://postgres@localhost/postgres")?;
     let (database, connection) = tokio_postgres::connect(&database, NoTls).await?;

@@ -24,6 +24,7 @@ fn write(ledger: &Connection, who: &str, guard: &LockGuard, balance: i64) -> Res
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    kit::no_arguments();
     let ledger = Connection::open_in_memory()?;
     ledger.execute_batch("CREATE TABLE ledger (id INTEGER PRIMARY KEY, balance INTEGER, fence INTEGER)")?;
     ledger.execute("INSERT INTO ledger VALUES (1, 100, 0)", [])?;

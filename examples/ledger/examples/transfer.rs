@@ -49,6 +49,7 @@ impl Bank {
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
+    kit::no_arguments();
     let table = Connection::open_in_memory()?;
     table.execute_batch(
         "CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER);

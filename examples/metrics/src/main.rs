@@ -8,7 +8,7 @@
 //! On Redis when `REDIS_URL` is set, else on `memory://`; at another address when `METRICS_ADDRESS` is set. The dashboard in
 //! `docs/dashboard.json` shows these metrics in Grafana.
 
-#![allow(clippy::print_stdout, reason = "a program that talks to its user")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to its user")]
 
 use std::error::Error;
 use std::time::Duration;
@@ -62,6 +62,10 @@ async fn serve(listener: TcpListener, metrics: PrometheusHandle) -> std::io::Res
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    if let Some(word) = std::env::args().nth(1) {
+        eprintln!("`{word}`: it takes no arguments, but REDIS_URL and METRICS_ADDRESS");
+        std::process::exit(2);
+    }
     // Before the first lock manager, whose start describes the metrics.
     let builder = PrometheusBuilder::new();
     let builder = builder.set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?;

@@ -19,6 +19,7 @@
 //! | the contenders of a bench: ours, by hand, over a quorum, by publish and subscribe | [`contender`], [`bare`], [`bare_quorum`], [`wake`] |
 //! | what they do: locks that no other caller wants, a flash sale, a server of another version | [`load`], [`sale`], [`second_server`] |
 //! | a client and its server on one core, or on two | [`Cores`] |
+//! | the command line of a program, each word of which is known | [`Arguments`], [`no_arguments`] |
 //! | a library of another language, in a fixed version | [`install`] |
 //! | medians, tables, processor time, the memory of a lock | [`figures`], [`weight`] |
 //!
@@ -28,6 +29,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
+    clippy::print_stderr,
     clippy::cast_precision_loss,
     clippy::missing_errors_doc,
     clippy::missing_panics_doc,
@@ -36,6 +38,7 @@
     reason = "a test may panic, and a bench talks to its user"
 )]
 
+mod arguments;
 pub mod bare;
 pub mod bare_quorum;
 mod calls;
@@ -65,6 +68,7 @@ pub mod weight;
 #[cfg(unix)]
 mod worker;
 
+pub use arguments::{Arguments, no_arguments, no_bench_arguments, or_usage, second_server_argument};
 pub use calls::{connect, dropped_before_its_reply, listed, polled, runtime, trouble};
 pub use cluster::{RedisCluster, owns};
 pub use cores::Cores;

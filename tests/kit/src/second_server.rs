@@ -9,9 +9,7 @@ use crate::RedisServer;
 const VARIABLE: &str = "REDLOCKED_SECOND_SERVER";
 
 /// The server of `--server PATH`, or of the environment variable `REDLOCKED_SECOND_SERVER`. Says so when there is none.
-pub fn second_server() -> Option<RedisServer> {
-    let mut arguments = env::args().skip_while(|argument| argument != "--server").skip(1);
-    let named = arguments.next().map(PathBuf::from);
+pub fn second_server(named: Option<PathBuf>) -> Option<RedisServer> {
     let program = named.or_else(|| env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from));
     if program.is_none() {
         println!("No `--server PATH` and no {VARIABLE}: the rows of a second server are left out.");

@@ -13,18 +13,21 @@ use std::ffi::OsStr;
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::io;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kit::{Arguments, or_usage};
 use redlocked_sim::mutants::{self, Mutant};
 
 /// A run may take so much longer than it was told, until it counts as stuck.
 const GRACE: Duration = Duration::from_mins(1);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let (seconds, chosen) = arguments()?;
+    let usage = "usage: mutants [--seconds N] [NAME]...";
+    let (seconds, chosen) = or_usage(arguments(Arguments::of_this_process()), usage);
     let bench = Workbench::new()?;
     bench.copy()?;
     let mut missed = Vec::new();
@@ -62,26 +65,22 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::FAILURE)
 }
 
-fn arguments() -> Result<(u64, Vec<&'static Mutant>), Box<dyn Error>> {
-    let mut seconds = 60;
+fn arguments(mut words: Arguments) -> Result<(u64, Vec<&'static Mutant>), String> {
+    let seconds: Option<NonZero<u64>> = words.value("--seconds", "a whole number of seconds from 1 on")?;
     let mut chosen = Vec::new();
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        if word == "--seconds" {
-            seconds = words.next().unwrap_or_default().parse().map_err(|_| "--seconds takes a number")?;
-            continue;
-        }
+    for word in words.names() {
         let before = chosen.len();
         chosen.extend(mutants::all().filter(|mutant| mutant.name.starts_with(&word)));
         if chosen.len() == before {
             let names: Vec<_> = mutants::all().map(|mutant| mutant.name).collect();
-            return Err(format!("no mutant is called {word}; there are:\n{}", names.join("\n")).into());
+            return Err(format!("no mutant is called `{word}`; there are:\n{}", names.join("\n")));
         }
     }
+    words.end()?;
     if chosen.is_empty() {
         chosen.extend(mutants::all());
     }
-    Ok((seconds, chosen))
+    Ok((seconds.map_or(60, NonZero::get), chosen))
 }
 
 struct Row {

@@ -13,13 +13,15 @@
 #![allow(clippy::print_stdout, reason = "this is what the program is for")]
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use kit::{Arguments, or_usage};
 use redlocked_sim::coverage::Coverage;
-use redlocked_sim::mutants;
+use redlocked_sim::mutants::{self, Mutant};
 use redlocked_sim::plan::Plan;
 use redlocked_sim::run::{Report, run};
 use redlocked_sim::shrink::shrink;
@@ -68,37 +70,77 @@ impl Total {
     }
 }
 
-fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let number = |name: &str| {
-        let at = args.iter().position(|arg| arg == name)?;
-        args.get(at + 1)?.parse::<u64>().ok()
-    };
-    let mutant = match args.iter().position(|arg| arg == "--mutant") {
+const USAGE: &str = "usage: simulate [--seconds N | --hours N] [--threads N] [--from SEED] [--step N] [--schedules N] [--mutant NAME]
+       simulate --seed SEED [--shrink] [--mutant NAME]
+       simulate --fleet SEED [--mutant NAME]";
+
+/// What the command line asks for.
+enum Order {
+    /// One schedule, with its trace.
+    One(Box<Plan>, bool),
+    /// Schedule after schedule.
+    Many(Many),
+}
+
+struct Many {
+    mutant: Option<&'static Mutant>,
+    length: Duration,
+    threads: u64,
+    first: u64,
+    most: u64,
+    every: u64,
+}
+
+fn order(mut words: Arguments) -> Result<Order, String> {
+    const NUMBER: &str = "a whole number from 1 on";
+    const SEED: &str = "a whole number from 0 to 2^64 - 1";
+    let seed = words.value("--seed", SEED)?;
+    let mutant = match words.value::<String>("--mutant", "the name of a mutant of scripts")? {
         None => None,
-        Some(at) => {
-            let named =
-                mutants::all().find(|mutant| args.get(at + 1).is_some_and(|name| name == mutant.name));
-            let Some(mutant) = named.filter(|mutant| mutant.is_of_scripts()) else {
-                println!("--mutant takes the name of a mutant of scripts");
-                return ExitCode::from(2);
-            };
-            Some(mutant)
+        Some(name) => {
+            let named = mutants::all().find(|mutant| mutant.name == name && mutant.is_of_scripts());
+            Some(named.ok_or_else(|| format!("`--mutant {name}` is not the name of a mutant of scripts"))?)
         }
     };
+    if let Some(seed) = seed {
+        let shrinks = words.flag("--shrink");
+        words.end()?;
+        return Ok(Order::One(Box::new(Plan { mutant, ..Plan::of(seed) }), shrinks));
+    }
+    if let Some(seed) = words.value("--fleet", SEED)? {
+        words.end()?;
+        return Ok(Order::One(Box::new(Plan { mutant, ..Plan::fleet(seed, HOUR) }), false));
+    }
+    let hours: Option<NonZero<u32>> = words.value("--hours", "a whole number of hours from 1 on")?;
+    let seconds: Option<NonZero<u64>> = words.value("--seconds", "a whole number of seconds from 1 on")?;
+    let length = match (seconds, hours) {
+        (Some(_), Some(_)) => return Err("`--seconds` and `--hours` both say how long".to_owned()),
+        (None, Some(hours)) => Duration::from_secs(u64::from(hours.get()) * 3600),
+        (seconds, None) => Duration::from_secs(seconds.map_or(60, NonZero::get)),
+    };
+    let mut number = |name| words.value::<NonZero<u64>>(name, NUMBER);
+    let many = Many {
+        mutant,
+        length,
+        threads: number("--threads")?.map_or(2, NonZero::get),
+        most: number("--schedules")?.map_or(u64::MAX, NonZero::get),
+        every: number("--step")?.map_or(1, NonZero::get),
+        first: words.value("--from", SEED)?.unwrap_or_else(|| fastrand::u64(0..1 << 40)),
+    };
+    words.end()?;
+    Ok(Order::Many(many))
+}
+
+fn main() -> ExitCode {
+    match or_usage(order(Arguments::of_this_process()), USAGE) {
+        Order::One(plan, shrinks) => one(&plan, shrinks),
+        Order::Many(many) => run_many(&many),
+    }
+}
+
+fn run_many(many: &Many) -> ExitCode {
+    let Many { mutant, length, threads, first, most, every } = *many;
     let plan_of = |seed| Plan { mutant, ..Plan::of(seed) };
-    if let Some(seed) = number("--seed") {
-        return one(&plan_of(seed), args.iter().any(|arg| arg == "--shrink"));
-    }
-    if let Some(seed) = number("--fleet") {
-        return one(&Plan::fleet(seed, HOUR), false);
-    }
-    let hours = number("--hours").map(|hours| hours * 3600);
-    let length = Duration::from_secs(number("--seconds").or(hours).unwrap_or(60));
-    let threads = number("--threads").unwrap_or(2);
-    let first = number("--from").unwrap_or_else(|| fastrand::u64(0..1 << 40));
-    let most = number("--schedules").unwrap_or(u64::MAX);
-    let every = number("--step").unwrap_or(1);
     println!("from seed {first}, on {threads} threads");
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let (total, found) = (Mutex::new(Total::default()), Mutex::new(None));
@@ -111,7 +153,7 @@ fn main() -> ExitCode {
                     if number >= most {
                         return;
                     }
-                    let seed = first + number * every;
+                    let seed = first.wrapping_add(number.wrapping_mul(every));
                     let report = run(&plan_of(seed), false);
                     if let Ok(mut total) = total.lock() {
                         total.add(&report);

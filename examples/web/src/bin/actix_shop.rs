@@ -35,11 +35,11 @@ async fn purchase(shop: Data<Shop>, sku: Path<String>) -> actix_web::Result<Stri
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    let address = redlocked_web::address();
     let url = std::env::var("REDIS_URL")?;
     let locks = LockManager::builder(url.as_str()).max_waiters(64).connect().await?;
     let shop = Data::new(Shop { locks, stock: Stock::at(&url)? });
 
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
     let listener = TcpListener::bind(address)?;
     println!("listening on {}", listener.local_addr()?);
     let app = move || App::new().app_data(shop.clone()).route("/purchase/{sku}", post().to(purchase));

@@ -37,11 +37,11 @@ async fn purchase(State(shop): State<Shop>, Path(sku): Path<String>) -> axum::re
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    let address = redlocked_web::address();
     let url = std::env::var("REDIS_URL")?;
     let locks = LockManager::builder(url.as_str()).max_waiters(64).connect().await?;
     let shop = Shop { locks, stock: Stock::at(&url)? };
 
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
     let listener = TcpListener::bind(address).await?;
     println!("listening on {}", listener.local_addr()?);
     let router = Router::new().route("/purchase/{sku}", post(purchase)).with_state(shop);
