@@ -11,6 +11,7 @@
 //! | `cohort` | does a process hand its lock to its own callers |
 //! | `isolation` | does one caller, one key or one node cost the others anything |
 //! | `faults` | what happens when Redis, the network or another client misbehaves |
+//! | `full` | what a server that is full, cannot save or is a replica for a while still does for locks that are held |
 //! | `connecting`, `ending` | do distant, busy and older servers work; how do holds, programs and managers end |
 //! | `processes` | what happens when another process is killed or frozen; is the order fair |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
@@ -40,6 +41,7 @@ mod ending;
 mod exclusion;
 mod faults;
 mod followers;
+mod full;
 mod hand_off;
 mod health;
 mod home;

@@ -18,9 +18,10 @@ if value == ARGV[1] .. '!' and not ARGV[8] and (ARGV[3] == '0' or time() % 128 >
     local may_be_followed = second and string.find(second .. '|', '|' .. next_inbox .. '|', 1, true)
     if next_token ~= ARGV[1] and not may_be_followed
       and redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] > 0 then
-      -- One that must be raised is drawn once more below.
-      local fence = is_fenced and redis.call('INCR', KEYS[3])
-      if not fence or fence >= (tonumber(ARGV[6]) or LEAST) then
+      -- One that must be raised is drawn once more below. So is one that the server refuses: a server that is full allows it
+      -- only to a script that has freed something.
+      local fence = is_fenced and redis.pcall('INCR', KEYS[3])
+      if not fence or type(fence) == 'number' and fence >= (tonumber(ARGV[6]) or LEAST) then
         local lasts, mark, at = next_ttl + 0 < CLAIM + 0 and next_ttl or CLAIM, second and '!' or '', time()
         fence = fence and string.format('%.0f', fence) or '0'
         redis.call('ZREM', queue, first)
