@@ -35,6 +35,10 @@ impl Moment {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
+    pub(crate) fn before(self, duration: Duration) -> Self {
+        Self::from_nanos(self.to_nanos().saturating_sub(nanos(duration)))
+    }
+
     /// The last whole multiple of `step` on this clock; itself when the step is less than a nanosecond.
     pub(crate) fn rounded_down(self, step: Duration) -> Self {
         let past = self.to_nanos().checked_rem(nanos(step)).unwrap_or(0);

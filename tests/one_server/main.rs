@@ -7,6 +7,7 @@
 //! | `exclusion` | is there ever more than one holder, or a lock that no call owns |
 //! | `waiters`, `hand_off` | is each waiter served, in turn, at once, and at a constant number of commands |
 //! | `direct` | does a lock that no other caller wants cost a plain command to take, and one to release |
+//! | `limit` | what does a caller hear at the limit of its wait
 //! | `mark` | does the mark of a lock that is waited for change nothing for its holder; do newcomers pass waiters |
 //! | `cohort` | does a process hand its lock to its own callers |
 //! | `isolation` | does one caller, one key or one node cost the others anything |
@@ -46,6 +47,7 @@ mod hand_off;
 mod health;
 mod home;
 mod isolation;
+mod limit;
 mod many_keys;
 mod mark;
 mod one_call;

@@ -204,7 +204,7 @@ async fn a_sync_caller_in_a_paused_runtime_waits_in_real_time() {
 #[tokio::test(start_paused = true)]
 async fn a_thread_without_a_runtime_uses_the_clock_of_the_manager() {
     let locks = manager().await;
-    let guard = locks.lock("k").acquire().await.unwrap();
+    let guard = locks.lock("k").ttl(24 * HOUR).acquire().await.unwrap();
     let waiter = {
         let locks = locks.clone();
         tokio::task::spawn_blocking(move || locks.lock("k").wait(HOUR).acquire_blocking().map(drop))

@@ -464,3 +464,25 @@ fn the_wrong_kind_of_address_is_told_apart() {
     let error = LockManager::builder(cluster.url()).prefix("a{b").connect_blocking().unwrap_err();
     assert!(error.to_string().contains("hash tag"), "{error}");
 }
+
+#[test]
+fn a_caller_hears_why_no_node_serves_its_slot() {
+    let cluster = RedisCluster::start();
+    let locks = connect(&cluster);
+    drop(locks.lock("k").acquire_blocking().unwrap());
+    let slot = cluster.slot_of("lock:k");
+    for node in cluster.primaries() {
+        let _: redis::RedisResult<String> = node.try_run(&format!("CLUSTER DELSLOTS {slot}"));
+    }
+    eventually("no node serves it", || {
+        let error = locks.lock("k").wait(Duration::from_millis(30)).acquire_blocking().unwrap_err();
+        error.to_string().contains("CLUSTERDOWN")
+    });
+    for wait in [0, 1, 30, 700] {
+        let error = locks.lock("k").wait(Duration::from_millis(wait)).acquire_blocking().unwrap_err();
+        assert!(
+            matches!(&error, LockError::Unavailable { reason, .. } if reason.contains("CLUSTERDOWN")),
+            "{wait} ms: {error}"
+        );
+    }
+}

@@ -278,7 +278,7 @@ fn four_nodes_need_three() {
     drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
     quorum.servers[1].kill();
     let error = locks.lock("k").wait(SECOND / 4).acquire_blocking().unwrap_err();
-    assert!(error.to_string().contains("3 are needed"), "{error}");
+    assert!(error.to_string().contains("3 of 4 nodes must agree"), "{error}");
 }
 
 #[test]
@@ -396,5 +396,41 @@ fn one_server_under_two_names_has_one_vote() {
         locks.lock("k").acquire_blocking().unwrap_err().to_string().contains("the same server")
     });
     name.lead_to(c);
+    drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+}
+
+/// Two of three nodes are full, and one gives its vote.
+#[test]
+fn a_caller_hears_what_each_node_said() {
+    let quorum = Quorum::durable(3);
+    let locks = quorum.manager();
+    for server in &quorum.servers[1..] {
+        let _: String = server.run("CONFIG SET min-replicas-to-write 1");
+    }
+    for wait in [0, 1, 300] {
+        let error = locks.lock("k").wait(wait * SECOND / 1000).acquire_blocking().unwrap_err();
+        let said = error.to_string();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{said}");
+        assert!(said.contains("2 of 3 nodes must agree") && said.contains("2 nodes: NOREPLICAS"), "{said}");
+    }
+}
+
+/// Three of five nodes do not answer: to others the lock may be taken still.
+#[test]
+fn a_release_that_reaches_a_minority_is_no_release_until_the_others_have_done_it() {
+    let quorum = Quorum::durable(5);
+    let locks = quorum.manager();
+    let guard = locks.lock("k").ttl(LIMIT).acquire_blocking().unwrap();
+    eventually("all nodes have it", || quorum.copies("lock:k") == 5);
+    quorum.servers[2..].iter().for_each(kit::RedisServer::pause);
+    let error = guard.release_blocking().unwrap_err();
+    let said = error.to_string();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{said}");
+    assert!(
+        said.contains("3 of 5 nodes must agree") && said.contains("3 nodes: no answer in time"),
+        "{said}"
+    );
+    quorum.servers[2..].iter().for_each(kit::RedisServer::resume);
+    quorum.assert_nothing_left();
     drop(locks.lock("k").wait(LIMIT).acquire_blocking().unwrap());
 }

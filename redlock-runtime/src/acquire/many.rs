@@ -13,7 +13,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use super::one::{AcquireOne, OneOutcome};
 use crate::engine::command::{Command, NewAttempt};
@@ -45,13 +44,6 @@ struct Taken {
     /// Set when the caller first waits.
     lease_end: Option<Pin<Box<LeaseEnd>>>,
 }
-
-/// With less time left than this, the next key gets one try instead of a place in a queue: there is hardly time for an
-/// answer, and a free lock must not fail for that.
-const TOO_LATE_TO_WAIT: Duration = Duration::from_millis(10);
-
-/// How long after the limit the answer to that try may come.
-const LAST_TRY: Duration = Duration::from_millis(50);
 
 impl AcquireAll {
     /// Checks the request; sends nothing.
@@ -112,7 +104,7 @@ impl AcquireAll {
                         continue;
                     }
                     self.give_up();
-                    return Poll::Ready(Err(self.error_of_the_request(error)));
+                    return Poll::Ready(Err(error));
                 }
             }
         }
@@ -128,7 +120,7 @@ impl AcquireAll {
         let (engine, process) = (self.manager.engine(), host::process_id());
         let mut first: Option<Arc<str>> = None;
         let mut asks: Vec<NewAttempt> = Vec::new();
-        for (nth, (key, outer)) in self.keys.iter().enumerate().skip(self.taken.len()) {
+        for (key, outer) in self.keys.iter().skip(self.taken.len()) {
             if let Some(hold) = outer.clone() {
                 let acquire = AcquireOne::joined(Arc::clone(engine), hold, self.options.fenced);
                 self.asked.push_back(acquire);
@@ -140,7 +132,9 @@ impl AcquireAll {
                 break;
             }
             let after = asks.last().map(|(id, ..)| *id);
-            let deadline = self.deadline_now(nth == 0);
+            // One try for each key, with as much time for the answer.
+            let deadline =
+                if self.deadline.one_try { self.options.deadline(&self.manager) } else { self.deadline };
             let (acquire, ask) =
                 self.options.attempt(&self.manager, process, Arc::clone(key), name, deadline, after)?;
             self.asked.push_back(acquire);
@@ -150,19 +144,6 @@ impl AcquireAll {
             engine.send_from(process, Command::AcquireAll { asks });
         }
         Ok(())
-    }
-
-    /// The deadline of the next key.
-    fn deadline_now(&self, is_first: bool) -> WaitDeadline {
-        let now = self.manager.engine().now();
-        match self.deadline.gives_up_at {
-            // One try for each key, with as much time for the answer.
-            _ if self.deadline.one_try => self.options.deadline(&self.manager),
-            Some(at) if !is_first && at.since(now) < TOO_LATE_TO_WAIT => {
-                WaitDeadline { one_try: true, gives_up_at: Some(at.after(LAST_TRY)), ..self.deadline }
-            }
-            _ => self.deadline,
-        }
     }
 
     /// The first taken lock that is no longer held.
@@ -197,17 +178,6 @@ impl AcquireAll {
         self.asked.clear();
         for taken in self.taken.drain(..) {
             taken.guard.abandon();
-        }
-    }
-
-    /// The last try of a request that waits ends its wait: `Busy` becomes `TimedOut`.
-    fn error_of_the_request(&self, error: LockError) -> LockError {
-        match error {
-            LockError::Busy { key, holder } if !self.deadline.one_try => {
-                let waited = self.manager.engine().now().since(self.deadline.started);
-                LockError::TimedOut { key, waited, holder, in_front: None }
-            }
-            error => error,
         }
     }
 }

@@ -21,7 +21,8 @@ use crate::telemetry;
 use many::AcquireAll;
 use one::{AcquireOne, OneOutcome};
 
-/// A blocked caller gives up by itself when the engine is later than the limit by this much.
+/// A blocked caller gives up by itself when the engine is later by this much: `io_timeout` after the limit of a wait, the
+/// engine awaits no answer any more, and one try has no more than `io_timeout` in all.
 const ENGINE_IS_LATE: Duration = Duration::from_millis(200);
 
 /// For a key that was asked for alone, which the engine does not skip.
@@ -115,8 +116,8 @@ impl LockRequest {
     /// first. On a current-thread runtime the other tasks do not run meanwhile: do not wait there for a lock that one of
     /// them holds.
     ///
-    /// The thread returns 200 ms after the limit of [`wait`](Self::wait) at the latest, even when the engine is
-    /// far behind with its work. With one try for several keys, each key has the limit.
+    /// Even when the engine is far behind with its work, the thread returns: for one try 200 ms after `io_timeout`, else 200 ms
+    /// after the latest answer that [`wait`](Self::wait) allows for. With one try for several keys, each key has the limit.
     ///
     /// # Errors
     ///
@@ -145,9 +146,11 @@ impl LockRequest {
         // The engine keeps the limit, and its error says why the lock was not acquired. The caller keeps it when the
         // engine is too busy. Of several keys that get one try, each has its own limit.
         let limit = gives_up_at.filter(|_| !one_try || matches!(self.keys, OneOrMany::One(_)));
+        let last_answer = if one_try { Duration::ZERO } else { manager.io_timeout() };
+        let limit = limit.map(|at| at.after(last_answer).after(ENGINE_IS_LATE));
         let engine = Arc::clone(manager.engine());
         let mut acquire = Self { manager: Some(manager), ..self }.acquire();
-        block_on_until(&engine, limit.map(|at| (engine.clock(), at.after(ENGINE_IS_LATE))), &mut acquire)
+        block_on_until(&engine, limit.map(|at| (engine.clock(), at)), &mut acquire)
             .unwrap_or_else(|| Err(acquire.overdue()))
     }
 

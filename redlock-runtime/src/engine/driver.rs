@@ -426,8 +426,9 @@ impl Driver {
 
     fn on_event(&mut self, now: Moment, event: TransportEvent) {
         match event {
-            TransportEvent::Connected { abilities, .. } => {
+            TransportEvent::Connected { abilities, server_info } => {
                 telemetry::connected(abilities);
+                self.table.learns_answer_time(server_info.round_trip);
                 self.table.connected(now, abilities);
                 for caller in self.connecting.drain(..) {
                     drop(caller.send(Ok(abilities)));
@@ -453,7 +454,9 @@ impl Driver {
             TransportEvent::Changed(names) => self.table.changed(now, names.as_deref()),
             TransportEvent::Returned(slots) => self.table.returned(now, &slots),
             TransportEvent::Push(push) => self.table.on_push(now, &push),
+            TransportEvent::Delayed { id, reason } => self.table.delayed(now, id, reason),
             TransportEvent::Replies { sent, requests, replies } => {
+                self.table.learns_answer_time(now.since(sent));
                 let in_flight = self.beside_callers.then(|| self.transport.in_flight());
                 self.answered = Some(Answered::new(sent, requests, replies, in_flight));
             }

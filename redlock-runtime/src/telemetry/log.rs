@@ -66,9 +66,19 @@ pub(crate) fn limit_of_waits(limit: Duration) -> Option<Duration> {
 /// What the server says about a lock that a caller waits for.
 #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read with the feature `tracing`"))]
 pub(crate) enum Found<'a> {
-    Held { holder: &'a Holder, in_front: Option<u32>, waiters: u32 },
+    Held {
+        holder: &'a Holder,
+        in_front: Option<u32>,
+        waiters: u32,
+    },
     Free,
-    Unknown { reason: &'a str },
+    /// Nobody has it, and the server refuses it.
+    Refused {
+        reason: &'a str,
+    },
+    Unknown {
+        reason: &'a str,
+    },
 }
 
 /// `span`: that of the wait.
@@ -101,6 +111,15 @@ pub(super) fn waits_long(
             ?waited,
             waiters_here,
             "a caller has waited long for a lock that is free now"
+        ),
+        Found::Refused { reason } => tracing::warn!(
+            target: "redlocked",
+            parent: span,
+            key,
+            ?waited,
+            waiters_here,
+            reason,
+            "a caller waits long for a lock that Redis refuses"
         ),
         Found::Unknown { reason } => tracing::warn!(
             target: "redlocked",

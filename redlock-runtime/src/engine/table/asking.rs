@@ -38,7 +38,8 @@ impl LockTable {
         let asks = ask.one_try || self.queues.join(&name, id) || self.queues_on_server();
         let is_behind = ask.after.is_some();
         let limit = self.settings.warn_after.filter(|_| !ask.one_try);
-        let mut waiting = Waiting::new(ask, token);
+        let word_from = ask.gives_up_at.map(|limit| self.word_from(limit));
+        let mut waiting = Waiting::new(ask, token, word_from);
         waiting.reports = limit.map(|limit| Reports::new(now, limit));
         self.attempts.insert(id, Attempt::Waiting(Box::new(waiting)));
         if asks {
@@ -183,16 +184,12 @@ impl LockTable {
         } else {
             self.take_turn(now, successor);
         }
+        self.word_comes(now, &waiting.ask.name);
     }
 
     /// The holder leaves the local queue, and the next waiter asks.
     pub(super) fn leave(&mut self, now: Moment, held: &Held, id: Id) {
         let successor = self.queues.leave(&held.name, id);
-        if let Some(NextAsker::Now(next) | NextAsker::Later(next)) = successor
-            && let Some(Attempt::Waiting(next)) = self.attempts.get_mut(&next)
-        {
-            next.was_behind(&held.token);
-        }
         self.take_turn(now, successor);
     }
 
@@ -238,12 +235,14 @@ impl LockTable {
             && first.and_then(|first| self.waiting(first)).is_some_and(Waiting::is_refused);
         if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) {
             if is_behind {
-                waiting.refused_behind(reason);
+                waiting.refused_behind(now, reason);
             } else {
                 waiting.refused(now, reason);
             }
+            let name = Arc::clone(&waiting.ask.name);
+            self.schedule(id);
+            self.word_comes(now, &name);
         }
-        self.schedule(id);
     }
 
     /// The server has answered the first waiter after refusals: the refused waiters behind it ask now.

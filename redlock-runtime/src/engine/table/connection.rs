@@ -116,6 +116,7 @@ impl LockTable {
             self.fail_admin_call(id, &trouble);
         }
         self.trouble = Some(trouble);
+        self.no_word_comes(now);
         self.ask_for_holders_again(now);
     }
 }

@@ -128,6 +128,7 @@ impl LockTable {
             held.forget_min_hold();
             self.drop_held(now, id, &held, None);
         }
+        self.word_comes(now, &name);
     }
 
     /// The guard changes the ttl.

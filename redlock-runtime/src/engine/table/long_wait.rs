@@ -101,7 +101,11 @@ impl LockTable {
                 let in_front = place.and_then(|place| u32::try_from(place).ok()).or(waiting.in_front());
                 Found::Held { holder, in_front, waiters: *waiters }
             }
-            Ok(None) => Found::Free,
+            // Nobody holds it, and the server gives it to nobody.
+            Ok(None) => match self.refusal(waiting) {
+                Some(reason) => Found::Refused { reason },
+                None => Found::Free,
+            },
             Err(reason) => Found::Unknown { reason },
         };
         let waiters_here = self.queues.count(&waiting.ask.name);

@@ -50,6 +50,7 @@ use late_fence::LateFences;
 use local_queue::Queues;
 use long_wait::LongWaits;
 use releasing::Releasing;
+use timeout_error::{AnswerTime, LastWords};
 use waiting::Waiting;
 
 /// Boxed: the map of attempts is up to half empty, and each room in it is as large as the largest of them.
@@ -76,6 +77,8 @@ pub(crate) struct LockTable {
     contended: Contended,
     late_fences: LateFences,
     long_waits: LongWaits,
+    last_words: LastWords,
+    answer_time: AnswerTime,
     timers: Timers,
     outbox: Outbox,
     /// The reason that there is no connection; `None` while there is one, and before the first has failed.
@@ -104,6 +107,8 @@ impl LockTable {
             contended: Contended::default(),
             late_fences: LateFences::default(),
             long_waits: LongWaits::default(),
+            last_words: LastWords::default(),
+            answer_time: AnswerTime::new(settings.io_timeout),
             timers: Timers::default(),
             outbox: Outbox::default(),
             trouble: None,
@@ -182,8 +187,7 @@ impl LockTable {
             match self.attempts.get_mut(&id) {
                 Some(Attempt::Waiting(waiting)) => {
                     if waiting.is_over(now) {
-                        let error = self.timeout_error(now, id);
-                        self.fail(now, id, error);
+                        self.gives_up(now, id);
                     } else if waiting.is_long(now) {
                         self.report_wait(now, id);
                     } else {

@@ -107,6 +107,7 @@ impl LockTable {
                     self.queues.is_kept(&name, sent);
                     self.waited_for_here(&name);
                 }
+                self.word_comes(now, &name);
             }
             Reply::Refused(Refusal::NoScript | Refusal::Unfinished | Refusal::Contended) => {
                 if reply == Reply::Refused(Refusal::Contended) {

@@ -31,6 +31,8 @@ pub(super) struct Releasing {
     may_be_queued: bool,
     /// The refusals so far.
     refusals: u32,
+    /// The reason of the last one.
+    refused: Option<Arc<str>>,
     /// The hold that ended with this release, if its lease had not ended before.
     hold: telemetry::Hold,
 }
@@ -63,6 +65,7 @@ impl Releasing {
             was_granted: false,
             may_be_queued: false,
             refusals: 0,
+            refused: None,
             hold: telemetry::Hold::default(),
         }
     }
@@ -181,6 +184,7 @@ impl Releasing {
 
     /// Repeats the release after a pause, until the key has expired: an operator may correct the cause meanwhile.
     fn refused(&mut self, now: Moment, refusal: Refusal) {
+        self.refused = Some(refusal.clone().words());
         match refusal {
             Refusal::Transient(_) if !refusal.lasts() => {}
             Refusal::OutcomeUnknown(_) => self.repeated = true,
@@ -202,12 +206,12 @@ impl Releasing {
         if let Some((by, _)) = &self.response
             && (*by).min(self.until) <= now
         {
-            let error = match trouble {
-                Some(trouble) => trouble.error(Some(Arc::clone(&self.key))),
-                None => LockError::unavailable(
-                    &self.key,
-                    "Redis gave no answer to the release in time; it is tried again until the ttl is over",
-                ),
+            let error = if let Some(trouble) = trouble {
+                trouble.error(Some(Arc::clone(&self.key)))
+            } else {
+                let reason = self.refused.as_deref().unwrap_or("Redis gave no answer to the release in time");
+                let reason = format!("{reason}; the release is tried again until the ttl is over");
+                LockError::unavailable(&self.key, reason)
             };
             self.answer(Err(error));
         }

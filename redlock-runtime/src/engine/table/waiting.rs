@@ -31,8 +31,6 @@ pub(super) enum Awaits {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum LastAnswer {
     Nothing,
-    /// Nothing: it has waited behind other callers of its process, and this token was the last that had the lock there.
-    Behind(Token),
     Busy(Holder),
     Refused(Arc<str>),
 }
@@ -53,6 +51,14 @@ pub(super) struct Waiting {
     pub(super) token: Token,
     pub(super) awaits: Awaits,
     pub(super) last_answer: LastAnswer,
+    /// When that came.
+    answered: Moment,
+    /// Near its limit: an answer that comes then is new enough to give up with. `None` without a limit.
+    word_from: Option<Moment>,
+    /// When to see whether it has such an answer, or, if it `awaits_word`, when to give up.
+    pub(super) gives_up: Option<Moment>,
+    /// The server was asked for such an answer.
+    pub(super) awaits_word: bool,
     /// The requests since the last reply "busy": the server may have granted each.
     pub(super) unanswered: u32,
     /// All requests so far.
@@ -82,12 +88,17 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn new(ask: Box<Ask>, token: Token) -> Self {
+    pub(super) fn new(ask: Box<Ask>, token: Token, word_from: Option<Moment>) -> Self {
+        let answered = ask.started;
         Self {
             ask,
             token,
             awaits: Awaits::LocalTurn,
             last_answer: LastAnswer::Nothing,
+            answered,
+            word_from,
+            gives_up: word_from,
+            awaits_word: false,
             unanswered: 0,
             asks: 0,
             ask_again: false,
@@ -109,11 +120,34 @@ impl Waiting {
             Awaits::Retry { until } => Some(until),
             Awaits::LocalTurn | Awaits::ServerTurn | Awaits::Reply { .. } | Awaits::Connection => None,
         };
-        again.into_iter().chain(self.ask.gives_up_at).chain(self.reports.map(|reports| reports.due)).min()
+        again.into_iter().chain(self.gives_up).chain(self.reports.map(|reports| reports.due)).min()
     }
 
     pub(super) fn is_over(&self, now: Moment) -> bool {
-        self.ask.gives_up_at.is_some_and(|at| at <= now)
+        self.gives_up.is_some_and(|at| at <= now)
+    }
+
+    /// The server has answered.
+    fn hears(&mut self, now: Moment, answer: LastAnswer) {
+        (self.last_answer, self.answered) = (answer, now);
+    }
+
+    /// True when `word`, of this waiter or another one for the same lock, is new enough for this one to give up with.
+    pub(super) fn may_give_up_with(&self, word: &Self) -> bool {
+        word.last_answer != LastAnswer::Nothing && self.word_from.is_some_and(|from| word.answered >= from)
+    }
+
+    /// Of this waiter and another one for the same lock, the one with the later answer.
+    pub(super) fn later<'a>(&'a self, other: &'a Self) -> &'a Self {
+        let heard = |waiting: &Self| (waiting.last_answer != LastAnswer::Nothing).then_some(waiting.answered);
+        if heard(other) > heard(self) { other } else { self }
+    }
+
+    /// The server refuses its request, which the transport repeats for a while.
+    pub(super) fn is_delayed(&mut self, now: Moment, reason: Arc<str>) {
+        if self.is_asking() {
+            self.hears(now, LastAnswer::Refused(reason));
+        }
     }
 
     /// A report is due.
@@ -149,19 +183,16 @@ impl Waiting {
         self.tracks_changes = false;
     }
 
-    pub(super) fn unanswered_for(&self, now: Moment, limit: Duration) -> bool {
-        matches!(self.awaits, Awaits::Reply { sent } if now.since(sent) > limit)
+    /// When its unanswered request was sent.
+    pub(super) fn asked_at(&self) -> Option<Moment> {
+        match self.awaits {
+            Awaits::Reply { sent } => Some(sent),
+            _ => None,
+        }
     }
 
     pub(super) fn is_asking(&self) -> bool {
-        matches!(self.awaits, Awaits::Reply { .. })
-    }
-
-    /// The holder in this process, which it has waited for, has the lock no longer.
-    pub(super) fn was_behind(&mut self, token: &Token) {
-        if self.awaits == Awaits::LocalTurn && self.last_answer == LastAnswer::Nothing {
-            self.last_answer = LastAnswer::Behind(token.clone());
-        }
+        self.asked_at().is_some()
     }
 
     /// The last request will not be sent.
@@ -229,7 +260,7 @@ impl Waiting {
         // The head asks first, or the one that knows the claimant, which may be stuck; then the others, in the grace of the lock.
         let is_behind = self.overdue.is_none() && place.is_some_and(|place| place.in_front > 0);
         self.over_at = expires.map(|at| if is_behind { at.after(BEHIND_THE_HEAD) } else { at });
-        self.last_answer = LastAnswer::Busy(holder);
+        self.hears(now, LastAnswer::Busy(holder));
         // A release wakes no waiter without a queue, or when the holder is a client of another kind. In a queue only the
         // head watches.
         self.leads = first.zip(place).is_some_and(|(of, place)| place.in_front < of);
@@ -347,15 +378,15 @@ impl Waiting {
     }
 
     pub(super) fn refused(&mut self, now: Moment, reason: Arc<str>) {
-        self.last_answer = LastAnswer::Refused(reason);
+        self.hears(now, LastAnswer::Refused(reason));
         self.overdue = None;
         self.awaits = Awaits::Retry { until: now.after(REFUSED.pause(self.refusals)) };
         self.refusals = self.refusals.saturating_add(1);
     }
 
     /// The server refuses the first waiter of this process, too, and only that one asks again.
-    pub(super) fn refused_behind(&mut self, reason: Arc<str>) {
-        self.last_answer = LastAnswer::Refused(reason);
+    pub(super) fn refused_behind(&mut self, now: Moment, reason: Arc<str>) {
+        self.hears(now, LastAnswer::Refused(reason));
         self.refusals = self.refusals.max(1);
         self.awaits = Awaits::LocalTurn;
     }
@@ -367,9 +398,11 @@ impl Waiting {
     /// Takes over the last answer and the pause of the first waiter, which leaves. False when it must ask now: the pause of a
     /// waiter with a place is long, because a push ends it.
     pub(super) fn take_over(&mut self, front: &Self) -> bool {
+        if std::ptr::eq(self.later(front), front) {
+            self.hears(front.answered, front.last_answer.clone());
+        }
         if let Awaits::LocalTurn | Awaits::ServerTurn = self.awaits {
             if front.last_answer != LastAnswer::Nothing {
-                self.last_answer = front.last_answer.clone();
                 self.over_at = front.over_at;
             }
             let is_pushed = self.is_queued() || !front.is_queued();

@@ -172,6 +172,11 @@ pub(crate) enum TransportEvent {
         requests: Vec<(Id, Request)>,
         replies: Vec<Reply>,
     },
+    /// A node refuses this request for a lock for now. It is sent again for a while.
+    Delayed {
+        id: Id,
+        reason: Arc<str>,
+    },
     Push(Push),
     /// These locks have changed, or, with `None`, any may have.
     Changed(Option<Vec<Arc<str>>>),

@@ -187,3 +187,19 @@ async fn a_wait_that_a_local_hand_over_ends_has_its_line() {
     drop(waits.await.unwrap().unwrap());
     eventually("the end is told", || ends(&key) == ["acquired"]);
 }
+
+/// Nobody holds it, but the server takes no writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_the_server_refuses_is_not_called_free() {
+    let (server, key) = (RedisServer::start(), unique("refused"));
+    let ours = locks(&server, LIMIT);
+    let _: String = server.run("CONFIG SET min-replicas-to-write 1");
+    let waits = tokio::spawn(ours.lock(&*key).wait(30 * SECOND).acquire());
+    eventually("a warning", || !warnings(&key).is_empty());
+    for warning in warnings(&key) {
+        assert_eq!(field(&warning, "message"), "a caller waits long for a lock that Redis refuses");
+        assert!(field(&warning, "reason").contains("NOREPLICAS"), "{warning:?}");
+    }
+    let _: String = server.run("CONFIG SET min-replicas-to-write 0");
+    assert!(waits.await.unwrap().is_ok());
+}

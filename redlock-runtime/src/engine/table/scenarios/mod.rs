@@ -8,6 +8,7 @@ mod direct;
 mod followers;
 mod forgotten;
 mod granted;
+mod limit;
 mod long_waits;
 mod losing;
 mod marked;
@@ -215,6 +216,13 @@ impl Scenario {
 fn held(outcome: &mut Outcome) -> Option<Arc<Lease>> {
     match outcome.try_recv() {
         Ok(AcquireOutcome::Held(lease, _)) => Some(lease),
+        _ => None,
+    }
+}
+
+fn failed(outcome: &mut Outcome) -> Option<LockError> {
+    match outcome.try_recv() {
+        Ok(AcquireOutcome::Failed(error)) => Some(*error),
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! The replies of the nodes of a Cluster: answers, and redirects to other nodes.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::member::Route;
@@ -79,6 +80,7 @@ impl Cluster {
             }
             TransportEvent::Push(_)
             | TransportEvent::Changed(_)
+            | TransportEvent::Delayed { .. }
             | TransportEvent::Returned(_)
             | TransportEvent::Abilities(_) => {
                 self.events.push_back(event);
@@ -124,7 +126,10 @@ impl Cluster {
                 queue.pause(now);
                 // A slot that is being moved still belongs to this node.
                 let moving = reason.starts_with("TRYAGAIN");
-                queue.reason = Some(reason);
+                queue.reason = Some(Arc::clone(&reason));
+                if let Action::Acquire(_) | Action::AcquireNext { .. } = request.action {
+                    self.events.push_back(TransportEvent::Delayed { id, reason });
+                }
                 self.defer(Deferred { in_flight, id, request });
                 if !moving {
                     self.learn_soon(now);

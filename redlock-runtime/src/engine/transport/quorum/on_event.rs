@@ -36,7 +36,10 @@ impl Quorum {
             }
             TransportEvent::Changed(names) => self.changed(node, names),
             // Nodes have no queues, and a lock stays on its nodes.
-            TransportEvent::Push(_) | TransportEvent::Returned(_) | TransportEvent::Abilities(_) => {}
+            TransportEvent::Push(_)
+            | TransportEvent::Returned(_)
+            | TransportEvent::Abilities(_)
+            | TransportEvent::Delayed { .. } => {}
         }
     }
 

@@ -269,7 +269,7 @@ mod tests {
         let (done, not_mine) = (|| Some(Reply::Done), || Some(Reply::NotHeld));
         assert_eq!(outcome(Action::Release, [done(), done(), None, None, None]), None);
         assert_eq!(
-            outcome_of(Action::Release, [done(), down(), down(), not_mine(), None], true),
+            outcome_of(Action::Release, [done(), down(), done(), not_mine(), done()], true),
             Some(Outcome::Reply(Reply::Done))
         );
         assert_eq!(
@@ -280,6 +280,34 @@ mod tests {
             outcome(Action::Release, [down(), down(), down(), down(), down()]),
             Some(Outcome::Reply(Reply::Refused(_)))
         ));
+    }
+
+    /// The others may have the lock still, and other callers find it taken.
+    #[test]
+    fn a_release_that_too_few_nodes_have_done_is_not_known_to_be_one() {
+        let (done, not_mine) = (|| Some(Reply::Done), || Some(Reply::NotHeld));
+        for replies in [[done(), done(), down(), down(), None], [done(), down(), down(), not_mine(), None]] {
+            let decided = outcome_of(Action::Release, replies, true);
+            assert!(
+                matches!(&decided, Some(Outcome::Reply(Reply::Refused(Refusal::OutcomeUnknown(_))))),
+                "{decided:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_each_node_said_is_told() {
+        let full = || Some(Reply::Refused(Refusal::Transient("MISCONF no disk".into())));
+        let Some(Outcome::Reply(Reply::Refused(refusal))) =
+            outcome_of(VOTE, [voted(FENCE), full(), busy("a"), full(), None], true)
+        else {
+            unreachable!("too few agree")
+        };
+        assert_eq!(
+            &*refusal.words(),
+            "3 of 5 nodes must agree, and did not (1 node: it gave its vote; 2 nodes: MISCONF no disk; \
+             1 node: another caller has the lock; 1 node: no answer in time)"
+        );
     }
 
     #[test]

@@ -104,8 +104,14 @@ impl Tally<'_> {
         if self.is_refuted_by(self.count(|reply| *reply == Reply::NotHeld)) {
             return Some(Outcome::Reply(Reply::NotHeld));
         }
-        // A silent node is sent the release when it is back; no answer says that the lock was lost.
-        (self.awaited == 0).then(|| if released > 0 { Outcome::Reply(Reply::Done) } else { self.refused() })
+        // A silent node is sent the release when it is back. Others may still find the lock taken, and no answer says that it was
+        // lost.
+        (self.awaited == 0).then(|| match self.refused() {
+            Outcome::Reply(Reply::Refused(Refusal::Transient(reason))) if released > 0 => {
+                Outcome::Reply(Reply::Refused(Refusal::OutcomeUnknown(reason)))
+            }
+            refused => refused,
+        })
     }
 
     pub(super) fn watch(&self) -> Option<Outcome> {
@@ -181,34 +187,50 @@ impl Tally<'_> {
         }
     }
 
-    /// Too few nodes answered: why.
+    /// Too few nodes agreed: what each one said.
     fn refused(&self) -> Outcome {
-        let mut reasons: Vec<Arc<str>> = Vec::new();
+        let mut said: Vec<(Arc<str>, usize)> = Vec::new();
         let mut permanent = 0;
         for answer in self.answers {
-            let reason: Arc<str> = match answer {
-                NodeReply::Said(_) => continue,
-                NodeReply::Awaited => "a node did not answer in time".into(),
+            let words: Arc<str> = match answer {
+                NodeReply::Said(reply) => words(reply).into(),
+                // The others have decided.
+                NodeReply::Awaited if self.awaited > 0 => "its answer was not awaited".into(),
+                NodeReply::Awaited => "no answer in time".into(),
                 NodeReply::Absent(refusal) => {
                     permanent += usize::from(matches!(refusal, Refusal::Permanent(_) | Refusal::Moved(_)));
                     refusal.clone().words()
                 }
             };
-            if !reasons.contains(&reason) {
-                reasons.push(reason);
+            match said.iter_mut().find(|(other, _)| *other == words) {
+                Some((_, nodes)) => *nodes += 1,
+                None => said.push((words, 1)),
             }
         }
-        let (answered, nodes) = (self.said().count(), self.answers.len());
-        let reason = format!(
-            "{answered} of {nodes} nodes answered, and {} are needed: {}",
-            self.needed,
-            reasons.join("; ")
-        );
+        let said = said.iter().map(|(words, nodes)| match nodes {
+            1 => format!("1 node: {words}"),
+            nodes => format!("{nodes} nodes: {words}"),
+        });
+        let said = said.collect::<Vec<_>>().join("; ");
+        let reason =
+            format!("{} of {} nodes must agree, and did not ({said})", self.needed, self.answers.len());
         Outcome::Reply(Reply::Refused(if self.is_refuted_by(permanent) {
             Refusal::Permanent(reason.into())
         } else {
             Refusal::Transient(reason.into())
         }))
+    }
+}
+
+/// The answer of one node, for an error.
+fn words(reply: &Reply) -> &'static str {
+    match reply {
+        Reply::Voted { .. } => "it gave its vote",
+        Reply::Busy { .. } => "another caller has the lock",
+        Reply::Done => "done",
+        Reply::NotHeld => "it does not have the lock of this caller",
+        Reply::Free => "the lock is free",
+        _ => "it has answered",
     }
 }
 

@@ -1,0 +1,211 @@
+//! What a caller hears at the limit of its wait.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kit::{DelayProxy, LIMIT, Quorum, RedisServer, SECOND, connect, eventually};
+use redlocked::{LockError, LockErrorKind, LockGuard, LockManager, distributed_lock};
+use tokio::runtime::{Builder, Runtime};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Shorter than a round trip, as long, and longer.
+const WAITS: [u32; 7] = [0, 1, 5, 9, 20, 30, 80];
+
+type Outcome = Result<(), LockErrorKind>;
+
+fn kind(outcome: Result<LockGuard, LockError>) -> Outcome {
+    outcome.map(drop).map_err(|error| error.kind())
+}
+
+/// The calls run while the test looks at the server.
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// Each wait takes a free lock, and none takes a held one for an outage.
+fn each_wait_hears_what_is_so(far: &LockManager, near: &LockManager) {
+    for wait in WAITS.map(|wait| wait * MS) {
+        assert_eq!(kind(far.lock("k").wait(wait).acquire_blocking()), Ok(()), "free, {wait:?}");
+        let several = far.lock_all(["k", "l", "m"]).wait(wait).acquire_blocking();
+        assert_eq!(kind(several), Ok(()), "several are free, {wait:?}");
+        let held = near.lock("k").wait(LIMIT).acquire_blocking().unwrap();
+        let busy = if wait.is_zero() { LockErrorKind::Busy } else { LockErrorKind::TimedOut };
+        assert_eq!(kind(far.lock("k").wait(wait).acquire_blocking()), Err(busy), "held, {wait:?}");
+        assert_eq!(kind(far.lock_all(["j", "k"]).wait(wait).acquire_blocking()), Err(busy), "{wait:?}");
+        drop(held);
+    }
+}
+
+#[test]
+fn a_wait_shorter_than_a_round_trip_is_one_try() {
+    let server = RedisServer::start();
+    let proxy = DelayProxy::to(server.port(), 10 * MS);
+    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    each_wait_hears_what_is_so(&far, &connect(&server));
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn a_wait_shorter_than_a_long_round_trip_is_one_try() {
+    let server = RedisServer::start();
+    let proxy = DelayProxy::to(server.port(), 200 * MS);
+    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    for wait in [0, 1, 50, 399] {
+        assert_eq!(kind(far.lock("k").wait(wait * MS).acquire_blocking()), Ok(()), "{wait} ms");
+    }
+}
+
+#[test]
+fn a_wait_shorter_than_a_round_trip_to_a_quorum_is_one_try() {
+    let quorum = Quorum::durable(3);
+    let proxies: Vec<_> =
+        quorum.servers.iter().map(|server| DelayProxy::to(server.port(), 10 * MS)).collect();
+    let mut urls = proxies.iter().map(DelayProxy::url);
+    let first = LockManager::builder(urls.next().unwrap());
+    let far = urls.fold(first, redlocked::LockManagerBuilder::node).connect_blocking().unwrap();
+    each_wait_hears_what_is_so(&far, &quorum.manager());
+}
+
+#[test]
+fn a_short_wait_in_memory_is_one_try() {
+    let [far, near] = [(); 2].map(|()| LockManager::connect_blocking("memory://short wait").unwrap());
+    each_wait_hears_what_is_so(&far, &near);
+}
+
+#[distributed_lock(key = "k", wait = "1ms", manager = locks, on_busy = Ok(false))]
+async fn locked(locks: &LockManager) -> Result<bool, LockError> {
+    Ok(true)
+}
+
+#[distributed_lock(key = "k", wait = "1ms", manager = locks, on_busy = Ok(false))]
+fn locked_sync(locks: &LockManager) -> Result<bool, LockError> {
+    Ok(true)
+}
+
+#[test]
+fn a_function_with_a_wait_shorter_than_a_round_trip_runs_or_is_skipped() {
+    let server = RedisServer::start();
+    let proxy = DelayProxy::to(server.port(), 10 * MS);
+    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let near = connect(&server);
+    for is_held in [false, true] {
+        let held = is_held.then(|| near.lock("k").wait(LIMIT).acquire_blocking().unwrap());
+        assert_eq!(runtime().block_on(locked(&far)), Ok(!is_held));
+        assert_eq!(locked_sync(&far), Ok(!is_held));
+        drop(held);
+    }
+}
+
+/// A waiter of a process that already waits for the lock has not asked by itself, or has another one's answer.
+#[test]
+fn behind_other_waiters_of_its_process_a_short_wait_hears_of_the_holder() {
+    let server = RedisServer::start();
+    let proxy = DelayProxy::to(server.port(), 10 * MS);
+    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let held = connect(&server).lock("k").acquire_blocking().unwrap();
+    let runtime = runtime();
+    let first = runtime.spawn(far.lock("k").wait(LIMIT).acquire());
+    for wait in WAITS.into_iter().filter(|wait| *wait > 0) {
+        let outcome = runtime.block_on(far.lock("k").wait(wait * MS).acquire());
+        assert_eq!(kind(outcome), Err(LockErrorKind::TimedOut), "{wait} ms");
+    }
+    drop(held);
+    assert!(runtime.block_on(first).unwrap().is_ok());
+}
+
+/// When the server stops, and how long the caller waits in all.
+const FROZEN: [(u32, u32); 5] = [(700, 50), (900, 850), (1500, 50), (1500, 800), (3000, 2500)];
+
+#[test]
+fn of_a_frozen_server_no_waiter_hears_that_another_has_the_lock() {
+    for (wait, until) in FROZEN {
+        let server = RedisServer::start();
+        let held = connect(&server).lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+        let locks = connect(&server);
+        let runtime = runtime();
+        let start = Instant::now();
+        // The second asks only when the first has gone.
+        let waiters = [(); 2].map(|()| runtime.spawn(locks.lock("k").wait(wait * MS).acquire()));
+        eventually("they wait", || server.run::<u32>("ZCARD lock:k%queue") == 2);
+        thread::sleep((until * MS).saturating_sub(start.elapsed()));
+        server.pause();
+        for waiter in waiters {
+            let outcome = runtime.block_on(waiter).unwrap();
+            let took = start.elapsed();
+            assert_eq!(
+                kind(outcome),
+                Err(LockErrorKind::Unavailable),
+                "wait {wait} ms, frozen at {until} ms"
+            );
+            assert!(took < wait * MS + 2 * SECOND, "{took:?} for {wait} ms");
+        }
+        server.resume();
+        drop(held);
+    }
+}
+
+/// With so many in front, it asks each ten seconds.
+#[test]
+fn of_a_frozen_server_a_waiter_behind_many_hears_no_more() {
+    let server = RedisServer::start();
+    let held = connect(&server).lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    let (front, locks) = (connect(&server), connect(&server));
+    let runtime = runtime();
+    let in_front: Vec<_> = (0..120).map(|_| runtime.spawn(front.lock("k").wait(LIMIT).acquire())).collect();
+    eventually("they wait", || server.run::<u32>("ZCARD lock:k%queue") == 120);
+    let waiter = runtime.spawn(locks.lock("k").wait(2 * SECOND).acquire());
+    eventually("it waits", || server.run::<u32>("ZCARD lock:k%queue") == 121);
+    server.pause();
+    let outcome = runtime.block_on(waiter).unwrap();
+    assert_eq!(kind(outcome), Err(LockErrorKind::Unavailable));
+    server.resume();
+    in_front.iter().for_each(tokio::task::JoinHandle::abort);
+    drop(held);
+}
+
+/// The bodies of a hundred callers that give up at once cost the server one question, and a release each.
+#[test]
+fn callers_that_give_up_together_ask_once() {
+    let server = RedisServer::start();
+    let held = connect(&server).lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    let locks = connect(&server);
+    let runtime = runtime();
+    let waiters: Vec<_> = (0..100).map(|_| runtime.spawn(locks.lock("k").wait(SECOND).acquire())).collect();
+    eventually("they wait", || server.run::<u32>("ZCARD lock:k%queue") == 100);
+    let before = server.client_commands();
+    for waiter in waiters {
+        assert_eq!(kind(runtime.block_on(waiter).unwrap()), Err(LockErrorKind::TimedOut));
+    }
+    eventually("they have left", || server.run::<u32>("ZCARD lock:k%queue") == 0);
+    let commands = server.client_commands() - before;
+    assert!(commands < 130, "{commands} commands");
+    drop(held);
+}
+
+/// The server answers, but cannot save its data.
+#[test]
+fn a_caller_hears_why_the_server_refuses() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let (_, directory): (String, String) = server.run("CONFIG GET dir");
+    std::fs::remove_dir_all(&directory).unwrap();
+    let _: String = redis::cmd("CONFIG").arg(&["SET", "save", "3600 1"]).query(&mut server.client()).unwrap();
+    let _: redis::RedisResult<String> = server.try_run("BGSAVE");
+    eventually("it takes no writes", || {
+        server.try_run::<String>("SET a b").is_err_and(|error| error.code() == Some("MISCONF"))
+    });
+    let runtime = runtime();
+    let first = runtime.spawn(locks.lock("k").wait(LIMIT).acquire());
+    for wait in [0, 1, 30, 500] {
+        for key in ["k", "alone"] {
+            let outcome = runtime.block_on(locks.lock(key).wait(wait * MS).acquire());
+            let error = outcome.map(drop).unwrap_err();
+            assert!(
+                matches!(&error, LockError::Unavailable { reason, .. } if reason.contains("MISCONF")),
+                "{wait} ms: {error}"
+            );
+        }
+    }
+    first.abort();
+}
