@@ -16,6 +16,7 @@
 //! | `connecting`, `ending` | do distant, busy and older servers work; how do holds, programs and managers end |
 //! | `processes` | what happens when another process is killed or frozen; is the order fair |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
+//! | `starved` | is each command served whose runtime does not run the engine, from each kind of caller |
 //! | `one_call`, `many_keys` | how several keys are taken: in one call, and as one lock |
 //! | `credentials` | do locks outlive a change of the password; what do callers hear when there is none |
 //! | `health` | does a ping tell a server that takes locks from one that does not |
@@ -55,4 +56,5 @@ mod peer_bugs;
 #[cfg(unix)]
 mod processes;
 mod renewals;
+mod starved;
 mod waiters;

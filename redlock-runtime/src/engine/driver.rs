@@ -192,6 +192,11 @@ impl Driver {
         self.table.has_waiters()
     }
 
+    /// True while it connects, or awaits an answer of the server.
+    pub(super) fn has_requests(&self) -> bool {
+        self.transport.is_busy()
+    }
+
     /// True while a caller may wait for an outcome that comes without a deadline.
     pub(super) fn is_awaited(&self) -> bool {
         self.has_waiters()

@@ -28,7 +28,7 @@ use std::time::Duration;
 use super::driver::{Driver, Turn};
 use crate::clock::{Clock, Moment, RuntimeClock};
 use crate::host::{Runtime, runtime_has_drivers};
-use guardian::Guardian;
+use guardian::{Guardian, Watch};
 use own_runtime::OwnRuntime;
 pub(super) use own_thread::run as run_on_own_thread;
 use runtimes::{NOWHERE, OWN_THREAD};
@@ -40,7 +40,8 @@ const SETTLED: Duration = Duration::from_secs(10);
 const STAY: Duration = Duration::from_secs(1);
 const LONGEST_STAY: Duration = Duration::from_secs(60);
 
-/// How often the guardian looks at a loop with waiters that has nothing to do: a grant must not lie unread.
+/// How often the guardian looks at a loop with waiters that has nothing to do: a grant must not lie unread. An answer that is
+/// due sooner is looked for after [`LONGEST_DELAY`].
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// How late a runtime may be with a deadline: half of the time until then, but so long at least and at most. A renewal is
@@ -74,6 +75,9 @@ pub(super) struct Home {
     /// [`NEVER`] without one.
     late_at: AtomicU64,
     look_at: AtomicU64,
+    /// The guardian looks after [`LOOK_AGAIN`](guardian::LOOK_AGAIN) at the latest.
+    is_watched: AtomicBool,
+    watch: Mutex<Watch>,
     /// The next deadline of the loop on its own thread, as of the last poll, or [`NEVER`], and whether a caller waited for an outcome.
     due: AtomicU64,
     is_awaited: AtomicBool,
@@ -117,6 +121,8 @@ impl Home {
             seen: AtomicU64::new(0),
             late_at: AtomicU64::new(NEVER),
             look_at: AtomicU64::new(NEVER),
+            is_watched: AtomicBool::new(false),
+            watch: Mutex::default(),
             due: AtomicU64::new(NEVER),
             is_awaited: AtomicBool::new(false),
             returns_at: AtomicU64::new(0),
@@ -134,8 +140,13 @@ impl Home {
                 }
                 self.own().iter().for_each(|own| own.has_more());
             }
-            // The loop has its turn when the caller's task pauses.
-            place if place == runtimes::here() => {}
+            // The loop has its turn when the caller's task pauses. The task may compute first, or be no task: it may be a
+            // thread beside those that run the loop.
+            place if place == runtimes::here() => {
+                if !self.is_watched.load(Ordering::SeqCst) && !self.is_watched.swap(true, Ordering::SeqCst) {
+                    self.look_at(Moment::now().after(guardian::LOOK_AGAIN));
+                }
+            }
             _ => self.look_at(Moment::now().after(guardian::LOOK)),
         }
     }
@@ -325,7 +336,12 @@ impl Home {
                 let delay = |due: Moment| (due.since(now) / 2).clamp(LEAST_DELAY, LONGEST_DELAY);
                 let due = driver.due().map(|due| self.clock.on_system(now, due));
                 let late_at = due.map(|due| due.max(now).after(delay(due)));
-                let heartbeat = driver.has_waiters().then(|| now.after(HEARTBEAT));
+                let heartbeat = if driver.has_requests() {
+                    Some(LONGEST_DELAY)
+                } else {
+                    driver.has_waiters().then_some(HEARTBEAT)
+                };
+                let heartbeat = heartbeat.map(|heartbeat| now.after(heartbeat));
                 self.is_late_at(late_at.into_iter().chain(heartbeat).min());
             }
         }
@@ -359,8 +375,12 @@ impl Home {
 
     /// True while a caller waits for an outcome, or has sent what the loop has not read.
     fn is_awaited(&self) -> bool {
-        self.is_awaited.load(Ordering::SeqCst)
-            || self.sent.load(Ordering::SeqCst) != self.seen.load(Ordering::SeqCst)
+        self.is_awaited.load(Ordering::SeqCst) || self.has_unread()
+    }
+
+    /// True while the loop has not read each command.
+    fn has_unread(&self) -> bool {
+        self.sent.load(Ordering::SeqCst) != self.seen.load(Ordering::SeqCst)
     }
 
     fn is_late_at(self: &Arc<Self>, late_at: Option<Moment>) {
@@ -381,6 +401,10 @@ impl Home {
 
     fn own(&self) -> MutexGuard<'_, Option<Arc<OwnRuntime>>> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn resident(&self) -> MutexGuard<'_, Resident> {

@@ -1,7 +1,10 @@
 //! The guardian: one thread for the process, which moves loops that their runtime does not poll in time.
 //!
-//! It sleeps until a loop would be late with its next deadline. A loop that was not polled by then gets a wake-up, and a
-//! little later a thread of its own.
+//! It sleeps until a loop would be late with its next deadline, or with a command. A loop that was not polled by then gets a
+//! wake-up, and a little later a thread of its own.
+//!
+//! No look is lost: a look forgets that it was due before it reads the state of the loop, so whoever changes that state and
+//! finds a look due has changed it before that look reads it.
 
 use std::any::Any;
 use std::cmp::Reverse;
@@ -26,7 +29,10 @@ use crate::host;
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// A loop that was polled since the last look is looked at again after this.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How long a runtime may take to poll a loop after a look that finds a command which was sent since the look before.
+const READS_WITHIN: Duration = Duration::from_millis(50);
 
 /// The handle of the guardian.
 #[derive(Clone)]
@@ -86,10 +92,16 @@ impl Guardian {
 struct Look {
     at: Moment,
     home: Weak<Home>,
-    /// The polls of the loop at the last look.
+}
+
+/// What the guardian knows of a loop. No other thread reads it.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// The polls, and the commands so far, when it looked last or was asked to look.
     polled: u64,
-    /// The loop was woken at the last look, because it was late.
-    is_woken: bool,
+    sent: u64,
+    /// The loop was woken at the last look, because it was late, and moves at this time.
+    moves_at: Option<Moment>,
     /// The guardian was late itself, which says nothing about the runtime: it looks once more.
     is_excused: bool,
 }
@@ -113,8 +125,10 @@ async fn guard(mut calls: UnboundedReceiver<Call>) {
         match call {
             Some(Call::Run(task)) => host::spawn(task),
             Some(Call::Look(home, at)) => {
-                let polled = home.upgrade().map_or(0, |home| home.polled.load(Ordering::SeqCst));
-                looks.push(Reverse(Look { at, home, polled, is_woken: false, is_excused: false }));
+                if let Some(home) = home.upgrade() {
+                    home.watch().notes(&home);
+                }
+                looks.push(Reverse(Look { at, home }));
             }
             // Never: the process has a handle.
             None => return,
@@ -124,59 +138,87 @@ async fn guard(mut calls: UnboundedReceiver<Call>) {
 
 impl Look {
     /// Returns the next look at this loop.
-    fn take(mut self, now: Moment) -> Option<Self> {
+    fn take(self, now: Moment) -> Option<Self> {
         let home = self.home.upgrade()?;
-        let polled = home.polled.load(Ordering::SeqCst);
-        let late_at = home.late_at.load(Ordering::SeqCst);
-        let is_due = late_at <= now.to_nanos();
-        // No deadline comes while the clock stands still.
-        let is_late = home.sent.load(Ordering::SeqCst) != home.seen.load(Ordering::SeqCst)
-            || (is_due && !home.clock.of_runtime().is_some_and(RuntimeClock::is_paused));
-        let next = if let NOWHERE | OWN_THREAD = home.place.load(Ordering::SeqCst) {
-            NEVER
-        } else if polled != self.polled {
-            // A runtime that is busy with locks is looked at again, so that not each lock wakes the guardian.
-            (self.is_woken, self.is_excused) = (false, false);
-            now.after(LOOK_AGAIN).to_nanos().min(late_at)
-        } else if !is_late {
-            (self.is_woken, self.is_excused) = (false, false);
-            if is_due { NEVER } else { late_at }
-        } else if now.since(self.at) > LOOK && !self.is_excused {
-            self.is_excused = true;
-            now.after(LOOK).to_nanos()
-        } else {
-            match home.try_resident() {
-                Some(mut resident) if self.is_woken => {
-                    home.takes_over(&mut resident, STAY);
-                    NEVER
-                }
-                Some(resident) => {
-                    resident.waker.iter().for_each(Waker::wake_by_ref);
-                    self.is_woken = true;
-                    let patience = home.clock.of_runtime().map_or(LOOK, |_| PATIENCE);
-                    now.after(patience).to_nanos()
-                }
-                None => now.after(LOOK).to_nanos(),
-            }
-        };
-        self.polled = polled;
-        self.again_at(&home, now, next)
-    }
-
-    /// The look at `next`, or sooner if the loop has another deadline by now.
-    fn again_at(self, home: &Home, now: Moment, mut next: u64) -> Option<Self> {
-        // Fails when another look at this loop is due sooner.
         let at = self.at.to_nanos();
-        home.look_at.compare_exchange(at, next, Ordering::SeqCst, Ordering::SeqCst).ok()?;
-        if let NOWHERE | OWN_THREAD = home.place.load(Ordering::SeqCst) {
+        // Fails when another look at this loop was due sooner.
+        home.look_at.compare_exchange(at, NEVER, Ordering::SeqCst, Ordering::SeqCst).ok()?;
+        home.is_watched.store(false, Ordering::SeqCst);
+        let next = home.watch().look(&home, self.at, now);
+        if next == NEVER || home.look_at.fetch_min(next, Ordering::SeqCst) <= next {
             return None;
         }
-        let late_at = home.late_at.load(Ordering::SeqCst);
-        if late_at > now.to_nanos() {
-            next = home.look_at.fetch_min(late_at, Ordering::SeqCst).min(late_at);
+        if next <= now.after(LOOK_AGAIN).to_nanos() {
+            home.is_watched.store(true, Ordering::SeqCst);
         }
-        (next != NEVER).then(|| Self { at: Moment::from_nanos(next), ..self })
+        Some(Self { at: Moment::from_nanos(next), ..self })
     }
+}
+
+impl Watch {
+    /// Somebody has asked for a look at this loop. Returns what is new since the last look or note.
+    fn notes(&mut self, home: &Home) -> News {
+        let sent = home.sent.load(Ordering::SeqCst);
+        let polled = home.polled.load(Ordering::SeqCst);
+        let news = News {
+            is_polled: polled != self.polled,
+            // A command that was sent by then is not read yet.
+            is_unread: home.seen.load(Ordering::SeqCst) < self.sent,
+        };
+        (self.polled, self.sent) = (polled, sent);
+        if news.is_polled {
+            (self.moves_at, self.is_excused) = (None, false);
+        }
+        news
+    }
+
+    /// Looks at a loop. Returns when to look again.
+    fn look(&mut self, home: &Arc<Home>, at: Moment, now: Moment) -> u64 {
+        let News { is_polled, is_unread } = self.notes(home);
+        let late_at = home.late_at.load(Ordering::SeqCst);
+        if let NOWHERE | OWN_THREAD = home.place.load(Ordering::SeqCst) {
+            (self.moves_at, self.is_excused) = (None, false);
+            return NEVER;
+        }
+        if is_polled {
+            // A runtime that is busy with locks is looked at again, so that not each lock wakes the guardian.
+            return now.after(LOOK_AGAIN).to_nanos().min(late_at.max(now.after(LOOK).to_nanos()));
+        }
+        let is_due = late_at <= now.to_nanos();
+        // No deadline comes while the clock stands still.
+        if !is_unread && !(is_due && !home.clock.of_runtime().is_some_and(RuntimeClock::is_paused)) {
+            (self.moves_at, self.is_excused) = (None, false);
+            let reads_at = if home.has_unread() { now.after(READS_WITHIN).to_nanos() } else { NEVER };
+            return if is_due { reads_at } else { reads_at.min(late_at) };
+        }
+        if now.since(at) > LOOK && !self.is_excused {
+            self.is_excused = true;
+            return now.after(LOOK).to_nanos();
+        }
+        let Some(mut resident) = home.try_resident() else {
+            return now.after(LOOK).to_nanos();
+        };
+        match self.moves_at {
+            Some(moves_at) if moves_at <= now => {
+                self.moves_at = None;
+                home.takes_over(&mut resident, STAY);
+                NEVER
+            }
+            Some(moves_at) => moves_at.to_nanos(),
+            None => {
+                resident.waker.iter().for_each(Waker::wake_by_ref);
+                let moves_at = now.after(home.clock.of_runtime().map_or(LOOK, |_| PATIENCE));
+                self.moves_at = Some(moves_at);
+                moves_at.to_nanos()
+            }
+        }
+    }
+}
+
+/// What has become of a loop since the last look.
+struct News {
+    is_polled: bool,
+    is_unread: bool,
 }
 
 impl PartialEq for Look {
