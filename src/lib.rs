@@ -22,8 +22,8 @@ pub use redlock_runtime::{Calls, GlobalHere, HeldElsewhere, Testing};
 /// The arguments are those of `format!`: values in order or by name. The template may also name variables, their fields, and
 /// their methods without arguments. What a value prints is percent-escaped for `:`, `{`, `}`, `%`, control characters, and the
 /// punctuation between two values: so `key!("stock:{}", sku)` is the key that `#[distributed_lock(key = "stock:{sku}")]`
-/// locks, and values that print differently give different keys. A constant that the template names, such as `{TENANT}`, is
-/// taken as it is.
+/// locks, and values that print differently give different keys. A constant that the
+/// template names, such as `{TENANT}`, is taken as it is; a variable is escaped, however it is spelled.
 ///
 /// ```
 /// use redlocked::{LockError, LockManager, distributed_lock, key};

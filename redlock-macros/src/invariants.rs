@@ -26,8 +26,9 @@ pub fn of_template(text: &str) {
                 again.push_str(part);
             }
             Piece::Value(value) => {
-                assert!(!value.path.is_empty() && !value.path.contains(&""), "{text:?}: {value:?}");
-                again.extend(["{", &value.name(), value.spec, "}"]);
+                let has_gaps = value.path.iter().any(String::is_empty);
+                assert!(!value.path.is_empty() && !has_gaps, "{text:?}: {value:?}");
+                again.extend(["{", &value.name(), &value.spec, "}"]);
             }
         }
     }

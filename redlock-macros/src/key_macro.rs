@@ -9,7 +9,7 @@ use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
 
 use crate::attribute::value;
 use crate::errors::Errors;
-use crate::key::template;
+use crate::key::template::Template;
 use crate::key::{self, Renderer, Rewritten};
 
 /// The path of the crate, then what the user wrote between the parentheses.
@@ -65,43 +65,34 @@ fn parse(input: ParseStream) -> Result<ByHand> {
 impl ByHand {
     fn rendered(&self, errors: &mut Errors) -> TokenStream {
         let Self { krate, template: lit, arguments } = self;
-        let text = lit.value();
-        let pieces = match template::parse_before_arguments(&text) {
-            Ok(pieces) => pieces,
-            Err(mistakes) => {
-                for mistake in mistakes {
-                    errors.at(lit, mistake);
-                }
-                return TokenStream::new();
-            }
+        let Some(template) = Template::before_arguments(lit, errors) else {
+            return TokenStream::new();
         };
         let names: Vec<String> =
             arguments.iter().filter_map(|(name, _)| Some(name.as_ref()?.unraw().to_string())).collect();
-        let is_text = |name: &str| {
-            key::is_constant(name) && !is_position(name) && !names.iter().any(|given| given == name)
-        };
-        let separators = key::separators(lit, &pieces, |value| is_text(value.root()), errors);
-
         let (krate, key) = (krate.to_token_stream(), Ident::new("__key", Span::mixed_site()));
         let renderer = Renderer { krate: &krate, key: &key };
-        let mut template = Rewritten::of(lit, &pieces, &names, |value, name| {
+        let mut rewritten = Rewritten::of(&template, &names, |value, name| {
             let is_given = names.iter().any(|given| given == value.root());
-            if !key::is_path(value) && (is_position(value.root()) || is_given || is_text(value.root())) {
+            if !key::is_path(value) && (is_position(value.root()) || is_given) {
                 return None;
             }
-            let argument = key::variable(value.root(), lit)
-                .and_then(|root| key::argument(name, &root, value, renderer, lit));
-            errors.keep(argument)
+            let root = errors.keep(key::variable(value.root(), lit))?;
+            errors.keep(if key::is_path(value) {
+                key::argument(name, &root, value, renderer.escape(), lit)
+            } else {
+                key::argument(name, &root, value, renderer.escape_variable(), lit)
+            })
         });
         let given = arguments.iter().map(|(name, expr)| {
-            let value = renderer.escape(&quote!((#expr)), Span::mixed_site().located_at(expr.span()));
+            let value = renderer.escape()(&quote!((#expr)), Span::mixed_site().located_at(expr.span()));
             match name {
                 Some(name) => quote!(#name = #value),
                 None => value,
             }
         });
-        template.arguments.splice(0..0, given);
-        let text = renderer.render(&template, &separators);
+        rewritten.arguments.splice(0..0, given);
+        let text = renderer.render(&rewritten, &template.separators);
         quote_spanned!(Span::mixed_site()=> { let #key = #krate::__private::KeyTemplate::new(); #text })
     }
 }

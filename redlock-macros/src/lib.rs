@@ -12,6 +12,7 @@ mod function;
 mod key;
 mod key_macro;
 mod spans;
+mod variables;
 
 // A crate of procedural macros exports nothing else. The tests and the fuzzer build it as a library instead.
 #[cfg(not(proc_macro))]

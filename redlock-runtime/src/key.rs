@@ -79,7 +79,13 @@ impl KeyTemplate {
 
     /// `value`, to be written by [`render`](Self::render) of the same template.
     pub fn escape<'a, T: ?Sized>(&'a self, value: &'a T) -> Escaped<'a, T> {
-        Escaped { inside_value: &self.inside_value, value }
+        Escaped { inside_value: &self.inside_value, is_fixed: false, value }
+    }
+
+    /// As [`escape`](Self::escape), but for a constant, which is written as it is. `names_it` is a closure that names
+    /// `value`: it captures a variable, and nothing where `value` is a constant.
+    pub fn escape_variable<'a, T: ?Sized, C: Fn()>(&'a self, value: &'a T, names_it: C) -> Escaped<'a, T> {
+        Escaped { inside_value: &self.inside_value, is_fixed: size_of_val(&names_it) == 0, value }
     }
 
     /// The key, with `separators` escaped in its values. It is empty when a broken `Display` fails.
@@ -124,12 +130,14 @@ impl Write for EscapingWriter<'_> {
 #[doc(hidden)]
 pub struct Escaped<'a, T: ?Sized> {
     inside_value: &'a Cell<bool>,
+    /// It is the same for every call.
+    is_fixed: bool,
     value: &'a T,
 }
 
 impl<T: ?Sized> Escaped<'_, T> {
     fn announced(&self, write: impl FnOnce(&T) -> fmt::Result) -> fmt::Result {
-        self.inside_value.set(true);
+        self.inside_value.set(!self.is_fixed);
         let written = write(self.value);
         self.inside_value.set(false);
         written

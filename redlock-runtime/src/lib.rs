@@ -74,6 +74,8 @@ pub mod simulation {
 /// The attribute's expansion calls these. Not part of the public API: they change without notice.
 #[doc(hidden)]
 pub mod __private {
+    pub use std::sync::Arc;
+
     pub use crate::key::{Escaped, KeyTemplate, KeyText, key};
     pub use crate::origin::Site;
     pub use crate::request::{lock, lock_all};

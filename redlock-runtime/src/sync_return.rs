@@ -47,7 +47,8 @@ impl<R> ReturnsValue for &SyncReturn<R> {}
 #[diagnostic::on_unimplemented(
     message = "the lock would be released before this future runs",
     label = "this function is not `async`, but returns a future",
-    note = "write `async fn`, or let `Box::pin(async move {{ ... }})` be the whole body"
+    note = "write `async fn`, and await the future in the body",
+    note = "if the lock is for this call alone, and not for what the future does, return the future in a `Result`"
 )]
 pub trait RunsUnderItsLock {}
 

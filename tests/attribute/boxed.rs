@@ -353,3 +353,145 @@ mod older_async_trait {
         Ok(())
     }
 }
+
+/// The usual shape of a `tower::Service`: what a `'static` future needs is cloned before it.
+mod services {
+    use super::*;
+
+    trait Service {
+        type Future: Future<Output = Outcome<u32>>;
+
+        fn call(&mut self, id: u32) -> Self::Future;
+    }
+
+    #[derive(Clone)]
+    struct Stock {
+        sold: Arc<Part>,
+        name: &'static str,
+    }
+
+    struct Part(u32);
+
+    impl Drop for Part {
+        fn drop(&mut self) {
+            let held = held_blocking("service:clone");
+            assert!(held.is_ok(), "dropped after the lock: {held:?}");
+        }
+    }
+
+    impl Service for Stock {
+        type Future = Pin<Box<dyn Future<Output = Outcome<u32>> + Send>>;
+
+        #[distributed_lock(key = "service:{id}")]
+        fn call(&mut self, id: u32) -> Self::Future {
+            let sold = Arc::clone(&self.sold);
+            let name: &'static str = self.name;
+            Box::pin(async move {
+                held(&format!("service:{id}")).await?;
+                assert_eq!(name, "stock");
+                Ok(sold.0 + id)
+            })
+        }
+    }
+
+    /// As tower's documentation has it: the clone that is ready is taken.
+    struct Outer<S>(S);
+
+    impl<S: Service + Clone + Send + 'static> Service for Outer<S>
+    where
+        S::Future: Send,
+    {
+        type Future = Pin<Box<dyn Future<Output = Outcome<u32>> + Send>>;
+
+        #[distributed_lock(key = "service:outer:{id}", guard = lock)]
+        fn call(&mut self, id: u32) -> Self::Future {
+            let clone = self.0.clone();
+            let mut inner = std::mem::replace(&mut self.0, clone);
+            Box::pin(async move {
+                held(lock.key()).await?;
+                inner.call(id).await
+            })
+        }
+    }
+
+    /// What was cloned may be in the key.
+    #[distributed_lock(key = "service:{name}", global = false)]
+    fn named(stock: &Stock, part: &Arc<Part>) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
+        let name = stock.name.to_owned();
+        let part = part.clone();
+        Box::pin(async move {
+            held("service:clone").await?;
+            assert_eq!(name, "clone");
+            assert_eq!(part.0, 7);
+            Ok(())
+        })
+    }
+
+    /// Without `move`: what is borrowed lives as long as without the attribute.
+    struct Pool(Vec<u32>);
+
+    impl Pool {
+        #[distributed_lock(key = "service:no move:{x}")]
+        fn first<'a>(&'a self, x: &'a str) -> impl Future<Output = Outcome<usize>> + 'a {
+            async {
+                held("service:no move:a").await?;
+                Ok(self.0.len() + x.len())
+            }
+        }
+
+        #[distributed_lock(key = "service:no move:{n}")]
+        fn second<'a>(&'a self, n: &'a u32) -> Pin<Box<dyn Future<Output = Outcome<u32>> + Send + 'a>> {
+            Box::pin(async { self.first("a").await.map(|length| u32::try_from(length).unwrap_or(*n)) })
+        }
+
+        #[distributed_lock(key = "service:no move:{n}")]
+        fn third(n: u32) -> impl Future<Output = Outcome<u32>> {
+            async { Ok(1) }
+        }
+    }
+
+    trait Boxed: Future + Sized + Send {
+        fn boxed<'a>(self) -> Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>
+        where
+            Self: 'a,
+        {
+            Box::pin(self)
+        }
+    }
+
+    impl<F: Future + Send> Boxed for F {}
+
+    #[distributed_lock(key = "service:boxed:{n}")]
+    fn boxed<'a>(n: u32) -> Pin<Box<dyn Future<Output = Outcome<u32>> + Send + 'a>> {
+        async move {
+            held("service:boxed:7").await?;
+            Ok(n)
+        }
+        .boxed()
+    }
+
+    #[tokio::test]
+    async fn what_is_cloned_moves_into_the_future() -> Outcome {
+        managers()?;
+        let sold = Arc::new(Part(1));
+        let mut stock = Stock { sold: Arc::clone(&sold), name: "stock" };
+        assert_eq!(locked("service:7", stock.call(7)).await??, 8);
+        assert_eq!(locked("service:outer:7", Outer(stock.clone()).call(7)).await??, 8);
+        let named = named(&Stock { name: "clone", ..stock.clone() }, &Arc::new(Part(7)));
+        locked("service:clone", named).await??;
+        // Their destructor looks for that lock.
+        let _held = managers()?.0.lock("service:clone").acquire().await?;
+        drop((stock, sold));
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_block_without_move() -> Outcome {
+        let pool = Pool(vec![1]);
+        assert_eq!(locked("service:no move:a", pool.first("a")).await??, 2);
+        assert_eq!(pool.second(&7).await?, 2);
+        assert_eq!(Pool::third(7).await?, 1);
+        assert_eq!(locked("service:boxed:7", boxed(7)).await??, 7);
+        Ok(())
+    }
+}

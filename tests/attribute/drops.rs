@@ -21,6 +21,10 @@ impl Part {
         Self { name, key }
     }
 
+    fn key(&self) -> &'static str {
+        self.key.unwrap_or_default()
+    }
+
     fn local(&self) -> Self {
         Self { name: "local", key: self.key }
     }
@@ -321,6 +325,89 @@ mod traits {
         assert_eq!(DROPPED.take(), expected);
         locked(KEY, with_patterns(&guarded::Shop(receiver()), part)).await??;
         assert_eq!(DROPPED.take(), expected);
+        Ok(())
+    }
+}
+
+/// Arguments that the body does not name, and those of which a field or a method has the name.
+mod unused {
+    use super::*;
+
+    const KEY: &str = "drops:unused";
+
+    fn part() -> Part {
+        Part::new("argument", Some(KEY))
+    }
+
+    struct Order {
+        part: u32,
+    }
+
+    impl Order {
+        fn other(&self) -> u32 {
+            self.part
+        }
+    }
+
+    #[allow(unused_variables, reason = "that is the test")]
+    mod functions {
+        use super::*;
+
+        #[distributed_lock(key = "{KEY}", global)]
+        pub(super) fn sync(part: Part) -> Outcome {
+            Ok(())
+        }
+
+        #[distributed_lock(key = "{KEY}", global)]
+        pub(super) async fn asynchronous(part: Part) -> Outcome {
+            Ok(())
+        }
+
+        #[distributed_lock(key = "{KEY}", global)]
+        pub(super) fn field(part: Part, order: Order) -> Outcome<u32> {
+            Ok(order.part)
+        }
+
+        #[distributed_lock(key = "{KEY}", global)]
+        pub(super) fn method(other: Part, order: &Order) -> Outcome<u32> {
+            Ok(order.other())
+        }
+
+        #[distributed_lock(key = "{KEY}", global)]
+        pub(super) fn shadowed(part: Part) -> Outcome<u32> {
+            let part = 7;
+            Ok(part)
+        }
+
+        #[distributed_lock(key = "{KEY}", global)]
+        pub(super) async fn pattern((part, other): (Part, Part), Pair(first, _): Pair) -> Outcome<usize> {
+            Ok(first.name.len())
+        }
+
+        #[distributed_lock(key = part.key())]
+        pub(super) fn key(part: Part) -> Outcome {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn those_of_a_sync_function_are_dropped_while_the_lock_is_held() -> Outcome {
+        managers()?;
+        functions::sync(part())?;
+        functions::field(part(), Order { part: 7 })?;
+        functions::method(part(), &Order { part: 7 })?;
+        functions::shadowed(part())?;
+        functions::key(part())?;
+        assert_eq!(DROPPED.take().len(), 5);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn those_of_an_async_function_are_dropped_while_the_lock_is_held() -> Outcome {
+        managers()?;
+        functions::asynchronous(part()).await?;
+        functions::pattern((part(), part()), Pair(part(), Part::new("no name", None))).await?;
+        assert_eq!(DROPPED.take().len(), 5);
         Ok(())
     }
 }

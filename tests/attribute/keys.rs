@@ -293,3 +293,56 @@ mod by_hand {
         assert_eq!(key!("nightly"), "nightly");
     }
 }
+
+/// A name without a lower-case letter may be a variable, a constant, a static or a generic constant: `key!` gives the key of
+/// the attribute, which escapes what is an argument.
+mod names_that_could_be_constants {
+    #![allow(non_snake_case, non_upper_case_globals, reason = "the names are the test")]
+
+    use super::*;
+    use redlocked::key;
+
+    const TENANT: &str = "acme-eu:1";
+    static REGION: &str = "{eu}-1";
+    const tenant: &str = "acme:2";
+
+    #[distributed_lock(key = "a:{数}:{名}", guard = lock)]
+    fn caseless(数: &str, 名: &str) -> Outcome<String> {
+        assert_eq!(lock.key(), key!("a:{数}:{名}"));
+        assert_eq!(lock.key(), key!("a:{}:{}", 数, 名));
+        Ok(lock.key().to_owned())
+    }
+
+    #[distributed_lock(key = "b:{_1}-{_2}", guard = lock)]
+    fn numbered(_1: &str, _2: &str) -> Outcome<String> {
+        assert_eq!(lock.key(), key!("b:{_1}-{_2}"));
+        Ok(lock.key().to_owned())
+    }
+
+    #[distributed_lock(key = "c:{A}-{B.0}", guard = lock)]
+    fn upper_case(A: &str, B: (&str,)) -> Outcome<String> {
+        assert_eq!(lock.key(), key!("c:{A}-{B.0}"));
+        Ok(lock.key().to_owned())
+    }
+
+    #[distributed_lock(key = "d:{TENANT}-{REGION}-{tenant}-{N}-{C}-{id}", guard = lock)]
+    fn constants<const N: i32, const C: char>(id: &str) -> Outcome<String> {
+        assert_eq!(lock.key(), key!("d:{TENANT}-{REGION}-{tenant}-{N}-{C}-{id}"));
+        Ok(lock.key().to_owned())
+    }
+
+    #[test]
+    fn other_values_give_another_key_and_key_gives_the_same() -> Outcome {
+        managers()?;
+        assert_eq!(caseless("1:2", "3")?, "a:1%3A2:3");
+        assert_eq!(caseless("1", "2:3")?, "a:1:2%3A3");
+        assert_eq!(numbered("1-2", "3")?, "b:1%2D2-3");
+        assert_eq!(upper_case("1-2", ("3",))?, "c:1%2D2-3");
+        let (A, 数) = ("1-2", "3");
+        assert_eq!(key!("c:{A}-{数}"), "c:1%2D2-3");
+        assert_eq!((|| key!("c:{A}-{数}"))(), "c:1%2D2-3");
+        let key = constants::<-1, '-'>("x-y")?;
+        assert_eq!(key, "d:acme-eu:1-{eu}-1-acme:2--1---x%2Dy");
+        Ok(())
+    }
+}

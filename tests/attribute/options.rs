@@ -156,3 +156,73 @@ mod coercions {
         Ok(())
     }
 }
+
+mod managers_in_branches {
+    use super::*;
+
+    struct Regions {
+        eu: LockManager,
+        us: LockManager,
+        default: Option<Arc<LockManager>>,
+    }
+
+    impl Regions {
+        #[distributed_lock(key = "branches:{n}", manager = if n > 1 { &self.eu } else { &self.us }, guard = lock)]
+        async fn by_if(&self, n: u32) -> Outcome<u64> {
+            Ok(lock.fencing_token())
+        }
+
+        #[distributed_lock(key = "branches:{n}", manager = match n { 0 => &self.eu, _ => &self.us })]
+        fn by_match(&self, n: u32) -> Outcome<u32> {
+            Ok(n)
+        }
+
+        #[distributed_lock(keys = ["branches:{n}", "branches"], manager = self.default.as_deref().unwrap_or(&self.eu))]
+        fn by_method(&self, n: u32) -> Outcome<u32> {
+            Ok(n)
+        }
+
+        #[distributed_lock(key = "branches:{n}", manager = { &self.eu }, ttl = "5s")]
+        async fn by_block(&self, n: u32) -> Outcome<u32> {
+            Ok(n)
+        }
+
+        #[distributed_lock(key = "branches:{n}", manager = (if n > 1 { self.eu.clone() } else { self.us.clone() }))]
+        async fn by_value(&self, n: u32) -> Outcome<u32> {
+            Ok(n)
+        }
+
+        #[distributed_lock(key = "branches:{n}", manager = of_europe(&regions.lock()))]
+        fn by_temporary(regions: &Behind, n: u32) -> Outcome<u32> {
+            Ok(n)
+        }
+    }
+
+    struct Behind(std::sync::Mutex<Regions>);
+
+    impl Behind {
+        fn lock(&self) -> std::sync::MutexGuard<'_, Regions> {
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+    }
+
+    fn of_europe(regions: &Regions) -> &LockManager {
+        &regions.eu
+    }
+
+    #[tokio::test]
+    async fn the_manager_of_the_branch_is_asked() -> Outcome {
+        let (eu, us) =
+            (LockManager::connect("memory://eu").await?, LockManager::connect("memory://us").await?);
+        let regions = Regions { eu: eu.clone(), us, default: None };
+        let _held = eu.lock("branches:2").acquire().await?;
+        assert!(regions.by_if(2).await.is_err_and(|error| error.is_busy()));
+        regions.by_if(1).await?;
+        assert_eq!(regions.by_match(2)?, 2);
+        assert!(regions.by_method(2).is_err_and(|error| error.is_busy()));
+        assert_eq!(regions.by_block(1).await? + regions.by_value(1).await?, 2);
+        assert!(regions.by_value(2).await.is_err_and(|error| error.is_busy()));
+        assert_eq!(Regions::by_temporary(&Behind(std::sync::Mutex::new(regions)), 1)?, 1);
+        Ok(())
+    }
+}

@@ -1,16 +1,18 @@
 //! The values of `key` and `keys`.
 
-use syn::{Expr, Lit, LitStr};
+use syn::{Expr, Lit};
 
 use super::options::hint;
 use super::value::{describe, literal};
 use crate::errors::Errors;
-use crate::key::template;
+use crate::key::template::Template;
 
 /// One key.
 pub(crate) enum Key {
-    Template(LitStr),
+    Template(Template),
     Expr(Box<Expr>),
+    /// With mistakes, which are reported.
+    Broken,
 }
 
 pub(crate) fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
@@ -57,10 +59,11 @@ pub(crate) fn keys(value: Expr, errors: &mut Errors) -> Option<Vec<Key>> {
         let Some(key) = one_key(value, "`\"order:{id}\"`", errors) else {
             continue;
         };
-        if let Key::Template(lit) = &key
-            && keys.iter().any(|other| matches!(other, Key::Template(other) if other.value() == lit.value()))
+        if let Key::Template(template) = &key
+            && let text = template.text()
+            && keys.iter().any(|other| matches!(other, Key::Template(other) if other.text() == text))
         {
-            errors.at(lit, format!("`{}` is in the list twice, and would be locked once", lit.value()));
+            errors.at(&template.lit, format!("`{text}` is in the list twice, and would be locked once"));
         }
         keys.push(key);
     }
@@ -69,14 +72,7 @@ pub(crate) fn keys(value: Expr, errors: &mut Errors) -> Option<Vec<Key>> {
 
 fn one_key(value: Expr, example: &str, errors: &mut Errors) -> Option<Key> {
     match errors.keep(literal(&value))? {
-        Some(Lit::Str(lit)) => {
-            if let Err(mistakes) = template::parse(&lit.value()) {
-                for mistake in mistakes {
-                    errors.at(lit, mistake);
-                }
-            }
-            Some(Key::Template(lit.clone()))
-        }
+        Some(Lit::Str(lit)) => Some(Template::of(lit, errors).map_or(Key::Broken, Key::Template)),
         Some(lit) => {
             errors.at(lit, format!("expected a string such as {example}, found {}", describe(lit)));
             None

@@ -8,6 +8,7 @@ mod recovery;
 pub(crate) mod value;
 
 use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
@@ -58,6 +59,35 @@ impl LockArgs {
         let parsed = parser.parse2(tokens);
         errors.keep(parsed);
         draft.finish(errors)
+    }
+
+    pub(crate) fn all_keys(&self) -> impl Iterator<Item = &Key> {
+        self.key.iter().chain(self.keys.iter().flatten())
+    }
+
+    /// The durations that are expressions.
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = &Expr> {
+        let lengths = [&self.ttl, &self.wait, &self.max_hold, &self.min_hold];
+        lengths.into_iter().filter_map(|length| match length {
+            Some(Length::Expr(expr)) => Some(&**expr),
+            _ => None,
+        })
+    }
+
+    /// The expressions that are evaluated before the lock is taken.
+    pub(crate) fn settings(&self) -> Vec<TokenStream> {
+        let keys = self.all_keys().filter_map(|key| match key {
+            Key::Expr(expr) => Some(&**expr),
+            Key::Template(_) | Key::Broken => None,
+        });
+        keys.chain(self.lengths()).chain(&self.manager).map(ToTokens::to_token_stream).collect()
+    }
+
+    /// True if a template names the argument.
+    pub(crate) fn names(&self, argument: &str) -> bool {
+        self.all_keys().any(|key| {
+            matches!(key, Key::Template(template) if template.values().any(|value| value.root() == argument))
+        })
     }
 
     fn flag(&mut self, name: Ident, value: Option<bool>) {
@@ -246,7 +276,7 @@ mod tests {
              on_error = |a: LockError| -> B { b(a, c) }, crate = ::a::b,",
         );
         assert!(errors.is_empty(), "{errors:?}");
-        assert!(matches!(args.key, Some(Key::Template(lit)) if lit.value() == "a:{b}"));
+        assert!(matches!(args.key, Some(Key::Template(template)) if template.text() == "a:{b}"));
         assert!(args.global.is_some());
         assert!(matches!(args.ttl, Some(Length::Millis(90_000, _))));
         assert!(matches!(args.wait, Some(Length::Expr(_))));

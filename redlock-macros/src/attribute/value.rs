@@ -181,7 +181,7 @@ mod tests {
         for text in ["\"a\"", "(\"a\")", "&\"a\"", "{ \"a\" }", "&({ &\"a\" })", "const { \"a\" }"] {
             let mut errors = Errors::default();
             let found = syn::parse_str(text).ok().and_then(|value| key(value, &mut errors));
-            assert!(matches!(found, Some(Key::Template(lit)) if lit.value() == "a"), "{text}");
+            assert!(matches!(found, Some(Key::Template(template)) if template.text() == "a"), "{text}");
             assert!(errors.finish().is_none(), "{text}");
             let found = syn::parse_str(&text.replace('a', "10s")).and_then(|value| length(value, "ttl"));
             assert!(matches!(found, Ok(Length::Millis(10_000, _))), "{text}");

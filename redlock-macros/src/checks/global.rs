@@ -4,29 +4,24 @@
 use quote::ToTokens;
 use syn::Expr;
 
-use super::variables::{named, text_that_looks_like_a_template};
 use crate::attribute::LockArgs;
 use crate::attribute::keys::Key;
-use crate::attribute::length::Length;
 use crate::errors::Errors;
 use crate::function::scope::Scope;
 use crate::key::is_constant;
-use crate::key::template::{self, Piece, Placeholder};
+use crate::key::template::Placeholder;
+use crate::variables::{named, text_that_looks_like_a_template};
 
 /// Requires `global` where the key is the same for every call, and refuses it elsewhere. Of several keys, one that
 /// differs is enough.
 pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
-    let keys: Vec<&Key> = args.key.as_slice().iter().chain(args.keys.iter().flatten()).collect();
+    let keys: Vec<&Key> = args.all_keys().collect();
     let mut differs = None;
     for key in &keys {
         match key {
-            Key::Template(lit) => {
-                let text = lit.value();
-                // Its mistakes are reported already.
-                let Ok(pieces) = template::parse(&text) else {
-                    return;
-                };
-                let value = pieces.iter().filter_map(Piece::value).find(|value| varies(value, scope));
+            Key::Broken => return,
+            Key::Template(template) => {
+                let value = template.values().find(|value| varies(value, scope));
                 differs = differs.or(value.map(|value| format!("the key has `{{{}}}`", value.name())));
             }
             Key::Expr(expr) => {
@@ -61,7 +56,7 @@ pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
 }
 
 /// True if the value may differ between calls. A name that does not exist counts: rustc reports it.
-fn varies(value: &Placeholder<'_>, scope: &Scope) -> bool {
+fn varies(value: &Placeholder, scope: &Scope) -> bool {
     scope.varies(value.root()) || !is_constant(value.root())
 }
 
@@ -74,7 +69,8 @@ fn same_for_all(key: &Key, args: &LockArgs, scope: &Scope, errors: &mut Errors) 
     let advice = match shown.first() {
         Some(first) => {
             let key = match key {
-                Key::Template(lit) => suggestion(&lit.value(), &shown, first),
+                Key::Broken => String::new(),
+                Key::Template(template) => suggestion(&template.text(), &shown, first),
                 Key::Expr(expr) => match &**expr {
                     Expr::Path(path)
                         if path.path.get_ident().is_some_and(|name| is_constant(&name.to_string())) =>
@@ -100,19 +96,15 @@ fn same_for_all(key: &Key, args: &LockArgs, scope: &Scope, errors: &mut Errors) 
     let message =
         format!("{subject} the same for every call: {advice}, or add `global` if one lock for all is meant");
     match key {
-        Key::Template(lit) => errors.at(lit, message),
+        Key::Broken => {}
+        Key::Template(template) => errors.at(&template.lit, message),
         Key::Expr(expr) => errors.at(expr, message),
     }
 }
 
 /// The arguments that a key could name: all but those that the manager or a duration is taken from.
 fn data(args: &LockArgs, scope: &Scope) -> Vec<String> {
-    let lengths = [&args.ttl, &args.wait, &args.max_hold, &args.min_hold];
-    let lengths = lengths.into_iter().filter_map(|length| match length {
-        Some(Length::Expr(expr)) => Some(&**expr),
-        _ => None,
-    });
-    let settings: Vec<_> = lengths.chain(&args.manager).map(ToTokens::to_token_stream).collect();
+    let settings: Vec<_> = args.lengths().chain(&args.manager).map(ToTokens::to_token_stream).collect();
     let is_setting =
         |argument: &str| settings.iter().any(|expr| named(expr, &|name| name == argument).is_some());
     scope.arguments().filter(|argument| !is_setting(argument)).collect()

@@ -2,4 +2,3 @@
 
 pub(crate) mod conflicts;
 pub(crate) mod global;
-mod variables;

@@ -14,7 +14,7 @@ use crate::attribute::LockArgs;
 use crate::checks::{conflicts, global};
 use crate::errors::Errors;
 use crate::facade;
-use crate::function::captures::Captures;
+use crate::function::captures::{Captures, Mentions};
 use crate::function::item::{self, LockedFn};
 use crate::function::return_type::{Output, refuse_stream};
 use crate::function::returned_future::{self, Future, ReturnedFuture};
@@ -24,11 +24,10 @@ use crate::spans::{call_around, place};
 /// On any error the item stays as it is, so that its other uses still compile.
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let attribute = args.clone();
     let args = LockArgs::parse(args, &mut errors);
     conflicts::between_options(&args, &mut errors);
     let function = errors.keep(syn::parse2::<LockedFn>(item.clone()));
-    let output = function.as_ref().map(|function| Expansion::of(&attribute, &args, function, &mut errors));
+    let output = function.as_ref().map(|function| Expansion::of(&args, function, &mut errors));
     let Some(errors) = errors.finish() else {
         return output.unwrap_or_default();
     };
@@ -63,8 +62,6 @@ fn without_lock(args: &LockArgs, function: &LockedFn) -> TokenStream {
 
 /// What all parts of the output need.
 struct Expansion<'a> {
-    /// The attribute as it was written, and parsed.
-    attribute: &'a TokenStream,
     args: &'a LockArgs,
     krate: TokenStream,
     scope: Scope,
@@ -81,12 +78,7 @@ struct Expansion<'a> {
 }
 
 impl<'a> Expansion<'a> {
-    fn of(
-        attribute: &'a TokenStream,
-        args: &'a LockArgs,
-        function: &LockedFn,
-        errors: &mut Errors,
-    ) -> TokenStream {
+    fn of(args: &'a LockArgs, function: &LockedFn, errors: &mut Errors) -> TokenStream {
         let mut scope = Scope::of(&function.sig);
         let mut future = match function.sig.asyncness {
             Some(_) => None,
@@ -94,7 +86,6 @@ impl<'a> Expansion<'a> {
         };
         let name = |name| Ident::new(name, Span::mixed_site());
         let expansion = Self {
-            attribute,
             args,
             krate: errors.keep(facade::path(args.krate.as_ref())).unwrap_or_default(),
             scope,
@@ -114,6 +105,7 @@ impl<'a> Expansion<'a> {
             value: name("__output"),
         };
         refuse_stream(&function.sig, errors);
+        expansion.refuse_shadow(errors);
         let body = match future {
             Some(future) => expansion.future(&future, errors),
             None if function.sig.asyncness.is_some() => expansion.asynchronous(function, errors),
@@ -125,6 +117,22 @@ impl<'a> Expansion<'a> {
             }
         };
         function.with_body(&body)
+    }
+
+    /// A guard spelled like an argument would hide it from the body.
+    fn refuse_shadow(&self, errors: &mut Errors) {
+        if let Some(guard) = &self.args.guard
+            && self.scope.has_argument(guard)
+        {
+            let other = if guard == "lock" { "held" } else { "lock" };
+            errors.at(
+                guard,
+                format!(
+                    "`{guard}` is an argument of this function, which the guard would hide from the body: give the guard \
+                     another name, such as `guard = {other}`"
+                ),
+            );
+        }
     }
 
     fn request(&self, errors: &mut Errors) -> TokenStream {
@@ -158,7 +166,7 @@ impl<'a> Expansion<'a> {
         let Self { krate, lock: lock_name, .. } = self;
         let lock = self.request(errors);
         let span = function.brace.span.join();
-        let body = self.body(span, &TokenStream::new(), &function.body);
+        let (attr, body) = self.body(span, &TokenStream::new(), &function.body);
         let guard = self
             .args
             .guard
@@ -171,7 +179,7 @@ impl<'a> Expansion<'a> {
         let run = if self.args.guard.is_some() { "run_blocking_with_guard" } else { "run_blocking" };
         let run = Ident::new(run, Span::mixed_site());
         let call = quote_spanned! {Span::mixed_site()=>
-            #krate::__private::#run(#lock_name, #closure)
+            #krate::__private::#run(#lock_name, #attr #closure)
         };
         let outcome = self.outcome(&call, !Output::is_plain(&function.sig));
         quote!(#lock #outcome)
@@ -196,7 +204,12 @@ impl<'a> Expansion<'a> {
                 let span = block.block.brace_token.span.join();
                 let run = self.run(span, &quote!(#(#rest)*));
                 let mut tokens = block.async_token.to_token_stream();
-                block.capture.to_tokens(&mut tokens);
+                // Without `move`, the block in it would move what this one borrows.
+                let capture = &block.capture;
+                tokens.extend(match capture {
+                    Some(capture) => capture.to_token_stream(),
+                    None => quote_spanned!(block.async_token.span=> move),
+                });
                 theirs(span, quote!(#(#rebound)* #lock #run)).to_tokens(&mut tokens);
                 tokens
             }
@@ -215,7 +228,8 @@ impl<'a> Expansion<'a> {
                 quote_spanned!(Span::mixed_site()=> async move #block)
             }
         };
-        let items = &returned.items;
+        let ReturnedFuture { items, boxed, .. } = returned;
+        let argument = quote!(#argument #boxed);
         let Some((pin, paren)) = &returned.pin else {
             return quote!(#(#items)* #argument);
         };
@@ -228,10 +242,10 @@ impl<'a> Expansion<'a> {
     fn run(&self, brace: Span, stmts: &TokenStream) -> TokenStream {
         let Self { krate, lock, body: body_name, .. } = self;
         let span = Span::mixed_site();
-        let (future, run) = match &self.args.guard {
+        let (attr, future, run) = match &self.args.guard {
             None => {
-                let body = self.body(brace, &TokenStream::new(), stmts);
-                (quote_spanned!(brace=> async move #body), "run")
+                let (attr, body) = self.body(brace, &TokenStream::new(), stmts);
+                (attr, quote_spanned!(brace=> async move #body), "run")
             }
             Some(name) => {
                 // The parameter has the same name, so that rustc names the user's guard where it outlives the body.
@@ -239,32 +253,31 @@ impl<'a> Expansion<'a> {
                 guard.set_span(span.located_at(name.span()));
                 let at = span.located_at(name.span());
                 let bind = quote_spanned!(at=> let #name: &#krate::LockGuard = &#guard;);
-                let body = self.body(brace, &bind, stmts);
+                let (attr, body) = self.body(brace, &bind, stmts);
                 let future = quote_spanned!(brace=> async move #body);
                 let closure =
-                    quote_spanned!(span=> move |#guard: ::std::sync::Arc<#krate::LockGuard>| #future);
-                (closure, "run_with_guard")
+                    quote_spanned!(span=> move |#guard: #krate::__private::Arc<#krate::LockGuard>| #future);
+                (attr, closure, "run_with_guard")
             }
         };
         let run = Ident::new(run, span);
         let call = quote_spanned!(span=> #krate::__private::#run(#lock, #body_name).await);
         let outcome = self.outcome(&call, false);
-        quote_spanned!(span=> let #body_name = #future; #outcome)
+        quote_spanned!(span=> #attr let #body_name = #future; #outcome)
     }
 
-    /// The user's statements at the place of their braces: rustc takes names, lints and the edition from there.
-    fn body(&self, brace: Span, first: &TokenStream, stmts: &TokenStream) -> Group {
+    /// The user's statements at the place of their braces: rustc takes names, lints and the edition from there. Before them
+    /// stands the attribute for the statement that makes the body.
+    fn body(&self, brace: Span, bind: &TokenStream, stmts: &TokenStream) -> (TokenStream, Group) {
+        let Mentions { first, attr } = self.captures.mentions(self.args, stmts);
         let edge = self.output.edge();
-        let Self { attribute, args, .. } = self;
-        let fallback = args.on_busy.iter().chain(&args.on_error).map(ToTokens::to_token_stream).collect();
-        let captures = self.captures.name_all(attribute, &fallback, stmts);
         let stmts = if item::may_hold_items(stmts) {
             theirs(brace, stmts.clone()).into_token_stream()
         } else {
             // A lint reports braces around a single expression.
             stmts.clone()
         };
-        theirs(brace, quote!(#captures #first #edge #stmts))
+        (attr, theirs(brace, quote!(#first #bind #edge #stmts)))
     }
 
     /// The value of the body, or of `on_busy` or `on_error` if the lock was not acquired, or was lost.

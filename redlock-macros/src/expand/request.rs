@@ -43,7 +43,6 @@ impl Request<'_> {
     pub(super) fn tokens(self, errors: &mut Errors) -> TokenStream {
         let Self { args, krate, lock, key, .. } = self;
         let span = Span::mixed_site();
-        let guard = self.guard();
         let (method, names, keys) = match (&args.key, &args.keys) {
             (_, Some(keys)) => {
                 let names = keys.iter().map(|key| self.name(key, errors)).collect::<Vec<_>>();
@@ -55,32 +54,36 @@ impl Request<'_> {
         };
         let method = Ident::new(method, span);
         let mut request = if let Some(manager) = &args.manager {
-            let manager = borrow(manager);
-            quote_spanned!(span=> #krate::LockManager::#method(#manager, #names))
+            with_manager(
+                manager,
+                |manager| quote_spanned!(span=> #krate::LockManager::#method(#manager, #names)),
+            )
         } else {
             quote_spanned!(span=> #krate::__private::#method(#names))
         };
         request.extend(self.options());
         request.extend(self.site(keys));
-        if keys.iter().any(|key| matches!(key, Key::Template(lit) if key::constant(lit).is_none())) {
+        if keys.iter().any(|key| matches!(key, Key::Template(template) if key::constant(template).is_none()))
+        {
             let template = quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new(););
-            quote_spanned!(span=> #guard let #lock = { #template #request };)
+            quote_spanned!(span=> let #lock = { #template #request };)
         } else {
-            quote_spanned!(span=> #guard let #lock = #request;)
+            quote_spanned!(span=> let #lock = #request;)
         }
     }
 
     /// One key, as a `String`.
-    fn name(self, key: &Key, errors: &mut Errors) -> TokenStream {
-        let Self { krate, key: template, .. } = self;
+    fn name(self, name: &Key, errors: &mut Errors) -> TokenStream {
+        let Self { krate, key, .. } = self;
         let span = Span::mixed_site();
-        match key {
-            Key::Template(lit) => {
-                if let Some(text) = key::constant(lit) {
+        match name {
+            Key::Template(template) => {
+                if let Some(text) = key::constant(template) {
                     return quote_spanned!(span=> #krate::__private::key(#text));
                 }
-                key::render(lit, Renderer { krate, key: template }, self.scope, errors)
+                key::render(template, Renderer { krate, key }, self.scope, errors)
             }
+            Key::Broken => TokenStream::new(),
             Key::Expr(expr) => {
                 let path = quote_spanned!(span=> #krate::__private::key);
                 call_around(path, &TokenStream::new(), &borrow(expr))
@@ -135,28 +138,45 @@ impl Request<'_> {
         }
         calls
     }
-
-    // Output:  let _ = |sku: (), sku: ()| (sku, sku);
-    //
-    /// A guard spelled like an argument would hide it from the body, unless a macro wrote one of the two. rustc can
-    /// tell: it refuses two parameters of the same name.
-    fn guard(self) -> TokenStream {
-        let Some(guard) = &self.args.guard else { return TokenStream::new() };
-        let argument = self.scope.spelled(guard);
-        quote_spanned!(Span::mixed_site()=> #(let _ = |#argument: (), #guard: ()| (#argument, #guard);)*)
-    }
 }
 
 /// The templates as they are written, with a `*` for a key that is an expression; empty if all are expressions.
 fn template(keys: &[Key]) -> String {
     let text = |key: &Key| match key {
-        Key::Template(lit) => lit.value(),
-        Key::Expr(_) => "*".to_owned(),
+        Key::Template(template) => template.text(),
+        Key::Expr(_) | Key::Broken => "*".to_owned(),
     };
     if keys.iter().all(|key| matches!(key, Key::Expr(_))) {
         return String::new();
     }
     keys.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+// Output:  LockManager::lock(&self.locks, …)
+//
+// Output:  match &if … { &self.eu } else { &self.us } { manager => LockManager::lock(manager, …) }
+//
+// In the place of an argument, rustc would expect a manager in each branch, and not a reference to one.
+fn with_manager(manager: &Expr, call: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
+    let borrowed = borrow(manager);
+    if !has_branches(manager) {
+        return call(borrowed);
+    }
+    let name = Ident::new("__manager", Span::mixed_site());
+    let call = call(name.to_token_stream());
+    quote_spanned!(Span::mixed_site()=> match #borrowed { #name => #call })
+}
+
+/// True for an expression whose value is that of a block in it.
+fn has_branches(expr: &Expr) -> bool {
+    match expr {
+        Expr::Group(group) => has_branches(&group.expr),
+        Expr::Paren(paren) => has_branches(&paren.expr),
+        Expr::Block(_) | Expr::Const(_) | Expr::If(_) | Expr::Loop(_) | Expr::Match(_) | Expr::Unsafe(_) => {
+            true
+        }
+        _ => false,
+    }
 }
 
 /// `&expr`, in parentheses if an operator in it binds less tightly than `&`.

@@ -2,8 +2,12 @@
 //! such a function would be released before the future runs, so the lock goes into the future.
 
 use proc_macro2::{TokenStream, TokenTree};
+use quote::quote;
 use syn::parse::Parser as _;
-use syn::{Block, Expr, ExprAsync, ExprCall, Ident, Item, Pat, ReturnType, Signature, Stmt, Type, token};
+use syn::{
+    Block, Expr, ExprAsync, ExprCall, ExprMethodCall, Ident, Item, Local, Pat, ReturnType, Signature, Stmt,
+    Type, token,
+};
 
 use super::captures::Captures;
 use super::item::LockedFn;
@@ -13,10 +17,12 @@ use crate::errors::Errors;
 
 /// A body that is `Box::pin(…)` or `async move { … }` as a whole.
 pub(crate) struct ReturnedFuture {
-    /// `use` and inner functions, which run nothing.
+    /// `use` and inner functions, which run nothing, and `let inner = self.inner.clone();`.
     pub(crate) items: Vec<Stmt>,
     /// `Box::pin`, if it is there.
     pub(crate) pin: Option<(Expr, token::Paren)>,
+    /// `.boxed()`, if it is there.
+    pub(crate) boxed: TokenStream,
     pub(crate) future: Future,
     /// The arguments that are bound again outside of the body. Others move as they do without the attribute: once, into
     /// the block.
@@ -53,6 +59,13 @@ impl ReturnedFuture {
             }
             last => (None, last),
         };
+        let (future, boxed) = match future {
+            Expr::MethodCall(call) if call.args.is_empty() && is_boxed(&call.method) => {
+                let ExprMethodCall { receiver, dot_token, method, turbofish, .. } = call;
+                (*receiver, quote!(#dot_token #method #turbofish ()))
+            }
+            future => (future, TokenStream::new()),
+        };
         let mut captures = Captures::default();
         let future = match future {
             Expr::Async(mut block) => {
@@ -64,12 +77,20 @@ impl ReturnedFuture {
             _ => return None,
         };
         for stmt in &items {
-            if !matches!(stmt, Stmt::Item(_)) {
-                errors
-                    .at(stmt, "this would run before the lock is taken: move it into the `async move` block");
+            match stmt {
+                Stmt::Item(_) => {}
+                Stmt::Local(local) if is_handle(local) => {
+                    captures.bind_local(&local.pat);
+                    scope.bind(&local.pat);
+                }
+                stmt => errors.at(
+                    stmt,
+                    "this would run before the lock is taken: move it into the `async move` block; what the future needs \
+                     of `self` may be cloned before, as in `let inner = self.inner.clone();`",
+                ),
             }
         }
-        Some(Self { items, pin, future, captures })
+        Some(Self { items, pin, boxed, future, captures })
     }
 }
 
@@ -79,17 +100,15 @@ pub(crate) fn refuse_future(sig: &Signature, errors: &mut Errors) -> bool {
         && is_future(ty)
     {
         let name = &sig.ident;
-        let whole = match &**ty {
-            Type::ImplTrait(_) => "async move { ... }",
-            _ => "Box::pin(async move { ... })",
+        // Where a trait dictates a boxed future, the function cannot be `async`.
+        let advice = match &**ty {
+            Type::ImplTrait(_) => {
+                format!("write `async fn {name}`, or let `async move {{ ... }}` be the whole body")
+            }
+            _ => "let `Box::pin(async move { ... })`, or `async move { ... }.boxed()`, be the whole body"
+                .to_owned(),
         };
-        errors.at(
-            ty,
-            format!(
-                "the lock would be released before this future runs: write `async fn {name}`, or let `{whole}` be \
-                 the whole body"
-            ),
-        );
+        errors.at(ty, format!("the lock would be released before this future runs: {advice}"));
         return true;
     }
     false
@@ -103,7 +122,7 @@ fn ends_with_future(body: &TokenStream) -> bool {
     }
     match (before, last) {
         (Some(TokenTree::Ident(word)), Some(TokenTree::Group(_))) => {
-            word == "pin" || word == "move" || word == "async"
+            word == "pin" || word == "move" || word == "async" || is_boxed(&word)
         }
         _ => false,
     }
@@ -113,6 +132,47 @@ fn is_box_pin(func: &Expr) -> bool {
     let Expr::Path(func) = func else { return false };
     let mut names = func.path.segments.iter().rev().map(|segment| &segment.ident);
     names.next().is_some_and(|name| name == "pin") && names.next().is_some_and(|name| name == "Box")
+}
+
+/// True for the methods of the trait `FutureExt` that box a future.
+fn is_boxed(method: &Ident) -> bool {
+    method == "boxed" || method == "boxed_local"
+}
+
+/// True for `let name = value;` where the value only hands on what is there, as in the usual `call` of a `tower::Service`:
+/// names, fields, references, `clone()` and its like. It may run before the lock is taken, because it does nothing.
+fn is_handle(local: &Local) -> bool {
+    let pat = match &local.pat {
+        Pat::Type(pat) => &*pat.pat,
+        pat => pat,
+    };
+    let is_name = matches!(pat, Pat::Ident(pat) if pat.subpat.is_none());
+    is_name && local.init.as_ref().is_some_and(|init| init.diverge.is_none() && is_handed_on(&init.expr))
+}
+
+fn is_handed_on(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(_) => true,
+        Expr::Field(field) => is_handed_on(&field.base),
+        Expr::Group(group) => is_handed_on(&group.expr),
+        Expr::Paren(paren) => is_handed_on(&paren.expr),
+        Expr::Reference(reference) => is_handed_on(&reference.expr),
+        Expr::MethodCall(call) => {
+            let copies = ["clone", "to_owned", "as_ref", "as_mut", "cloned", "to_string", "to_vec"];
+            call.args.is_empty() && is_handed_on(&call.receiver) && copies.iter().any(|it| call.method == it)
+        }
+        Expr::Call(call) => {
+            let Expr::Path(func) = &*call.func else { return false };
+            let names: Vec<String> = func.path.segments.iter().map(|it| it.ident.to_string()).collect();
+            let copies = match names.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+                [.., "Arc" | "Rc" | "Clone", "clone"] => true,
+                [.., "mem", "replace" | "take"] => true,
+                _ => false,
+            };
+            copies && call.args.iter().all(is_handed_on)
+        }
+        _ => false,
+    }
 }
 
 fn calls_async_fn(call: &Expr, items: &[Stmt]) -> bool {

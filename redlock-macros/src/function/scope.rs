@@ -2,7 +2,11 @@
 
 use proc_macro2::Span;
 use syn::ext::IdentExt as _;
-use syn::{FnArg, GenericArgument, Ident, Pat, PathArguments, Signature, Type, TypeParamBound};
+use syn::{
+    FieldPat, FnArg, GenericArgument, Ident, Pat, PatIdent, PathArguments, Signature, Type, TypeParamBound,
+};
+
+use super::captures::is_condition;
 
 /// The user's own identifiers, with their hygiene.
 #[derive(Default)]
@@ -31,7 +35,7 @@ impl Scope {
                 FnArg::Typed(input) => {
                     scope.bind(&input.pat);
                     printed(&input.pat, &input.ty, &mut scope.printed);
-                    if input.attrs.iter().any(|attr| attr.path().is_ident("cfg")) {
+                    if input.attrs.iter().any(is_condition) {
                         scope.conditional.extend(names_in(&input.pat));
                     }
                 }
@@ -88,9 +92,14 @@ impl Scope {
         self.names.contains(ident) || self.receiver.as_ref() == Some(ident)
     }
 
-    /// The arguments that are spelled like `ident`. They are other variables if a macro wrote only one of the two.
-    pub(crate) fn spelled<'a>(&'a self, ident: &'a Ident) -> impl Iterator<Item = &'a Ident> {
-        self.names.iter().filter(move |name| *name == ident)
+    /// True if an argument is the same variable as `ident`: spelled alike, and written by the same macro or by none.
+    pub(crate) fn has_argument(&self, ident: &Ident) -> bool {
+        // Only rustc compares hygiene, but it shows it: `#4 bytes(7..10)`.
+        let hygiene = |ident: &Ident| {
+            let shown = format!("{:?}", ident.span());
+            shown.split(' ').next().filter(|it| it.starts_with('#')).map(str::to_owned)
+        };
+        self.names.iter().any(|name| name == ident && hygiene(name) == hygiene(ident))
     }
 
     /// True if `#[async_trait]` has moved a pattern into the body, and it was not found there.
@@ -111,21 +120,32 @@ impl Scope {
 
 /// Every name that `pat` binds, in order.
 pub(crate) fn names_in(pat: &Pat) -> Vec<Ident> {
-    fn all<'a>(pats: impl IntoIterator<Item = &'a Pat>) -> Vec<Ident> {
-        pats.into_iter().flat_map(names_in).collect()
+    bindings_in(pat).into_iter().map(|(pat, _)| pat.ident.clone()).collect()
+}
+
+/// Every binding in `pat`, in order, and whether it is the `x` of `Point { x, .. }`.
+pub(crate) fn bindings_in(pat: &Pat) -> Vec<(&PatIdent, bool)> {
+    fn all<'a>(pats: impl IntoIterator<Item = &'a Pat>) -> Vec<(&'a PatIdent, bool)> {
+        pats.into_iter().flat_map(bindings_in).collect()
     }
     match pat {
         Pat::Ident(pat) => {
-            let inner = pat.subpat.as_ref().map(|(_, pat)| names_in(pat));
-            [pat.ident.clone()].into_iter().chain(inner.into_iter().flatten()).collect()
+            let inner = pat.subpat.as_ref().map(|(_, pat)| bindings_in(pat));
+            [(pat, false)].into_iter().chain(inner.into_iter().flatten()).collect()
         }
-        Pat::Paren(pat) => names_in(&pat.pat),
-        Pat::Reference(pat) => names_in(&pat.pat),
-        Pat::Type(pat) => names_in(&pat.pat),
+        Pat::Paren(pat) => bindings_in(&pat.pat),
+        Pat::Reference(pat) => bindings_in(&pat.pat),
+        Pat::Type(pat) => bindings_in(&pat.pat),
         Pat::Slice(pat) => all(&pat.elems),
         Pat::Tuple(pat) => all(&pat.elems),
         Pat::TupleStruct(pat) => all(&pat.elems),
-        Pat::Struct(pat) => all(pat.fields.iter().map(|field| &*field.pat)),
+        Pat::Struct(pat) => {
+            let of = |field: &'_ FieldPat| field.colon_token.is_none();
+            let fields = pat.fields.iter();
+            fields
+                .flat_map(|field| bindings_in(&field.pat).into_iter().map(move |(pat, _)| (pat, of(field))))
+                .collect()
+        }
         // All cases bind the same names.
         Pat::Or(pat) => all(pat.cases.iter().take(1)),
         _ => Vec::new(),

@@ -8,7 +8,7 @@ use syn::ext::IdentExt as _;
 use syn::parse::Parser as _;
 use syn::{Error, Ident, LitStr, Result};
 
-use self::template::{Piece, Placeholder};
+use self::template::{Piece, Placeholder, Template};
 use crate::errors::{Errors, list, nearest};
 use crate::function::scope::Scope;
 use crate::spans::place;
@@ -34,12 +34,26 @@ impl Renderer<'_> {
     }
 
     // Output:  KeyTemplate::escape(&key, &sku)
-    pub(crate) fn escape(self, value: &TokenStream, span: Span) -> TokenStream {
-        let krate = self.krate;
-        let path = quote_spanned!(span=> #krate::__private::KeyTemplate::escape);
+    pub(crate) fn escape(self) -> impl Fn(&TokenStream, Span) -> TokenStream {
+        move |value, span| self.call("escape", &quote_spanned!(span=> &#value), span)
+    }
+
+    // Output:  KeyTemplate::escape_variable(&key, &sku, || { let _ = &sku; })
+    //
+    // A closure tells a constant from a variable, which it captures: a name tells nothing.
+    pub(crate) fn escape_variable(self) -> impl Fn(&TokenStream, Span) -> TokenStream {
+        move |value, span| {
+            let arguments = quote_spanned!(span=> &#value, || { let _ = &#value; });
+            self.call("escape_variable", &arguments, span)
+        }
+    }
+
+    fn call(self, function: &str, arguments: &TokenStream, span: Span) -> TokenStream {
+        let (krate, function) = (self.krate, Ident::new(function, span));
+        let path = quote_spanned!(span=> #krate::__private::KeyTemplate::#function);
         let path = place(path, span, span);
         let key = Ident::new(&self.key.to_string(), self.key.span().located_at(span));
-        quote_spanned!(span=> #path(&#key, &#value))
+        quote_spanned!(span=> #path(&#key, #arguments))
     }
 }
 
@@ -57,17 +71,15 @@ impl Rewritten {
     // Input:   "{self.tenant}:{req.id():04}"
     //
     // Output:  "{self_tenant}:{req_id:04}", and an `argument` for each of the two
-    pub(crate) fn of<'a>(
-        lit: &LitStr,
-        pieces: &[Piece<'a>],
+    pub(crate) fn of(
+        template: &Template,
         reserved: &[String],
-        mut argument: impl FnMut(&Placeholder<'a>, &str) -> Option<TokenStream>,
+        mut argument: impl FnMut(&Placeholder, &str) -> Option<TokenStream>,
     ) -> Self {
-        let values: Vec<&Placeholder<'_>> = pieces.iter().filter_map(Piece::value).collect();
         let mut output = String::new();
-        let mut named = Vec::<(&[&str], String)>::new();
+        let mut named = Vec::<(&[String], String)>::new();
         let mut arguments = Vec::new();
-        for piece in pieces {
+        for piece in &template.pieces {
             let value = match piece {
                 Piece::Text(text) => {
                     output.push_str(text);
@@ -81,7 +93,7 @@ impl Rewritten {
             } else {
                 let taken = |name: &String| {
                     name == "self"
-                        || values.iter().any(|value| value.path == [name])
+                        || template.values().any(|value| value.path == [name.as_str()])
                         || named.iter().any(|(_, known)| known == name)
                         || reserved.contains(name)
                 };
@@ -93,9 +105,10 @@ impl Rewritten {
                     named.push((&value.path, name.clone()));
                 }
             }
-            output.extend(["{", &name, value.spec, "}"]);
+            output.extend(["{", &name, &value.spec, "}"]);
         }
-        let literal = if values.iter().any(|value| is_path(value)) {
+        let lit = &template.lit;
+        let literal = if template.values().any(is_path) {
             let mut literal = Literal::string(&output);
             literal.set_span(lit.span());
             literal.into()
@@ -108,60 +121,40 @@ impl Rewritten {
 
 /// A template of the attribute, rendered.
 pub(crate) fn render(
-    lit: &LitStr,
+    template: &Template,
     renderer: Renderer<'_>,
     scope: &Scope,
     errors: &mut Errors,
 ) -> TokenStream {
-    let text = lit.value();
-    let Ok(pieces) = template::parse(&text) else {
-        return TokenStream::new();
-    };
-    let is_text = |value: &Placeholder<'_>| is_constant(value.root()) && !scope.varies(value.root());
-    let separators = separators(lit, &pieces, is_text, errors);
-    let rewritten = pieces.iter().filter_map(Piece::value).any(is_path);
-    let template = Rewritten::of(lit, &pieces, &[], |value, name| {
-        match scope.get(value.root(), lit.span()) {
-            Some(root) => return errors.keep(argument(name, &root, value, renderer, lit)),
-            None if scope.misses_a_pattern() && !is_constant(value.root()) => {
-                errors.at(lit, unknown(value, scope));
+    let lit = &template.lit;
+    let has_paths = template.values().any(is_path);
+    let rewritten = Rewritten::of(template, &[], |value, name| {
+        let root = match scope.get(value.root(), lit.span()) {
+            Some(root) => Ok(root),
+            None if is_constant(value.root())
+                || scope.varies(value.root())
+                || !has_paths && errors.is_empty() && !scope.misses_a_pattern() =>
+            {
+                // A constant, which is taken as it is, or a name that does not exist: rustc reports it, in the literal.
+                if !is_path(value) {
+                    return None;
+                }
+                variable(value.root(), lit)
             }
-            // A constant, or a name that does not exist: rustc reports it, if the literal reaches it unchanged.
-            None if !is_path(value)
-                && (is_constant(value.root())
-                    || scope.varies(value.root())
-                    || !rewritten && errors.is_empty()) => {}
-            None => errors.at(lit, unknown(value, scope)),
-        }
-        None
+            None => Err(Error::new(lit.span(), unknown(value, scope))),
+        };
+        errors.keep(root.and_then(|root| argument(name, &root, value, renderer.escape(), lit)))
     });
-    renderer.render(&template, &separators)
-}
-
-/// The characters that keep the values apart, which each value escapes.
-pub(crate) fn separators(
-    lit: &LitStr,
-    pieces: &[Piece<'_>],
-    is_text: impl Fn(&Placeholder<'_>) -> bool,
-    errors: &mut Errors,
-) -> String {
-    template::separators(pieces, is_text).unwrap_or_else(|mistakes| {
-        for mistake in mistakes {
-            errors.at(lit, mistake);
-        }
-        String::new()
-    })
+    renderer.render(&rewritten, &template.separators)
 }
 
 /// The whole key, if it has no placeholder.
-pub(crate) fn constant(lit: &LitStr) -> Option<Literal> {
-    let text = lit.value();
-    let pieces = template::parse(&text).ok()?;
-    if pieces.iter().any(|piece| piece.value().is_some()) {
+pub(crate) fn constant(template: &Template) -> Option<Literal> {
+    if template.values().next().is_some() {
         return None;
     }
-    let mut literal = Literal::string(&text.replace("{{", "{").replace("}}", "}"));
-    literal.set_span(lit.span());
+    let mut literal = Literal::string(&template.text().replace("{{", "{").replace("}}", "}"));
+    literal.set_span(template.lit.span());
     Some(literal)
 }
 
@@ -169,8 +162,8 @@ pub(crate) fn constant(lit: &LitStr) -> Option<Literal> {
 pub(crate) fn argument(
     name: &str,
     root: &Ident,
-    value: &Placeholder<'_>,
-    renderer: Renderer<'_>,
+    value: &Placeholder,
+    escape: impl Fn(&TokenStream, Span) -> TokenStream,
     lit: &LitStr,
 ) -> Result<TokenStream> {
     let span = Span::mixed_site().located_at(lit.span());
@@ -184,7 +177,7 @@ pub(crate) fn argument(
     for step in value.path.iter().skip(1) {
         let (field, call) = match step.strip_suffix("()") {
             Some(method) => (method, Some(quote_spanned!(span=> ()))),
-            None => (*step, None),
+            None => (step.as_str(), None),
         };
         let is_index = |field: &TokenTree| matches!(field, TokenTree::Literal(_));
         let token = field_token(field, span).filter(|field| call.is_none() || !is_index(field));
@@ -195,12 +188,12 @@ pub(crate) fn argument(
         };
         path.extend(quote_spanned!(span=> .#field #call));
     }
-    let value = renderer.escape(&path, span);
+    let value = escape(&path, span);
     Ok(quote_spanned!(span=> #name = #value))
 }
 
 /// What `format_args!` calls the value: for a path, its fields joined.
-fn argument_name(value: &Placeholder<'_>) -> String {
+fn argument_name(value: &Placeholder) -> String {
     if !is_path(value) {
         return value.name();
     }
@@ -235,16 +228,16 @@ fn field_token(field: &str, span: Span) -> Option<TokenTree> {
 }
 
 /// True for a path, which cannot be the name of an argument of `format_args!`.
-pub(crate) fn is_path(value: &Placeholder<'_>) -> bool {
+pub(crate) fn is_path(value: &Placeholder) -> bool {
     value.path.len() > 1 || value.root() == "self"
 }
 
-/// True for `TENANT`: a constant by its spelling, not an argument.
+/// True for `TENANT`, which may be a constant. It may be a variable too: only a name that is no argument is certain.
 pub(crate) fn is_constant(name: &str) -> bool {
     !name.contains(char::is_lowercase)
 }
 
-fn unknown(value: &Placeholder<'_>, scope: &Scope) -> String {
+fn unknown(value: &Placeholder, scope: &Scope) -> String {
     let (root, name) = (value.root(), value.name());
     if root == "self" {
         return format!("`{{{name}}}` needs `self`, which this function does not have");
@@ -269,13 +262,15 @@ mod tests {
     use proc_macro2::{Span, TokenStream};
     use syn::{Ident, LitStr, parse_quote};
 
-    use super::{Errors, Renderer, Scope, constant, render};
+    use super::{Errors, Renderer, Scope, Template, constant, render};
 
     fn errors(template: &str) -> Vec<String> {
         let mut errors = Errors::default();
         let scope = Scope::of(&parse_quote!(fn f(&self, order: Order, r#type: u8, größe: u8, a: A)));
         let (lit, key) = (LitStr::new(template, Span::call_site()), Ident::new("key", Span::call_site()));
-        render(&lit, Renderer { krate: &TokenStream::new(), key: &key }, &scope, &mut errors);
+        if let Some(template) = Template::of(&lit, &mut errors) {
+            render(&template, Renderer { krate: &TokenStream::new(), key: &key }, &scope, &mut errors);
+        }
         let errors =
             errors.finish().map(|errors| errors.into_iter().map(|error| error.to_string()).collect());
         errors.unwrap_or_default()
@@ -286,7 +281,7 @@ mod tests {
         for (template, expected) in [
             ("{self}:{order.id}:{type}:{größe.x}:{order.type}:{a.0.1}:{a.b().c().0}", ""),
             ("{unknown}", ""),
-            ("{self.a}{TENANT}", ""),
+            ("{self.a}:{TENANT}:{TENANT.id}", ""),
             ("{self.a}:{oder}", "unknown argument `oder` in `{oder}`, did you mean `order`?"),
             ("{oder.id}", "unknown argument `oder` in `{oder.id}`, did you mean `order`?"),
             ("{b.c}", "unknown argument `b` in `{b.c}`, did you mean `a`?"),
@@ -312,8 +307,9 @@ mod tests {
             ("{TENANT}", None),
             ("{", None),
         ] {
-            let found =
-                constant(&LitStr::new(template, Span::call_site())).map(|literal| literal.to_string());
+            let template_of =
+                |text| Template::of(&LitStr::new(text, Span::call_site()), &mut Errors::default());
+            let found = template_of(template).as_ref().and_then(constant).map(|literal| literal.to_string());
             assert_eq!(found.as_deref(), expected, "{template}");
         }
     }

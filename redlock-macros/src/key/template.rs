@@ -2,16 +2,61 @@
 //!
 //! Format specs and names are not checked here: rustc reports them better.
 
-/// A part of a template, in order.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
-    /// As written: `{{` and `}}` stay doubled.
-    Text(&'a str),
-    Value(Placeholder<'a>),
+use syn::LitStr;
+
+use crate::errors::Errors;
+
+/// A template, parsed once.
+pub(crate) struct Template {
+    /// The user's own token.
+    pub(crate) lit: LitStr,
+    pub(crate) pieces: Vec<Piece>,
+    /// What keeps the values apart, which each value escapes.
+    pub(crate) separators: String,
 }
 
-impl<'a> Piece<'a> {
-    pub(crate) fn value(&self) -> Option<&Placeholder<'a>> {
+impl Template {
+    /// `None` if `lit` has mistakes, which are reported.
+    pub(crate) fn of(lit: &LitStr, errors: &mut Errors) -> Option<Self> {
+        Self::checked(lit, parse(&lit.value()), errors)
+    }
+
+    /// As `of`, for a template that arguments follow.
+    pub(crate) fn before_arguments(lit: &LitStr, errors: &mut Errors) -> Option<Self> {
+        Self::checked(lit, parse_before_arguments(&lit.value()), errors)
+    }
+
+    fn checked(lit: &LitStr, parsed: Result<Vec<Piece>, Vec<String>>, errors: &mut Errors) -> Option<Self> {
+        match parsed.and_then(|pieces| Ok((separators(&pieces)?, pieces))) {
+            Ok((separators, pieces)) => Some(Self { lit: lit.clone(), pieces, separators }),
+            Err(mistakes) => {
+                for mistake in mistakes {
+                    errors.at(lit, mistake);
+                }
+                None
+            }
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.lit.value()
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Placeholder> {
+        self.pieces.iter().filter_map(Piece::value)
+    }
+}
+
+/// A part of a template, in order.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// As written: `{{` and `}}` stay doubled.
+    Text(String),
+    Value(Placeholder),
+}
+
+impl Piece {
+    pub(crate) fn value(&self) -> Option<&Placeholder> {
         match self {
             Self::Text(_) => None,
             Self::Value(value) => Some(value),
@@ -21,13 +66,17 @@ impl<'a> Piece<'a> {
 
 /// `{self.tenant():04}`: the path is `self`, `tenant()`, the spec `:04`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Placeholder<'a> {
+pub(crate) struct Placeholder {
     /// A name, then fields and calls of methods without arguments.
-    pub(crate) path: Vec<&'a str>,
-    pub(crate) spec: &'a str,
+    pub(crate) path: Vec<String>,
+    pub(crate) spec: String,
 }
 
-impl Placeholder<'_> {
+impl Placeholder {
+    fn new(path: &[&str], spec: &str) -> Self {
+        Self { path: path.iter().map(|step| (*step).to_owned()).collect(), spec: spec.to_owned() }
+    }
+
     /// What stands between the braces, without the spec.
     pub(crate) fn name(&self) -> String {
         self.path.join(".")
@@ -40,7 +89,7 @@ impl Placeholder<'_> {
 
     /// The first name of the path; an empty path does not exist.
     pub(crate) fn root(&self) -> &str {
-        self.path.first().copied().unwrap_or_default()
+        self.path.first().map_or("", String::as_str)
     }
 }
 
@@ -48,25 +97,25 @@ impl Placeholder<'_> {
 const MAX_BYTES: usize = 1024;
 
 /// The pieces of a template, or all its mistakes. Each placeholder must have a name.
-pub(crate) fn parse(template: &str) -> Result<Vec<Piece<'_>>, Vec<String>> {
+pub(crate) fn parse(template: &str) -> Result<Vec<Piece>, Vec<String>> {
     parse_with(placeholder, template)
 }
 
 /// As `parse`, for a template that arguments follow: `{}` and `{0}` are placeholders too.
-pub(crate) fn parse_before_arguments(template: &str) -> Result<Vec<Piece<'_>>, Vec<String>> {
-    let placeholder = |inside| match inside_parts(inside) {
+pub(crate) fn parse_before_arguments(template: &str) -> Result<Vec<Piece>, Vec<String>> {
+    let placeholder = |inside: &str| match inside_parts(inside) {
         (name, spec) if name.bytes().all(|c| c.is_ascii_digit()) && check_format(inside, spec).is_ok() => {
-            Ok(Placeholder { path: vec![name], spec })
+            Ok(Placeholder::new(&[name], spec))
         }
         _ => placeholder(inside),
     };
     parse_with(placeholder, template)
 }
 
-fn parse_with<'a>(
-    placeholder: impl Fn(&'a str) -> Result<Placeholder<'a>, String>,
-    template: &'a str,
-) -> Result<Vec<Piece<'a>>, Vec<String>> {
+fn parse_with(
+    placeholder: impl Fn(&str) -> Result<Placeholder, String>,
+    template: &str,
+) -> Result<Vec<Piece>, Vec<String>> {
     let (mut pieces, mut errors) = (Vec::new(), Vec::new());
     let (mut rest, mut text_end) = (template, 0);
     if template.is_empty() {
@@ -136,9 +185,9 @@ fn after_placeholder(tail: &str) -> &str {
     ""
 }
 
-fn push_text<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str) {
+fn push_text(pieces: &mut Vec<Piece>, text: &str) {
     if !text.is_empty() {
-        pieces.push(Piece::Text(text));
+        pieces.push(Piece::Text(text.to_owned()));
     }
 }
 
@@ -148,7 +197,7 @@ fn inside_parts(inside: &str) -> (&str, &str) {
 }
 
 /// The inside of `{…}`.
-fn placeholder(inside: &str) -> Result<Placeholder<'_>, String> {
+fn placeholder(inside: &str) -> Result<Placeholder, String> {
     let (name, spec) = inside_parts(inside);
     check_format(inside, spec)?;
     if name.trim().is_empty() {
@@ -170,6 +219,9 @@ fn placeholder(inside: &str) -> Result<Placeholder<'_>, String> {
     if path.first().is_some_and(called) {
         return Err(format!("`{{{inside}}}` calls a function: {}", by_hand(name, spec)));
     }
+    if name.contains('?') {
+        return Err(format!("`{{{inside}}}`: a placeholder has no `?`: {}", by_hand(name, spec)));
+    }
     let mut names = path.iter().flat_map(|step| step.strip_suffix("()").unwrap_or(step).chars());
     if let Some(odd) = names.find(|c| !(c.is_alphanumeric() || *c == '_')) {
         return Err(match odd {
@@ -181,7 +233,7 @@ fn placeholder(inside: &str) -> Result<Placeholder<'_>, String> {
     if path.iter().any(|step| step.is_empty() || *step == "()") {
         return Err(format!("`{{{inside}}}` is not a path of fields: write one such as `{{order.id}}`"));
     }
-    Ok(Placeholder { path, spec })
+    Ok(Placeholder::new(&path, spec))
 }
 
 /// The fill character with its alignment, and the rest of a format spec.
@@ -213,20 +265,18 @@ fn by_hand(expr: &str, spec: &str) -> String {
 }
 
 /// The characters that keep the values of a template apart, but for those that every key escapes; or an error for
-/// values that nothing keeps apart. A `fixed` value counts as text: it is the same for every call.
+/// values that nothing keeps apart.
+///
+/// A constant counts as any other value: its name does not tell it from a variable.
 ///
 /// An escaped value holds none of them, so the first of them after a value ends it. Letters, digits and `%` cannot be
 /// separators, because escapes are made of them.
-pub(crate) fn separators(
-    pieces: &[Piece<'_>],
-    fixed: impl Fn(&Placeholder<'_>) -> bool,
-) -> Result<String, Vec<String>> {
+fn separators(pieces: &[Piece]) -> Result<String, Vec<String>> {
     let (mut separators, mut errors) = (String::new(), Vec::new());
-    let (mut last, mut between): (Option<&Placeholder<'_>>, String) = (None, String::new());
+    let (mut last, mut between): (Option<&Placeholder>, String) = (None, String::new());
     for piece in pieces {
         match piece {
             Piece::Text(text) => between.push_str(text),
-            Piece::Value(value) if fixed(value) => {}
             Piece::Value(value) => {
                 between.retain(|c| !c.is_alphanumeric() && c != '%');
                 if let Some(last) = last.replace(value) {
@@ -258,12 +308,12 @@ const ESCAPED: [char; 4] = [':', '{', '}', '%'];
 mod tests {
     use super::{Piece, Placeholder, parse, parse_before_arguments, separators};
 
-    fn text(text: &str) -> Piece<'_> {
-        Piece::Text(text)
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.to_owned())
     }
 
-    fn value<'a>(path: &[&'a str], spec: &'a str) -> Piece<'a> {
-        Piece::Value(Placeholder { path: path.to_vec(), spec })
+    fn value(path: &[&str], spec: &str) -> Piece {
+        Piece::Value(Placeholder::new(path, spec))
     }
 
     #[test]
@@ -325,6 +375,10 @@ mod tests {
             ("a:{a.b()()}", "is a call with arguments"),
             ("a:{a.b)}", "is a call with arguments"),
             ("a:{a[0]}", "is an index"),
+            (
+                "a:{a.get()?}",
+                "a placeholder has no `?`: write `{}` for it, as in `key = redlocked::key!(\"...:{}\", a.get()?)`",
+            ),
             ("a:{a::B}", "is a path"),
             ("a:{Self::KIND}", "is a path"),
             ("a:{a+b}", "is not a name"),
@@ -373,17 +427,15 @@ mod tests {
             ("{a}x:y-z{b}", Ok("-")),
             ("{a}→{b}", Ok("→")),
             ("{a:->5}_{b}", Ok("_")),
-            ("{A}{b}{C}", Ok("")),
-            ("{a}{B}-{c}", Ok("-")),
             ("{a}{b}", Err("nothing keeps `{a}` and `{b}` apart")),
             ("{a.b:02}{c}", Err("write `{a.b:02}:{c}`")),
-            ("{a}{B}{c}", Err("write `{a}:{c}`")),
+            ("{A}{b}", Err("write `{A}:{b}`")),
             ("{a}x{b}", Err("write `{a}:{b}`")),
             ("{a}0é日{b}", Err("write `{a}:{b}`")),
             ("{a}%{b}", Err("write `{a}:{b}`")),
         ] {
             let pieces = parse(template).unwrap_or_default();
-            let separators = separators(&pieces, |value| value.name().contains(char::is_uppercase));
+            let separators = separators(&pieces);
             let as_expected = match (&separators, found) {
                 (Ok(separators), Ok(found)) => separators == found,
                 (Err(errors), Err(hint)) => errors.join("").contains(hint),

@@ -14,7 +14,7 @@ use crate::attribute::LockArgs;
 use crate::attribute::duration;
 use crate::errors::Errors;
 use crate::function::scope::Scope;
-use crate::key::template::{self, Piece};
+use crate::key::template::{self, Piece, Template};
 use crate::{invariants, key};
 
 fn scope() -> Scope {
@@ -77,10 +77,10 @@ fn said(render: TokenStream) -> String {
         let mut said = String::new();
         for piece in template::parse(&lit.value()).unwrap() {
             match piece {
-                Piece::Text(text) => said.push_str(text),
+                Piece::Text(text) => said.push_str(&text),
                 Piece::Value(value) => {
                     let (_, path) = arguments.iter().find(|(name, _)| *name == value.name()).unwrap();
-                    said.extend(["{", path, value.spec, "}"]);
+                    said.extend(["{", path, value.spec.as_str(), "}"]);
                 }
             }
         }
@@ -300,9 +300,11 @@ proptest! {
         let mut errors = Errors::default();
         let (lit, name) = (LitStr::new(&template, Span::call_site()), Ident::new("key", Span::call_site()));
         let krate = TokenStream::new();
-        let tokens = key::render(&lit, key::Renderer { krate: &krate, key: &name }, &scope(), &mut errors);
+        let tokens = Template::of(&lit, &mut errors).map(|template| {
+            key::render(&template, key::Renderer { krate: &krate, key: &name }, &scope(), &mut errors)
+        });
         let errors = errors.finish().map(|error| error.to_string());
-        assert_eq!((errors, said(tokens)), (None, template));
+        assert_eq!((errors, tokens.map(said)), (None, Some(template)));
     }
 
     #[test]

@@ -28,6 +28,8 @@ where
     match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
+            let _ = &tail;
+            let _ = |tail: ()| ();
             let _ = &self;
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
                 Result<Vec<_>, Error>,

@@ -6,7 +6,7 @@ async fn post(entry: Entry) -> Result<(), Error> {
                 template: "ledger",
             },
         );
-    let __body = move |lock: ::std::sync::Arc<::redlocked::LockGuard>| async move {
+    let __body = move |lock: ::redlocked::__private::Arc<::redlocked::LockGuard>| async move {
         let _ = &entry;
         let lock: &::redlocked::LockGuard = &lock;
         if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<

@@ -23,7 +23,8 @@ async fn alike(&self, a: A, a_b: B, a_b_c: u8) -> Result<(), Error> {
             )
     };
     let __body = async move {
-        let _ = (&a_b, &a);
+        let _ = &a_b;
+        let _ = &a;
         if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
             Result<(), Error>,
         > {

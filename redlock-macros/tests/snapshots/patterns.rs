@@ -33,7 +33,9 @@ async fn patterns(
             )
     };
     let __body = async move {
-        let _ = (&y, &x, &sku);
+        let _ = &y;
+        let _ = &x;
+        let _ = &sku;
         if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
             Result<(), Error>,
         > {

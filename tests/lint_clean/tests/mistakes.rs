@@ -176,3 +176,64 @@ async fn too_much(
 ) -> Result<[u8; 8], LockError> {
     Ok([id, sku, shop, tenant, year, month, day, hour])
 }
+
+mod an_argument_with_a_destructor {
+    use super::*;
+
+    #[derive(Default)]
+    struct Order {
+        id: u64,
+    }
+
+    impl Order {
+        const fn name(&self) -> u64 {
+            self.id
+        }
+    }
+
+    #[distributed_lock(key = "a", global)]
+    #[expect(unused_variables, reason = "a mistake")]
+    fn like_a_field(id: String, order: Order) -> Result<u64, LockError> {
+        Ok(order.id)
+    }
+
+    #[distributed_lock(key = "a", global)]
+    #[expect(unused_variables, reason = "a mistake")]
+    async fn like_a_method(name: String, order: Order) -> Result<u64, LockError> {
+        Ok(order.name())
+    }
+
+    #[distributed_lock(key = "a", global)]
+    #[expect(unused_variables, reason = "a mistake")]
+    async fn like_a_label(id: String, order: u64) -> Result<Order, LockError> {
+        Ok(Order { id: order })
+    }
+
+    #[distributed_lock(key = "a", global)]
+    #[expect(unused_variables, reason = "a mistake")]
+    fn like_a_path(mem: String, order: Order) -> Result<Order, LockError> {
+        let mut order = order;
+        Ok(std::mem::take(&mut order))
+    }
+
+    #[distributed_lock(key = "a", global)]
+    #[expect(unused_variables, reason = "a mistake")]
+    fn like_a_variable(id: String, order: Order) -> Result<u64, LockError> {
+        let id = order.id;
+        Ok(id)
+    }
+
+    #[distributed_lock(key = "a", global)]
+    #[expect(unused_variables, reason = "a mistake")]
+    fn in_a_pattern((id, order): (String, Order)) -> Result<u64, LockError> {
+        Ok(order.id)
+    }
+
+    #[distributed_lock(key = "a", global)]
+    async fn expected(
+        #[expect(unused_variables, reason = "a mistake")] id: String,
+        #[allow(unused_variables, reason = "a mistake")] name: String,
+    ) -> Result<(), LockError> {
+        Ok(())
+    }
+}

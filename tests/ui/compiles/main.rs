@@ -1,5 +1,6 @@
 //! Code that must compile, without warnings where a file denies them.
 
+pub mod arguments;
 pub mod async_trait;
 mod attributes_are_kept;
 mod every_option;

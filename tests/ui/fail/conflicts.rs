@@ -2,6 +2,16 @@
 
 use redlocked::{LockError, distributed_lock};
 
+#[distributed_lock(key = "stock:{sku}", guard = sku)]
+async fn guard_named_like_an_argument(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
+#[distributed_lock(key = "stock:{lock}", guard = lock)]
+fn guard_named_like_an_argument_in_a_pattern((lock, _): (u32, u32)) -> Result<u32, LockError> {
+    Ok(lock)
+}
+
 #[distributed_lock(
     ttl = "10s",
     renew = false,

@@ -8,12 +8,6 @@ async fn crate_unknown(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "stock:{sku}", guard = sku)]
-async fn guard_named_like_an_argument(sku: &str) -> Result<(), LockError> {
-    let _ = sku;
-    Ok(())
-}
-
 mod key_by_hand_unknown_name {
     use super::*;
 

@@ -1,0 +1,130 @@
+//! Arguments that some builds lack, that the key takes, and that a destructor reads: no error, and no warning.
+#![deny(warnings)]
+
+use redlocked::{LockError, distributed_lock};
+
+#[derive(Default)]
+struct Order {
+    id: String,
+    name: Name,
+    lines: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Name(String);
+
+impl From<Name> for String {
+    fn from(name: Name) -> Self {
+        name.0
+    }
+}
+
+impl Name {
+    fn into_key(self) -> String {
+        self.0
+    }
+}
+
+#[distributed_lock(key = "order:{order.id}")]
+async fn a_field_of_the_same_name(order: Order, #[cfg(any())] id: String) -> Result<usize, LockError> {
+    Ok(order.id.len())
+}
+
+#[distributed_lock(key = "order:{n}")]
+fn an_argument_that_this_build_lacks(n: u32, #[cfg(any())] recorder: String) -> Result<u32, LockError> {
+    #[cfg(any())]
+    println!("{recorder}");
+    Ok(n)
+}
+
+#[distributed_lock(key = "order:{n}")]
+fn without_its_use(
+    n: u32,
+    #[cfg(any())] _recorder: String,
+    #[cfg_attr(all(), cfg(any()))] _other: String,
+    #[cfg(all())] _there: String,
+) -> Result<u32, LockError> {
+    Ok(n)
+}
+
+#[distributed_lock(key = "order:{n}", guard = recorder)]
+fn a_guard_in_the_place_of_an_argument(n: u32, #[cfg(any())] other: String) -> Result<u32, LockError> {
+    assert!(recorder.is_held());
+    Ok(n)
+}
+
+#[distributed_lock(key = name.into_key())]
+async fn the_key_takes_the_argument(name: Name) -> Result<u32, LockError> {
+    Ok(1)
+}
+
+#[distributed_lock(key = String::from(name))]
+fn the_key_takes_the_argument_of_a_sync_function(name: Name) -> Result<u32, LockError> {
+    Ok(1)
+}
+
+#[distributed_lock(key = String::from(order.name))]
+async fn the_key_takes_a_field(order: Order) -> Result<Vec<u32>, LockError> {
+    Ok(order.lines)
+}
+
+#[distributed_lock(keys = ["orders", order.name.into_key()])]
+fn the_key_takes_a_field_of_a_sync_function(order: Order) -> Result<Vec<u32>, LockError> {
+    Ok(order.lines)
+}
+
+struct Transaction {
+    open: bool,
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        assert!(!self.open);
+    }
+}
+
+impl Transaction {
+    #[distributed_lock(key = "tx")]
+    async fn commit(mut self) -> Result<(), LockError> {
+        self.open = false;
+        Ok(())
+    }
+
+    #[distributed_lock(key = "tx")]
+    fn commit_blocking(mut self) -> Result<(), LockError> {
+        self.open = false;
+        Ok(())
+    }
+}
+
+#[distributed_lock(key = "tx", global)]
+async fn commit(mut tx: Transaction) -> Result<(), LockError> {
+    tx.open = false;
+    Ok(())
+}
+
+#[distributed_lock(key = "tx", global, guard = lock)]
+fn commit_both((mut first, mut second): (Transaction, Transaction)) -> Result<(), LockError> {
+    assert!(lock.is_held());
+    first.open = false;
+    second.open &= false;
+    Ok(())
+}
+
+/// Every function above is called.
+pub async fn all() -> Result<(), LockError> {
+    let order = Order::default;
+    let tx = || Transaction { open: true };
+    a_field_of_the_same_name(order()).await?;
+    an_argument_that_this_build_lacks(1)?;
+    without_its_use(1, String::new())?;
+    a_guard_in_the_place_of_an_argument(1)?;
+    the_key_takes_the_argument(order().name).await?;
+    the_key_takes_the_argument_of_a_sync_function(order().name)?;
+    the_key_takes_a_field(order()).await?;
+    the_key_takes_a_field_of_a_sync_function(order())?;
+    tx().commit().await?;
+    tx().commit_blocking()?;
+    commit(tx()).await?;
+    commit_both((tx(), tx()))
+}
