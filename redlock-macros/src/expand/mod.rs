@@ -205,11 +205,7 @@ impl<'a> Expansion<'a> {
                 let run = self.run(span, &quote!(#(#rest)*));
                 let mut tokens = block.async_token.to_token_stream();
                 // Without `move`, the block in it would move what this one borrows.
-                let capture = &block.capture;
-                tokens.extend(match capture {
-                    Some(capture) => capture.to_token_stream(),
-                    None => quote_spanned!(block.async_token.span=> move),
-                });
+                tokens.extend(quote_spanned!(block.async_token.span=> move));
                 theirs(span, quote!(#(#rebound)* #lock #run)).to_tokens(&mut tokens);
                 tokens
             }

@@ -164,11 +164,10 @@ fn is_handed_on(expr: &Expr) -> bool {
         Expr::Call(call) => {
             let Expr::Path(func) = &*call.func else { return false };
             let names: Vec<String> = func.path.segments.iter().map(|it| it.ident.to_string()).collect();
-            let copies = match names.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-                [.., "Arc" | "Rc" | "Clone", "clone"] => true,
-                [.., "mem", "replace" | "take"] => true,
-                _ => false,
-            };
+            let copies = matches!(
+                names.iter().map(String::as_str).collect::<Vec<_>>().as_slice(),
+                [.., "Arc" | "Rc" | "Clone", "clone"] | [.., "mem", "replace" | "take"]
+            );
             copies && call.args.iter().all(is_handed_on)
         }
         _ => false,
