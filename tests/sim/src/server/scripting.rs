@@ -57,6 +57,7 @@ struct Interpreter {
 struct Execution {
     state: State,
     client: Option<ClientId>,
+    has_written: bool,
 }
 
 /// A compiled script, under the digest of what the client has sent.
@@ -179,6 +180,7 @@ fn lend(state: &mut State, client: Option<ClientId>) {
     EXECUTION.with_borrow_mut(|execution| {
         swap(&mut execution.state, state);
         execution.client = client;
+        execution.has_written = false;
     });
 }
 
@@ -201,10 +203,10 @@ impl std::error::Error for Raised {}
 
 fn call(lua: &Lua, words: &MultiValue, raises: bool) -> mlua::Result<Value> {
     let words: Option<Vec<Bytes>> = words.iter().map(word).collect();
-    let outcome = EXECUTION.with_borrow_mut(|Execution { state, client }| {
+    let outcome = EXECUTION.with_borrow_mut(|Execution { state, client, has_written }| {
         let line = || line_of_caller(lua);
         match client {
-            Some(client) => commands::run_in_script(state, *client, words.as_deref(), line),
+            Some(client) => commands::run_in_script(state, *client, words.as_deref(), has_written, line),
             None => Err(ErrorReply::from("ERR no script is running")),
         }
     });

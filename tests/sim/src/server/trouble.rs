@@ -45,8 +45,9 @@ impl State {
         (busy && !command.is(Flags::BUSY)).then(|| errors::busy(self.version))
     }
 
-    /// The same in the middle of a script, which an earlier check has let begin.
-    pub(super) fn refuses_in_script(&self, command: Flags) -> Option<Refusal> {
+    /// The same in the middle of a script, which an earlier check has let begin. A script that has called a command that writes
+    /// goes on when memory is short.
+    pub(super) fn refuses_in_script(&self, command: Flags, has_written: bool) -> Option<Refusal> {
         let Trouble { cannot_save, out_of_memory, .. } = self.trouble;
         if command.is(Flags::WRITES) {
             if !self.is_primary() {
@@ -59,7 +60,7 @@ impl State {
                 return Some(coded(errors::NO_REPLICAS));
             }
         }
-        if out_of_memory && command.is(Flags::GROWS) {
+        if out_of_memory && !has_written && command.is(Flags::GROWS) {
             return Some(coded(errors::OUT_OF_MEMORY));
         }
         (self.is_cut_off() && !command.is(Flags::STALE)).then(|| coded(errors::MASTER_DOWN))

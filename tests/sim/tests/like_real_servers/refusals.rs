@@ -11,7 +11,7 @@ use crate::real::Connection;
 use crate::wire::{Said, encoded, words};
 
 /// Commands of all kinds: they read, write, need memory, publish, and manage the connection.
-const COMMANDS: [&[&str]; 27] = [
+const COMMANDS: [&[&str]; 30] = [
     &["GET", "lock:a"],
     &["SET", "lock:a", "v", "PX", "60000"],
     &["DEL", "lock:a"],
@@ -28,6 +28,9 @@ const COMMANDS: [&[&str]; 27] = [
     &["EVAL", "return redis.call('SET', KEYS[1], 'v')", "1", "lock:a"],
     &["EVAL", "return redis.pcall('SET', KEYS[1], 'v')", "1", "lock:a"],
     &["EVAL", "return redis.pcall('DEL', KEYS[1])", "1", "none"],
+    &["EVAL", "redis.call('ZREM', KEYS[1], 'm') return redis.call('INCR', 'number')", "1", "none"],
+    &["EVAL", "redis.call('PTTL', KEYS[1]) return redis.call('INCR', 'number')", "1", "none"],
+    &["EVAL", "redis.pcall('SET', KEYS[1], 'v') return redis.call('INCR', 'number')", "1", "lock:a"],
     &["EVAL", "return redis.call('TTL', 'other')", "0"],
     &["EVAL", "return redis.call('PUBLISH', 'other', 'x')", "0"],
     &["EVAL", "return redis.call('PUBLISH', 'lock:c', 'x')", "0"],

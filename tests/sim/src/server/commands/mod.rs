@@ -90,11 +90,12 @@ fn execute(state: &mut State, client: ClientId, words: &[Bytes]) -> Answer {
     (command.run)(&mut Call { state, client, words, in_script: false })
 }
 
-/// `line` of the script, for older servers.
+/// `line` of the script, for older servers. `has_written`: it has called a command that writes.
 pub(super) fn run_in_script(
     state: &mut State,
     client: ClientId,
     words: Option<&[Bytes]>,
+    has_written: &mut bool,
     line: impl Fn() -> usize,
 ) -> Answer {
     let version = state.version;
@@ -110,9 +111,10 @@ pub(super) fn run_in_script(
         return Err(refused(Refusal::NotInScripts));
     }
     check_access(state, client, command, flags, words).map_err(refused)?;
-    if let Some(refusal) = state.refuses_in_script(flags) {
+    if let Some(refusal) = state.refuses_in_script(flags, *has_written) {
         return Err(refused(refusal));
     }
+    *has_written |= flags.is(Flags::WRITES);
     route(state, client, command, flags, words).map_err(refused)?;
     note_reads(state, client, command, words);
     (command.run)(&mut Call { state, client, words, in_script: true })
