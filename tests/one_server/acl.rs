@@ -230,6 +230,50 @@ fn without_a_rule_something_is_missing_and_it_is_told_what() {
     });
 }
 
+/// As with `rename-command`. The error repeats no argument: one of them is the secret inbox.
+#[test]
+fn a_command_that_the_server_does_not_know_counts_as_forbidden() {
+    let whole = |(rule, _): &&(&str, Without)| !rule.contains('|');
+    thread::scope(|scope| {
+        for (rule, without) in RULES.iter().filter(whole) {
+            scope.spawn(move || {
+                let command = &rule[1..];
+                let settings = ["--rename-command", command, ""].map(str::to_owned);
+                // The kit asks for `INFO` while it waits for the server.
+                if command == "info" {
+                    return;
+                }
+                let server = RedisServer::start_with(&settings);
+                let connect = || LockManager::connect_blocking(&server.url());
+                let outcome = renamed(&server);
+                assert_without(rule, *without, &outcome, connect);
+                if let Err(error) = &outcome {
+                    assert!(!error.to_string().contains("%inbox"), "{error}");
+                }
+                if *without == Without::Connecting {
+                    let locks = LockManager::builder(server.url()).start().unwrap();
+                    let error = locks.ping_blocking().unwrap_err();
+                    assert!(matches!(&error, LockError::Misconfigured { .. }), "{error:?}");
+                    assert!(error.to_string().contains(&command.to_uppercase()), "{error}");
+                }
+            });
+        }
+    });
+}
+
+fn renamed(server: &RedisServer) -> Result<Capabilities, LockError> {
+    let locks = LockManager::connect_blocking(&server.url())?;
+    let others = LockManager::connect_blocking(&server.url())?;
+    let guard = locks.lock("k").acquire_blocking()?;
+    kit::listed(&locks, "*")?;
+    locks.inspect_blocking("k")?;
+    let request = others.lock("k").wait(LIMIT);
+    let waiter = thread::spawn(move || request.run_blocking(|_| ()));
+    guard.release_blocking()?;
+    waiter.join().unwrap()?;
+    locks.capabilities_blocking()
+}
+
 #[test]
 fn a_topology_needs_rules_of_its_own() {
     let acquire = |builder: LockManagerBuilder| {

@@ -9,22 +9,21 @@ use crate::capabilities::Abilities;
 use crate::error::Holder;
 use crate::lost_reason::LostReason;
 
+/// Logged once for each connection to a server that hands no locks over.
+pub(crate) fn cannot_hand_over(reason: &str, server: &str, tracks_changes: bool) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: "redlocked",
+        reason,
+        "Redis at {server} cannot hand locks over: there is no order among processes, and {}",
+        if tracks_changes { "a release wakes one waiter of each" } else { "waiters ask about every 50 ms" }
+    );
+}
+
 /// Logged once for each connection that lacks an optional feature.
 pub(crate) fn connected(abilities: Abilities) {
     #[cfg(feature = "tracing")]
     {
-        if !abilities.hands_over {
-            tracing::warn!(
-                target: "redlocked",
-                "this Redis cannot hand locks over (no RESP3, or SUBSCRIBE, PUBLISH, PUBSUB or a command of sorted \
-                 sets is forbidden): there is no order among processes, and {}",
-                if abilities.tracks_changes {
-                    "a release wakes one waiter of each"
-                } else {
-                    "waiters ask about every 50 ms"
-                }
-            );
-        }
         if !abilities.tracks_changes {
             tracing::warn!(
                 target: "redlocked",

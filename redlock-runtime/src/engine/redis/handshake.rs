@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Value};
 
+use super::error_reply::ErrorReply;
 use super::exchange::Exchange;
 use super::fence_floor::ABOVE_ALL;
 use super::keyspace::Keyspace;
@@ -57,6 +58,8 @@ pub(super) struct Handshake {
     pub(super) run_id: Option<String>,
     pub(super) late_requests: LateRequests,
     pub(super) native_delete: Option<NativeDelete>,
+    /// Why it does not hand locks over, where it should.
+    pub(super) no_hand_over: Option<String>,
 }
 
 /// The command that deletes a key if it has a value.
@@ -92,8 +95,10 @@ pub(super) struct HandshakeCommands {
     role: usize,
     memory: Option<usize>,
     server: Option<[usize; 2]>,
+    /// The script that publishes; the subscription stands before it.
     sharded: Option<usize>,
     plain: Option<usize>,
+    inbox: String,
     /// The key that they are tried on, and each with its place.
     commands: Option<(String, Vec<(&'static str, usize)>)>,
     native_delete: Option<[(usize, NativeDelete); 2]>,
@@ -176,6 +181,7 @@ impl HandshakeCommands {
             server,
             sharded,
             plain,
+            inbox: inbox.to_owned(),
             commands,
             native_delete,
             clock,
@@ -189,6 +195,31 @@ impl HandshakeCommands {
     /// How the server identifies this connection.
     pub(super) fn client(&self, answers: &Answers) -> Option<Client> {
         Client::read(&answers.read::<String>(self.client)?)
+    }
+
+    /// Why the server hands no lock over. `missing`: the optional commands that it refuses.
+    fn no_hand_over(&self, answers: &Answers, missing: &[&str]) -> String {
+        let Some((subscribe, publishes)) =
+            self.plain.map(|at| ("SUBSCRIBE", at)).or_else(|| self.sharded.map(|at| ("SSUBSCRIBE", at)))
+        else {
+            return "it speaks no RESP3".to_owned();
+        };
+        if !missing.is_empty() {
+            return format!("it refuses {}", missing.join(", "));
+        }
+        let said = |at: usize| match answers.at(at) {
+            Value::ServerError(error) => Some(ErrorReply::of(error).to_string().replace(&self.inbox, "…")),
+            _ => None,
+        };
+        if let Some(words) = said(publishes - 1) {
+            return format!("it refuses {subscribe}: {words}");
+        }
+        match said(publishes) {
+            Some(words) => {
+                format!("it refuses EVAL of a script that calls PUBLISH and PUBSUB NUMSUB: {words}")
+            }
+            None => "PUBSUB NUMSUB in a script does not find the subscriber".to_owned(),
+        }
     }
 
     /// `round_trip`: how long the server took to answer.
@@ -207,7 +238,8 @@ impl HandshakeCommands {
         let sharded = listens(self.sharded);
         // With sharded channels, PUBLISH only tells waiters whose lock has moved, and these ask again anyway.
         let is_needed = |command: &&str| !sharded || *command != "PUBLISH";
-        let hands_over = (sharded || listens(self.plain)) && !missing.iter().any(is_needed);
+        let missing: Vec<_> = missing.into_iter().filter(is_needed).collect();
+        let hands_over = (sharded || listens(self.plain)) && missing.is_empty();
         let clock = self.clock.and_then(|at| answers.read(at)).unwrap_or(0);
         let tracks_changes = self.watching.is_some_and(|both| both.iter().all(|&at| answers.is_ok(at)));
         let (up_for, durable) = self.server.map_or((Duration::ZERO, false), |[info, config]| {
@@ -217,6 +249,8 @@ impl HandshakeCommands {
         let native_delete = native_delete.filter(|(at, _)| answers.read::<i64>(*at).is_some());
         Ok(Handshake {
             native_delete: native_delete.map(|(_, command)| command).next(),
+            no_hand_over: (!hands_over && self.commands.is_some())
+                .then(|| self.no_hand_over(answers, &missing)),
             abilities: Abilities { hands_over, tracks_changes, votes: false },
             sharded,
             server_info: ServerInfo { clock, up_for, durable, round_trip },
@@ -259,19 +293,25 @@ impl Answers {
         }
     }
 
-    /// The server's words if an access rule forbids the command. A command that the server does not know is not forbidden.
-    fn forbidden(&self, at: usize) -> Option<&str> {
-        match self.at(at) {
-            Value::ServerError(error) if error.code() == "NOPERM" => {
-                Some(error.details().unwrap_or("NOPERM"))
-            }
+    /// Why a command cannot be used: an access rule forbids it, or the server does not know it.
+    fn refusal(&self, at: usize) -> Option<Refused<'_>> {
+        let Value::ServerError(error) = self.at(at) else {
+            return None;
+        };
+        let words = error.details().unwrap_or_default();
+        match error.code() {
+            "NOPERM" => Some(Refused::Forbidden(words)),
+            // The server repeats the arguments, and one of them may be the secret inbox.
+            "ERR" if is_unknown(words) => Some(Refused::Unknown),
+            // Envoy has no code in front of `unsupported command 'ROLE'`.
+            code if is_unknown(&format!("{code} {words}")) => Some(Refused::Unknown),
             _ => None,
         }
     }
 
     fn are_of_a_primary(&self, role: usize) -> Result<(), Unsuitable> {
-        if self.forbidden(role).is_some() {
-            return Err(must_allow("ROLE", "it is no replica", ""));
+        if let Some(refused) = self.refusal(role) {
+            return Err(refused.must_be_allowed("ROLE", "it is no replica", ""));
         }
         match self.at(role) {
             Value::Array(role) if !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master") =>
@@ -284,9 +324,9 @@ impl Answers {
     }
 
     fn are_of_one_that_keeps_locks(&self, memory: usize) -> Result<(), Unsuitable> {
-        if self.forbidden(memory).is_some() {
+        if let Some(refused) = self.refusal(memory) {
             let or = ", or accept any with `allow_eviction(true)`";
-            return Err(must_allow("INFO", "it throws no locks away", or));
+            return Err(refused.must_be_allowed("INFO", "it throws no locks away", or));
         }
         match self.read::<String>(memory).as_deref().and_then(evicts) {
             Some(policy) => {
@@ -300,16 +340,16 @@ impl Answers {
         }
     }
 
-    /// The optional commands that access rules forbid. The error names the required ones that they forbid. A command that
-    /// could not be tried, for example because a slot of the Cluster is moving, fails when it is needed.
+    /// The optional commands that cannot be used. The error names the required ones. A command that could not be tried, for
+    /// example because a slot of the Cluster is moving, fails when it is needed.
     fn missing(
         &self,
         commands: &[(&'static str, usize)],
         key: &str,
     ) -> Result<Vec<&'static str>, Unsuitable> {
-        let forbidden = commands.iter().filter_map(|&(command, at)| Some((command, self.forbidden(at)?)));
-        let forbidden: Vec<_> = forbidden.collect();
-        permissions::optional(&forbidden, key).map_err(|words| Unsuitable { words, is_permanent: true })
+        let missing = commands.iter().filter_map(|&(command, at)| Some((command, self.refusal(at)?)));
+        let missing: Vec<_> = missing.collect();
+        permissions::optional(&missing, key).map_err(|words| Unsuitable { words, is_permanent: true })
     }
 
     /// A server that does not tell counts as just started.
@@ -331,12 +371,44 @@ impl Answers {
     }
 }
 
-/// The error when an access rule forbids a command of the handshake.
+/// Each server and each proxy has its own words for a command that it does not know, or that an operator has renamed.
+fn is_unknown(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    ["unknown command", "unknown subcommand", "unsupported command"]
+        .iter()
+        .any(|begin| words.starts_with(begin))
+}
+
+/// Why a command cannot be used.
+#[derive(Clone, Copy)]
+pub(super) enum Refused<'a> {
+    /// In the words of the server.
+    Forbidden(&'a str),
+    Unknown,
+}
+
+impl Refused<'_> {
+    /// The error for a command that tells something of the server.
+    pub(super) fn must_be_allowed(self, command: &str, checked: &str, or: &str) -> Unsuitable {
+        match self {
+            Self::Forbidden(_) => must_allow(command, checked, or),
+            Self::Unknown => {
+                let words = format!("does not know {command}, which tells whether {checked}: {RENAMED}{or}");
+                Unsuitable { words, is_permanent: true }
+            }
+        }
+    }
+}
+
+/// The error when an access rule forbids a command that tells something of the server.
 pub(super) fn must_allow(command: &str, checked: &str, or: &str) -> Unsuitable {
     let words =
         format!("forbids {command}, which tells whether {checked}: allow +{}{or}", command.to_lowercase());
     Unsuitable { words, is_permanent: true }
 }
+
+/// What to do when a server does not know a command.
+pub(super) const RENAMED: &str = "remove its `rename-command`, or connect past the proxy that leaves it out";
 
 /// At least how long the server has been running. It subtracts two times in whole seconds, so its figure may be almost a
 /// second too much.

@@ -30,6 +30,7 @@ use crate::engine::protocol::{ConnectionEvent, Disconnected};
 use crate::engine::slots::Slot;
 use crate::host;
 use crate::key::INBOX;
+use crate::telemetry;
 
 /// The manager's settings for a node.
 #[derive(Clone)]
@@ -215,9 +216,13 @@ impl RedisNode {
             Err(_) => return Err(self.no_answer(timeout)),
         };
         self.stale.set(handshake.client(&answers));
-        let Handshake { abilities, sharded, server_info, run_id, late_requests, native_delete } = handshake
-            .read(&answers, Moment::now().since(asked_at))
-            .map_err(|unsuitable| self.unsuitable(&unsuitable))?;
+        let Handshake { abilities, sharded, server_info, run_id, late_requests, native_delete, no_hand_over } =
+            handshake
+                .read(&answers, Moment::now().since(asked_at))
+                .map_err(|unsuitable| self.unsuitable(&unsuitable))?;
+        if let Some(reason) = no_hand_over {
+            telemetry::cannot_hand_over(&reason, &self.info.addr().to_string(), abilities.tracks_changes);
+        }
         let claimed = match (&self.identity, run_id) {
             (Some(identity), Some(run_id)) => {
                 let refused = |reason| Disconnected { reason, is_permanent: true };

@@ -1,5 +1,8 @@
-//! Which commands access rules forbid. Each is sent once as it is, because there the server refuses it with the code
-//! `NOPERM`; in the middle of a script the answer has no such code, and each version has its own words.
+//! Which commands access rules forbid, or the server does not know, because an operator has renamed them. Each is sent once as
+//! it is, because there the server refuses it with the code `NOPERM`; in the middle of a script the answer has no such code, and
+//! each version has its own words.
+
+use super::handshake::{RENAMED, Refused};
 
 /// Required: every lock needs these.
 const NEEDED: [&str; 10] =
@@ -34,13 +37,28 @@ pub(super) fn commands<'a>(key: &'a str, inbox: &'a str) -> [(&'static str, Vec<
     ]
 }
 
-/// The commands that the server forbids, or what it forbids that every lock needs. `forbidden`: each with the server's words.
-pub(super) fn optional(forbidden: &[(&'static str, &str)], key: &str) -> Result<Vec<&'static str>, String> {
-    let needed: Vec<_> = forbidden.iter().filter(|(command, _)| NEEDED.contains(command)).collect();
-    let Some((_, words)) = needed.first() else {
-        return Ok(forbidden.iter().map(|(command, _)| *command).collect());
+/// The commands that cannot be used, or what of them every lock needs.
+pub(super) fn optional(
+    missing: &[(&'static str, Refused<'_>)],
+    key: &str,
+) -> Result<Vec<&'static str>, String> {
+    let needed = || missing.iter().filter(|(command, _)| NEEDED.contains(command));
+    let names = |is_unknown| {
+        let of_this_kind = needed().filter(|(_, refused)| matches!(refused, Refused::Unknown) == is_unknown);
+        of_this_kind.map(|(command, _)| *command).collect::<Vec<_>>().join(", ")
     };
-    let names: Vec<_> = needed.iter().map(|(command, _)| *command).collect();
-    let names = names.join(", ");
-    Err(format!("forbids what every lock needs: {names}, tried on a key like `{key}` (NOPERM {words})"))
+    let forbidden = needed().find_map(|(_, refused)| match refused {
+        Refused::Forbidden(words) => Some(*words),
+        Refused::Unknown => None,
+    });
+    match (forbidden, names(true)) {
+        (Some(words), _) => Err(format!(
+            "forbids what every lock needs: {}, tried on a key like `{key}` (NOPERM {words})",
+            names(false)
+        )),
+        (None, unknown) if !unknown.is_empty() => {
+            Err(format!("does not know what every lock needs: {unknown}: {RENAMED}"))
+        }
+        (None, _) => Ok(missing.iter().map(|(command, _)| *command).collect()),
+    }
 }
