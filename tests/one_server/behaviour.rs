@@ -1,5 +1,14 @@
 //! One suite for every backend: `memory://`, a real Redis server with and without cohorts, a quorum of three, and a
-//! real Cluster.
+//! real Cluster; and for every mode of a manager.
+//!
+//! `REDLOCK_TEST_MODE` names the mode of all managers here, and `./test` runs the suite in each:
+//!
+//! | mode | managers |
+//! | --- | --- |
+//! | not set | as they are by default |
+//! | `cohort` | hand a lock to eight callers of their own process first, where the backend has cohorts |
+//! | `own_thread` | run their loop on a thread of their own |
+//! | `no_publish` | are of a user without the right to `PUBLISH`: no lock is handed over, and waiters ask |
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +18,54 @@ use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, polled, runtime, unique};
-use redlocked::{LockError, LockManager, OnLost, ReleaseOutcome, distributed_lock};
+use redlocked::{
+    LockError, LockManager, LockManagerBuilder, LockRequest, OnLost, ReleaseOutcome, distributed_lock,
+};
+
+/// How managers work: see the table above.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    Default,
+    Cohort,
+    OwnThread,
+    NoPublish,
+}
+
+impl Mode {
+    fn of_this_run() -> Self {
+        match std::env::var("REDLOCK_TEST_MODE").as_deref() {
+            Err(_) => Self::Default,
+            Ok("cohort") => Self::Cohort,
+            Ok("own_thread") => Self::OwnThread,
+            Ok("no_publish") => Self::NoPublish,
+            Ok(other) => panic!("REDLOCK_TEST_MODE={other}: it may be cohort, own_thread or no_publish"),
+        }
+    }
+
+    /// False where the backend is the same as by default, or shows no queue.
+    fn changes(self, backend: &str, module: &str) -> bool {
+        match self {
+            Self::Default | Self::OwnThread => true,
+            Self::Cohort => matches!(backend, "memory" | "redis"),
+            Self::NoPublish => {
+                matches!(backend, "redis" | "cohorts" | "quorum") && !module.contains("with_a_queue")
+            }
+        }
+    }
+}
+
+/// A user who may do everything but publish.
+const SILENT: &str = "ACL SETUSER silent on >pass ~* &* +@all -publish -spublish";
+
+/// The URL of the server, for managers in this mode.
+fn url_of(server: &RedisServer) -> String {
+    if Mode::of_this_run() != Mode::NoPublish {
+        return server.url();
+    }
+    let rules = if server.is_before_7() { SILENT.trim_end_matches(" -spublish") } else { SILENT };
+    let _: String = server.run(rules);
+    format!("redis://silent:pass@127.0.0.1:{}/", server.port())
+}
 
 /// The store that one test uses.
 struct Backend {
@@ -26,14 +82,15 @@ impl Backend {
         Self {
             url: format!("memory://{}", unique("behaviour")),
             servers: Vec::new(),
-            cohort: 0,
+            cohort: if Mode::of_this_run() == Mode::Cohort { 8 } else { 0 },
             cluster: None,
         }
     }
 
     fn redis() -> Self {
         let server = RedisServer::start();
-        Self { url: server.url(), servers: vec![server], cohort: 0, cluster: None }
+        let cohort = if Mode::of_this_run() == Mode::Cohort { 8 } else { 0 };
+        Self { url: url_of(&server), servers: vec![server], cohort, cluster: None }
     }
 
     fn cohorts() -> Self {
@@ -42,7 +99,7 @@ impl Backend {
 
     fn quorum() -> Self {
         let servers: Vec<_> = (0..3).map(|_| RedisServer::durable()).collect();
-        let url = servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(",");
+        let url = servers.iter().map(url_of).collect::<Vec<_>>().join(",");
         Self { url, servers, cohort: 0, cluster: None }
     }
 
@@ -58,9 +115,22 @@ impl Backend {
 
     /// A new manager, as another process would have.
     fn manager(&self) -> LockManager {
+        self.builder().connect_blocking().unwrap()
+    }
+
+    fn builder(&self) -> LockManagerBuilder {
+        let builder = LockManager::builder(&self.url).own_thread(Mode::of_this_run() == Mode::OwnThread);
         match &self.cluster {
-            Some((_, prefix)) => LockManager::builder(&self.url).prefix(prefix).connect_blocking().unwrap(),
-            None => LockManager::builder(&self.url).cohort(self.cohort).connect_blocking().unwrap(),
+            Some((_, prefix)) => builder.prefix(prefix),
+            None => builder.cohort(self.cohort),
+        }
+    }
+
+    /// The test has dropped its managers, and all that they have lent.
+    fn assert_nothing_left(&self) {
+        self.servers.iter().for_each(RedisServer::assert_nothing_left);
+        if let Some((cluster, prefix)) = &self.cluster {
+            eventually("no key is left", || cluster.keys_of(prefix).is_empty());
         }
     }
 
@@ -81,7 +151,13 @@ macro_rules! on {
     ($($backend:ident)*: $tests:tt) => { $(on! { @ $backend $tests })* };
     (@ $backend:ident { $($test:ident)* }) => {
         mod $backend {
-            $(#[test] fn $test() { super::super::$test(&super::super::Backend::$backend()); })*
+            $(#[test] fn $test() {
+                if super::super::Mode::of_this_run().changes(stringify!($backend), module_path!()) {
+                    let backend = super::super::Backend::$backend();
+                    super::super::$test(&backend);
+                    backend.assert_nothing_left();
+                }
+            })*
         }
     };
 }
@@ -89,6 +165,7 @@ macro_rules! on {
 mod everywhere {
     on! { memory redis cohorts quorum cluster: {
         one_holder_at_a_time
+        a_failed_try_never_moves_the_holders_ttl
         a_waiter_gets_it_after_the_release
         dropping_a_guard_releases
         a_panic_in_the_body_releases
@@ -115,7 +192,7 @@ mod everywhere {
     } }
 }
 
-/// Backends that show the queue to other clients.
+/// Backends that show the queue to other clients: without the right to publish, waiters ask by themselves, and there is none.
 mod with_a_queue {
     on! { memory redis cluster: {
         a_waiter_gives_up_after_its_wait_and_names_the_key
@@ -140,6 +217,49 @@ fn one_holder_at_a_time(backend: &Backend) {
     drop(b.lock("k").acquire_blocking().unwrap());
 }
 
+/// By the server's own account. A waiter lets it know that others wait, and so the key outlasts the lease by a moment.
+const GRACE: Duration = Duration::from_millis(100);
+
+fn a_failed_try_never_moves_the_holders_ttl(backend: &Backend) {
+    let (locks, other) = (backend.manager(), backend.manager());
+    let guard = locks.lock("k").ttl(60 * SECOND).renew(false).acquire_blocking().unwrap();
+    let ends = |after: Duration| {
+        let ttl = |server: &RedisServer| {
+            let left: u64 = server.run("PTTL lock:k");
+            Instant::now() + Duration::from_millis(left) - after
+        };
+        backend.servers.iter().map(ttl).collect::<Vec<_>>()
+    };
+    // A node of a quorum may get the lock a little later than its caller.
+    eventually("each server has it", || {
+        backend.servers.iter().all(|server| server.run::<i64>("PTTL lock:k") > 0)
+    });
+    let (before, left) = (ends(Duration::ZERO), Instant::now() + guard.remaining());
+    let is_refused = |request: LockRequest| {
+        let error = request.acquire_blocking().unwrap_err();
+        assert!(matches!(error, LockError::Busy { .. } | LockError::TimedOut { .. }), "{error:?}");
+    };
+    for round in 0..20 {
+        // A shorter ttl, a longer one, and one of the same length, by both managers.
+        for ttl in [SECOND, 60 * SECOND, 3_000 * SECOND] {
+            for manager in [&locks, &other] {
+                is_refused(manager.lock("k").ttl(ttl));
+            }
+        }
+        if round % 10 == 0 {
+            is_refused(other.lock("k").ttl(3_000 * SECOND).wait(SECOND / 20));
+            is_refused(other.lock("k").ttl(SECOND).wait(SECOND / 20));
+        }
+    }
+    let room = SECOND / 4;
+    for (after, before) in ends(GRACE).into_iter().zip(before) {
+        assert!(after <= before + room, "it ends {:?} later", after - before);
+        assert!(after + GRACE + room >= before, "it ends {:?} sooner", before - after);
+    }
+    assert!(guard.is_held() && Instant::now() + guard.remaining() <= left + SECOND / 20);
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+}
+
 fn a_waiter_gets_it_after_the_release(backend: &Backend) {
     let (a, b) = (backend.manager(), backend.manager());
     let guard = a.lock("k").acquire_blocking().unwrap();
@@ -162,7 +282,7 @@ fn a_waiter_gives_up_after_its_wait_and_names_the_key(backend: &Backend) {
     let waiters = || a.inspect_blocking("stock:42").unwrap().map_or(0, |info| info.waiters());
     eventually("callers that timed out have left the queue", || waiters() == 0);
     let _first = std::thread::spawn({
-        let locks = a.clone();
+        let locks = backend.manager();
         move || locks.lock("stock:42").wait(LIMIT).acquire_blocking().map(drop)
     });
     eventually("the waiter is queued", || waiters() == 1);
@@ -441,8 +561,8 @@ fn bad_requests_are_refused_before_anything_is_sent(backend: &Backend) {
 }
 
 fn prefixes_separate_applications(backend: &Backend) {
-    let shop = LockManager::builder(&backend.url).prefix("shop:").connect_blocking().unwrap();
-    let bank = LockManager::builder(&backend.url).prefix("bank:").connect_blocking().unwrap();
+    let shop = backend.builder().prefix("shop:").connect_blocking().unwrap();
+    let bank = backend.builder().prefix("bank:").connect_blocking().unwrap();
     let _a = shop.lock("k").acquire_blocking().unwrap();
     let _b = bank.lock("k").acquire_blocking().unwrap();
     for server in &backend.servers {
@@ -472,7 +592,7 @@ fn shutdown_waits_for_every_release(backend: &Backend) {
 }
 
 fn a_full_queue_is_an_error_at_once(backend: &Backend) {
-    let locks = LockManager::builder(&backend.url).max_waiters(2).connect_blocking().unwrap();
+    let locks = backend.builder().max_waiters(2).connect_blocking().unwrap();
     let guard = locks.lock("k").acquire_blocking().unwrap();
     runtime().block_on(async {
         let waiters: Vec<_> = (0..2).map(|_| tokio::spawn(locks.lock("k").wait(LIMIT).acquire())).collect();
@@ -561,7 +681,7 @@ fn max_hold_ends_what_renewals_would_not(backend: &Backend) {
 fn min_hold_keeps_the_key(backend: &Backend) {
     let (locks, other) = (backend.manager(), backend.manager());
     let start = Instant::now();
-    locks.lock("k").ttl(SECOND / 10).min_hold(SECOND).run_blocking(|_| ()).unwrap();
+    locks.lock("k").ttl(SECOND / 2).min_hold(SECOND).run_blocking(|_| ()).unwrap();
     assert!(start.elapsed() < SECOND, "the caller does not wait for `min_hold`");
     for manager in [&locks, &other] {
         assert!(manager.lock("k").acquire_blocking().unwrap_err().is_busy());
@@ -591,7 +711,7 @@ fn locks_can_be_looked_at_and_listed(backend: &Backend) {
     let guards =
         ["stock:1", "stock:22", "stock[1]", "cron"].map(|key| locks.lock(key).acquire_blocking().unwrap());
     let waiter = {
-        let locks = locks.clone();
+        let locks = backend.manager();
         std::thread::spawn(move || locks.lock("stock:1").wait(LIMIT).acquire_blocking().map(drop))
     };
     eventually("a caller waits", || {

@@ -376,3 +376,52 @@ fn two_locks_in_turn_are_both_left_free_for_clients_of_another_kind() {
     }
     assert!(left_free.iter().all(|times| (2..200).contains(times)), "{left_free:?} of 2,000 times");
 }
+
+/// A hundred waiters of two processes, some or all of which leave in the moment of the release: whoever is left is served, and
+/// the next caller, too, long before a ttl or a claim is over for each that has gone.
+#[test]
+fn waiters_that_are_cancelled_exactly_at_a_release_leave_nothing() {
+    const WAITERS: usize = 100;
+    let server = RedisServer::start();
+    let managers = [connect(&server), connect(&server)];
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    for round in 0..40 {
+        let staying = [0, 1, 30][round % 3];
+        runtime.block_on(async {
+            let guard = managers[0].lock("k").ttl(60 * SECOND).acquire().await.unwrap();
+            let mut waiting: Vec<_> = (0..WAITERS)
+                .map(|number| {
+                    let request = managers[number % 2].lock("k").ttl(60 * SECOND).wait(LIMIT);
+                    tokio::spawn(async move { request.run(async |_| ()).await })
+                })
+                .collect();
+            eventually("all are queued", || server.run::<usize>("ZCARD lock:k%queue") == WAITERS);
+            let stay = waiting.split_off(WAITERS - staying);
+            let release = async {
+                // Sooner or later than the first of them leave.
+                for _ in 0..round {
+                    tokio::task::yield_now().await;
+                }
+                guard.release().await
+            };
+            let leave = async {
+                for waiter in &waiting {
+                    waiter.abort();
+                    if round % 2 == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                }
+            };
+            let (released, ()) = tokio::join!(release, leave);
+            assert_eq!(released.unwrap(), ReleaseOutcome::Released);
+            for waiter in stay {
+                waiter.await.unwrap().unwrap();
+            }
+            let next = managers[1].lock("k").wait(LIMIT).acquire().await.unwrap();
+            assert_eq!(next.release().await.unwrap(), ReleaseOutcome::Released);
+        });
+        eventually("no key is left", || server.keys().is_empty());
+    }
+    drop((managers, runtime));
+    server.assert_nothing_left();
+}

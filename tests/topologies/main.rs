@@ -1,5 +1,7 @@
 //! Several servers: a quorum, a Cluster, a primary with sentinels or replicas; and encrypted connections.
 //!
+//! `subsets` has a quorum of three and of five in every state that its nodes can be in.
+//!
 //! `cargo test --test topologies quorum::` runs one module. `tls` needs its feature and `openssl`:
 //! `cargo test --features tls --test topologies tls::`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
@@ -10,5 +12,6 @@ mod health;
 mod quorum;
 mod replicas;
 mod sentinel;
+mod subsets;
 #[cfg(feature = "tls")]
 mod tls;

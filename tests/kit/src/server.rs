@@ -177,6 +177,21 @@ impl RedisServer {
         keys.filter(|key: &String| !key.ends_with("%clock")).collect()
     }
 
+    /// The channels that clients listen to.
+    pub fn channels(&self) -> Vec<String> {
+        let mut channels: Vec<String> = self.run("PUBSUB CHANNELS");
+        // Redis 6.2 has no sharded ones.
+        channels.extend(self.try_run::<Vec<String>>("PUBSUB SHARDCHANNELS").unwrap_or_default());
+        channels
+    }
+
+    /// All callers have gone, and all managers: waits until no key is left but the clock of fencing tokens, and no channel.
+    #[track_caller]
+    pub fn assert_nothing_left(&self) {
+        eventually("no key is left", || self.keys().is_empty());
+        eventually("no channel is left", || self.channels().is_empty());
+    }
+
     /// What it is, as it says: `Redis 7.0.15`, `Valkey 9.1.2`.
     #[track_caller]
     pub fn version(&self) -> String {
