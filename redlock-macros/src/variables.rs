@@ -199,6 +199,7 @@ pub(crate) fn text_that_looks_like_a_template<'a>(
             .or_else(|| branches.else_branch.as_ref().and_then(|(_, branch)| of(branch))),
         Expr::Match(branches) => branches.arms.iter().find_map(|arm| of(&arm.body)),
         Expr::MethodCall(call) if call.args.is_empty() => of(&call.receiver),
+        Expr::Binary(sum) => of(&sum.left).or_else(|| of(&sum.right)),
         _ => None,
     }
 }

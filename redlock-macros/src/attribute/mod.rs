@@ -16,7 +16,10 @@ use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
 use self::keys::Key;
 use self::length::Length;
 use self::options::{DURATIONS, FLAGS, OPTIONS, hint, meant};
-use self::recovery::{cut_off, skip_to_comma, starts_option, unquoted_duration, unquoted_template};
+use self::recovery::{
+    cut_in_two, hyphenated, missing_comma, skip_to_comma, starts_option, typed_guard, unquoted_duration,
+    unquoted_template, with_arguments,
+};
 use self::value::OnLost;
 use crate::errors::{Errors, list};
 
@@ -123,7 +126,8 @@ impl Draft {
         let name = input.call(Ident::parse_any)?;
         let text = name.to_string();
         if !OPTIONS.contains(&text.as_str()) {
-            return Err(self.unknown(&name, &text));
+            let (words, text) = hyphenated(&name, input)?;
+            return Err(self.unknown(&name, &words, &text));
         }
         if self.seen.contains(&text) {
             errors.at(&name, format!("`{text}` is given twice: remove one"));
@@ -144,7 +148,7 @@ impl Draft {
             return Ok(());
         }
         let hint = hint(&text);
-        if !input.peek(Token![=]) || input.peek(Token![==]) {
+        if !input.peek(Token![=]) || input.peek(Token![==]) || input.peek(Token![=>]) {
             let span_is_the_name = input.is_empty() || input.peek(Token![,]);
             let span = if span_is_the_name { name.span() } else { input.span() };
             let message = match text.as_str() {
@@ -167,16 +171,29 @@ impl Draft {
         if text == "guard" && input.peek(Token![mut]) {
             return Err(input.error("a guard is a reference, and not mutable: write `guard = lock`"));
         }
-        if text == "key" && input.peek(Ident) && input.peek2(Token![:]) && !input.peek2(Token![::]) {
+        let is_typed = input.peek(Ident) && input.peek2(Token![:]) && !input.peek2(Token![::]);
+        if text == "key" && is_typed {
             return Err(unquoted_template(input));
+        }
+        if text == "guard" && is_typed {
+            return Err(typed_guard(input));
+        }
+        if text == "key"
+            && let Some(error) = cut_in_two(input).or_else(|| with_arguments(input))
+        {
+            return Err(error);
+        }
+        if text == "keys"
+            && let Some(error) = missing_comma(input)
+        {
+            return Err(error);
         }
         if DURATIONS.contains(&text.as_str())
             && let Some(error) = unquoted_duration(input)
         {
             return Err(error);
         }
-        let ahead = input.fork();
-        let value: Expr = input.parse().map_err(|error| cut_off(&ahead, error, hint))?;
+        let value = recovery::value(input, hint)?;
         match text.as_str() {
             "key" => args.key = keys::key(value, errors),
             "keys" => args.keys = keys::keys(value, errors),
@@ -191,7 +208,7 @@ impl Draft {
             }
             "global" | "reentrant" => args.flag(name, errors.keep(value::boolean(&value, &text))),
             "guard" => args.guard = errors.keep(value::binding(&value)),
-            "manager" => args.manager = errors.keep(value::expression(value, hint)),
+            "manager" => args.manager = errors.keep(value::manager(value, hint)),
             "on_error" => args.on_error = errors.keep(value::expression(value, hint)),
             _ => args.on_busy = Some(value),
         }
@@ -212,9 +229,9 @@ impl Draft {
         let _ = input.parse::<Token![,]>();
     }
 
-    fn unknown(&mut self, name: &Ident, text: &str) -> Error {
-        Error::new(
-            name.span(),
+    fn unknown(&mut self, name: &Ident, words: &TokenStream, text: &str) -> Error {
+        Error::new_spanned(
+            words,
             match meant(text) {
                 Some(option) => {
                     // Counts as given, so that `kye` is not reported as a missing `key` too.
@@ -385,7 +402,24 @@ mod tests {
             (", key = \"a\"", vec!["found `,`"]),
             ("key = \"a\",, ttl = 1", vec!["found `,`", "found an integer"]),
             ("redlocked::key = \"a\"", vec!["unknown option `redlocked`", "missing `key`"]),
-            ("key = \"a\", r#ttl = \"1s\"", vec!["unknown option `r#ttl`"]),
+            ("key = \"a\", r#ttl = \"1s\"", vec!["unknown option `r#ttl`, did you mean `ttl`?"]),
+            ("key => \"a\"", vec!["expected `key = "]),
+            ("key = \"s:{}\", sku", vec!["a template takes no arguments: write `key = \"s:{sku}\"`"]),
+            (
+                "key = \"s:{:04}:{}\", order.id, f(x), ttl = \"1s\"",
+                vec![
+                    "a template takes no arguments: write `key = redlocked::key!(\"s:{:04}:{}\", order.id, f(x))`",
+                ],
+            ),
+            ("key = \"s:{}\", a, b", vec!["write `key = redlocked::key!(\"s:{}\", a, b)`"]),
+            ("key = \"s:{0}\", global", vec!["is a position"]),
+            (
+                "key = \"u:{user[\" id \"]}\", ttl = 1",
+                vec!["write `key = redlocked::key!(\"u:{}\", user[\"id\"])`", "found an integer"],
+            ),
+            ("keys = [\"a:{a}\" \"b:{b}\"]", vec!["a comma is missing before this key"]),
+            ("keys = [\"a:{a}\" name, f(x)]", vec!["a comma is missing before this key"]),
+            ("keys = [a b], ttl = 1", vec!["a comma is missing before this key", "found an integer"]),
         ] {
             let (_, errors) = parse(text);
             assert_eq!(errors.len(), hints.len(), "{text}: {errors:?}");
@@ -417,6 +451,22 @@ mod tests {
             ("global = \"yes\"", "expected `global = true` or `global = false`"),
             ("globl", "did you mean `global`?"),
             ("lock_at_least_for = \"1m\"", "did you mean `min_hold`?"),
+            ("guard = lock: LockGuard", "leave its type out: write `guard = lock`"),
+            ("guard = held: &LockGuard<'_>", "write `guard = held`"),
+            ("on-busy = Ok(1)", "unknown option `on-busy`, did you mean `on_busy`?"),
+            ("max-hold = \"1m\"", "did you mean `max_hold`?"),
+            ("skip-if-locked", "did you mean `on_busy`?"),
+            ("TTL = \"1s\"", "did you mean `ttl`?"),
+            ("ttl_ms = 500", "did you mean `ttl`?"),
+            ("manager = LockManager::connect(url)", "`connect` is `async`: write `.await` behind it"),
+            (
+                "manager = LockManager::builder().connect(url)",
+                "`connect` is `async`: write `.await` behind it",
+            ),
+            ("manager = self.", "the value is incomplete"),
+            ("manager = a b", "expected `,`"),
+            ("manager = (a b)", "expected a value such as `manager = self.locks`"),
+            ("manager = @ x", "expected a value such as `manager = self.locks`"),
             ("guard = mut lock", "not mutable: write `guard = lock`"),
             ("renew", "remove `renew`, or write `renew = false`"),
             ("renew =", "remove `renew`, or write `renew = false`"),

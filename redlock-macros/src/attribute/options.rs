@@ -27,41 +27,87 @@ pub(crate) const FLAGS: [&str; 2] = ["global", "reentrant"];
 /// The options that take a duration.
 pub(super) const DURATIONS: [&str; 4] = ["ttl", "wait", "max_hold", "min_hold"];
 
-/// What other libraries call our options.
-const SYNONYMS: [(&str, &str); 27] = [
-    ("name", "key"),
-    ("id", "key"),
-    ("resource", "key"),
-    ("names", "keys"),
-    ("ids", "keys"),
-    ("resources", "keys"),
-    ("lease", "ttl"),
-    ("expire", "ttl"),
-    ("expires", "ttl"),
-    ("expiry", "ttl"),
-    ("duration", "ttl"),
-    ("timeout", "wait"),
-    ("wait_time", "wait"),
-    ("client", "manager"),
-    ("pool", "manager"),
-    ("fallback", "on_busy"),
-    ("watchdog", "renew"),
-    ("auto_renew", "renew"),
-    ("lock_at_most_for", "ttl"),
-    ("lock_at_least_for", "min_hold"),
-    ("at_least", "min_hold"),
-    ("at_most", "max_hold"),
-    ("max_time", "max_hold"),
-    ("max_duration", "max_hold"),
-    ("on_loss", "on_lost"),
-    ("if_lost", "on_lost"),
-    ("recursive", "reentrant"),
+/// What other libraries, and other languages, call our options; in small letters, without `_`.
+const SYNONYMS: [(&str, &[&str]); 13] = [
+    ("key", &["name", "id", "resource", "lockkey", "lockname", "lockid", "on"]),
+    ("keys", &["names", "ids", "resources"]),
+    ("global", &["shared", "singleton", "oneforall"]),
+    (
+        "ttl",
+        &[
+            "lease",
+            "leasetime",
+            "expire",
+            "expires",
+            "expiry",
+            "expiration",
+            "expireafter",
+            "expiresin",
+            "duration",
+            "timetolive",
+            "lockatmostfor",
+            "px",
+            "ex",
+        ],
+    ),
+    (
+        "wait",
+        &[
+            "timeout",
+            "waittime",
+            "maxwait",
+            "waitfor",
+            "acquiretimeout",
+            "locktimeout",
+            "blocking",
+            "retry",
+            "retries",
+        ],
+    ),
+    ("renew", &["watchdog", "autorenew", "autorenewal", "autoextend", "heartbeat", "keepalive"]),
+    ("max_hold", &["atmost", "maxtime", "maxduration", "maxlease", "holdatmost"]),
+    ("min_hold", &["lockatleastfor", "atleast", "mintime", "holdatleast", "cooldown"]),
+    ("on_lost", &["onloss", "iflost", "lost"]),
+    ("reentrant", &["recursive", "reentry", "allowreentry", "nested"]),
+    ("guard", &["token", "fence", "fencingtoken", "handle", "bind", "binding", "as", "lock"]),
+    ("manager", &["client", "pool", "redis", "connection", "conn", "locks", "lockmanager"]),
+    (
+        "on_busy",
+        &[
+            "fallback",
+            "skip",
+            "skipiflocked",
+            "skipifbusy",
+            "skipifheld",
+            "iflocked",
+            "ifbusy",
+            "onlocked",
+            "onconflict",
+            "ontimeout",
+            "otherwise",
+        ],
+    ),
 ];
 
-/// The option that `text` was probably meant to be.
+/// Words behind an option that say the unit of its value.
+const UNITS: [&str; 9] = ["milliseconds", "millis", "seconds", "secs", "sec", "minutes", "mins", "ms", "s"];
+
+/// The option that `text` was probably meant to be, however it is spelled.
 pub(crate) fn meant(text: &str) -> Option<&'static str> {
-    let synonym = SYNONYMS.iter().find(|(theirs, _)| *theirs == text).map(|(_, ours)| *ours);
-    synonym.or_else(|| nearest(text, OPTIONS))
+    let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
+    let known = |word: &str| {
+        let of = |synonyms: &[&str]| synonyms.contains(&word);
+        let ours = OPTIONS.into_iter().find(|option| plain(option) == word);
+        ours.or_else(|| SYNONYMS.iter().find(|(_, theirs)| of(theirs)).map(|(ours, _)| *ours))
+    };
+    let word = plain(text.strip_prefix("r#").unwrap_or(text));
+    known(&word)
+        .or_else(|| UNITS.iter().find_map(|unit| known(word.strip_suffix(unit)?)))
+        .or_else(|| nearest(text, OPTIONS))
+        .or_else(|| {
+            let handlers = ["onerr", "onfailure", "onfail", "maperr", "orelse", "error", "errorhandler"];
+            handlers.contains(&word.as_str()).then_some("on_error")
+        })
 }
 
 /// An example of the option.
@@ -91,9 +137,36 @@ mod tests {
 
     #[test]
     fn synonyms_are_not_options() {
-        for (theirs, ours) in SYNONYMS {
-            assert!(!OPTIONS.contains(&theirs) && OPTIONS.contains(&ours), "{theirs} -> {ours}");
-            assert_eq!(meant(theirs), Some(ours));
+        for (ours, synonyms) in SYNONYMS {
+            assert!(OPTIONS.contains(&ours), "{ours}");
+            for theirs in synonyms {
+                assert!(!OPTIONS.contains(theirs), "{theirs}");
+                assert_eq!(meant(theirs), Some(ours), "{theirs}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_spelling_does_not_matter() {
+        for (text, ours) in [
+            ("TTL", Some("ttl")),
+            ("Key", Some("key")),
+            ("r#ttl", Some("ttl")),
+            ("ttl_ms", Some("ttl")),
+            ("ttlSeconds", Some("ttl")),
+            ("timeout_ms", Some("wait")),
+            ("onBusy", Some("on_busy")),
+            ("on-busy", Some("on_busy")),
+            ("max-hold", Some("max_hold")),
+            ("maxHold", Some("max_hold")),
+            ("skip_if_locked", Some("on_busy")),
+            ("lease", Some("ttl")),
+            ("on_err", Some("on_error")),
+            ("manger", Some("manager")),
+            ("ms", None),
+            ("colour", None),
+        ] {
+            assert_eq!(meant(text), ours, "{text}");
         }
     }
 

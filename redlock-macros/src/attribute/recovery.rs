@@ -1,23 +1,25 @@
 //! Values that are cut off or lack their quotes, and where the next option starts.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::ParseStream;
-use syn::{Error, Ident, Lit, Token};
+use syn::parse::discouraged::Speculative as _;
+use syn::{Error, Expr, Ident, Lit, LitStr, Result, Token};
 
 use super::duration;
 use super::options::OPTIONS;
 
 /// The error for `key = stock:{sku}`.
 pub(super) fn unquoted_template(input: ParseStream) -> Error {
-    let tokens: TokenStream = value(input).into_iter().collect();
+    let tokens: TokenStream = tokens(input).into_iter().collect();
     let text = tokens.to_string().replace(' ', "");
     Error::new_spanned(tokens, format!("a template goes in quotes: `key = \"{text}\"`"))
 }
 
 /// The error for `ttl = 1m 30s`. A single word, `10s`, is a literal, and `length` refuses it.
 pub(super) fn unquoted_duration(input: ParseStream) -> Option<Error> {
-    let words = value(&input.fork());
+    let words = tokens(&input.fork());
     let is_number =
         |word: &TokenTree| matches!(syn::parse2(word.clone().into()), Ok(Lit::Int(_) | Lit::Float(_)));
     let is_word = |word: &TokenTree| matches!(word, TokenTree::Ident(_)) || is_number(word);
@@ -32,28 +34,134 @@ pub(super) fn unquoted_duration(input: ParseStream) -> Option<Error> {
     Some(Error::new_spanned(words.into_iter().collect::<TokenStream>(), message))
 }
 
+/// The error for `key = "stock:{}", sku`.
+pub(super) fn with_arguments(input: ParseStream) -> Option<Error> {
+    let ahead = input.fork();
+    let lit: LitStr = ahead.parse().ok()?;
+    let text = lit.value();
+    let is_position = |inside: &str| {
+        inside.split([':', '}']).next().is_some_and(|it| it.bytes().all(|c| c.is_ascii_digit()))
+    };
+    if !text.replace("{{", "").split('{').skip(1).any(is_position) {
+        return None;
+    }
+    let mut arguments: Vec<Expr> = Vec::new();
+    let mut end = ahead.fork();
+    while ahead.parse::<Token![,]>().is_ok() && !starts_option(&ahead) {
+        let Ok(argument) = ahead.parse() else { break };
+        arguments.push(argument);
+        end = ahead.fork();
+    }
+    if arguments.is_empty() {
+        return None;
+    }
+    while !input.is_empty() && input.cursor() != end.cursor() {
+        input.parse::<TokenTree>().ok()?;
+    }
+    let shown: Vec<String> = arguments.iter().map(|argument| written(argument.to_token_stream())).collect();
+    let is_path = |argument: &String| argument.chars().all(|c| c.is_alphanumeric() || "_.".contains(c));
+    let key =
+        if text.matches("{}").count() == shown.len() && shown.iter().all(is_path) && !text.contains("{{") {
+            let text =
+                shown.iter().fold(text, |text, argument| text.replacen("{}", &format!("{{{argument}}}"), 1));
+            format!("{text:?}")
+        } else {
+            format!("redlocked::key!({text:?}, {})", shown.join(", "))
+        };
+    let arguments = quote!(#(#arguments),*);
+    Some(Error::new_spanned(arguments, format!("a template takes no arguments: write `key = {key}`")))
+}
+
+/// The error for `key = "user:{user["id"]}"`, which Rust reads as two strings.
+pub(super) fn cut_in_two(input: ParseStream) -> Option<Error> {
+    let ahead = input.fork();
+    let lit: LitStr = ahead.parse().ok()?;
+    let text = lit.value();
+    let (before, inside) = text.rsplit_once('{').filter(|(_, inside)| !inside.contains('}'))?;
+    if ahead.is_empty() || ahead.peek(Token![,]) {
+        return None;
+    }
+    let middle: TokenTree = ahead.parse().ok()?;
+    let rest: LitStr = ahead.parse().ok()?;
+    let rest = rest.value();
+    let (outside, behind) = rest.split_once('}')?;
+    for _ in 0..3 {
+        input.parse::<TokenTree>().ok()?;
+    }
+    let key = format!("redlocked::key!(\"{before}{{}}{behind}\", {inside}\"{middle}\"{outside})");
+    Some(Error::new_spanned(
+        lit,
+        format!("the string ends at the `\"` in its placeholder: write `key = {key}`"),
+    ))
+}
+
+/// The error for `keys = ["a" "b"]`.
+pub(super) fn missing_comma(input: ParseStream) -> Option<Error> {
+    let Ok(TokenTree::Group(list)) = input.fork().parse() else { return None };
+    if list.delimiter() != Delimiter::Bracket
+        || syn::parse2::<Expr>(TokenTree::from(list.clone()).into()).is_ok()
+    {
+        return None;
+    }
+    let tokens: Vec<TokenTree> = list.stream().into_iter().collect();
+    let ends = |token: &TokenTree| !matches!(token, TokenTree::Punct(_));
+    let starts = |token: &TokenTree| matches!(token, TokenTree::Literal(_) | TokenTree::Ident(_));
+    let second =
+        tokens.windows(2).find(|pair| ends(&pair[0]) && starts(&pair[1])).map(|pair| pair[1].clone())?;
+    input.parse::<TokenTree>().ok()?;
+    Some(Error::new_spanned(second, "a comma is missing before this key"))
+}
+
+/// The error for `guard = lock: LockGuard`.
+pub(super) fn typed_guard(input: ParseStream) -> Error {
+    let tokens = tokens(input);
+    let name = tokens.first().map(ToString::to_string).unwrap_or_default();
+    let ty: TokenStream = tokens.into_iter().skip(1).collect();
+    Error::new_spanned(ty, format!("a guard is a `&LockGuard`, leave its type out: write `guard = {name}`"))
+}
+
+/// `on-busy`: the tokens of a name with hyphens in it, whose first word is `name`, and its text.
+pub(super) fn hyphenated(name: &Ident, input: ParseStream) -> Result<(TokenStream, String)> {
+    let mut words = name.to_token_stream();
+    while input.peek(Token![-]) && input.peek2(Ident::peek_any) {
+        words.extend(input.parse::<Token![-]>()?.to_token_stream());
+        words.extend(input.call(Ident::parse_any)?.to_token_stream());
+    }
+    let text = words.to_string().replace(' ', "");
+    Ok((words, text))
+}
+
+/// The value of an option, or an error that shows one.
+pub(super) fn value(input: ParseStream, hint: &str) -> Result<Expr> {
+    // A fork, because syn also reports what an error leaves over in a group.
+    let ahead = input.fork();
+    match ahead.parse() {
+        Ok(value) => {
+            input.advance_to(&ahead);
+            Ok(value)
+        }
+        Err(error) => Err(match tokens(input).pop() {
+            Some(TokenTree::Punct(last)) => {
+                Error::new(last.span(), format!("the value is incomplete: expected one such as `{hint}`"))
+            }
+            _ => Error::new(error.span(), format!("expected a value such as `{hint}`")),
+        }),
+    }
+}
+
+/// Tokens as a user writes them.
+fn written(tokens: TokenStream) -> String {
+    tokens.to_string().replace(" . ", ".").replace(" (", "(").replace("& ", "&").replace(" [", "[")
+}
+
 /// The tokens up to the next option.
-fn value(input: ParseStream) -> Vec<TokenTree> {
+fn tokens(input: ParseStream) -> Vec<TokenTree> {
     let mut tokens = Vec::new();
     while !input.is_empty() && !input.peek(Token![,]) && (tokens.is_empty() || !starts_option(input)) {
         let Ok(token) = input.parse() else { break };
         tokens.push(token);
     }
     tokens
-}
-
-/// The error for a value that ends too early, at its last token: syn would underline the whole attribute.
-pub(super) fn cut_off(value: ParseStream, error: Error, hint: &str) -> Error {
-    let mut last = None;
-    while let Ok(token) = value.parse::<TokenTree>() {
-        last = Some(token);
-    }
-    match last {
-        Some(last) if error.to_string().starts_with("unexpected end of input") => {
-            Error::new(last.span(), format!("the value is incomplete: expected one such as `{hint}`"))
-        }
-        _ => error,
-    }
 }
 
 /// After a syntax error, parsing goes on at the next comma.

@@ -101,6 +101,27 @@ pub(crate) fn expression(value: Expr, hint: &str) -> Result<Expr> {
     }
 }
 
+/// The manager; `connect` without `.await` is none.
+pub(crate) fn manager(value: Expr, hint: &str) -> Result<Expr> {
+    let connect = match &value {
+        Expr::MethodCall(call) => Some(&call.method),
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(func) if func.path.segments.iter().any(|it| it.ident == "LockManager") => {
+                func.path.segments.last().map(|it| &it.ident)
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    match connect.filter(|name| *name == "connect") {
+        Some(connect) => Err(Error::new_spanned(
+            connect,
+            "`connect` is `async`: write `.await` behind it, or connect once, and name the manager here",
+        )),
+        None => expression(value, hint),
+    }
+}
+
 pub(crate) fn crate_path(input: ParseStream) -> Result<Path> {
     if input.peek(LitStr) {
         return Err(input.error("expected a path such as `crate = some_crate::redlocked`, found a string"));

@@ -2,7 +2,7 @@
 //! `global`.
 
 use quote::ToTokens;
-use syn::Expr;
+use syn::{BinOp, Expr, ExprLit, Ident, Lit};
 
 use crate::attribute::LockArgs;
 use crate::attribute::keys::Key;
@@ -27,14 +27,20 @@ pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
             Key::Expr(expr) => {
                 if let Some((text, name)) = text_that_looks_like_a_template(expr, &|name| scope.varies(name))
                 {
+                    let key =
+                        joined(expr).map_or_else(|| text.token().to_string(), |text| format!("{text:?}"));
                     errors.at(
                         text,
                         format!(
                             "`{{{name}}}` is plain text here, because only a literal by itself is a template: write \
-                             `redlocked::key!({})`",
-                            text.token()
+                             `redlocked::key!({key})`"
                         ),
                     );
+                    return;
+                }
+                if let Some(name) = called_like_a_function(expr, &|name| scope.varies(name)) {
+                    let path = if name == "key" { "redlocked::" } else { "" };
+                    errors.at(name, format!("the `!` of the macro is missing: write `{path}{name}!(...)`"));
                     return;
                 }
                 let name = named(&expr.to_token_stream(), &|name| scope.varies(name));
@@ -58,6 +64,32 @@ pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
 /// True if the value may differ between calls. A name that does not exist counts: rustc reports it.
 fn varies(value: &Placeholder, scope: &Scope) -> bool {
     scope.varies(value.root()) || !is_constant(value.root())
+}
+
+/// The text of string literals that are added.
+fn joined(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Binary(sum) if matches!(sum.op, BinOp::Add(_)) => {
+            Some(joined(&sum.left)? + &joined(&sum.right)?)
+        }
+        Expr::Reference(reference) => joined(&reference.expr),
+        Expr::Paren(paren) => joined(&paren.expr),
+        Expr::MethodCall(call) if call.args.is_empty() => joined(&call.receiver),
+        Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) => Some(lit.value()),
+        _ => None,
+    }
+}
+
+/// The name in `format("stock:{sku}")`, whose text looks like a template.
+fn called_like_a_function<'a>(expr: &'a Expr, known: &dyn Fn(&str) -> bool) -> Option<&'a Ident> {
+    let Expr::Call(call) = expr else { return None };
+    let Expr::Path(func) = &*call.func else { return None };
+    let name = &func.path.segments.last()?.ident;
+    let is_macro = ["key", "format", "format_args", "concat"].iter().any(|it| name == it);
+    let text = call.args.first()?;
+    let is_template = text_that_looks_like_a_template(text, known).is_some()
+        || joined(text).is_some_and(|text| text.contains("{}") && call.args.len() > 1);
+    (is_macro && is_template).then_some(name)
 }
 
 fn same_for_all(key: &Key, args: &LockArgs, scope: &Scope, errors: &mut Errors) {

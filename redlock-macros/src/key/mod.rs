@@ -128,6 +128,7 @@ pub(crate) fn render(
 ) -> TokenStream {
     let lit = &template.lit;
     let has_paths = template.values().any(is_path);
+    let mut checks = Vec::new();
     let rewritten = Rewritten::of(template, &[], |value, name| {
         let root = match scope.get(value.root(), lit.span()) {
             Some(root) => Ok(root),
@@ -143,9 +144,57 @@ pub(crate) fn render(
             }
             None => Err(Error::new(lit.span(), unknown(value, scope))),
         };
-        errors.keep(root.and_then(|root| argument(name, &root, value, renderer.escape(), lit)))
+        errors.keep(root.and_then(|root| {
+            let mut uses = template.values().filter(|other| other.path == value.path);
+            // In the user's own literal, rustc points at the placeholder.
+            if !has_paths || scope.prints(&value.name()) || !uses.all(Placeholder::is_displayed) {
+                return argument(name, &root, value, renderer.escape(), lit);
+            }
+            let (item, function) = printed(checks.len(), value);
+            checks.push(item);
+            let escape = renderer.escape();
+            let escape = |path: &TokenStream, span| {
+                let function = Ident::new(&function, span);
+                escape(&quote_spanned!(span=> *#function(&&#path)), span)
+            };
+            argument(name, &root, value, escape, lit)
+        }))
     });
-    renderer.render(&rewritten, &template.separators)
+    let rendered = renderer.render(&rewritten, &template.separators);
+    if checks.is_empty() {
+        return rendered;
+    }
+    quote_spanned!(Span::mixed_site()=> { #(#checks)* #rendered })
+}
+
+// Output:  #[diagnostic::on_unimplemented(message = "`{user.org}` cannot be written into a key", …)]
+//          trait __Printed0: Display {}
+//          impl<T: Display + ?Sized> __Printed0 for T {}
+//          fn __printed0<'a, T: __Printed0 + ?Sized>(value: &'a &'a T) -> &'a dyn Display { value }
+//
+/// Lets rustc name the placeholder whose value has no `Display`. Beside it stands the name of the function.
+fn printed(number: usize, value: &Placeholder) -> (TokenStream, String) {
+    let name = value.name();
+    let message = format!("`{{{{{name}}}}}` cannot be written into a key");
+    let label = "`{Self}` has no `Display`";
+    let note = format!(
+        "write `{{{{{name}:?}}}}` for its `Debug`, as of an `Option`, or name what of it is meant, such as `{{{{{name}.id}}}}`"
+    );
+    let function = format!("__printed{number}");
+    let (in_trait, in_fn) = (
+        Ident::new(&format!("__Printed{number}"), Span::mixed_site()),
+        Ident::new(&function, Span::mixed_site()),
+    );
+    let item = quote_spanned! {Span::mixed_site()=>
+        #[diagnostic::on_unimplemented(message = #message, label = #label, note = #note)]
+        trait #in_trait: ::core::fmt::Display {}
+        #[diagnostic::do_not_recommend]
+        impl<T: ::core::fmt::Display + ?::core::marker::Sized> #in_trait for T {}
+        fn #in_fn<'a, T: #in_trait + ?::core::marker::Sized>(value: &'a &'a T) -> &'a dyn ::core::fmt::Display {
+            value
+        }
+    };
+    (item, function)
 }
 
 /// The whole key, if it has no placeholder.

@@ -82,6 +82,12 @@ impl Placeholder {
         self.path.join(".")
     }
 
+    /// True for a value that its `Display` writes.
+    pub(crate) fn is_displayed(&self) -> bool {
+        let (_, format) = split_fill(self.spec.strip_prefix(':').unwrap_or_default());
+        !format.ends_with(|c: char| c == '?' || c.is_ascii_alphabetic())
+    }
+
     /// As it is written in the template.
     pub(crate) fn written(&self) -> String {
         format!("{{{}{}}}", self.name(), self.spec)

@@ -61,6 +61,12 @@ fn said(render: TokenStream) -> String {
             .filter_map(|token| if let TokenTree::Group(it) = token { Some(it) } else { None });
         groups.last()
     };
+    let tokens: Vec<TokenTree> = render.clone().into_iter().collect();
+    let render = match tokens.as_slice() {
+        // Beside the checks of what has a `Display`.
+        [TokenTree::Group(block)] => block.stream(),
+        _ => render,
+    };
     let format_args = last_group(render).and_then(|render| last_group(render.stream()));
     let Some(inside) = format_args else { return String::new() };
     let plain = |tokens: String| tokens.replace([' ', '&'], "").replace("r#", "");
@@ -72,7 +78,10 @@ fn said(render: TokenStream) -> String {
             let name = input.call(Ident::parse_any)?.unraw().to_string();
             let _: Token![=] = input.parse()?;
             let Expr::Call(escape) = input.parse()? else { return Err(input.error("no call")) };
-            arguments.push((name, plain(escape.args.last().to_token_stream().to_string())));
+            let path = plain(escape.args.last().to_token_stream().to_string());
+            let checked = path.split_once('(').filter(|_| path.starts_with("*__printed"));
+            let path = checked.map_or(path.as_str(), |(_, path)| path.trim_end_matches(')'));
+            arguments.push((name, path.to_owned()));
         }
         let mut said = String::new();
         for piece in template::parse(&lit.value()).unwrap() {

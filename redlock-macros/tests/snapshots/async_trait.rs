@@ -23,16 +23,47 @@ where
             let __key = ::redlocked::__private::KeyTemplate::new();
             ::redlocked::LockManager::lock(
                     &self.locks,
-                    ::redlocked::__private::KeyTemplate::render(
-                        &__key,
-                        ::core::format_args!(
-                            "{self_tenant}:{a}", self_tenant =
-                            ::redlocked::__private::KeyTemplate::escape(& __key, & self
-                            .tenant), a = ::redlocked::__private::KeyTemplate::escape(&
-                            __key, & a)
-                        ),
-                        "",
-                    ),
+                    {
+                        #[diagnostic::on_unimplemented(
+                            message = "`{{self.tenant}}` cannot be written into a key",
+                            label = "`{Self}` has no `Display`",
+                            note = "write `{{self.tenant:?}}` for its `Debug`, as of an `Option`, or name what of it is meant, such as `{{self.tenant.id}}`"
+                        )]
+                        trait __Printed0: ::core::fmt::Display {}
+                        #[diagnostic::do_not_recommend]
+                        impl<T: ::core::fmt::Display + ?::core::marker::Sized> __Printed0
+                        for T {}
+                        fn __printed0<'a, T: __Printed0 + ?::core::marker::Sized>(
+                            value: &'a &'a T,
+                        ) -> &'a dyn ::core::fmt::Display {
+                            value
+                        }
+                        #[diagnostic::on_unimplemented(
+                            message = "`{{a}}` cannot be written into a key",
+                            label = "`{Self}` has no `Display`",
+                            note = "write `{{a:?}}` for its `Debug`, as of an `Option`, or name what of it is meant, such as `{{a.id}}`"
+                        )]
+                        trait __Printed1: ::core::fmt::Display {}
+                        #[diagnostic::do_not_recommend]
+                        impl<T: ::core::fmt::Display + ?::core::marker::Sized> __Printed1
+                        for T {}
+                        fn __printed1<'a, T: __Printed1 + ?::core::marker::Sized>(
+                            value: &'a &'a T,
+                        ) -> &'a dyn ::core::fmt::Display {
+                            value
+                        }
+                        ::redlocked::__private::KeyTemplate::render(
+                            &__key,
+                            ::core::format_args!(
+                                "{self_tenant}:{a}", self_tenant =
+                                ::redlocked::__private::KeyTemplate::escape(& __key, & *
+                                __printed0(&& self.tenant)), a =
+                                ::redlocked::__private::KeyTemplate::escape(& __key, & *
+                                __printed1(&& a))
+                            ),
+                            "",
+                        )
+                    },
                 )
                 .from_site(
                     &::redlocked::__private::Site {

@@ -110,4 +110,24 @@ async fn key_without_a_separator(x: u32, y: u32, z: u32) -> Result<u32, LockErro
     Ok(x + y + z)
 }
 
+#[distributed_lock(key = "stock:{}", sku)]
+async fn arguments_behind_the_template(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
+#[distributed_lock(key = "stock:{:04}:{}", order.id, shop.name(7), ttl = "10s")]
+async fn arguments_that_no_template_holds(order: &str, shop: &str) -> Result<usize, LockError> {
+    Ok(order.len() + shop.len())
+}
+
+#[distributed_lock(key = "user:{user.get()?}")]
+async fn question_mark(user: Option<u32>) -> Result<u32, LockError> {
+    Ok(user.unwrap_or_default())
+}
+
+#[distributed_lock(keys = ["account:{from}" "account:{to}"])]
+async fn keys_without_a_comma(from: u64, to: u64) -> Result<u64, LockError> {
+    Ok(from + to)
+}
+
 fn main() {}

@@ -72,4 +72,17 @@ fn without_display_by_hand(sku: &str) -> String {
     key!("stock:{}", Some(sku))
 }
 
+mod key_field_without_display {
+    use super::*;
+
+    struct User {
+        org: Option<String>,
+    }
+
+    #[distributed_lock(key = "user:{user.org}")]
+    async fn load(user: &User) -> Result<bool, LockError> {
+        Ok(user.org.is_some())
+    }
+}
+
 fn main() {}

@@ -95,4 +95,19 @@ async fn misspelled_global(prices: &[u32]) -> Result<usize, LockError> {
     Ok(prices.len())
 }
 
+#[distributed_lock(key = "stock:{sku}" + "x")]
+async fn key_of_two_strings(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
+#[distributed_lock(key = format("stock:{sku}"))]
+async fn key_of_format_without_its_mark(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
+#[distributed_lock(key = key("stock:{}", sku))]
+async fn key_of_key_without_its_mark(sku: &str) -> Result<usize, LockError> {
+    Ok(sku.len())
+}
+
 fn main() {}

@@ -67,4 +67,28 @@ async fn unknown_option_without_a_likeness(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{sku}", on-busy = Ok(()))]
+async fn on_busy_with_a_hyphen(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", skip_if_locked)]
+async fn on_busy_in_other_words(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", TTL = "10s", lockTimeout = "5s")]
+async fn other_spellings(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", ttl_ms = 500)]
+async fn ttl_with_a_unit(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
 fn main() {}

@@ -98,4 +98,22 @@ async fn without_quotes(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key => "stock:{sku}")]
+async fn an_arrow(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", guard = lock: LockGuard)]
+async fn guard_with_a_type(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", manager = redlocked::LockManager::connect("memory://"))]
+async fn manager_that_is_not_awaited(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
 fn main() {}
