@@ -15,6 +15,9 @@ pub(crate) const CLOCK: &str = "%clock";
 /// Behind a lock's key: its queue.
 pub(crate) const QUEUE: &str = "%queue";
 
+/// Behind a lock's key: the process that was granted it last. It holds [`QUEUE`], so no lock is called so.
+pub(crate) const CLAIM: &str = "%queue%claim";
+
 /// Behind the prefix: a manager's channel.
 pub(crate) const INBOX: &str = "%inbox";
 

@@ -15,6 +15,7 @@
 //! | `full` | what a server that is full, cannot save or is a replica for a while still does for locks that are held |
 //! | `connecting`, `ending` | do distant, busy and older servers work; how do holds, programs and managers end |
 //! | `processes` | what happens when another process is killed or frozen; is the order fair |
+//! | `stuck` | what a stopped process costs the others, and its waiters |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
 //! | `starved` | is each command served whose runtime does not run the engine, from each kind of caller |
 //! | `one_call`, `many_keys` | how several keys are taken: in one call, and as one lock |
@@ -57,4 +58,6 @@ mod peer_bugs;
 mod processes;
 mod renewals;
 mod starved;
+#[cfg(unix)]
+mod stuck;
 mod waiters;

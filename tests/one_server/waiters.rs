@@ -332,6 +332,7 @@ const RELEASE: &str = concat!(
     include_str!("../../redlock-runtime/src/engine/redis/scripts/time.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/fence.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/tell.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/stuck.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/give.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/hand_over.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/caller.lua"),
@@ -365,7 +366,13 @@ fn two_locks_in_turn_are_both_left_free_for_clients_of_another_kind() {
                 .exec(&mut client)
                 .unwrap();
             let mut call = script.key(lock);
-            call.key(&queue).key("lock:%clock").arg(GONE).arg(30_000).arg("1").arg("other");
+            call.key(&queue)
+                .key("lock:%clock")
+                .key(format!("{queue}%claim"))
+                .arg(GONE)
+                .arg(30_000)
+                .arg("1")
+                .arg("other");
             assert_eq!(call.invoke::<u32>(&mut client).unwrap(), 1);
             if !redis::cmd("EXISTS").arg(lock).query::<bool>(&mut client).unwrap() {
                 *left_free += 1;

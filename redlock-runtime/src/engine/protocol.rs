@@ -109,29 +109,11 @@ pub(crate) enum Mode {
     Again,
     /// As `Again`, when all waiters of this process ask: the server pushes nothing.
     Rejoin,
-    /// As `Again`, after the claim of this claimant was to end: if it still holds the lock, it is stuck.
-    Overdue {
-        claimant: Claimant,
-    },
 }
 
 impl Mode {
     pub(crate) fn has_waited(self) -> bool {
-        matches!(self, Self::Again | Self::Rejoin | Self::Overdue { .. })
-    }
-}
-
-/// A hash of the inbox of a process that was granted a lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Claimant(pub(crate) u32);
-
-impl Claimant {
-    pub(crate) const FACTOR: u32 = 31;
-
-    /// `acquire.lua` computes the same.
-    pub(crate) fn of(inbox: &str) -> Self {
-        let add = |sum: u32, byte| sum.wrapping_mul(Self::FACTOR).wrapping_add(u32::from(byte));
-        Self(inbox.bytes().fold(0, add))
+        matches!(self, Self::Again | Self::Rejoin)
     }
 }
 
@@ -189,12 +171,6 @@ pub(crate) struct Place {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ServerTime(pub(crate) u64);
 
-impl ServerTime {
-    pub(crate) fn after(self, time: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)))
-    }
-}
-
 /// A message of the node to a waiter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Push {
@@ -210,9 +186,9 @@ pub(crate) struct Push {
 pub(crate) enum PushKind {
     /// The waiter holds the lock since `at`, for a [`CLAIM`]. `marked`: others wait behind it.
     Granted { fence: u64, at: ServerTime, marked: bool },
-    /// The waiter is one of the first two in the queue, or the first behind those of the claimant. `claim`: the time left, at
+    /// The waiter is one of the first two in the queue, or the first behind those of one process. `claim`: the time left, at
     /// `at`, to the holder.
-    Next { claim: Duration, at: ServerTime, claimant: Claimant },
+    Next { claim: Duration, at: ServerTime },
     /// The lock is free for a moment, for clients that do not use its queue.
     LeftFree,
     /// The token no longer holds the lock. Only `memory://` pushes this to a holder: servers tell connections that watch.

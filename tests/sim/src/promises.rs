@@ -83,6 +83,10 @@ struct Key {
     astray: Option<(CallId, u64)>,
     /// When a call last came in or left.
     changed: u64,
+    /// When it was last looked at.
+    looked_at: u64,
+    /// The calls that were granted the lock while their processes were stopped, and since when these were.
+    claims: BTreeSet<(ProcessId, u64, CallId)>,
     /// Until then its waiters may not know what has become of it.
     uncertain_until: u64,
 }
@@ -373,7 +377,17 @@ impl Promises {
         let granted = holder.filter(is_new).filter(|call| self.was_gone(*call));
         let waits_for_itself = lock.holder.is_some_and(|holder| lock.waiters.contains(&holder));
         let left = lock.waiters.iter().copied().find(|call| self.has_left(*call));
+        let stopped = lock.holder.filter(is_new).and_then(|call| {
+            let process = self.calls.get(&call)?.process;
+            Some((process, World::here().frozen_since(process)?, call))
+        });
         let key = self.keys.entry(lock.key).or_default();
+        let claim = stopped.filter(|(_, since, _)| *since <= key.looked_at);
+        key.looked_at = now;
+        key.claims.extend(claim);
+        let one_too_many = claim.filter(|(process, since, _)| {
+            key.claims.range((*process, *since, CallId::MIN)..=(*process, *since, CallId::MAX)).count() > 1
+        });
         (key.last_holder, key.was_marked, key.is_deserted) = (last_holder, was_marked, lock.is_deserted);
         key.was_foreign = was_foreign;
         key.waits_for_itself_since =
@@ -389,6 +403,9 @@ impl Promises {
         }
         if let Some(call) = granted.filter(|_| !self.comes_late) {
             return Some(("no waiter that has gone gets the lock", format!("call {call}, k{}", lock.key)));
+        }
+        if let Some((_, _, call)) = one_too_many.filter(|_| now > key.uncertain_until) {
+            return Some(("a stopped process costs one claim", format!("call {call}, k{}", lock.key)));
         }
         let (over_since, astray) = (key.over_since, key.astray);
         let waits_for_itself = key.waits_for_itself_since;

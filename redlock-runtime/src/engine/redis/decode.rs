@@ -9,8 +9,7 @@ use super::error_reply::ErrorReply;
 use super::keyspace::Keyspace;
 use super::scripts::Script;
 use crate::engine::protocol::{
-    Action, Claimant, ConnectionEvent, Inspection, Place, Push, PushKind, Redirect, Refusal, Reply,
-    ServerTime,
+    Action, ConnectionEvent, Inspection, Place, Push, PushKind, Redirect, Refusal, Reply, ServerTime,
 };
 use crate::engine::slots::Slot;
 use crate::error::Holder;
@@ -241,7 +240,7 @@ fn decode_push(text: &str) -> Option<Push> {
             followers = behind.unwrap_or_default();
             PushKind::Granted { fence: first, at, marked: behind.is_some() }
         }
-        "next" => PushKind::Next { claim: Duration::from_millis(first), at, claimant: Claimant::of(third) },
+        "next" => PushKind::Next { claim: Duration::from_millis(first), at },
         "free" => PushKind::LeftFree,
         "gone" => PushKind::PlaceLost,
         _ => return None,

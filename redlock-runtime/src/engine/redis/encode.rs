@@ -98,7 +98,6 @@ impl Encoder {
             Action::Acquire(Mode::JoinAgain { at_most }) => ("join_again", inbox, Some(at_most)),
             Action::Acquire(Mode::Again) => ("again", inbox, None),
             Action::Acquire(Mode::Rejoin) => ("rejoin", inbox, None),
-            Action::Acquire(Mode::Overdue { claimant }) => ("overdue", inbox, Some(claimant.0)),
             Action::Release => ("0", inbox, None),
             _ => ("0", None, None),
         }
@@ -146,8 +145,8 @@ impl Encoder {
             return command;
         };
         // Enough for any request, so that the buffer need not grow.
-        let bytes = 2 * request.name.len() + 2 * self.session.inbox.len() + request.token.value().len();
-        let mut command = self.call(script, 12, 160 + bytes);
+        let bytes = 3 * request.name.len() + 2 * self.session.inbox.len() + request.token.value().len();
+        let mut command = self.call(script, 13, 180 + bytes);
         let keyspace = &self.session.keyspace;
         let ttl = in_ms(request.ttl);
         match request.action {
@@ -163,8 +162,7 @@ impl Encoder {
                 command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
             }
             Action::Renew { .. } | Action::ExpireLater => {
-                command.arg(2).arg(&*request.name);
-                keyspace.write_queue(&mut command, &request.name);
+                self.write_keys(&mut command, request);
                 command.arg(request.token.value()).arg(ttl).arg(EXACTLY);
             }
             Action::Watch | Action::WatchHolder | Action::List { .. } | Action::Ping { .. } => {
@@ -196,9 +194,7 @@ impl Encoder {
             | Action::Release
             | Action::Draw
             | Action::ForceRelease => {
-                command.arg(3).arg(&*request.name);
-                keyspace.write_queue(&mut command, &request.name);
-                keyspace.write_clock(&mut command, &request.name);
+                self.write_keys(&mut command, request);
                 command.arg(request.token.value()).arg(ttl);
                 let (how, inbox, at_most) = self.how(request.action);
                 match request.action {
@@ -227,16 +223,26 @@ impl Encoder {
         command
     }
 
+    /// Those of a script that knows the queue, and how many they are.
+    fn write_keys(&self, command: &mut Cmd, request: &Request) {
+        let keyspace = &self.session.keyspace;
+        command.arg(4).arg(&*request.name);
+        keyspace.write_queue(command, &request.name);
+        keyspace.write_clock(command, &request.name);
+        keyspace.write_claim(command, &request.name);
+    }
+
     /// One call for several locks.
     pub(super) fn acquire_all(&mut self, requests: &[(Id, Request)]) -> Cmd {
-        let bytes = |(_, request): &(Id, Request)| 2 * request.name.len() + request.token.value().len() + 80;
+        let bytes = |(_, request): &(Id, Request)| 3 * request.name.len() + request.token.value().len() + 80;
         let bytes = requests.iter().map(bytes).sum::<usize>() + self.session.inbox.len() + 160;
-        let mut command = self.call(Script::AcquireAll, 6 + 6 * requests.len(), bytes);
+        let mut command = self.call(Script::AcquireAll, 6 + 7 * requests.len(), bytes);
         let Session { keyspace, inbox, .. } = &*self.session;
-        command.arg(2 * requests.len() + 1);
+        command.arg(3 * requests.len() + 1);
         for (_, request) in requests {
             command.arg(&*request.name);
             keyspace.write_queue(&mut command, &request.name);
+            keyspace.write_claim(&mut command, &request.name);
         }
         for (_, request) in requests.iter().take(1) {
             keyspace.write_clock(&mut command, &request.name);
@@ -250,7 +256,7 @@ impl Encoder {
             let (how, at_most) = match self.mode(request.action) {
                 Mode::Join { at_most } => ("join", at_most),
                 Mode::JoinAgain { at_most } => ("join_again", at_most),
-                Mode::Again | Mode::Overdue { .. } => ("again", 0),
+                Mode::Again => ("again", 0),
                 Mode::Rejoin => ("rejoin", 0),
                 Mode::OneTry => ("0", 0),
             };
@@ -321,8 +327,8 @@ mod tests {
         for (foreign_clients, third) in [(true, "7"), (false, "0")] {
             let session = Session { foreign_clients, ..Session::for_a_test() };
             let command = Encoder::new(session).command(&request);
-            // EVAL, the script, the number of keys, three keys, the token and the ttl come before.
-            assert_eq!(command.args_iter().nth(8), Some(redis::Arg::Simple(third.as_bytes())));
+            // EVAL, the script, the number of keys, four keys, the token and the ttl come before.
+            assert_eq!(command.args_iter().nth(9), Some(redis::Arg::Simple(third.as_bytes())));
         }
     }
 

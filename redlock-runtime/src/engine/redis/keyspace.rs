@@ -1,7 +1,7 @@
-//! The names of the keys beside a lock: its queue, and the clock of fencing tokens.
+//! The names of the keys beside a lock: its queue, its claim, and the clock of fencing tokens.
 //!
 //! A single server has one clock. In a Cluster, all keys of a script live in one slot, so each slot has a clock. The queue
-//! of a lock with a hash tag has that tag; any other queue gets a tag of the lock's slot in front. All names start with the
+//! and the claim of a lock with a hash tag have that tag; any others get a tag of the lock's slot in front. All names start with the
 //! prefix, so that access rules can name them.
 
 use std::fmt::{self, Display, Formatter};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use redis::{Cmd, RedisWrite};
 
 use crate::engine::slots::{Slot, hash_tag};
-use crate::key::{CLOCK, QUEUE, is_side_name};
+use crate::key::{CLAIM, CLOCK, QUEUE, is_side_name};
 
 #[derive(Clone)]
 pub(super) enum Keyspace {
@@ -29,13 +29,22 @@ impl Keyspace {
 
     /// Appends the name of the queue of a lock.
     pub(super) fn write_queue(&self, command: &mut Cmd, lock: &str) {
+        self.write_beside(command, lock, QUEUE);
+    }
+
+    /// Appends the name of the claim of a lock.
+    pub(super) fn write_claim(&self, command: &mut Cmd, lock: &str) {
+        self.write_beside(command, lock, CLAIM);
+    }
+
+    fn write_beside(&self, command: &mut Cmd, lock: &str, side: &str) {
         match self {
             Self::Cluster { prefix } if hash_tag(lock).is_none() => {
                 let (tag, key) = (Slot::of(lock).tag(), lock.get(prefix.len()..).unwrap_or_default());
                 // Unlike the queue of a lock named `{tag}key`.
-                command.write_arg_fmt(format_args!("{prefix}{{{tag}}}{QUEUE}:{key}"));
+                command.write_arg_fmt(format_args!("{prefix}{{{tag}}}{side}:{key}"));
             }
-            _ => command.write_arg_fmt(format_args!("{lock}{QUEUE}")),
+            _ => command.write_arg_fmt(format_args!("{lock}{side}")),
         }
     }
 
@@ -90,10 +99,11 @@ pub(crate) fn misfit(prefix: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn side_names(prefix: &str, key: &str) -> [String; 2] {
+    fn side_names(prefix: &str, key: &str) -> [String; 3] {
         let (keyspace, lock) = (Keyspace::in_a_cluster(prefix), format!("{prefix}{key}"));
         let mut command = Cmd::new();
         keyspace.write_queue(&mut command, &lock);
+        keyspace.write_claim(&mut command, &lock);
         keyspace.write_clock(&mut command, &lock);
         let words = command.args_iter().map(|word| match word {
             redis::Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
@@ -111,7 +121,7 @@ mod tests {
                 let lock = format!("{prefix}{key}");
                 for name in side_names(prefix, key) {
                     assert_eq!(Slot::of(&name), Slot::of(&lock), "{name} beside {lock}");
-                    assert!(name.starts_with(prefix), "{name}");
+                    assert!(name.starts_with(prefix) && is_side_name(&name), "{name}");
                 }
             }
         }
@@ -121,10 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn two_locks_never_share_a_queue() {
+    fn two_locks_never_share_a_queue_or_a_claim() {
         let tag = Slot::of("lock:k").tag();
-        let [queue, _] = side_names("lock:", "k");
-        let [other, _] = side_names("lock:", &format!("{{{tag}}}k"));
-        assert_ne!(queue, other);
+        let [queue, claim, _] = side_names("lock:", "k");
+        let [other, others_claim, _] = side_names("lock:", &format!("{{{tag}}}k"));
+        let names = [queue, claim, other, others_claim];
+        assert!((0..4).all(|at| !names[at + 1..].contains(&names[at])), "{names:?}");
     }
 }

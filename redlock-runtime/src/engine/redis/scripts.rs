@@ -87,16 +87,16 @@ impl Script {
     fn plain(self) -> &'static str {
         match self {
             Self::Acquire => {
-                parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "give" "grant" "acquire")
+                parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "acquire")
             }
             Self::Renew => parts!("keep" "time" "mark" "queue" "tell" "renew"),
             Self::Release => {
-                parts!("free" "time" "hand_over" "mark" "queue" "fence" "tell" "give" "caller" "grant" "release")
+                parts!("free" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "release")
             }
             Self::Delete => parts!("delete"),
             Self::Inspect => parts!("mark" "state" "inspect"),
             Self::ForceRelease => {
-                parts!("time" "fence" "mark" "state" "queue" "caller" "tell" "give" "grant" "force_release")
+                parts!("time" "fence" "mark" "state" "queue" "caller" "tell" "stuck" "give" "grant" "force_release")
             }
             Self::TakeAway => parts!("mark" "take_away"),
             Self::Vote => parts!("vote"),
@@ -108,7 +108,7 @@ impl Script {
             Self::RenewAll => parts!("mark" "renew_all"),
             Self::AcquireAll => concat!(
                 "local function acquire(KEYS, ARGV)\n",
-                parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "give" "grant" "acquire"),
+                parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "acquire"),
                 "end\n",
                 parts!("acquire_all")
             ),
@@ -154,7 +154,7 @@ fn on_sharded_channels(script: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::protocol::{CLAIM, Claimant, QUEUE_TTL};
+    use crate::engine::protocol::{CLAIM, QUEUE_TTL};
     use crate::engine::redis::fence_floor::{BEHIND, LEAST};
 
     #[test]
@@ -177,8 +177,8 @@ mod tests {
         let short_way = include_str!("scripts/hand_over.lua");
         let numbers = format!("local LEAST, CLAIM, GRACE, MEMBER = {LEAST}, '{}', 100, ", CLAIM.as_millis());
         assert!(short_way.contains(&numbers) && source.contains("local GRACE = 100\n"), "{numbers}");
-        let sum = format!("sum = (sum * {} + string.byte(inbox, i)) % {}", Claimant::FACTOR, 1_u64 << 32);
-        assert!(source.contains(&sum), "{sum}");
+        let noted = format!("redis.pcall('SET', claim, next_inbox, 'PX', '{}')", QUEUE_TTL.as_millis());
+        assert!(short_way.contains(&noted), "{noted}");
     }
 
     #[test]

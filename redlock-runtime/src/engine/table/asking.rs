@@ -69,8 +69,8 @@ impl LockTable {
         };
         if self.connected {
             let action = match waiting.ask.after {
-                None => Some(Action::Acquire(waiting.mode(now, with_all))),
-                Some(after) => multi_key::next(self.outbox.last(), waiting.mode(now, with_all), after),
+                None => Some(Action::Acquire(waiting.mode(with_all))),
+                Some(after) => multi_key::next(self.outbox.last(), waiting.mode(with_all), after),
             };
             let Some(action) = action else {
                 self.skip(now, id);

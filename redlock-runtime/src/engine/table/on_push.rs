@@ -18,7 +18,7 @@ impl LockTable {
             let asker = self.by_token.get(&push.token).copied();
             for id in self.queues.waiters(&push.name) {
                 if Some(id) != asker {
-                    self.rejoin(now, id);
+                    self.pushed(now, id, PushKind::PlaceLost);
                 }
             }
             return;
@@ -90,9 +90,13 @@ impl LockTable {
                 self.granted(now, id, fence, at, marked);
                 return;
             }
-            PushKind::Next { claim, at, claimant } => waiting.is_next(now, claim, at, claimant),
+            PushKind::Next { claim, at } => waiting.is_next(now, claim, at),
             PushKind::LeftFree => waiting.stand_back(now),
-            PushKind::TakenAway | PushKind::PlaceLost => {}
+            PushKind::PlaceLost => {
+                self.rejoin(now, id);
+                return;
+            }
+            PushKind::TakenAway => {}
         }
         self.schedule(id);
     }

@@ -8,7 +8,7 @@ use super::reports::Reports;
 use crate::clock::Moment;
 use crate::engine::backoff::{Backoff, full_jitter, jittered};
 use crate::engine::command::Ask;
-use crate::engine::protocol::{Action, Claimant, Mode, Place, PushKind, QUEUE_TTL, Request, ServerTime};
+use crate::engine::protocol::{Action, Mode, Place, PushKind, QUEUE_TTL, Request, ServerTime};
 use crate::error::Holder;
 use crate::token::Token;
 
@@ -33,15 +33,6 @@ pub(super) enum LastAnswer {
     Nothing,
     Busy(Holder),
     Refused(Arc<str>),
-}
-
-#[derive(Clone, Copy)]
-struct ClaimInFront {
-    /// When it should be over.
-    until: Moment,
-    /// The same on the server.
-    ends: ServerTime,
-    claimant: Claimant,
 }
 
 /// What few of them have is boxed: thousands may wait.
@@ -69,8 +60,6 @@ pub(super) struct Waiting {
     place: Option<(Place, Moment)>,
     /// When the lock in front expires unless it is renewed, by the last answer, and so much later for those behind the head.
     over_at: Option<Moment>,
-    /// The claim in front, as pushed last.
-    overdue: Option<Box<ClaimInFront>>,
     /// A push that overtook the reply to the unanswered request.
     pub(super) deferred_push: Option<Box<PushKind>>,
     /// A grant came so late that it asks whether it still has the lock.
@@ -104,7 +93,6 @@ impl Waiting {
             ask_again: false,
             place: None,
             over_at: None,
-            overdue: None,
             deferred_push: None,
             was_granted: false,
             leads: false,
@@ -161,16 +149,13 @@ impl Waiting {
     }
 
     /// `with_all`: all waiters of this process ask.
-    pub(super) fn mode(&self, now: Moment, with_all: bool) -> Mode {
+    pub(super) fn mode(&self, with_all: bool) -> Mode {
         match self.place {
             _ if self.ask.one_try => Mode::OneTry,
             None if self.asks == 0 => Mode::Join { at_most: self.ask.max_waiters },
             None => Mode::JoinAgain { at_most: self.ask.max_waiters },
             Some(_) if with_all => Mode::Rejoin,
-            Some(_) => match self.overdue.as_deref() {
-                Some(&ClaimInFront { until, claimant, .. }) if until <= now => Mode::Overdue { claimant },
-                _ => Mode::Again,
-            },
+            Some(_) => Mode::Again,
         }
     }
 
@@ -216,7 +201,9 @@ impl Waiting {
     pub(super) fn defers(&mut self, kind: PushKind) -> bool {
         let asks = matches!(self.awaits, Awaits::Reply { .. });
         let is_kept = asks && !(matches!(kind, PushKind::Granted { .. }) && self.is_queued());
-        if is_kept {
+        // A waiter that has been granted the lock needs its place no longer.
+        let is_granted = matches!(self.deferred_push.as_deref(), Some(PushKind::Granted { .. }));
+        if is_kept && !(is_granted && kind == PushKind::PlaceLost) {
             self.deferred_push = Some(Box::new(kind));
         }
         is_kept
@@ -254,11 +241,8 @@ impl Waiting {
         (self.unanswered, self.refusals, self.was_granted) = (0, 0, false);
         self.place = place.map(|place| (place, sent));
         let expires = holder.expires_in.map(|left| sent.after(left + MILLISECOND));
-        // A claim that lasts for longer than was told has been renewed.
-        let ends = holder.expires_in.zip(place).map(|(left, place)| place.at.after(left));
-        self.overdue.take_if(|claim| ends.is_none_or(|ends| claim.ends.after(TOLD_TWICE) < ends));
-        // The head asks first, or the one that knows the claimant, which may be stuck; then the others, in the grace of the lock.
-        let is_behind = self.overdue.is_none() && place.is_some_and(|place| place.in_front > 0);
+        // The head asks first, then the others, in the grace of the lock.
+        let is_behind = place.is_some_and(|place| place.in_front > 0);
         self.over_at = expires.map(|at| if is_behind { at.after(BEHIND_THE_HEAD) } else { at });
         self.hears(now, LastAnswer::Busy(holder));
         // A release wakes no waiter without a queue, or when the holder is a client of another kind. In a queue only the
@@ -280,20 +264,18 @@ impl Waiting {
 
     /// The lock is free for clients that do not use the queue; after that, this waiter asks.
     pub(super) fn stand_back(&mut self, now: Moment) {
-        self.overdue = None;
         self.awaits = Awaits::Retry { until: now.after(jittered(2 * MILLISECOND)) };
     }
 
     /// The waiter is next: it asks when the claim in front should be over, or sooner. That counts from the server's time: the
     /// push may have waited.
-    pub(super) fn is_next(&mut self, now: Moment, claim: Duration, at: ServerTime, claimant: Claimant) {
+    pub(super) fn is_next(&mut self, now: Moment, claim: Duration, at: ServerTime) {
         let over = self.told_since(now, at).after(claim + MILLISECOND);
         let until = match self.awaits {
             Awaits::ServerTurn => over,
             Awaits::Retry { until } => until.min(over),
             Awaits::LocalTurn | Awaits::Reply { .. } | Awaits::Connection => return,
         };
-        self.overdue = Some(Box::new(ClaimInFront { until: over, ends: at.after(claim), claimant }));
         self.awaits = Awaits::Retry { until };
     }
 
@@ -305,7 +287,6 @@ impl Waiting {
             Awaits::Retry { until } if self.is_queued() => until.min(over),
             _ => return,
         };
-        self.overdue = None;
         self.awaits = Awaits::Retry { until };
     }
 
@@ -379,7 +360,6 @@ impl Waiting {
 
     pub(super) fn refused(&mut self, now: Moment, reason: Arc<str>) {
         self.hears(now, LastAnswer::Refused(reason));
-        self.overdue = None;
         self.awaits = Awaits::Retry { until: now.after(REFUSED.pause(self.refusals)) };
         self.refusals = self.refusals.saturating_add(1);
     }
@@ -426,7 +406,6 @@ impl Waiting {
     pub(super) fn disconnected(&mut self) {
         // The next connection may lead to another server, after a failover.
         self.forget_server_clock();
-        self.overdue = None;
         self.deferred_push = None;
         if self.awaits != Awaits::LocalTurn {
             self.awaits = Awaits::Connection;
@@ -448,10 +427,6 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// How much later than the head the others ask when a lease is over: half of the grace of mark.lua.
 const BEHIND_THE_HEAD: Duration = Duration::from_millis(50);
-
-/// A server may tell the end of one claim twice with this difference, because its system may stop it within a script. A claim
-/// that was renewed ends later by more.
-const TOLD_TWICE: Duration = Duration::from_millis(100);
 
 /// How often the first waiter of a process asks again where the server tells of no release.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);

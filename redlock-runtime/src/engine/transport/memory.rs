@@ -17,8 +17,8 @@ use crate::capabilities::Abilities;
 use crate::clock::{Clock, Moment};
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{
-    Action, CLAIM, Claimant, ConnectionEvent, Disconnected, Id, Inspection, Mode, Place, Push, PushKind,
-    Reply, Request, ServerInfo, ServerTime,
+    Action, CLAIM, ConnectionEvent, Disconnected, Id, Inspection, Mode, Place, Push, PushKind, Reply,
+    Request, ServerInfo, ServerTime,
 };
 use crate::error::Holder;
 use crate::token::{self, Token};
@@ -67,6 +67,8 @@ impl Store {
 struct Lock {
     holder: Option<Holding>,
     queue: VecDeque<Waiter>,
+    /// Of the waiter that got the lock last, while others wait.
+    claim: Option<Inbox>,
 }
 
 struct Holding {
@@ -203,7 +205,12 @@ impl MemoryNode {
             Action::Renew { shortens, .. } | Action::Repair { shortens } => {
                 lock.renew(request, now, shortens)
             }
-            Action::ExpireLater => lock.renew(request, now, true),
+            Action::ExpireLater => {
+                if lock.is(&request.token) {
+                    lock.claim = None;
+                }
+                lock.renew(request, now, true)
+            }
             Action::Release => lock.release(request, now, clock),
             Action::Inspect | Action::List { .. } | Action::Ping { .. } => Reply::Found(lock.found(now)),
             Action::TakeAway => match lock.holder.take_if(|holder| holder.name() == request.token) {
@@ -265,6 +272,9 @@ impl Lock {
         clock: &mut u64,
     ) -> Reply {
         let waiting = |waiter: &Waiter| waiter.token == request.token;
+        if self.holder.is_none() {
+            self.drop_stuck(&request.name, inbox);
+        }
         if mode != Mode::OneTry && !self.is(&request.token) && !self.queue.iter().any(waiting) {
             let waiters = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
             if matches!(mode, Mode::Join { at_most } | Mode::JoinAgain { at_most } if waiters >= at_most) {
@@ -331,12 +341,36 @@ impl Lock {
         }
     }
 
-    /// Tells the first two waiters when the lock expires in front of them.
+    /// Tells the first two waiters when the lock expires in front of them, and the first of another process if these are of
+    /// one.
     fn tell_next(&self, name: &Arc<str>, now: Moment) {
         let claim = self.holder.as_ref().map_or(Duration::ZERO, |holder| holder.expires.since(now));
-        let next = PushKind::Next { claim, at: server_time(now), claimant: Claimant::of("") };
-        for waiter in self.queue.iter().take(2) {
+        let next = PushKind::Next { claim, at: server_time(now) };
+        let mut waiters = self.queue.iter();
+        let (first, second) = (waiters.next(), waiters.next());
+        let is_of_another =
+            |waiter: &Waiter| first.is_some_and(|first| !first.inbox.same_channel(&waiter.inbox));
+        let behind = if second.is_some_and(is_of_another) {
+            None
+        } else {
+            waiters.find(|waiter| is_of_another(waiter))
+        };
+        for waiter in first.into_iter().chain(second).chain(behind) {
             waiter.tell(name, next);
+        }
+    }
+
+    /// The process that got the lock last has let its lease end: it is stuck, and all its waiters leave the queue. A process
+    /// that was only slow is told. Whoever asks is not stuck.
+    fn drop_stuck(&mut self, name: &Arc<str>, asker: &Inbox) {
+        if let Some(stuck) = self.claim.take()
+            && !stuck.same_channel(asker)
+        {
+            self.queue.retain(|waiter| !waiter.inbox.same_channel(&stuck));
+            let name = Arc::clone(name);
+            let push = Push { token: Token::empty(), name, kind: PushKind::PlaceLost, followers: "".into() };
+            // Its manager may have gone.
+            let _ = stuck.send(ConnectionEvent::Push(push));
         }
     }
 
@@ -373,8 +407,10 @@ impl Lock {
 
     /// Hands the free lock to the longest waiter that is still there. `caller` learns it from its reply.
     fn grant(&mut self, name: &Arc<str>, caller: Option<&Token>, now: Moment, clock: &mut u64) {
+        self.claim = None;
         while let Some(next) = self.queue.pop_front() {
             let expires = now.after(next.ttl.min(CLAIM));
+            self.claim = (!self.queue.is_empty()).then(|| next.inbox.clone());
             if caller == Some(&next.token) {
                 self.holder = Some(Holding { token: next.token, expires, inbox: next.inbox });
                 return;

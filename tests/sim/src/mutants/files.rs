@@ -36,6 +36,7 @@ pub(super) const QUEUE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/que
 pub(super) const RELEASE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/release.lua";
 pub(super) const RENEW_LUA: &str = "redlock-runtime/src/engine/redis/scripts/renew.lua";
 pub(super) const RESERVE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/reserve.lua";
+pub(super) const STUCK_LUA: &str = "redlock-runtime/src/engine/redis/scripts/stuck.lua";
 pub(super) const TAKE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/take.lua";
 pub(super) const TAKE_AWAY_LUA: &str = "redlock-runtime/src/engine/redis/scripts/take_away.lua";
 pub(super) const TELL_LUA: &str = "redlock-runtime/src/engine/redis/scripts/tell.lua";

@@ -2,9 +2,11 @@
 
 use super::files::{
     ACQUIRE_LUA, ASKING, DECODE, DELETE_LUA, FREE_LUA, GIVE_LUA, GRANT_LUA, HAND_OVER_LUA, HOLDING, JOIN_LUA,
-    MARK_LUA, QUEUE_LUA, RELEASE_LUA, RENEW_LUA, TAKE_LUA, TELL_LUA, WAITING,
+    MARK_LUA, ON_REPLY, QUEUE_LUA, RELEASE_LUA, RENEW_LUA, STUCK_LUA, TAKE_LUA, TELL_LUA, WAITING,
 };
-use super::{CAUSE, EXCLUSION, IN_TIME, Mutant, NO_ORPHAN, NOTHING_LEFT, ORDER, PROMPT, STRANGERS, edit};
+use super::{
+    CAUSE, EXCLUSION, IN_TIME, Mutant, NO_ORPHAN, NOTHING_LEFT, ONE_CLAIM, ORDER, PROMPT, STRANGERS, edit,
+};
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
@@ -33,7 +35,11 @@ pub(super) const ALL: &[Mutant] = &[
         name: "repeated-ask-does-not-renew",
         wrong: "A lock that an earlier request took is counted from the latest request, but expires after the earlier one.",
         violates: EXCLUSION,
-        edits: &[edit(ACQUIRE_LUA, "return (take(left, grace))", "return unfenced and 0 or next_fence()")],
+        edits: &[edit(
+            ACQUIRE_LUA,
+            "return (take(left, grace, first_two()))",
+            "return unfenced and 0 or next_fence()",
+        )],
     },
     Mutant {
         name: "grant-counts-from-its-receipt",
@@ -90,8 +96,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             ACQUIRE_LUA,
-            "  return (take(left, grace))\n",
-            "  local fence = take(left, grace)\n  \
+            "  return (take(left, grace, first_two()))\n",
+            "  local fence = take(left, grace, first_two())\n  \
              redis.call('SET', lock, token, 'PX', redis.call('PTTL', lock))\n  return fence\n",
         )],
     },
@@ -100,7 +106,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A lock is granted without a mark, although other waiters remain.",
         violates: PROMPT,
         edits: &[
-            edit(GIVE_LUA, "put(next_token, lasts, nil, waiters)", "put(next_token, lasts, nil, {})"),
+            edit(GIVE_LUA, "put(next_token, lasts, nil, waiters,", "put(next_token, lasts, nil, {},"),
             edit(HAND_OVER_LUA, "second and '!' or ''", "''"),
         ],
     },
@@ -108,7 +114,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "own-grant-forgets-the-mark",
         wrong: "The head of the queue takes the lock without a mark, although other waiters remain.",
         violates: PROMPT,
-        edits: &[edit(ACQUIRE_LUA, "put(token, lasts, grace, waiters)", "put(token, lasts, grace, {})")],
+        edits: &[edit(ACQUIRE_LUA, "put(token, lasts, grace, waiters,", "put(token, lasts, grace, {},")],
     },
     Mutant {
         name: "renewal-removes-the-mark",
@@ -155,17 +161,13 @@ pub(super) const ALL: &[Mutant] = &[
         name: "leaving-second-tells-no-waiter",
         wrong: "The second waiter leaves, the first one dies, and the third was not told when to ask.",
         violates: PROMPT,
-        edits: &[edit(RELEASE_LUA, "local waiters = place < 2 and", "local waiters = place < 1 and")],
+        edits: &[edit(RELEASE_LUA, "if place > 1 then return", "if place > 0 then return")],
     },
     Mutant {
         name: "min-hold-tells-no-waiter",
         wrong: "A lock that is kept for its `min_hold` only gets an earlier expiry, and its waiters are not told.",
         violates: PROMPT,
-        edits: &[edit(
-            RENEW_LUA,
-            "if ARGV[3] == 'exactly' then tell(all_told(), lasts, time(), '') end\n",
-            "",
-        )],
+        edits: &[edit(RENEW_LUA, "  tell(all_told(), lasts, time(), '')\n", "")],
     },
     Mutant {
         name: "one-waiter-is-told",
@@ -302,8 +304,14 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 RELEASE_LUA,
-                "  redis.call('ZREM', queue, me, unpack(followers))\n  local waiters",
-                "  local waiters",
+                "then return redis.call('ZREM', queue, me, unpack(followers)) end",
+                "then return end",
+            ),
+            edit(RELEASE_LUA, "  if #waiters == 0 then return redis.call('DEL', queue, claim) end\n", ""),
+            edit(
+                RELEASE_LUA,
+                "  redis.call('ZREM', queue, me, unpack(followers))\n  local left",
+                "  local left",
             ),
             edit(
                 RELEASE_LUA,
@@ -329,8 +337,8 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 ACQUIRE_LUA,
-                "if value and (grace == 0 or left ~= 0) then\n",
-                "if value and (grace == 0 or left ~= 0) or joins and redis.call('EXISTS', queue) == 1 then\n",
+                "local is_over = not value or grace > 0 and left == 0\n",
+                "local is_over = (not value or grace > 0 and left == 0) and not (joins and redis.call('EXISTS', queue) == 1)\n",
             ),
             edit(
                 ACQUIRE_LUA,
@@ -344,8 +352,49 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A waiter whose connection has ended is granted the lock.",
         violates: PROMPT,
         edits: &[
-            edit(GRANT_LUA, "if next_token and is_heard(next_token, next_inbox) then", "if next_token then"),
+            edit(
+                GRANT_LUA,
+                "if next_token and (next_token == token or is_heard(next_token, next_inbox)) then",
+                "if next_token then",
+            ),
             edit(HAND_OVER_LUA, " and redis.call('PUBSUB', 'NUMSUB', next_inbox)[2] > 0 then", " then"),
+        ],
+    },
+    Mutant {
+        name: "claim-is-not-noted",
+        wrong: "Nobody knows whose claim it is that is over: each waiter of a stopped process has one.",
+        violates: ONE_CLAIM,
+        edits: &[
+            edit(
+                GIVE_LUA,
+                "  if #waiters > 0 then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end\n",
+                "",
+            ),
+            edit(
+                HAND_OVER_LUA,
+                "        if second then redis.pcall('SET', claim, next_inbox, 'PX', '60000') end\n",
+                "",
+            ),
+        ],
+    },
+    Mutant {
+        name: "only-waiters-look-at-the-claim",
+        wrong: "A newcomer that finds a claim over hands the lock to the next waiter of the stopped process.",
+        violates: ONE_CLAIM,
+        edits: &[edit(
+            ACQUIRE_LUA,
+            "  if not drop_stuck() then return {3} end\nend\n",
+            "  if has_waited and not drop_stuck() then return {3} end\nend\n",
+        )],
+    },
+    Mutant {
+        name: "those-that-are-dropped-are-not-told",
+        wrong: "A process that was only slow has lost its places in the queue, and its waiters do not hear of it.",
+        violates: IN_TIME,
+        edits: &[
+            edit(STUCK_LUA, "    redis.pcall('PUBLISH', stuck, 'gone||0|0||' .. lock)\n", ""),
+            edit(ON_REPLY, "                if ran_out {\n", "                if ran_out && false {\n"),
+            edit(ACQUIRE_LUA, "if not has_waited or ARGV[3] == 'rejoin' then return end", "do return end"),
         ],
     },
     Mutant {

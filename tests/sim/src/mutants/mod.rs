@@ -71,6 +71,7 @@ const FENCES: &str = "fencing tokens grow";
 const NO_ORPHAN: &str = "no key without an owner for longer than its lease";
 const PROMPT: &str = "no waiter sleeps beside a free lock";
 const ORDER: &str = "first come, first served";
+const ONE_CLAIM: &str = "a stopped process costs one claim";
 const IN_TIME: &str = "each caller is back within its limit";
 const FEW_COMMANDS: &str = "the commands for an acquisition are within their bound";
 const NOTHING_LEFT: &str = "nothing is left when all callers have gone";

@@ -34,6 +34,7 @@ pub(super) struct Process {
     pub(super) pid: u32,
     pub(super) clock: ProcessClock,
     pub(super) is_frozen: bool,
+    frozen_since: u64,
     pub(super) is_dead: bool,
     /// It was killed, and what is left of it may be dropped.
     pub(super) is_buried: bool,
@@ -55,6 +56,7 @@ impl Process {
             pid,
             clock,
             is_frozen: false,
+            frozen_since: 0,
             is_dead: false,
             is_buried: false,
             starved: BTreeSet::new(),
@@ -102,7 +104,12 @@ impl World {
 
     /// `SIGSTOP`.
     pub fn freeze(&self, process: ProcessId) {
-        self.change(process, |process| process.is_frozen = true);
+        let now = self.now();
+        self.change(process, |process| {
+            if !process.is_frozen {
+                (process.is_frozen, process.frozen_since) = (true, now);
+            }
+        });
     }
 
     /// `SIGCONT`.
@@ -185,6 +192,13 @@ impl World {
     pub fn has_died(&self, pid: u32) -> bool {
         let processes = self.processes.borrow();
         processes.iter().any(|process| process.pid == pid && (process.is_dead || process.is_buried))
+    }
+
+    /// Since when it is stopped, if it is.
+    #[must_use]
+    pub fn frozen_since(&self, process: ProcessId) -> Option<u64> {
+        let process = &self.processes.borrow()[process.0];
+        (process.is_frozen && !process.is_dead).then_some(process.frozen_since)
     }
 
     /// For how many nanoseconds it has not run so far, or not all of its runtimes.

@@ -16,14 +16,14 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ACQUIRE = "time" "fence" "take" "mark" "queue" "caller" "join" "tell" "give" "grant" "acquire";
+    ACQUIRE = "time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "acquire";
     ALL = "acquire_all";
     RENEW = "keep" "time" "mark" "queue" "tell" "renew";
     RENEW_ALL = "mark" "renew_all";
-    RELEASE = "free" "time" "hand_over" "mark" "queue" "fence" "tell" "give" "caller" "grant" "release";
+    RELEASE = "free" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "release";
     DELETE = "delete";
     INSPECT = "mark" "state" "inspect";
-    FORCE_RELEASE = "time" "fence" "mark" "state" "queue" "caller" "tell" "give" "grant" "force_release";
+    FORCE_RELEASE = "time" "fence" "mark" "state" "queue" "caller" "tell" "stuck" "give" "grant" "force_release";
     TAKE_AWAY = "mark" "take_away";
     VOTE = "vote";
     RAISE_FENCE = "raise_fence";

@@ -126,7 +126,7 @@ impl Sequence {
 
     fn script(&mut self, client: usize) -> Vec<Vec<u8>> {
         let (lock, token, ttl) = (self.lock(), self.token(client), self.ttl());
-        let queue = format!("{lock}%queue");
+        let (queue, claim) = (format!("{lock}%queue"), format!("{lock}%queue%claim"));
         let uses_sharded = self.abilities.sharded && self.random.percent(20);
         let inbox = inbox(client);
         let above_all = (1_u64 << 53).to_string();
@@ -134,24 +134,13 @@ impl Sequence {
         let digits = digits.concat();
         let (source, keys, arguments): (String, Vec<&str>, Vec<&str>) = match self.random.below(20) {
             0..7 => {
-                let how = self.random.one(&[
-                    "0",
-                    "join",
-                    "join",
-                    "join",
-                    "join_again",
-                    "again",
-                    "rejoin",
-                    "overdue",
-                ]);
-                let number = match how {
-                    "overdue" => sum_of(&format!("lock:%inbox:{}", self.random.below(CLIENTS as u64))),
-                    _ => self.random.one(&["0", "1", "2", "100"]).to_owned(),
-                };
+                let how =
+                    self.random.one(&["0", "join", "join", "join", "join_again", "again", "again", "rejoin"]);
+                let number = self.random.one(&["0", "1", "2", "100"]);
                 let floor = self.random.one(&["", "", &above_all, "1"]).to_owned();
                 let mut arguments = words(&[&token, ttl, how]);
                 if how != "0" || self.random.percent(50) {
-                    arguments.extend(words(&[&inbox, &number]));
+                    arguments.extend(words(&[&inbox, number]));
                     if self.random.percent(50) {
                         arguments.extend(words(&[&floor]));
                         if self.random.percent(30) {
@@ -160,7 +149,7 @@ impl Sequence {
                     }
                 }
                 let source = if uses_sharded { self.sharded[0].clone() } else { scripts::ACQUIRE.to_owned() };
-                return self.call(&source, &[lock, &queue, CLOCK], arguments);
+                return self.call(&source, &[lock, &queue, CLOCK, &claim], arguments);
             }
             7..11 => {
                 let foreign = self.random.one(&["0", "0", "1"]);
@@ -180,18 +169,28 @@ impl Sequence {
                         }
                     }
                 }
-                return self.call(&source, &[lock, &queue, CLOCK], arguments);
+                return self.call(&source, &[lock, &queue, CLOCK, &claim], arguments);
             }
-            11 => {
-                (scripts::acquire_all(), vec![LOCKS[0], "lock:a%queue", LOCKS[1], "lock:b%queue", CLOCK], {
+            11 => (
+                scripts::acquire_all(),
+                vec![
+                    LOCKS[0],
+                    "lock:a%queue",
+                    "lock:a%queue%claim",
+                    LOCKS[1],
+                    "lock:b%queue",
+                    "lock:b%queue%claim",
+                    CLOCK,
+                ],
+                {
                     let how = self.random.one(&["0", "join", "again"]);
                     vec![&*inbox, "", &*token, ttl, how, "100", &*token, ttl, how, "100"]
-                })
-            }
+                },
+            ),
             12 => {
                 let exactly: &[&str] = if self.random.percent(50) { &["exactly"] } else { &[] };
                 let arguments = words(&[&[&*token, ttl], exactly].concat());
-                return self.call(scripts::RENEW, &[lock, &queue], arguments);
+                return self.call(scripts::RENEW, &[lock, &queue, CLOCK, &claim], arguments);
             }
             13 => (scripts::RENEW_ALL.to_owned(), LOCKS.to_vec(), vec![&*token, ttl, &*token, "5000"]),
             14 => (scripts::DELETE.to_owned(), vec![lock], vec![&*token]),
@@ -199,13 +198,13 @@ impl Sequence {
             16 => {
                 let source =
                     if uses_sharded { self.sharded[2].clone() } else { scripts::FORCE_RELEASE.to_owned() };
-                (source, vec![lock, &*queue, CLOCK], vec!["", "0", "0"])
+                (source, vec![lock, &*queue, CLOCK, &*claim], vec!["", "0", "0"])
             }
             17 => {
                 let count = self.random.one(&["1", "30", "9007199254740000"]);
                 (scripts::RESERVE.to_owned(), vec![lock, CLOCK], vec![&*token, count])
             }
-            18 => (scripts::DRAW.to_owned(), vec![lock, &*queue, CLOCK], vec![&*token, ttl, "0"]),
+            18 => (scripts::DRAW.to_owned(), vec![lock, &*queue, CLOCK, &*claim], vec![&*token, ttl, "0"]),
             _ => match self.random.below(6) {
                 0 => (
                     scripts::VOTE.to_owned(),
@@ -243,7 +242,7 @@ impl Sequence {
         let (lock, ttl) = (self.lock(), self.ttl());
         let client = usize::try_from(self.random.below(CLIENTS as u64)).unwrap();
         let token = self.token(client);
-        let key = self.random.one(&[lock, "lock:a%queue", CLOCK, "other", "list"]);
+        let key = self.random.one(&[lock, "lock:a%queue", "lock:a%queue%claim", CLOCK, "other", "list"]);
         let member = self.random.one(&["m", "n", "o"]);
         match self.random.below(26) {
             0..4 => words(&["SET", lock, &token, "NX", "PX", ttl]),
@@ -375,9 +374,4 @@ impl Sequence {
             _ => words(&["SUBSCRIBE", &inbox]),
         }
     }
-}
-
-/// As acquire.lua sums up an inbox.
-fn sum_of(inbox: &str) -> String {
-    inbox.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())).to_string()
 }

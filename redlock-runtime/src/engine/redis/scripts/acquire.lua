@@ -1,8 +1,7 @@
 -- Takes a lock that is free or that this token holds already; else joins its queue. Behind take.lua and grant.lua.
 -- ARGV[3] '0': one try; 'join': may wait in the queue, unless ARGV[5] waiters do already; 'join_again': the same, of an
 --         attempt that may have a place already, so that it must not pass those in front; 'again': has waited in the queue;
---         'rejoin': has waited, and all others of its inbox ask again, too; 'overdue': has waited, and the claim is over of
---         the inbox with the hash ARGV[5]
+--         'rejoin': has waited, and all others of its inbox ask again, too
 -- Returns a fencing token (0: unfenced), or {2, waiters} for a full queue, or {3} when the same call again has to go on, or
 --         {0, the holder's token, what is left of its lease in ms (-1: no expiry), server time in us, waiters in front (-1:
 --         not queued)}.
@@ -14,15 +13,14 @@ local waits = ARGV[3] ~= '0'
 local joins = ARGV[3] == 'join' or ARGV[3] == 'join_again'
 local has_waited = waits and not joins
 
--- Returns the fencing token, and the waiters to tell how many ms the lock lasts.
-local function take(at_least, grace)
+-- Returns the fencing token, and how many ms the lock lasts.
+local function take(at_least, grace, waiters)
   local fence = unfenced and 0 or next_fence()
   local lasts = tonumber(ttl)
   if has_waited then lasts = math.min(lasts, CLAIM) end
   lasts = math.max(lasts, at_least)
-  local waiters = first_two()
-  put(token, lasts, grace, waiters)
-  return fence, waiters, lasts
+  put(token, lasts, grace, waiters, ARGV[4] or '')
+  return fence, lasts
 end
 
 -- The queue is gone (FLUSHALL, DEL, eviction), or only this waiter has left it, granted. The other waiters of its inbox may
@@ -41,59 +39,43 @@ local function join()
   end
 end
 
--- The hash of a `Claimant` of the client.
-local function sum_of(inbox)
-  local sum = 0
-  for i = 1, #inbox do
-    sum = (sum * 31 + string.byte(inbox, i)) % 4294967296
-  end
-  return sum
-end
-
--- A process that lets a claim run out is stuck. Each of its waiters would get a claim, so all leave the queue. If the
--- process recovers, the first of them that asks again tells the others.
-local function drop_waiters_of(stuck)
-  if sum_of(ARGV[4]) == stuck then return end
-  local is_stuck, gone = {}, {}
-  for _, member in ipairs(redis.call('ZRANGE', queue, 0, 5 * MOST - 1)) do
-    local _, _, inbox = read(member)
-    if inbox and is_stuck[inbox] == nil then is_stuck[inbox] = sum_of(inbox) == stuck end
-    if inbox and is_stuck[inbox] then gone[#gone + 1] = member end
-  end
-  for i = 1, #gone, TOGETHER do
-    redis.call('ZREM', queue, unpack(gone, i, math.min(i + TOGETHER - 1, #gone)))
-  end
-end
-
 local holder, grace = parse(value)
 local pttl = value and redis.call('PTTL', lock) or 0
 local left = without_grace(pttl, grace)
 if holder == token then
   redis.call('ZREM', queue, me)
-  return (take(left, grace))
+  return (take(left, grace, first_two()))
 end
+-- In its grace, the lease of a marked lock is over.
+local is_over = not value or grace > 0 and left == 0
+if is_over then
+  if redis.call('EXISTS', queue) == 0 then
+    tell_place_lost()
+    return (take(0, nil, {}))
+  end
+  if not drop_stuck() then return {3} end
+end
+local others_wait = has_waited
 if joins and not redis.call('ZSCORE', queue, me) then
   local waiters = redis.call('ZCARD', queue)
   if waiters >= tonumber(ARGV[5]) then return {2, waiters} end
+  others_wait = waiters > 0
 end
--- In its grace, the lease of a marked lock is over.
-if value and (grace == 0 or left ~= 0) then
+if not is_over then
   if waits then
+    -- Without a mark, it was taken past its queue: the lease before it has ended without a release.
+    if others_wait and holder and grace == 0 and not drop_stuck() then return {3} end
     join()
     set_mark(value, pttl)
   end
 else
   -- No waiter is overtaken: a free lock with a queue goes to its head, which may be this token.
-  if redis.call('EXISTS', queue) == 0 then
-    tell_place_lost()
-    return (take(0))
-  end
   if waits then join() end
-  if ARGV[3] == 'overdue' then drop_waiters_of(tonumber(ARGV[5])) end
   holder, left = grant()
   if holder == false then return {3} end
   if not holder or holder == token then
-    local fence, waiters, lasts = take(0)
+    local waiters = left or {}
+    local fence, lasts = take(0, nil, waiters)
     tell(waiters, lasts, time(), ARGV[4] or '')
     return fence
   end

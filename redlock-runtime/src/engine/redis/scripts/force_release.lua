@@ -2,8 +2,10 @@
 -- Returns what inspect.lua would have returned before, or {3} when the caller has to call again.
 local before = state()
 if redis.call('EXISTS', lock) == 1 then
+  -- It is in its grace.
+  if not before[1] and not drop_stuck() then return {3} end
   local next_holder = grant()
   if next_holder == false then return {3} end
-  if not next_holder then redis.call('DEL', lock) end
+  if not next_holder then redis.call('DEL', lock, claim) end
 end
 return before

@@ -5,7 +5,7 @@
 -- ARGV[3] as in release.lua   ARGV[8]: there are followers that have had the lock
 
 if value == ARGV[1] .. '!' and not ARGV[8] and (ARGV[3] == '0' or time() % 128 > 0) then
-  local lock, queue = KEYS[1], KEYS[2]
+  local lock, queue, claim = KEYS[1], KEYS[2], KEYS[4]
   local LEAST, CLAIM, GRACE, MEMBER = 1000000000000000, '1000', 100, '^([^|]+)|([1-9]%d*)|([^|]*)|?(.*)$'
   local first, second, third = unpack(redis.call('ZRANGE', queue, '0', '2'))
   -- Of MEMBER.
@@ -24,13 +24,14 @@ if value == ARGV[1] .. '!' and not ARGV[8] and (ARGV[3] == '0' or time() % 128 >
       if not fence or type(fence) == 'number' and fence >= (tonumber(ARGV[6]) or LEAST) then
         local lasts, mark, at = next_ttl + 0 < CLAIM + 0 and next_ttl or CLAIM, second and '!' or '', time()
         fence = fence and string.format('%.0f', fence) or '0'
-        redis.call('ZREM', queue, first)
+        if second then redis.call('ZREM', queue, first) else redis.call('DEL', queue, claim) end
         redis.call('SET', lock, next_token .. mark, 'PX', second and string.format('%d', lasts + GRACE) or lasts)
+        if second then redis.pcall('SET', claim, next_inbox, 'PX', '60000') end
         for _, member in ipairs({second, third}) do
           local its_token, _, its_inbox = string.match(member, MEMBER)
           if its_token and its_inbox ~= next_inbox then
             redis.pcall('PUBLISH', its_inbox,
-              'next|' .. its_token .. '|' .. lasts .. '|' .. at .. '|' .. next_inbox .. '|' .. lock)
+              'next|' .. its_token .. '|' .. lasts .. '|' .. at .. '||' .. lock)
           end
         end
         redis.pcall('PUBLISH', next_inbox,

@@ -2,9 +2,6 @@
 -- Behind take.lua and caller.lua.
 -- ARGV[3], ARGV[5] as in acquire.lua
 
--- In ms. The queue of crashed waiters expires; live waiters ask again much sooner.
-local QUEUE_TTL = '60000'
-
 -- Behind these waiters, also when the clock went back. A queue that may not get its expiry would stay for ever: without
 -- this waiter, it has that of the others, or is gone.
 local function add(waiters)
@@ -26,7 +23,7 @@ if ARGV[3] == 'join' and value then
   -- In its grace, the lease of a marked lock is over.
   if holder ~= token and (grace == 0 or left ~= 0) then
     local waiters = redis.call('ZCARD', queue)
-    if waiters < tonumber(ARGV[5]) then
+    if waiters < tonumber(ARGV[5]) and (not holder or grace > 0 or waiters == 0) then
       add(waiters)
       if grace == 0 then
         set_mark(value, pttl)

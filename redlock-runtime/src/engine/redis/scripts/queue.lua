@@ -3,7 +3,11 @@
 -- KEYS[1] the lock
 -- KEYS[2] its queue, a sorted set that exists while the lock has waiters. Member: token|ttl in ms|inbox, and |unfenced
 --         for one that draws no fencing token; score: order of arrival
-local lock, queue = KEYS[1], KEYS[2]
+-- KEYS[4] the claim, which exists only while the lock has waiters: the inbox of the waiter that got the lock last
+local lock, queue, claim = KEYS[1], KEYS[2], KEYS[4]
+
+-- In ms. The queue of crashed waiters expires; live waiters ask again much sooner.
+local QUEUE_TTL = '60000'
 
 -- Returns token, ttl and inbox of a waiter, and '' if it is fenced; nil for a malformed member.
 local function read(member)

@@ -17,7 +17,7 @@ local function leave_free()
     local next_token, _, next_inbox = read(member)
     local is_told = told < 2 or are_of_one and next_inbox ~= first
     if next_token and is_told and is_heard(next_token, next_inbox) then
-      if told == 0 then redis.call('DEL', lock) end
+      if told == 0 then redis.call('DEL', lock, claim) end
       redis.pcall('PUBLISH', next_inbox, 'free|' .. next_token .. '|0|0||' .. lock)
       told, first = told + 1, first or next_inbox
       are_of_one = next_inbox == first
@@ -33,9 +33,16 @@ local holder, grace = parse(type(value) == 'string' and value or '')
 local function leave()
   local place = redis.call('ZRANK', queue, me) or 2
   for _, member in ipairs(followers) do place = math.min(place, redis.call('ZRANK', queue, member) or 2) end
+  if place > 1 then return redis.call('ZREM', queue, me, unpack(followers)) end
+  -- Without a mark, it was taken past its queue: the lease before it has ended without a release.
+  if holder and grace == 0 then drop_stuck() end
+  local leaves, waiters = {[me] = true}, {}
+  for _, member in ipairs(followers) do leaves[member] = true end
+  for _, member in ipairs(redis.call('ZRANGE', queue, 0, #followers + 2)) do
+    if #waiters < 2 and not leaves[member] then waiters[#waiters + 1] = member end
+  end
+  if #waiters == 0 then return redis.call('DEL', queue, claim) end
   redis.call('ZREM', queue, me, unpack(followers))
-  local waiters = place < 2 and first_two() or {}
-  if #waiters == 0 then return end
   local left = 0
   if holder then
     local pttl = redis.call('PTTL', lock)
@@ -53,5 +60,5 @@ redis.call('ZREM', queue, me, unpack(followers))
 if leave_free() then return 1 end
 local next_holder = grant()
 if next_holder == false then return 2 end
-if not next_holder then redis.call('DEL', lock) end
+if not next_holder then redis.call('DEL', lock, claim) end
 return 1

@@ -11,10 +11,10 @@ local function first_behind(their_inbox)
   end
 end
 
--- Tells the first two waiters, because one may be dead, how long the lock lasts that is in front of them: then they ask again,
--- and name the claimant, the inbox of a waiter that was granted the lock. Its process is told of the grant, and needs no hint.
--- If both are of that process, the first waiter of another process is told, because a stuck process does not ask. A process
--- that hands a lock to itself is not stuck.
+-- Tells the first two waiters, because one may be dead, how long the lock lasts that is in front of them: then they ask again.
+-- The claimant, the inbox of a waiter that was granted the lock, is told of the grant, and needs no hint. If both are of that
+-- process, the first waiter of another process is told, because a stuck process does not ask. A process that hands a lock to
+-- itself is not stuck.
 local function tell(members, lasts, at, claimant)
   local others, its = members, '|' .. claimant .. '|'
   if claimant ~= '' then
@@ -27,7 +27,7 @@ local function tell(members, lasts, at, claimant)
     end
   end
   if #others == 0 then return end
-  local what = '|' .. lasts .. '|' .. at .. '|' .. claimant .. '|' .. lock
+  local what = '|' .. lasts .. '|' .. at .. '||' .. lock
   for _, member in ipairs(others) do
     local next_token, _, next_inbox = read(member)
     if next_token then redis.pcall('PUBLISH', next_inbox, 'next|' .. next_token .. what) end

@@ -86,8 +86,7 @@ fn only_the_first_of_a_process_asks_again() {
 fn the_first_of_the_process_asks_when_the_claim_in_front_of_one_is_over() {
     let mut scenario = Scenario::connected();
     let outcomes: Vec<_> = (1..=2).map(|id| queued(id, &mut scenario)).collect();
-    let claimant = Claimant::of("inbox");
-    let kind = PushKind::Next { claim: CLAIM, at: ServerTime(SERVER_START), claimant };
+    let kind = PushKind::Next { claim: CLAIM, at: ServerTime(SERVER_START) };
     let push =
         Push { token: Token::from_value("token 2"), name: "lock:k".into(), kind, followers: "".into() };
     scenario.table.on_push(scenario.now, &push);
@@ -96,7 +95,7 @@ fn the_first_of_the_process_asks_when_the_claim_in_front_of_one_is_over() {
     scenario.is_quiet();
     scenario.passes(CLAIM);
     scenario.tick();
-    assert_eq!(scenario.unanswered(), [(1, Action::Acquire(Mode::Overdue { claimant }))]);
+    assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
     drop(outcomes);
 }
 
@@ -109,7 +108,7 @@ fn a_waiter_that_becomes_the_first_asks_from_time_to_time_whatever_a_hint_has_to
     scenario.abandons(2);
     scenario.answers(Action::Release, Reply::NotHeld);
     let at = scenario.server_time();
-    scenario.tells(3, PushKind::Next { claim: TTL, at, claimant: Claimant::of("") });
+    scenario.tells(3, PushKind::Next { claim: TTL, at });
     scenario.drops_guard(1);
     scenario.answers(Action::Release, Reply::Done);
     scenario.is_quiet();

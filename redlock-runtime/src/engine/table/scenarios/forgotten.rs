@@ -39,15 +39,9 @@ fn a_grant_that_overtakes_the_reply_and_is_over_is_asked_about() {
 
 #[test]
 fn a_hint_that_overtakes_the_reply_counts_after_it() {
-    let claimant = Claimant::of("inbox");
-    let overdue = Action::Acquire(Mode::Overdue { claimant });
-    for (kind, by, action) in [
-        (
-            PushKind::Next { claim: CLAIM, at: ServerTime(SERVER_START), claimant },
-            CLAIM + SECOND / 100,
-            overdue,
-        ),
-        (PushKind::LeftFree, SECOND / 100, AGAIN),
+    for (kind, by) in [
+        (PushKind::Next { claim: CLAIM, at: ServerTime(SERVER_START) }, CLAIM + SECOND / 100),
+        (PushKind::LeftFree, SECOND / 100),
     ] {
         let mut scenario = Scenario::connected();
         let _outcome = scenario.acquires(1, None);
@@ -56,8 +50,23 @@ fn a_hint_that_overtakes_the_reply_counts_after_it() {
         scenario.answers(JOIN, busy);
         scenario.passes(by);
         scenario.tick();
-        assert_eq!(scenario.unanswered(), [(1, action)], "{kind:?}");
+        assert_eq!(scenario.unanswered(), [(1, AGAIN)], "{kind:?}");
     }
+}
+
+/// The server executed the request, and dropped the waiters of this process; the client reads the push first.
+#[test]
+fn a_waiter_that_hears_of_its_lost_place_before_the_answer_asks_behind_it() {
+    let mut scenario = Scenario::connected();
+    let _first = queued(1, &mut scenario);
+    let _second = scenario.acquires(2, None);
+    let busy = scenario.busy(1);
+    let (token, kind) = (Token::empty(), PushKind::PlaceLost);
+    let push = Push { token, name: "lock:k".into(), kind, followers: "".into() };
+    scenario.table.on_push(scenario.now, &push);
+    scenario.send();
+    scenario.answers(JOIN, busy);
+    assert_eq!(scenario.unanswered(), [(1, REJOIN), (2, REJOIN)]);
 }
 
 /// Its request was executed late: the server does not know that it has gone.
@@ -215,29 +224,6 @@ fn a_permanent_refusal_to_connect_ends_only_a_bounded_wait() {
     scenario.connects();
     scenario.send();
     assert_eq!(scenario.unanswered(), [(1, Action::Release), (2, JOIN_AGAIN), (4, JOIN)]);
-}
-
-#[test]
-fn a_claim_that_is_not_over_is_not_reported_as_overdue() {
-    let mut scenario = Scenario::connected();
-    let claimant = Claimant::of("inbox");
-    let _first = queued(1, &mut scenario);
-    let next = PushKind::Next { claim: CLAIM, at: ServerTime(SERVER_START), claimant };
-    scenario.tells(1, next);
-    // Meanwhile the lock was claimed, released and left free.
-    scenario.passes(CLAIM / 2);
-    scenario.tells(1, PushKind::LeftFree);
-    scenario.passes(CLAIM);
-    scenario.tick();
-    let busy = scenario.busy(0);
-    scenario.answers(AGAIN, busy);
-    // It asks for another reason.
-    scenario.tells(1, next);
-    scenario.passes(CLAIM / 2);
-    scenario.tells(1, PushKind::PlaceLost);
-    scenario.table.changed(scenario.now, Some(&["lock:k".into()]));
-    scenario.send();
-    assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
 }
 
 /// A holder and all waiters next to it may die together. Their lock expires after a ttl, and until then the first waiter of

@@ -30,13 +30,10 @@ fn a_waiter_counts_the_lease_in_front_from_its_request() {
 fn a_waiter_counts_a_claim_in_front_from_the_servers_time() {
     let mut scenario = Scenario::connected();
     let _outcome = queued(1, &mut scenario);
-    let next =
-        PushKind::Next { claim: SECOND / 5, at: scenario.server_time(), claimant: Claimant::of("inbox") };
+    let next = PushKind::Next { claim: SECOND / 5, at: scenario.server_time() };
     scenario.passes(SECOND / 10);
     scenario.tells(1, next);
-    scenario.passes(SECOND / 10 + SECOND / 100);
-    scenario.tick();
-    assert!(matches!(scenario.unanswered().as_slice(), [(1, Action::Acquire(Mode::Overdue { .. }))]));
+    asks_again(&mut scenario, SECOND / 10 + SECOND / 100);
 }
 
 #[test]
@@ -45,34 +42,9 @@ fn a_push_only_brings_the_time_to_ask_forward() {
     let _outcome = scenario.acquires(1, None);
     let busy = busy_for(SECOND / 10, &scenario);
     scenario.answers(JOIN, busy);
-    let next = PushKind::Next { claim: CLAIM, at: scenario.server_time(), claimant: Claimant::of("inbox") };
+    let next = PushKind::Next { claim: CLAIM, at: scenario.server_time() };
     scenario.tells(1, next);
     asks_again(&mut scenario, SECOND / 10 + SECOND / 100);
-}
-
-/// The server was slow with the first request, so this process counts the claim from too early, and asks too early. That does
-/// not spare the stuck process the rest.
-#[test]
-fn a_claim_that_is_not_quite_over_is_reported_with_the_next_request() {
-    let mut scenario = Scenario::connected();
-    let _outcome = scenario.acquires(1, None);
-    scenario.passes(SECOND / 10);
-    let busy = scenario.busy(0);
-    scenario.answers(JOIN, busy);
-    let claimant = Claimant::of("inbox");
-    scenario.tells(1, PushKind::Next { claim: SECOND / 5, at: scenario.server_time(), claimant });
-    scenario.passes(SECOND / 10 + SECOND / 100);
-    scenario.tick();
-    let overdue = Action::Acquire(Mode::Overdue { claimant });
-    let busy = busy_for(SECOND * 9 / 100, &scenario);
-    scenario.answers(overdue, busy);
-    scenario.passes(SECOND / 10);
-    scenario.tick();
-    assert_eq!(scenario.unanswered(), [(1, overdue)]);
-    // The next one says that another waiter has a claim.
-    let busy = busy_for(CLAIM, &scenario);
-    scenario.answers(overdue, busy);
-    asks_again(&mut scenario, 2 * SECOND);
 }
 
 #[test]
@@ -125,24 +97,7 @@ fn those_behind_the_head_ask_after_it_and_within_the_grace() {
     asks_again(&mut scenario, SECOND / 50);
 }
 
-/// The push and the reply tell of one grant, and the server has looked at its clock for each.
-#[test]
-fn a_claim_that_was_told_just_before_the_reply_is_reported_when_it_is_over() {
-    let mut scenario = Scenario::connected();
-    let _outcome = scenario.acquires(1, None);
-    let at = scenario.server_time();
-    let claimant = Claimant::of("inbox");
-    let place = Some(Place { in_front: 0, at: ServerTime(at.0 + 1) });
-    let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(CLAIM / 4) };
-    scenario.passes(SECOND / 10);
-    scenario.answers(JOIN, Reply::Busy { holder, place });
-    scenario.tells(1, PushKind::Next { claim: CLAIM / 4, at, claimant });
-    scenario.passes(Duration::from_millis(152));
-    scenario.tick();
-    assert_eq!(scenario.unanswered(), [(1, Action::Acquire(Mode::Overdue { claimant }))]);
-}
-
-/// The server sends this process no hint about its own claim. An earlier hint named another claimant, which is not to blame now.
+/// The server sends this process no hint about its own claim.
 #[test]
 fn a_waiter_behind_a_claim_of_its_own_process_asks_when_that_is_over() {
     for told in [CLAIM, 2 * CLAIM] {
@@ -151,8 +106,8 @@ fn a_waiter_behind_a_claim_of_its_own_process_asks_when_that_is_over() {
         let far_behind = scenario.busy(99);
         scenario.answers(JOIN, far_behind);
         let mut second = queued(2, &mut scenario);
-        let (at, claimant) = (scenario.server_time(), Claimant::of("inbox of another process"));
-        scenario.tells(1, PushKind::Next { claim: told, at, claimant });
+        let at = scenario.server_time();
+        scenario.tells(1, PushKind::Next { claim: told, at });
         scenario.grants(2, at);
         assert!(held(&mut second).is_some());
         scenario.passes(CLAIM / 2);

@@ -27,8 +27,8 @@ use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::engine::command::{self, AcquireOutcome, Ask, Response};
 use crate::engine::protocol::{
-    Action, CLAIM, Claimant, Disconnected, Id, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply,
-    Request, ServerTime,
+    Action, CLAIM, Disconnected, Id, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply, Request,
+    ServerTime,
 };
 use crate::engine::settings::TableSettings;
 use crate::engine::slots::{Slot, Slots};

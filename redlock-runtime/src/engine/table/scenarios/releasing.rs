@@ -90,7 +90,7 @@ fn a_push_to_a_waiter_that_has_left_sends_its_refused_release_at_once() {
     scenario.abandons(1);
     scenario.answers(Action::Release, Reply::Refused(Refusal::Transient("MISCONF".into())));
     scenario.is_quiet();
-    let next = PushKind::Next { claim: CLAIM, at: scenario.server_time(), claimant: Claimant::of("") };
+    let next = PushKind::Next { claim: CLAIM, at: scenario.server_time() };
     scenario.tells(1, next);
     scenario.answers(Action::Release, Reply::NotHeld);
     scenario.is_quiet();

@@ -20,6 +20,52 @@ fn a_lock_whose_min_hold_is_over_takes_no_room() {
     assert!(locks <= 100, "{locks} of 10,000");
 }
 
+#[test]
+fn a_stuck_process_costs_one_claim() {
+    const TTL: Duration = Duration::from_secs(30);
+    const JOIN: Action = Action::Acquire(Mode::Join { at_most: 100 });
+    const ONE_TRY: Action = Action::Acquire(Mode::OneTry);
+    let request = |action, token: &str| Request::new(action, "k".into(), Token::from_value(token), TTL);
+    for others in [vec!["other"], vec![]] {
+        let node = MemoryNode::named("stuck");
+        let (start, (inbox, _pushes)) = (Moment::now(), unbounded_channel());
+        let (stuck, mut stucks_pushes) = unbounded_channel();
+        let (other, mut others_pushes) = unbounded_channel();
+        node.execute(&request(ONE_TRY, "holder"), &inbox, start);
+        for token in ["first", "second"] {
+            node.execute(&request(JOIN, token), &stuck, start);
+        }
+        for token in &others {
+            node.execute(&request(JOIN, token), &other, start);
+        }
+        for number in 0..20 {
+            let token = format!("third {number}");
+            node.execute(&request(JOIN, &token), &stuck, start);
+        }
+        node.execute(&request(Action::Release, "holder"), &inbox, start);
+        let newcomer = request(ONE_TRY, "newcomer");
+        let early = node.execute(&newcomer, &inbox, start.after(CLAIM / 2));
+        assert!(matches!(early, Reply::Busy { .. }));
+        let late = node.execute(&newcomer, &inbox, start.after(CLAIM));
+        assert_eq!(matches!(late, Reply::Granted { .. }), others.is_empty());
+        let kinds = |pushes: &mut tokio::sync::mpsc::UnboundedReceiver<_>| {
+            std::iter::from_fn(|| pushes.try_recv().ok())
+                .filter_map(|event| match event {
+                    ConnectionEvent::Push(push) => Some(push.kind),
+                    _ => None,
+                })
+                .collect::<Vec<_>>()
+        };
+        let [to_stuck, to_other] = [kinds(&mut stucks_pushes), kinds(&mut others_pushes)];
+        let grants =
+            |kinds: &[PushKind]| kinds.iter().filter(|kind| matches!(kind, PushKind::Granted { .. })).count();
+        assert_eq!((grants(&to_stuck), grants(&to_other)), (1, others.len()));
+        assert_eq!(to_stuck.last(), Some(&PushKind::PlaceLost), "it may only have been slow");
+        let store = node.store();
+        assert!(store.locks.values().all(|lock| lock.queue.is_empty()));
+    }
+}
+
 fn list() -> Request {
     let (action, name) = (Action::List { cursor: 0 }, Arc::from("*"));
     Request::new(action, name, Token::empty(), Duration::ZERO)

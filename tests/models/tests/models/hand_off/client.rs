@@ -33,6 +33,7 @@ impl Client {
             }
             (Phase::Asleep, Answer::Next { left }) => self.timer = self.timer.min(left),
             (Phase::Asleep, Answer::Free) => self.timer = 0,
+            (Phase::Asleep, Answer::Gone) => self.ask_again(bounds),
             (Phase::Done, Answer::Granted { .. }) => self.send(Request::Release, bounds),
             (Phase::Inside, Answer::Renewed) => {
                 self.renewing = false;

@@ -37,11 +37,10 @@ impl State {
             }
             Action::Freeze(at) => {
                 self.spend(Accident::Freeze, bounds)?;
-                let client = &mut self.clients[at];
-                if client.frozen || client.has_ended() {
+                if self.clients[at].frozen || self.clients[at].has_ended() {
                     return None;
                 }
-                client.frozen = true;
+                self.of_process(at).for_each(|client| client.frozen = true);
             }
             Action::DeleteLock => {
                 self.spend(Accident::DeleteLock, bounds)?;

@@ -4,7 +4,7 @@ use super::rules::Accident::{Crash, Cut, DeleteLock, ForceRelease, Freeze, Resta
 use super::rules::{Bounds, Mistake};
 use super::{
     ALL_SERVED, EXCLUSIVE, FENCED, FIRST_COME, HandOff, IN_ORDER, NO_PLACE, NOT_ITS_OWN, NOTHING_LEFT,
-    SERVED, STRANGERS, TO_A_LISTENER,
+    ONE_CLAIM, SERVED, STRANGERS, TO_A_LISTENER, WITH_CAUSE,
 };
 use crate::finds;
 
@@ -83,6 +83,17 @@ fn each_waiter_that_is_not_told_is_found() {
         (M::LeavingSecondTellsNoWaiter, SERVED, crash),
         (M::MinHoldTellsNoWaiter, SERVED, Bounds { min_hold: true, ..TWO }),
         (M::TellsOneWaiter, SERVED, Bounds { leaves_free: true, ..CRASH }),
+    ]);
+}
+
+/// R11.
+#[test]
+fn each_mistake_with_the_claim_is_found() {
+    use Mistake as M;
+    let freeze = Bounds { accidents: 1, kinds: &[Freeze], cancels: false, of_one: &[1, 3], ..QUEUED };
+    find(&[
+        (M::ClaimIsNotNoted, ONE_CLAIM, freeze),
+        (M::MinHoldKeepsClaim, WITH_CAUSE, Bounds { accidents: 0, min_hold: true, ..freeze }),
     ]);
 }
 

@@ -58,6 +58,8 @@ const NOTHING_LEFT: &str =
 const NO_PLACE: &str = "a client that is inside has no place in the queue, unless its connection broke";
 const NOT_ITS_OWN: &str = "a waiter that runs does not sleep on its own lock";
 const STRANGERS: &str = "a stranger's value gets no mark";
+const ONE_CLAIM: &str = "a process that stands still has one claim";
+const WITH_CAUSE: &str = "a process whose client has its answer keeps its places";
 
 impl HandOff {
     /// Whether, without further faults, every waiter is served, then a newcomer, and no lock is left. A queue of dead
@@ -65,7 +67,7 @@ impl HandOff {
     fn comes_to_rest(&self, state: &State) -> bool {
         let mut state = state.clone();
         self.settle(&mut state);
-        state.clients.push(Client::new(true));
+        state.clients.push(Client::new(true, false));
         self.settle(&mut state);
         state.lock.is_none() && state.clients.iter().all(Client::has_ended)
     }
@@ -151,6 +153,10 @@ impl Model for HandOff {
             Property::always(STRANGERS, |_, state: &State| {
                 state.lock.is_none_or(|lock| lock.owner != Owner::Stranger || !lock.marked)
             }),
+            Property::always(ONE_CLAIM, |_, state: &State| {
+                state.clients.iter().filter(|client| client.of_one && client.claims).count() < 2
+            }),
+            Property::always(WITH_CAUSE, |_, state: &State| !state.dropped_without_cause),
             Property::sometimes("a grant is on its way", |_, state: &State| {
                 state.clients.iter().any(|client| client.answers.contains(&Answer::Granted { age: 0 }))
             }),

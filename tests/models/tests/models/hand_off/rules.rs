@@ -14,6 +14,7 @@
 /// | R8 | a client whose lock is lost while an answer is open sends the release script |
 /// | R9 | a waiter asks now and then unasked, and more often behind a stranger |
 /// | R10 | a marked lock outlives its lease by a grace, in which its waiters ask |
+/// | R11 | a script that finds a lease over knows who had it, and that process loses its places |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mistake {
     /// R1: a waiter asks again by a plain `SET NX`.
@@ -68,6 +69,10 @@ pub(super) enum Mistake {
     MarkAddsNoGrace,
     /// R10: a renewal of a marked lock adds no grace.
     RenewalAddsNoGrace,
+    /// R11: a grant does not note whose claim it is.
+    ClaimIsNotNoted,
+    /// R11: a lock that is kept for its `min_hold` ends without a release, and its process seems to stand still.
+    MinHoldKeepsClaim,
     /// A renewal takes a marked token for another one.
     RenewalComparesMark,
     /// A waiter that finds its own lock makes its expiry earlier.
@@ -125,6 +130,8 @@ pub(super) struct Bounds {
     pub(super) clients: usize,
     /// The run begins with one client inside, and all others in the queue.
     pub(super) queued: bool,
+    /// These clients are of one process; each of the others is one of its own.
+    pub(super) of_one: &'static [usize],
     /// How many of the `kinds` happen.
     pub(super) accidents: u8,
     pub(super) kinds: &'static [Accident],
@@ -155,6 +162,7 @@ impl Bounds {
     pub(super) const PROMPT: Self = Self {
         clients: 3,
         queued: false,
+        of_one: &[],
         accidents: 0,
         kinds: &[],
         prompt: true,

@@ -65,6 +65,22 @@ fn a_queue_of_three() {
 }
 
 #[test]
+fn a_process_with_two_clients_stands_still() {
+    let freeze = Bounds { accidents: 1, kinds: &[Freeze], renews: false, cancels: false, ..QUEUED };
+    hold(&[
+        ("a queue, 2 clients of one process, and it freezes", Bounds { of_one: &[1, 3], ..freeze }),
+        (
+            "a queue, 2 clients next to each other, and their process freezes",
+            Bounds { of_one: &[1, 2], ..freeze },
+        ),
+        (
+            "a queue, 2 clients of one process, a min_hold",
+            Bounds { of_one: &[1, 3], accidents: 0, min_hold: true, ..freeze },
+        ),
+    ]);
+}
+
+#[test]
 fn operators_delete_and_flush() {
     let one = Bounds { accidents: 1, kinds: OPERATORS, polls: true, may_sleep: 1, renews: false, ..PROMPT };
     hold(&[("operators", one)]);

@@ -110,6 +110,8 @@ impl State {
                 self.given_to_the_gone |= !self.clients[head].listens();
                 let marked = !self.queue.is_empty() && !bounds.has(Mistake::GrantForgetsMark);
                 self.put(head, CLAIM, marked, bounds);
+                self.note_claim(head, bounds);
+                self.clients[head].claims |= self.clients[head].frozen;
                 self.clients[head].tell(Answer::Granted { age: 0 });
                 if !bounds.has(Mistake::GrantTellsNoWaiter) {
                     self.tell_first_two(Answer::Next { left: CLAIM }, bounds);
@@ -122,8 +124,40 @@ impl State {
 
     fn grant_or_free(&mut self, me: Option<usize>, bounds: &Bounds) {
         if self.grant(me, bounds).is_none() {
-            self.lock = None;
+            (self.lock, self.claim) = (None, None);
         }
+    }
+
+    /// The clients of the process of this one.
+    pub(super) fn of_process(&mut self, one: usize) -> impl Iterator<Item = &mut Client> {
+        let of_one = self.clients[one].of_one;
+        let clients = self.clients.iter_mut().enumerate();
+        clients.filter(move |(at, client)| *at == one || of_one && client.of_one).map(|(_, client)| client)
+    }
+
+    fn note_claim(&mut self, me: usize, bounds: &Bounds) {
+        let noted = !self.queue.is_empty() && !bounds.of_one.is_empty();
+        self.claim = (noted && !bounds.has(Mistake::ClaimIsNotNoted)).then_some(me);
+    }
+
+    /// A lease has ended without a release: the waiters of that process leave the queue, and are told.
+    fn drop_stuck(&mut self, asker: Option<usize>) {
+        let Some(stuck) = self.claim.take() else { return };
+        let clients = &self.clients;
+        let is_of = |at: usize| at == stuck || clients[stuck].of_one && clients[at].of_one;
+        if asker.is_some_and(is_of) {
+            return;
+        }
+        let before = self.queue.len();
+        self.queue.retain(|waiter| !is_of(*waiter));
+        self.dropped_without_cause |= self.queue.len() < before && self.clients[stuck].phase == Phase::Done;
+        self.of_process(stuck).for_each(|client| client.tell(Answer::Gone));
+    }
+
+    /// A lock without a mark, although clients wait: it was taken past its queue.
+    fn is_taken_past(&self, me: usize) -> bool {
+        let unmarked = |lock: &Lock| !lock.marked && lock.owner != Owner::Stranger;
+        self.lock.as_ref().is_some_and(unmarked) && self.queue.iter().any(|waiter| *waiter != me)
     }
 }
 
@@ -151,6 +185,9 @@ impl State {
         if self.is_owner(me) && !bounds.has(Mistake::JoinDoesNotCompare) {
             return self.find_own(me, lasts, bounds);
         }
+        if self.is_free(bounds) || self.is_taken_past(me) {
+            self.drop_stuck(Some(me));
+        }
         if !self.is_free(bounds) {
             self.join_queue(me, bounds);
             let forgets = if again { Mistake::AgainDoesNotMark } else { Mistake::JoinDoesNotMark };
@@ -174,6 +211,7 @@ impl State {
             return Answer::Busy { left: CLAIM, is_stranger: false };
         }
         self.put(me, lasts, !self.queue.is_empty() && !bounds.has(Mistake::OwnGrantForgetsMark), bounds);
+        self.note_claim(me, bounds);
         if !bounds.has(Mistake::OwnGrantTellsNoWaiter) {
             self.tell_first_two(Answer::Next { left: lasts }, bounds);
         }
@@ -212,7 +250,11 @@ impl State {
     pub(super) fn release(&mut self, me: usize, bounds: &Bounds) -> Answer {
         let told = if bounds.has(Mistake::LeavingSecondTellsNoWaiter) { 1 } else { 2 };
         let was_told = self.queue.iter().take(told).any(|waiter| *waiter == me);
+        if was_told && self.is_taken_past(me) {
+            self.drop_stuck(Some(me));
+        }
         self.leave_queue(me, bounds);
+        self.claim = self.claim.filter(|_| !self.queue.is_empty());
         if self.is_owner(me) || (bounds.has(Mistake::ReleasesAnyLock) && self.lock.is_some()) {
             self.grant_or_free(Some(me), bounds);
         } else if was_told && !bounds.has(Mistake::LeavingTellsNoWaiter) {
@@ -227,7 +269,7 @@ impl State {
         let listens = |waiter: &&usize| **waiter != me && self.clients[**waiter].listens();
         let _ = self.queue.first().filter(listens).filter(|_| self.is_owner(me))?;
         self.leave_queue(me, bounds);
-        self.lock = None;
+        (self.lock, self.claim) = (None, None);
         self.order_is_lost = true;
         self.tell_first_two(Answer::Free, bounds);
         Some(Answer::Released)
@@ -246,6 +288,7 @@ impl State {
             let adds = !bounds.has(Mistake::RenewalAddsNoGrace);
             lock.expires_in = lasts + Self::grace(lock.marked && adds, bounds);
         }
+        self.claim = self.claim.filter(|_| renews || !marked || bounds.has(Mistake::MinHoldKeepsClaim));
         if is_shorter && marked && !bounds.has(Mistake::MinHoldTellsNoWaiter) {
             self.tell_first_two(Answer::Next { left: lasts }, bounds);
         }
@@ -260,6 +303,9 @@ impl State {
 
     /// `force_release.lua`
     pub(super) fn force_release(&mut self, bounds: &Bounds) {
+        if self.is_in_grace(bounds) {
+            self.drop_stuck(None);
+        }
         self.grant_or_free(None, bounds);
     }
 }

@@ -51,6 +51,8 @@ pub(super) enum Answer {
     },
     /// Pushed, to a waiter: the lock was left free.
     Free,
+    /// Pushed, to the waiters of a process: they have no place any more.
+    Gone,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -90,6 +92,10 @@ pub(super) struct Client {
     /// Its connection broke once.
     pub(super) cut: bool,
     pub(super) frozen: bool,
+    /// It is of the process that has several.
+    pub(super) of_one: bool,
+    /// It was granted the lock while it was frozen.
+    pub(super) claims: bool,
     /// Its lock was taken away from it.
     pub(super) robbed: bool,
     pub(super) wants_fence: bool,
@@ -108,7 +114,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) const fn new(wants_fence: bool) -> Self {
+    pub(super) const fn new(wants_fence: bool, of_one: bool) -> Self {
         Self {
             phase: Phase::Idle,
             lease: 0,
@@ -120,6 +126,8 @@ impl Client {
             ghost: false,
             cut: false,
             frozen: false,
+            of_one,
+            claims: false,
             robbed: false,
             wants_fence,
             keeps: false,
@@ -180,6 +188,8 @@ impl Client {
 pub(super) struct State {
     pub(super) lock: Option<Lock>,
     pub(super) queue: Vec<usize>,
+    /// The client that was granted the lock last, while others wait. Only where a process has several clients.
+    pub(super) claim: Option<usize>,
     /// Sorted: clients are interchangeable.
     pub(super) clients: Vec<Client>,
     /// How many may still happen.
@@ -195,14 +205,17 @@ pub(super) struct State {
     pub(super) newcomer_passed: bool,
     /// The lock was handed to a client that does not listen.
     pub(super) given_to_the_gone: bool,
+    /// A process lost its places for the lock of a client that is done.
+    pub(super) dropped_without_cause: bool,
 }
 
 impl State {
     pub(super) fn new(bounds: &Bounds) -> Self {
-        let client = |at| Client::new(at > 0 || !bounds.without_fence);
+        let client = |at| Client::new(at > 0 || !bounds.without_fence, bounds.of_one.contains(&at));
         Self {
             lock: None,
             queue: Vec::new(),
+            claim: None,
             clients: (0..bounds.clients).map(client).collect(),
             accidents: bounds.accidents,
             slept: 0,
@@ -210,6 +223,7 @@ impl State {
             passed_over: false,
             newcomer_passed: false,
             given_to_the_gone: false,
+            dropped_without_cause: false,
         }
     }
 
@@ -244,7 +258,9 @@ impl State {
                 }
             }
         }
-        let place = |at: usize| (self.is_owner(at), self.queue.iter().position(|waiter| *waiter == at));
+        let place = |at: usize| {
+            (self.is_owner(at), self.claim == Some(at), self.queue.iter().position(|waiter| *waiter == at))
+        };
         let key = |at: usize| (&self.clients[at], place(at));
         if (1..self.clients.len()).all(|at| key(at - 1) <= key(at)) {
             return;
@@ -258,7 +274,8 @@ impl State {
             lock.owner = Owner::Client(renamed(owner));
         }
         self.queue = self.queue.iter().map(|waiter| renamed(*waiter)).collect();
-        let old = |at: &usize| std::mem::replace(&mut self.clients[*at], Client::new(false));
+        self.claim = self.claim.map(renamed);
+        let old = |at: &usize| std::mem::replace(&mut self.clients[*at], Client::new(false, false));
         self.clients = order.iter().map(old).collect();
     }
 }

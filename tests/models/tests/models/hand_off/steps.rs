@@ -77,6 +77,12 @@ impl State {
                 self.clients[at].phase = Phase::Done;
             }
             Action::Tick => return self.tick(bounds),
+            Action::Thaw(at) => {
+                if !self.clients[at].frozen {
+                    return None;
+                }
+                self.of_process(at).for_each(|client| (client.frozen, client.claims) = (false, false));
+            }
             Action::Crash(_)
             | Action::Cut(_)
             | Action::Freeze(_)
@@ -95,8 +101,7 @@ impl State {
             | Action::Cancel(at)
             | Action::Wake(at)
             | Action::Reconnect(at)
-            | Action::Notice(at)
-            | Action::Thaw(at) => self.clients[at].step(action, bounds)?,
+            | Action::Notice(at) => self.clients[at].step(action, bounds)?,
         }
         Some(())
     }
@@ -260,7 +265,6 @@ impl Client {
                 self.reconnect(bounds);
             }
             Action::Notice(_) if self.ghost => self.end_ghost(),
-            Action::Thaw(_) if self.frozen => self.frozen = false,
             _ => return None,
         }
         Some(())

@@ -1,0 +1,27 @@
+-- A lease that ends without a release: the process that had it is stuck. Behind queue.lua and tell.lua.
+
+-- So many members one call looks at.
+local LOOKED_AT = 10000
+
+-- The process that got the lock last has let its lease end: it is stuck, and each of its waiters would get a claim. So all
+-- leave the queue. A process that was only slow is told that they have lost their places. Whoever asks is not stuck.
+-- Returns false when there may be more of them: then the caller has to call again.
+local function drop_stuck()
+  local stuck = redis.call('GET', claim)
+  if not stuck then return true end
+  if stuck ~= ARGV[4] then
+    local members, gone = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1), {}
+    for _, member in ipairs(members) do
+      local _, _, inbox = read(member)
+      if inbox == stuck then gone[#gone + 1] = member end
+    end
+    for i = 1, #gone, TOGETHER do
+      redis.call('ZREM', queue, unpack(gone, i, math.min(i + TOGETHER - 1, #gone)))
+    end
+    if #gone > LOOKED_AT / 2 and #members == LOOKED_AT then return false end
+    redis.pcall('PUBLISH', stuck, 'gone||0|0||' .. lock)
+  end
+  redis.call('DEL', claim)
+  return true
+end
+

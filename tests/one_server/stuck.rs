@@ -1,0 +1,257 @@
+//! A process that is stopped while its callers wait costs the others one claim, however they ask and however many wait.
+
+use std::process::exit;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kit::{Job, LIMIT, RedisCluster, RedisServer, SECOND, Worker, eventually, listen, runtime, say};
+use redis::PubSub;
+use redlocked::{LockError, LockGuard, LockManager, LockRequest};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+const MS: Duration = Duration::from_millis(1);
+const TTL: Duration = Duration::from_secs(30);
+
+/// A claim and a grace, with room for a slow machine; less than two claims.
+const ONE_CLAIM: Duration = Duration::from_millis(1900);
+
+/// Its numbers: how many calls wait at first, and the key. `holder`: one more call waits in front of them, and holds the lock
+/// until the test sends `end`. Each `more` is another call.
+#[test]
+#[ignore = "runs in a worker process"]
+fn worker() {
+    let Some(job) = Job::of_this_process() else {
+        return;
+    };
+    let (command, mut commands) = unbounded_channel();
+    listen(move |line| drop(command.send(line)), || exit(0));
+    let locks = connect(&job.url);
+    let key = key(job.numbers[1]);
+    runtime().block_on(async {
+        let (end, ends) = watch::channel(false);
+        let mut calls = JoinSet::new();
+        if job.task == "holder" {
+            let (request, mut ends) = (locks.lock(&key).ttl(2 * SECOND).wait_forever(), ends.clone());
+            calls.spawn(request.run(async move |_| {
+                say("inside", &[]);
+                ends.wait_for(|end| *end).await.unwrap();
+            }));
+            tokio::task::yield_now().await;
+        }
+        let call = || locks.lock(&key).ttl(TTL).wait_forever().run(async |_| ());
+        for _ in 0..job.numbers[0] {
+            calls.spawn(call());
+        }
+        while commands.recv().await.unwrap() == "more" {
+            calls.spawn(call());
+        }
+        end.send(true).unwrap();
+        while let Some(call) = calls.join_next().await {
+            // A holder that was stopped has lost its lock.
+            assert!(matches!(call.unwrap(), Ok(()) | Err(LockError::Lost { .. })));
+        }
+    });
+    say("done", &[]);
+    thread::sleep(LIMIT);
+}
+
+fn key(number: u64) -> String {
+    format!("stuck{number}")
+}
+
+fn waiters(server: &RedisServer) -> u64 {
+    server.run("ZCARD lock:stuck0%queue")
+}
+
+/// A process, so many of whose callers wait for the first lock.
+fn crowd(server: &RedisServer, count: u64) -> Worker {
+    let before = waiters(server);
+    let worker = Worker::start("stuck::worker", "waiters", &server.url(), &[count, 0]);
+    eventually("its callers wait", || waiters(server) == before + count);
+    worker
+}
+
+fn connect(url: &str) -> LockManager {
+    LockManager::builder(url).foreign_clients(false).connect_blocking().unwrap()
+}
+
+/// Calls, one after the other, until one gets the lock; and how long they took.
+fn served(request: impl Fn() -> LockRequest) -> (LockGuard, Duration) {
+    let start = Instant::now();
+    loop {
+        match request().ttl(TTL).acquire_blocking() {
+            Ok(guard) => return (guard, start.elapsed()),
+            Err(error) => assert!(error.is_busy() || matches!(error, LockError::QueueFull { .. }), "{error}"),
+        }
+        assert!(start.elapsed() < LIMIT, "no caller is served");
+        thread::sleep(20 * MS);
+    }
+}
+
+/// How often a waiter was granted the lock by a push since the last look.
+fn grants(server: &RedisServer, pushes: &mut PubSub<'_>) -> usize {
+    let _: u32 = server.run("PUBLISH lock:%inbox:end end");
+    let next = || pushes.get_message().unwrap().get_payload::<String>().unwrap();
+    std::iter::repeat_with(next)
+        .take_while(|push| push != "end")
+        .filter(|push| push.starts_with("granted|"))
+        .count()
+}
+
+/// A lock is released to a queue, and then asked for.
+struct Stopped {
+    server: RedisServer,
+    guard: LockGuard,
+}
+
+impl Stopped {
+    fn new() -> Self {
+        let server = RedisServer::start();
+        let guard = connect(&server.url()).lock(key(0)).ttl(TTL).acquire_blocking().unwrap();
+        Self { server, guard }
+    }
+
+    /// When others get the lock after its release, and how many claims they have waited for.
+    fn release(self, request: impl Fn(&LockManager) -> LockRequest) -> (RedisServer, Duration, usize) {
+        let mut monitor = self.server.client();
+        let mut pushes = monitor.as_pubsub();
+        pushes.psubscribe("lock:%inbox:*").unwrap();
+        self.guard.release_blocking().unwrap();
+        let others = connect(&self.server.url());
+        let (guard, after) = served(|| request(&others));
+        let claims = grants(&self.server, &mut pushes);
+        drop(pushes);
+        assert_eq!(waiters(&self.server), 0);
+        guard.release_blocking().unwrap();
+        (self.server, after, claims)
+    }
+}
+
+#[test]
+fn a_stopped_process_costs_one_claim_whatever_the_others_wait() {
+    for (count, wait) in
+        [(10, 0), (100, 0), (100, 500), (100, 900), (100, 1500), (100, 10_000), (1000, 0), (10_000, 200)]
+    {
+        let what = format!("{count} waiters, the others wait for {wait} ms");
+        let stopped = Stopped::new();
+        let mut crowd = crowd(&stopped.server, count);
+        crowd.freeze();
+        let (server, after, claims) = stopped.release(|locks| locks.lock(key(0)).wait(wait * MS));
+        assert_eq!(claims, 1, "{what}");
+        assert!(after < ONE_CLAIM, "{what}: {after:?}");
+        if count <= 100 {
+            // The process goes on, and each of its callers gets the lock.
+            crowd.thaw();
+            crowd.tell("end");
+            crowd.says("done");
+            eventually("no key is left", || server.keys().is_empty());
+        }
+    }
+}
+
+#[test]
+fn two_stopped_processes_whose_waiters_alternate_cost_two_claims() {
+    let stopped = Stopped::new();
+    let mut crowds = [crowd(&stopped.server, 1), crowd(&stopped.server, 1)];
+    for _ in 0..10 {
+        for crowd in &mut crowds {
+            let before = waiters(&stopped.server);
+            crowd.tell("more");
+            eventually("one more waits", || waiters(&stopped.server) == before + 1);
+        }
+    }
+    crowds.iter().for_each(Worker::freeze);
+    let (server, after, claims) = stopped.release(|locks| locks.lock(key(0)));
+    assert_eq!(claims, 2);
+    assert!(after < 2 * ONE_CLAIM, "{after:?}");
+    for crowd in &mut crowds {
+        crowd.thaw();
+        crowd.tell("end");
+        crowd.says("done");
+    }
+    eventually("no key is left", || server.keys().is_empty());
+}
+
+#[test]
+fn a_queue_that_is_full_of_waiters_of_a_stopped_process_is_so_for_one_claim() {
+    let stopped = Stopped::new();
+    let crowd = crowd(&stopped.server, 20);
+    crowd.freeze();
+    let others = LockManager::builder(stopped.server.url()).max_waiters(10).connect_blocking().unwrap();
+    let (_server, after, claims) = stopped.release(|_| others.lock(key(0)).wait(LIMIT));
+    assert_eq!(claims, 1);
+    assert!(after < ONE_CLAIM, "{after:?}");
+}
+
+/// The holder got the lock in the queue, in front of its own waiters, and has renewed it since.
+#[test]
+fn the_waiters_of_a_stopped_holder_leave_with_its_lease() {
+    let stopped = Stopped::new();
+    let holder = Worker::start("stuck::worker", "holder", &stopped.server.url(), &[20, 0]);
+    eventually("its callers wait", || waiters(&stopped.server) == 21);
+    let Stopped { server, guard } = stopped;
+    guard.release_blocking().unwrap();
+    holder.says("inside");
+    eventually("it has renewed", || server.run::<u64>("PTTL lock:stuck0") > 1500);
+    holder.freeze();
+    let mut monitor = server.client();
+    let mut pushes = monitor.as_pubsub();
+    pushes.psubscribe("lock:%inbox:*").unwrap();
+    let others = connect(&server.url());
+    let (guard, after) = served(|| others.lock(key(0)));
+    assert_eq!(grants(&server, &mut pushes), 0, "none of its waiters had a claim");
+    assert!(after < ONE_CLAIM + SECOND, "{after:?}");
+    drop(guard);
+}
+
+#[test]
+fn in_a_cluster_a_stopped_process_costs_one_claim() {
+    let cluster = RedisCluster::of_this_process();
+    let others = connect(&cluster.url());
+    for number in [1, 2, 3] {
+        let name = format!("lock:{}", key(number));
+        let owner = cluster.owner_of(&name);
+        let guard = others.lock(key(number)).ttl(TTL).acquire_blocking().unwrap();
+        let crowd = Worker::start("stuck::worker", "waiters", &cluster.url(), &[20, number]);
+        eventually("its callers wait", || {
+            others.inspect_blocking(&key(number)).unwrap().is_some_and(|lock| lock.waiters() == 20)
+        });
+        crowd.freeze();
+        guard.release_blocking().unwrap();
+        let (guard, after) = served(|| others.lock(key(number)));
+        assert!(after < ONE_CLAIM, "{after:?}");
+        guard.release_blocking().unwrap();
+        let left = || owner.run::<Vec<String>>(&format!("KEYS lock:*{}*", key(number)));
+        eventually("no key is left", || left().is_empty());
+    }
+}
+
+/// Its lock expires without a release.
+#[test]
+fn a_process_whose_min_hold_ends_is_not_taken_for_stopped() {
+    let server = RedisServer::start();
+    let (first, second) = (connect(&server.url()), connect(&server.url()));
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let guard = first.lock(key(0)).ttl(TTL).acquire_blocking().unwrap();
+    let calls: Vec<_> = [&first, &second, &first, &second]
+        .into_iter()
+        .enumerate()
+        .map(|(number, locks)| {
+            let min_hold = if number == 0 { 300 * MS } else { Duration::ZERO };
+            let request = locks.lock(key(0)).ttl(TTL).min_hold(min_hold).wait(LIMIT);
+            let order = Arc::clone(&order);
+            let call = thread::spawn(move || request.run_blocking(|_| order.lock().unwrap().push(number)));
+            eventually("it waits", || waiters(&server) == u64::try_from(number).unwrap() + 1);
+            call
+        })
+        .collect();
+    drop(guard);
+    for call in calls {
+        call.join().unwrap().unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
+    eventually("no key is left", || server.keys().is_empty());
+}
