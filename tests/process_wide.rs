@@ -4,11 +4,13 @@
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use kit::RedisServer;
 #[cfg(target_os = "linux")]
 use kit::eventually;
-use redlocked::{LockError, LockManager, distributed_lock};
+use redlocked::{LockError, LockManager, ReleaseOutcome, distributed_lock};
+use tokio::runtime::Builder;
 
 static INSIDE: AtomicU32 = AtomicU32::new(0);
 
@@ -134,6 +136,46 @@ fn sync_locks_one_after_the_other_wake_no_other_thread() {
     // The loop's own thread looks ten times in a second, however many locks there are.
     let rare = 10 + elapsed.as_millis() as u64 / 20;
     assert!(others <= rare, "other threads {others} times in {LOCKS} locks and {elapsed:?}");
+}
+
+#[test]
+fn a_runtime_without_drivers_calls_no_panic_hook() {
+    alone("locks_in_runtimes_without_drivers", &[]);
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn locks_in_runtimes_without_drivers() {
+    static PANICS: AtomicU32 = AtomicU32::new(0);
+    std::panic::set_hook(Box::new(|_| {
+        PANICS.fetch_add(1, Ordering::SeqCst);
+    }));
+    let server = RedisServer::start();
+    for workers in [0, 1, 2] {
+        for (io, time) in [(false, false), (true, false), (false, true), (true, true)] {
+            let mut builder = match workers {
+                0 => Builder::new_current_thread(),
+                _ => Builder::new_multi_thread(),
+            };
+            if io {
+                builder.enable_io();
+            }
+            if time {
+                builder.enable_time();
+            }
+            let runtime = builder.worker_threads(workers.max(1)).build().unwrap();
+            let task = async {
+                let locks = LockManager::connect(&server.url()).await.unwrap();
+                let guard = locks.lock("k").acquire().await.unwrap();
+                assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
+                locks.shutdown(Duration::from_secs(10)).await.unwrap();
+            };
+            runtime.block_on(task);
+        }
+    }
+    assert_eq!(PANICS.load(Ordering::SeqCst), 0);
+    assert!(std::thread::spawn(|| panic!("to the hook of the program")).join().is_err());
+    assert_eq!(PANICS.load(Ordering::SeqCst), 1, "it is in its place");
 }
 
 #[test]

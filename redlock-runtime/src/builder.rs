@@ -45,7 +45,7 @@ pub struct LockManagerBuilder {
     replicas: u32,
     cohort: u32,
     warn_after: Duration,
-    own_thread: bool,
+    own_thread: Option<bool>,
     tls: TlsSettings,
     credentials: Option<CredentialSource>,
 }
@@ -64,7 +64,7 @@ impl LockManagerBuilder {
             replicas: 0,
             cohort: 0,
             warn_after: Duration::from_secs(1),
-            own_thread: false,
+            own_thread: None,
             tls: TlsSettings::default(),
             credentials: None,
         }
@@ -224,12 +224,18 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Gives the engine of this manager a thread of its own; off by default.
+    /// `true` gives the engine of this manager a thread of its own; `false` says that the tokio runtimes of its callers have I/O
+    /// and timers, as with `#[tokio::main]` or `enable_all`. By default, that is found out.
     ///
     /// By default the engine runs on the tokio runtime of its callers, where no outcome crosses threads, and moves to a thread
     /// of its own when that runtime is dropped or blocked for some 100 ms, or when callers have no runtime. Each move is a
-    /// new connection. A blocked caller without a runtime runs the engine itself until its outcome is there. A thread from the start is for services whose tasks often block their runtime, and for a runtime
-    /// without I/O or timers: tokio tells of those only by a panic, which is caught, unless the program aborts on panics.
+    /// new connection. A blocked caller without a runtime runs the engine itself until its outcome is there. A thread from the
+    /// start is for services whose tasks often block their runtime.
+    ///
+    /// In a runtime without I/O or timers the engine has that thread, too. Tokio tells of such a runtime only by a panic, which is
+    /// caught, and of which the panic hook of the program does not hear. In a program that is built with `panic = "abort"` there
+    /// is no such panic: the engine has its thread, where each outcome crosses threads, unless `own_thread(false)` says
+    /// that it needs none.
     ///
     /// # Examples
     ///
@@ -238,7 +244,7 @@ impl LockManagerBuilder {
     /// # let _ = builder;
     /// ```
     pub fn own_thread(mut self, own_thread: bool) -> Self {
-        self.own_thread = own_thread;
+        self.own_thread = Some(own_thread);
         self
     }
 

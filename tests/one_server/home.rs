@@ -207,6 +207,21 @@ fn a_runtime_that_runs_keeps_its_engine_and_its_connection() {
 }
 
 #[test]
+fn a_blocking_thread_of_a_runtime_of_one_thread_leaves_its_engine_there() {
+    let server = RedisServer::start();
+    runtime().block_on(async {
+        let locks = LockManager::connect(&server.url()).await.unwrap();
+        let before = connections(&server);
+        for _ in 0..3 {
+            let locks = locks.clone();
+            let call = move || locks.lock("k").run_blocking(|guard| assert!(guard.is_held()));
+            tokio::task::spawn_blocking(call).await.unwrap().unwrap();
+        }
+        assert_eq!(connections(&server), before);
+    });
+}
+
+#[test]
 fn an_engine_with_a_thread_of_its_own_moves_nowhere() {
     let server = RedisServer::start();
     runtime().block_on(async {

@@ -1,6 +1,5 @@
 //! The clock of a tokio runtime, which a test may pause and advance.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use super::Moment;
+use crate::host::quiet::is_without_panic;
 
 /// All managers of a runtime share it.
 #[derive(Clone)]
@@ -41,8 +41,10 @@ impl RuntimeClock {
         if handle.runtime_flavor() != RuntimeFlavor::CurrentThread {
             return None;
         }
-        // Tokio tells of missing timers only by a panic, whose message names the method that enables them.
-        catch_unwind(AssertUnwindSafe(|| drop(tokio::time::sleep(Duration::ZERO)))).ok()?;
+        // Tokio tells of missing timers only by a panic.
+        if !is_without_panic(|| drop(tokio::time::sleep(Duration::ZERO))) {
+            return None;
+        }
         let mut clocks = CLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
         clocks.retain(|clock| clock.strong_count() > 0);
         if let Some(clock) =

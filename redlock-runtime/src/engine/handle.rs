@@ -42,15 +42,16 @@ impl Engine {
     pub(crate) fn start(mut deployment: Deployment, settings: EngineSettings) -> io::Result<Self> {
         let (commands, inbox) = unbounded_channel();
         let multi_key = deployment.multi_key();
-        let clock = if settings.own_thread { Clock::System } else { deployment.choose_clock() };
+        let own_thread = settings.own_thread;
+        let clock = if own_thread == Some(true) { Clock::System } else { deployment.choose_clock() };
         let tested = Tested::of(&deployment);
         // Weak: the loop ends with the last manager and guard.
         let driver = Driver::new(deployment, settings, inbox, commands.downgrade(), clock.clone());
-        let home = if settings.own_thread {
+        let home = if own_thread == Some(true) {
             run_on_own_thread(driver)?;
             None
         } else {
-            Some(Home::new(driver)?)
+            Some(Home::new(driver, own_thread.is_some())?)
         };
         let engine = Self::new(commands, multi_key, settings.io_timeout, clock, tested, home);
         engine.home.iter().for_each(Home::settle);

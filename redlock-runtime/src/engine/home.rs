@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use super::driver::{Driver, Turn};
 use crate::clock::{Clock, Moment, RuntimeClock};
-use crate::host::{Runtime, runtime_has_drivers};
+use crate::host::{self, Runtime, runtime_has_drivers};
 use guardian::{Guardian, Watch};
 use own_runtime::OwnRuntime;
 pub(super) use own_thread::run as run_on_own_thread;
@@ -59,6 +59,8 @@ pub(super) struct Home {
     guardian: Guardian,
     /// Of the loop's deadlines.
     clock: Clock,
+    /// The runtimes of callers have I/O and timers: it was said so.
+    is_sure: bool,
     resident: Mutex<Resident>,
     /// The runtime of the loop, where no runtime of its callers runs it.
     own: Mutex<Option<Arc<OwnRuntime>>>,
@@ -90,6 +92,8 @@ struct Resident {
     driver: Option<Driver>,
     /// Of the task that polls it.
     waker: Option<Waker>,
+    /// The number of the thread that has polled it last since the move.
+    polled_on: Option<u64>,
     /// The loop is being polled; still so after that only if it has panicked.
     is_polled: bool,
     /// The time of the last move.
@@ -100,11 +104,13 @@ struct Resident {
 
 impl Home {
     /// A loop that no task polls yet.
-    pub(super) fn new(driver: Driver) -> io::Result<Arc<Self>> {
+    /// `is_sure`: the runtimes of callers have I/O and timers.
+    pub(super) fn new(driver: Driver, is_sure: bool) -> io::Result<Arc<Self>> {
         let clock = driver.clock().clone();
         let resident = Resident {
             driver: Some(driver),
             waker: None,
+            polled_on: None,
             is_polled: false,
             since: Moment::now(),
             stay: Duration::ZERO,
@@ -112,6 +118,7 @@ impl Home {
         Ok(Arc::new(Self {
             guardian: Guardian::of_this_process()?,
             clock,
+            is_sure,
             resident: Mutex::new(resident),
             own: Mutex::new(None),
             place: AtomicU64::new(NOWHERE),
@@ -165,14 +172,21 @@ impl Home {
 
     /// Begins to run: where the caller is, or else on a thread of its own.
     pub(super) fn settle(self: &Arc<Self>) {
+        // Before the resident is locked: the look at a runtime may wait for another thread's panic hook.
+        let here = || Runtime::current().filter(|here| self.may_return() && self.runs_on(here));
+        let home = self.clock.runtime().cloned().map(Runtime::Tokio).or_else(here);
         let mut resident = self.resident();
         if self.place.load(Ordering::SeqCst) == NOWHERE && resident.driver.is_some() {
-            let here = || Runtime::current().filter(|_| self.may_return() && runtime_has_drivers());
-            match self.clock.runtime().cloned().map(Runtime::Tokio).or_else(here) {
+            match home {
                 Some(runtime) => self.move_to(resident, &runtime),
                 None => self.move_to_own_thread(&mut resident),
             }
         }
+    }
+
+    /// True when the runtime of this thread, which is `here`, can run the loop.
+    fn runs_on(&self, here: &Runtime) -> bool {
+        if self.is_sure { host::running_clock().is_some() } else { runtime_has_drivers(here) }
     }
 
     fn may_return(&self) -> bool {
@@ -184,16 +198,21 @@ impl Home {
     fn return_to_caller(self: &Arc<Self>) {
         if let Some(runtime) = Runtime::current()
             && !self.own().as_ref().is_some_and(|own| own.is(runtime.number()))
-            && let Some(resident) = self.try_resident()
-            && self.place.load(Ordering::SeqCst) == OWN_THREAD
-            && resident.driver.as_ref().is_some_and(Driver::is_idle)
+            && self.is_idle_on_own_thread(self.try_resident().as_deref())
         {
-            if runtime_has_drivers() {
-                self.move_to(resident, &runtime);
-            } else {
+            if !self.runs_on(&runtime) {
                 self.returns_at.store(NEVER, Ordering::Relaxed);
+            } else if let Some(resident) = self.try_resident()
+                && self.is_idle_on_own_thread(Some(&resident))
+            {
+                self.move_to(resident, &runtime);
             }
         }
+    }
+
+    fn is_idle_on_own_thread(&self, resident: Option<&Resident>) -> bool {
+        self.place.load(Ordering::SeqCst) == OWN_THREAD
+            && resident.and_then(|resident| resident.driver.as_ref()).is_some_and(Driver::is_idle)
     }
 
     fn move_to(self: &Arc<Self>, mut resident: MutexGuard<'_, Resident>, runtime: &Runtime) {
@@ -225,6 +244,7 @@ impl Home {
             waker.take().into_iter().for_each(Waker::wake);
         }
         self.own().take().into_iter().for_each(|own| own.has_more());
+        resident.polled_on = None;
         resident.since = Moment::now();
         moves
     }
@@ -263,10 +283,12 @@ impl Home {
         self.returns_at.store(now.after(resident.stay).to_nanos(), Ordering::Relaxed);
     }
 
-    /// The caller blocks the thread of the runtime that runs the loop.
+    /// The caller blocks this thread, in the runtime that runs the loop: perhaps the thread that polls it, perhaps one of
+    /// `spawn_blocking`.
     fn is_blocked(self: &Arc<Self>) {
         let mut resident = self.resident();
-        if self.place.load(Ordering::SeqCst) == runtimes::here() && resident.driver.is_some() {
+        let polls = resident.polled_on.is_none_or(|thread| thread == host::thread_number());
+        if polls && self.place.load(Ordering::SeqCst) == runtimes::here() && resident.driver.is_some() {
             self.takes_over(&mut resident, SETTLED);
         }
     }
@@ -306,12 +328,13 @@ impl Home {
             return Poll::Ready(Turn::Ended);
         }
         let sent = self.sent.load(Ordering::SeqCst);
-        let Resident { driver: Some(driver), waker, is_polled, .. } = &mut *resident else {
+        let Resident { driver: Some(driver), waker, polled_on, is_polled, .. } = &mut *resident else {
             return Poll::Ready(Turn::Ended);
         };
         if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
         }
+        *polled_on = Some(host::thread_number());
         *is_polled = true;
         let turn = driver.poll(cx);
         *is_polled = false;

@@ -17,8 +17,8 @@ pub(crate) struct EngineSettings {
     pub(crate) cohort: u32,
     /// A wait that is longer is reported; `None` when none is.
     pub(crate) warn_after: Option<Duration>,
-    /// The loop has a thread of its own.
-    pub(crate) own_thread: bool,
+    /// The loop has a thread of its own; `Some(false)` says that the runtimes of its callers have I/O and timers.
+    pub(crate) own_thread: Option<bool>,
 }
 
 /// The settings of a lock table.

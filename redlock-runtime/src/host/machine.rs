@@ -5,13 +5,15 @@ use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::net::Ipv4Addr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::net::UdpSocket;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::Instant;
+
+use super::quiet;
 
 /// `std::time::Instant` stands still during suspend on Linux (`CLOCK_MONOTONIC`) and on Apple's systems
 /// (`CLOCK_UPTIME_RAW`): a laptop or a VM that wakes up would believe in a lease that ended hours ago. On Windows it goes on.
@@ -58,17 +60,33 @@ pub(super) fn running_clock() -> Option<Instant> {
     (before <= now.into_std() && now.into_std() <= std::time::Instant::now()).then_some(now)
 }
 
-/// Tokio tells of missing drivers only by a panic, whose message says which method of the runtime's builder enables them.
-pub(super) fn runtime_has_drivers() -> bool {
-    let has_drivers = catch_unwind(AssertUnwindSafe(|| {
-        drop(tokio::time::sleep(Duration::ZERO));
-        if let Ok(socket) = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
-            && socket.set_nonblocking(true).is_ok()
-        {
-            drop(UdpSocket::from_std(socket));
-        }
-    }));
-    has_drivers.is_ok() && running_clock().is_some()
+/// `here` is the number of the runtime of this thread.
+pub(super) fn runtime_has_drivers(here: u64) -> bool {
+    /// The last runtime that had them.
+    static HAS_THEM: AtomicU64 = AtomicU64::new(0);
+    let has_drivers = HAS_THEM.load(Ordering::Relaxed) == here
+        || quiet::is_without_panic(|| {
+            drop(tokio::time::sleep(Duration::ZERO));
+            if let Ok(socket) = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+                && socket.set_nonblocking(true).is_ok()
+            {
+                drop(UdpSocket::from_std(socket));
+            }
+        });
+    if has_drivers {
+        HAS_THEM.store(here, Ordering::Relaxed);
+    }
+    has_drivers && running_clock().is_some()
+}
+
+/// No other thread has it.
+pub(crate) fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    // Without a destructor, it is there for as long as its thread.
+    NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 
 pub(crate) fn number_of(handle: &Handle) -> u64 {

@@ -3,6 +3,7 @@
 
 mod hash;
 mod machine;
+pub(crate) mod quiet;
 #[cfg_attr(not(feature = "__simulation"), path = "no_world.rs")]
 pub(crate) mod world;
 
@@ -14,7 +15,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 pub(crate) use hash::{HashMap, HashSet};
-pub(crate) use machine::number_of;
+pub(crate) use machine::{number_of, thread_number};
 pub(crate) use world::world;
 
 /// The lease clock, in nanoseconds since an arbitrary start.
@@ -124,9 +125,9 @@ impl Runtime {
     }
 }
 
-/// True when the runtime of this thread has sockets, timers and a clock that runs.
-pub(crate) fn runtime_has_drivers() -> bool {
-    world().is_some() || machine::runtime_has_drivers()
+/// True when the runtime of this thread, which is `here`, has sockets, timers and a clock that runs.
+pub(crate) fn runtime_has_drivers(here: &Runtime) -> bool {
+    world().is_some() || machine::runtime_has_drivers(here.number())
 }
 
 /// True when the tasks of this runtime run one at a time.

@@ -33,7 +33,7 @@ impl Scenario {
             replicas: 0,
             cohort: 0,
             warn_after: None,
-            own_thread: false,
+            own_thread: None,
         };
         let now = Moment::now();
         Self { quorum: Quorum::new((0..3).map(link).collect(), Arc::default(), settings, now), now }
