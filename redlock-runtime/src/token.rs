@@ -97,11 +97,6 @@ impl Token {
     pub(crate) fn value(&self) -> &str {
         &self.0
     }
-
-    /// True when the value of a key is this token, with the mark or without.
-    pub(crate) fn is_in(&self, value: &[u8]) -> bool {
-        value.strip_prefix(self.0.as_bytes()).is_some_and(|rest| rest.is_empty() || rest == MARK.as_bytes())
-    }
 }
 
 /// Random bytes, of which each becomes one character.

@@ -61,8 +61,14 @@ fn is_found(plan: Plan, port: impl FnMut(usize, &RedisServer) -> u16, what: impl
 #[test]
 fn a_lock_that_is_free_while_its_waiters_are_refused_is_found_on_a_quorum() {
     let refused = (
-        "'NX', 'PX', ARGV[2]) == false and redis.call('GET', KEYS[1])\nif holder then",
-        "'XX', 'PX', ARGV[2]) == false and redis.call('GET', KEYS[1])\nif true   then",
+        concat!(
+            "'NX', 'PX', ARGV[2]) == false\n  and redis.pcall('GETRANGE', KEYS[1], '0', '512')\n",
+            "if type(holder) == 'table' then holder = redis.call('GET', KEYS[1]) end\nif holder then"
+        ),
+        concat!(
+            "'XX', 'PX', ARGV[2]) == false\n  and redis.pcall('GETRANGE', KEYS[1], '0', '512')\n",
+            "if type(holder) == 'table' then holder = redis.call('GET', KEYS[1]) end\nif true   then"
+        ),
     );
     let nodes = QuorumNodes::new(Plan::crowded(3), rewritten(refused, 3));
     super::is_found(nodes, |history| history.liveness.free() > 0);
@@ -156,13 +162,13 @@ fn what_a_failed_attempt_does_not_give_back_is_found() {
 fn keeps_what_is_young() -> impl FnMut(usize, &RedisServer) -> u16 {
     let all = concat!(
         "if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true)",
-        " then redis.call('GET', KEYS[1]) end\n",
+        " then holder = redis.call('GET', KEYS[1]) end\n",
         "if holder == ARGV[1] then return redis.call('DEL', KEYS[1]) end"
     );
     let old = concat!(
         "if holder == ARGV[1] and redis.call('PTTL', KEYS[1]) < 599991 then\n",
         "  return redis.call('DEL', KEYS[1])\nend",
-        "                                                                          "
+        "                                                                                   "
     );
     move |_, server| Rewriter::to(server.port(), all, old).port()
 }

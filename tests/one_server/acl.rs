@@ -41,6 +41,7 @@ const RULES: &[(&str, Without)] = &[
     ("+eval", Without::Connecting),
     ("+evalsha", Without::Connecting),
     ("+get", Without::Connecting),
+    ("+getrange", Without::Nothing),
     ("+set", Without::Connecting),
     ("+del", Without::Connecting),
     ("+exists", Without::Connecting),

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kit::{LIMIT, Quorum, RedisCluster, RedisServer, SECOND, connect, eventually};
-use redlocked::{Acquire, LockGuard, LockManager};
+use redlocked::{Acquire, LockError, LockGuard, LockManager, ReleaseOutcome};
 
 /// Until `stop`, starts calls, each for its own key, and drops each a moment later.
 fn dropped_calls(locks: &LockManager, thread: usize, stop: &AtomicBool) {
@@ -215,4 +215,72 @@ fn waiters_that_are_refused_leave_the_server_in_peace_and_are_served_when_it_is_
             tokio::time::timeout(LIMIT, call).await.unwrap().unwrap().release().await.unwrap();
         }
     });
+}
+
+/// Of a server's answers to clients, in bytes.
+fn answered(server: &RedisServer) -> u64 {
+    let stats: String = server.run("INFO stats");
+    let bytes = stats.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:")).unwrap();
+    bytes.trim().parse().unwrap()
+}
+
+/// A client of another kind may write anything where we look for a lock: nobody has to hear all of it.
+#[test]
+fn a_foreign_value_of_any_length_costs_the_other_locks_nothing() {
+    const LENGTH: usize = 32 << 20;
+    let server = RedisServer::start();
+    // A busy machine takes long over each value that the test itself writes.
+    let connect = || LockManager::builder(server.url()).io_timeout(LIMIT / 2).connect_blocking().unwrap();
+    let (locks, others) = (connect(), connect());
+    let held = locks.lock("held").ttl(10 * SECOND).acquire_blocking().unwrap();
+    let stolen = locks.lock("stolen").ttl(60 * SECOND).acquire_blocking().unwrap();
+    let before = answered(&server);
+    let write =
+        |key: &str, value: &str| redis::cmd("SET").arg(key).arg(value).exec(&mut server.client()).unwrap();
+    // Like a token, too: with a mark or without.
+    for (key, start, end) in [
+        ("k", "", ""),
+        ("token", "k6vzjPF0bzefdu4UB6J8YZ@vm:1/", ""),
+        ("marked", "k6vzjPF0bzefdu4UB6J8YZ@vm:1/", "!"),
+    ] {
+        write(&format!("lock:{key}"), &format!("{start}{}{end}", "x".repeat(LENGTH)));
+        let outcome = others.lock(key).acquire_blocking();
+        assert!(matches!(&outcome, Err(LockError::Busy { .. })), "{outcome:?}");
+        let outcome = others.lock(key).wait(SECOND / 2).acquire_blocking();
+        assert!(matches!(&outcome, Err(LockError::TimedOut { .. })), "{outcome:?}");
+        assert!(locks.inspect_blocking(key).unwrap().is_some());
+        assert!(server.run::<usize>(&format!("STRLEN lock:{key}")) >= LENGTH, "it is left alone");
+    }
+    // A member of its queue, and one of our locks.
+    let member = format!("{}|60000|lock:%inbox:x", "x".repeat(LENGTH / 16));
+    redis::cmd("ZADD").arg("lock:k%queue").arg(1).arg(&member).exec(&mut server.client()).unwrap();
+    assert!(locks.inspect_blocking("k").unwrap().is_some());
+    write("lock:stolen", &"x".repeat(LENGTH));
+    eventually("the holder hears of it", || !stolen.is_held());
+    assert!(locks.force_release_blocking("k").unwrap().is_some());
+    let heard = answered(&server) - before;
+    assert!(heard < 1 << 20, "{heard} bytes");
+    assert!(held.is_held());
+    assert_eq!(held.release_blocking(), Ok(ReleaseOutcome::Released));
+}
+
+#[test]
+fn a_foreign_value_of_any_length_on_the_nodes_of_a_quorum_is_cut_and_can_be_taken_away() {
+    const LENGTH: usize = 8 << 20;
+    let quorum = Quorum::durable(3);
+    let locks = quorum.manager();
+    let before: u64 = quorum.servers.iter().map(answered).sum();
+    for server in &quorum.servers {
+        let value = "x".repeat(LENGTH);
+        redis::cmd("SET").arg("lock:k").arg(value).exec(&mut server.client()).unwrap();
+    }
+    let outcome = locks.lock("k").acquire_blocking();
+    assert!(matches!(&outcome, Err(LockError::Busy { .. })), "{outcome:?}");
+    assert!(locks.lock("k").wait(SECOND / 2).acquire_blocking().is_err());
+    assert!(locks.inspect_blocking("k").unwrap().is_some());
+    assert!(locks.force_release_blocking("k").unwrap().is_some());
+    quorum.assert_nothing_left();
+    let heard = quorum.servers.iter().map(answered).sum::<u64>() - before;
+    assert!(heard < 1 << 20, "{heard} bytes");
+    locks.lock("k").run_blocking(|_| ()).unwrap();
 }

@@ -82,7 +82,7 @@ pub(crate) enum Action {
     Ping { cursor: u64 },
     /// Does this token still hold the lock? From now on, the node tells when that changes.
     Watch,
-    /// A waiter watches the lock. The reply is out of date once the waiter has been granted it.
+    /// A waiter watches the lock: is it free? The reply is out of date once the waiter has been granted it.
     WatchHolder,
     /// Take the lock on one node of a quorum if it is free or this token holds it; `fence` is the fencing token that the
     /// client proposes.

@@ -6,7 +6,7 @@ use std::vec;
 use redis::{RedisError, Value};
 
 use super::batch::{self, SharedCall};
-use super::decode::{is_of_another_type, nonsense, read, read_direct, refusal};
+use super::decode::{nonsense, read, read_direct, refusal};
 use super::encode::{Encoder, client_caching};
 use super::exchange::Exchange;
 use super::fence_floor::FenceFloor;
@@ -16,7 +16,6 @@ use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request, ServerInfo};
-use crate::token::Token;
 
 /// The engine's own connection: the application never uses it.
 pub(crate) struct RedisConnection {
@@ -90,14 +89,11 @@ impl RedisConnection {
                 // node is not watched.
                 _ if asking => {
                     self.exchange.command(&redis::cmd("ASKING"));
-                    expected.push(match request.action {
-                        Action::Watch | Action::WatchHolder => Expected::Watch(request.token.clone()),
-                        _ => Expected::Second(self.answer_to(request)),
-                    });
+                    expected.push(Expected::Second(self.answer_to(request)));
                 }
                 Action::Watch | Action::WatchHolder => {
                     self.exchange.command(&client_caching());
-                    expected.push(Expected::Watch(request.token.clone()));
+                    expected.push(Expected::Second(self.answer_to(request)));
                 }
                 _ => expected.push(Expected::One(self.answer_to(request))),
             }
@@ -236,10 +232,8 @@ impl ExpectedBatch {
 /// The reply that a request expects.
 enum Expected {
     One(Answer),
-    /// Two replies, the first of them to `ASKING`.
+    /// Two replies, the first of them to `ASKING` or `CLIENT CACHING`.
     Second(Answer),
-    /// Two replies, the second of them the lock's value.
-    Watch(Token),
     /// One reply for this request and those that follow.
     Shared(SharedCall),
     /// Part of the shared reply before it.
@@ -251,7 +245,7 @@ impl Expected {
         match self {
             Self::Next => 0,
             Self::One(_) => 1,
-            Self::Second(_) | Self::Watch(_) => 2,
+            Self::Second(_) => 2,
             Self::Shared(call) => call.values(),
         }
     }
@@ -270,19 +264,11 @@ impl Expected {
                 *next = call.replies(value, values, sharded).into_iter();
                 next.next().unwrap_or_else(|| nonsense(&Value::Nil))
             }
-            (Self::Watch(_) | Self::Second(_), Some(Value::ServerError(error))) => {
+            (Self::Second(_), Some(Value::ServerError(error))) => {
                 values.next();
                 Reply::Refused(refusal(&error))
             }
             (Self::Second(answer), Some(_)) => answer.read(values.next().unwrap_or(Value::Nil), sharded),
-            (Self::Watch(token), Some(_)) => match values.next() {
-                Some(Value::BulkString(value)) if token.is_in(&value) => Reply::Done,
-                Some(Value::BulkString(_)) => Reply::NotHeld,
-                Some(Value::Nil) => Reply::Free,
-                Some(Value::ServerError(error)) if is_of_another_type(&error) => Reply::NotHeld,
-                Some(Value::ServerError(error)) => Reply::Refused(refusal(&error)),
-                other => nonsense(&other.unwrap_or(Value::Nil)),
-            },
             (Self::One(answer), Some(value)) => answer.read(value, sharded),
             (_, None) => nonsense(&Value::Nil),
         }

@@ -21,11 +21,10 @@ use crate::token::{self, MARK, Token};
 pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
     match (action, value) {
         // These scripts read only the lock.
-        (Action::Renew { .. } | Action::ExpireLater | Action::Repair { .. }, Value::ServerError(error))
-            if is_of_another_type(&error) =>
-        {
-            Reply::NotHeld
-        }
+        (
+            Action::Renew { .. } | Action::ExpireLater | Action::Repair { .. } | Action::Watch,
+            Value::ServerError(error),
+        ) if is_of_another_type(&error) => Reply::NotHeld,
         (_, Value::ServerError(error)) => {
             let script = Script::of(action).map(|script| script.source(sharded));
             Reply::Refused(refusal_in(&error, script))
@@ -36,7 +35,8 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
             | Action::Release
             | Action::TakeAway
             | Action::Repair { .. }
-            | Action::RaiseFence { .. },
+            | Action::RaiseFence { .. }
+            | Action::Watch,
             Value::Int(1),
         )
         | (Action::Ping { .. }, Value::Nil | Value::Okay) => Reply::Done,
@@ -48,10 +48,14 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
             | Action::Reserve { .. }
             | Action::Draw
             | Action::Repair { .. }
-            | Action::RaiseFence { .. },
+            | Action::RaiseFence { .. }
+            | Action::Watch,
             Value::Int(0),
-        ) => Reply::NotHeld,
-        (Action::Repair { .. }, Value::Int(2)) => Reply::Free,
+        )
+        | (Action::WatchHolder, Value::Int(1)) => Reply::NotHeld,
+        (Action::Repair { .. }, Value::Int(2))
+        | (Action::Watch, Value::Int(-1))
+        | (Action::WatchHolder, Value::Int(0)) => Reply::Free,
         (Action::Release, Value::Int(2)) => Reply::Refused(Refusal::Unfinished),
         (Action::Reserve { .. } | Action::Draw, Value::Int(last)) if last > 0 => {
             Reply::Reserved { last: last.unsigned_abs() }

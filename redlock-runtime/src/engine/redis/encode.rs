@@ -140,7 +140,8 @@ impl Encoder {
                 Action::Ping { .. } => {
                     command.arg("SET").arg(&*request.name).arg("").arg("XX").arg("PX").arg(1)
                 }
-                _ => command.arg("GET").arg(&*request.name),
+                // Of a waiter: the server tells when this changes.
+                _ => command.arg("EXISTS").arg(&*request.name),
             };
             return command;
         };
@@ -165,15 +166,16 @@ impl Encoder {
                 self.write_keys(&mut command, request);
                 command.arg(request.token.value()).arg(ttl).arg(EXACTLY);
             }
-            Action::Watch | Action::WatchHolder | Action::List { .. } | Action::Ping { .. } => {
-                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
-            }
             Action::Vote { fence } => {
                 command.arg(2).arg(&*request.name);
                 keyspace.write_clock(&mut command, &request.name);
                 command.arg(request.token.value()).arg(ttl).arg(fence);
             }
-            Action::TakeAway => {
+            Action::Watch
+            | Action::WatchHolder
+            | Action::TakeAway
+            | Action::List { .. }
+            | Action::Ping { .. } => {
                 command.arg(1).arg(&*request.name).arg(request.token.value());
             }
             Action::Release if !self.session.queues => {

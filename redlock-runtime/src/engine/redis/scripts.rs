@@ -31,10 +31,11 @@ pub(super) enum Script {
     Draw,
     AcquireAll,
     RenewAll,
+    Watch,
 }
 
 impl Script {
-    const COUNT: usize = 15;
+    const COUNT: usize = 16;
 
     /// In the order of their declaration.
     const ALL: [Self; Self::COUNT] = [
@@ -53,6 +54,7 @@ impl Script {
         Self::Draw,
         Self::AcquireAll,
         Self::RenewAll,
+        Self::Watch,
     ];
 
     pub(super) fn of(action: Action) -> Option<Self> {
@@ -69,7 +71,8 @@ impl Script {
             Action::Repair { .. } => Some(Self::Repair),
             Action::Reserve { .. } => Some(Self::Reserve),
             Action::Draw => Some(Self::Draw),
-            Action::Watch | Action::WatchHolder | Action::List { .. } | Action::Ping { .. } => None,
+            Action::Watch => Some(Self::Watch),
+            Action::WatchHolder | Action::List { .. } | Action::Ping { .. } => None,
         }
     }
 
@@ -106,6 +109,7 @@ impl Script {
             Self::Reserve => parts!("mark" "reserve"),
             Self::Draw => parts!("time" "fence" "mark" "draw"),
             Self::RenewAll => parts!("mark" "renew_all"),
+            Self::Watch => parts!("watch"),
             Self::AcquireAll => concat!(
                 "local function acquire(KEYS, ARGV)\n",
                 parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "acquire"),

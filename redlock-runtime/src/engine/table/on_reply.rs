@@ -175,6 +175,7 @@ impl LockTable {
                 self.lost(now, id, LostReason::KeyChanged, self.abilities.votes);
             }
             (Action::Renew { .. }, Reply::Refused(Refusal::NoScript)) => self.renew(now, id),
+            (Action::Watch, Reply::Refused(Refusal::NoScript)) => self.watch(id),
             (Action::Renew { .. }, Reply::Refused(refusal)) => {
                 if let Refusal::Permanent(reason) = refusal {
                     held.refused(reason);

@@ -190,9 +190,8 @@ pub(super) const ALL: &[Mutant] = &[
             ),
             edit(
                 DELETE_LUA,
-                "if redis.call('GET', KEYS[1]) == ARGV[1] then return",
-                "local value = redis.call('GET', KEYS[1])\n\
-                 if value == ARGV[1] or value == ARGV[1] .. '!' then return",
+                "if value == ARGV[1] then return",
+                "if value == ARGV[1] or value == ARGV[1] .. '!' then return",
             ),
         ],
     },

@@ -11,13 +11,16 @@ use crate::real::Connection;
 use crate::wire::{Said, encoded, words};
 
 /// Commands of all kinds: they read, write, need memory, publish, and manage the connection.
-const COMMANDS: [&[&str]; 30] = [
+const COMMANDS: [&[&str]; 33] = [
     &["GET", "lock:a"],
     &["SET", "lock:a", "v", "PX", "60000"],
     &["DEL", "lock:a"],
     &["GET", "other"],
     &["PEXPIRE", "lock:a", "5000"],
     &["INCR", "number"],
+    &["GETRANGE", "lock:a", "0", "2"],
+    &["GETRANGE", "queue", "0", "2"],
+    &["GETRANGE", "none", "0", "2"],
     &["EXISTS", "lock:a", "other"],
     &["ZADD", "queue", "1", "m"],
     &["PUBLISH", "lock:c", "x"],

@@ -12,6 +12,7 @@ use tokio::task::{consume_budget, yield_now};
 use super::*;
 use crate::engine::protocol::{ConnectionEvent, Mode};
 use crate::engine::redis::stream::Stream;
+use crate::token::Token;
 
 const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 

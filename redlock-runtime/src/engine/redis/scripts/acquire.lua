@@ -81,4 +81,4 @@ else
   end
 end
 local in_front = waits and redis.call('ZRANK', queue, me) or -1
-return {0, holder or value, left, time(), in_front}
+return {0, holder or string.sub(value, 1, SHOWN), left, time(), in_front}

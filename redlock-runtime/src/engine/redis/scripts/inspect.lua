@@ -2,5 +2,8 @@
 -- Returns it, and the first 100 members of the queue if there are any.
 local found = state()
 -- Without waiters the queue need not be readable.
-if found[1] and found[3] > 0 then found[4] = redis.call('ZRANGE', KEYS[2], 0, 99) end
+if found[1] and found[3] > 0 then
+  found[4] = redis.call('ZRANGE', KEYS[2], 0, 99)
+  for i, member in ipairs(found[4]) do found[4][i] = string.sub(member, 1, SHOWN) end
+end
 return found

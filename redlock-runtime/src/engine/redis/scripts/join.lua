@@ -28,7 +28,7 @@ if ARGV[3] == 'join' and value then
       if grace == 0 then
         set_mark(value, pttl)
       end
-      return {0, holder or value, left, time(), waiters}
+      return {0, holder or string.sub(value, 1, SHOWN), left, time(), waiters}
     end
   end
 end

@@ -7,10 +7,21 @@ local GRACE = 100
 
 local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(!?)$'
 
+-- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
+-- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
+local SHOWN = 512
+
+-- Returns false for a lock that does not exist. Access rules may forbid GETRANGE; any error of GET is raised.
+local function value_of(key)
+  local value = redis.pcall('GETRANGE', key, '0', '512')
+  if type(value) == 'table' then return redis.call('GET', key) end
+  return (value ~= '' or redis.call('EXISTS', key) == 1) and value
+end
+
 -- Returns the token in the value of a lock, and the grace of its key, which is 0 without a mark. For the value of a foreign
 -- client, which is never marked, nil and 0.
 local function parse(value)
-  if not value or string.sub(value, 23, 23) ~= '@' then return nil, 0 end
+  if not value or string.sub(value, 23, 23) ~= '@' or #value > SHOWN then return nil, 0 end
   local holder, mark = string.match(value, TOKEN)
   return holder, mark == '!' and GRACE or 0
 end

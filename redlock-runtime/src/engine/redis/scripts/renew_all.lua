@@ -4,7 +4,9 @@
 -- Returns for each 1, or 0 when another token holds the lock, or -1 when it is free.
 local answers = {}
 for i, key in ipairs(KEYS) do
-  local value, token, grace = redis.call('GET', key), ARGV[2 * i - 1], 0
+  local value, token, grace = redis.pcall('GETRANGE', key, '0', '512'), ARGV[2 * i - 1], 0
+  if type(value) == 'table' then value = redis.call('GET', key) end
+  if value == '' then value = false end
   if value and value ~= token then
     local holder
     holder, grace = parse(value)

@@ -1,7 +1,14 @@
 -- The short way of acquire, for the first request of an attempt and a free key. Behind fence.lua.
 
 -- An unfenced caller comes here only when others wanted the lock, too: it looks before it tries.
-local value = ARGV[7] == 'unfenced' and redis.call('GET', KEYS[1])
+-- Bounded, as in mark.lua.
+local function look()
+  local value = redis.pcall('GETRANGE', KEYS[1], '0', '512')
+  if type(value) == 'table' then return redis.call('GET', KEYS[1]) end
+  return (value ~= '' or redis.call('EXISTS', KEYS[1]) == 1) and value
+end
+
+local value = ARGV[7] == 'unfenced' and look()
 if not value and (ARGV[3] == '0' or ARGV[3] == 'join') and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   if ARGV[7] == 'unfenced' then return 0 end
   local counted, fence = pcall(next_fence)
@@ -10,5 +17,5 @@ if not value and (ARGV[3] == '0' or ARGV[3] == 'join') and redis.call('SET', KEY
   -- Runs into the same error again.
   next_fence()
 end
-value = value or redis.call('GET', KEYS[1])
+value = value or look()
 

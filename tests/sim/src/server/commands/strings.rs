@@ -11,6 +11,15 @@ pub(super) fn get(call: &mut Call<'_>) -> Answer {
     Ok(call.text(key)?.map_or(Reply::Nil, |text| Reply::Bulk(text.clone())))
 }
 
+/// `GETRANGE key start end`, with an end that counts from the start, as the scripts ask.
+pub(super) fn getrange(call: &mut Call<'_>) -> Answer {
+    let place = |number: i64| usize::try_from(number).unwrap_or(0);
+    let (start, end) = (place(call.integer(2)?), place(call.integer(3)?));
+    let key = &call.words[1];
+    let text = call.text(key)?.map_or(&[][..], Vec::as_slice);
+    Ok(Reply::Bulk(text.get(start..text.len().min(end.saturating_add(1))).unwrap_or_default().to_vec()))
+}
+
 /// `SET key value [NX | XX] [EX seconds | PX milliseconds | KEEPTTL]`
 pub(super) fn set(call: &mut Call<'_>) -> Answer {
     let (mut only_new, mut only_old, mut keep, mut expiry) = (false, false, false, None);

@@ -159,7 +159,7 @@ fn is_one_of(word: &[u8], names: &[&str]) -> bool {
 }
 
 /// By name.
-static COMMANDS: [Command; 58] = [
+static COMMANDS: [Command; 59] = [
     command("asking", 1, Flags::NONE, Keys::None, cluster::asking),
     command("auth", -2, SESSION.and(Flags::NO_AUTH).and(Flags::BUSY), Keys::None, connection::auth),
     command("client", -2, SESSION.and(SUBCOMMANDS), Keys::None, connection::client),
@@ -177,6 +177,7 @@ static COMMANDS: [Command; 58] = [
     command("flushall", -1, WRITE, Keys::None, keys::flushall),
     command("flushdb", -1, WRITE, Keys::None, keys::flushdb),
     command("get", 2, READ, Keys::First, strings::get),
+    command("getrange", 4, READ, Keys::First, strings::getrange),
     command("getset", 3, GROW, Keys::First, strings::getset),
     command("hello", -1, SESSION.and(Flags::NO_AUTH).and(Flags::BUSY), Keys::None, connection::hello),
     command("incr", 2, GROW, Keys::First, strings::incr),
