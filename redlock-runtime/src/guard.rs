@@ -141,6 +141,11 @@ impl LockGuard {
         self.grants.as_slice().iter().map(Grant::lease)
     }
 
+    /// Of several, the first.
+    pub(crate) fn first_key(&self) -> Option<Arc<str>> {
+        self.leases().next().map(|lease| Arc::clone(lease.key()))
+    }
+
     /// The first of its leases that has ended.
     pub(crate) fn lost_lease(&self) -> Option<&Arc<Lease>> {
         let now = self.engine.now();
@@ -189,17 +194,25 @@ impl LockGuard {
         self.leases().map(|lease| &**lease.key())
     }
 
-    /// A number that grows with every grant of every lock of this prefix on the server. The protected resource compares it,
-    /// and [refuses](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html) a write with a smaller
-    /// number than it has seen: that write comes from a holder that has lost the lock.
+    /// A number that grows with every grant of this lock through this prefix. The protected
+    /// resource compares it, and
+    /// [refuses](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html) a
+    /// write with a smaller number than it has seen: that write comes from a holder that has lost
+    /// the lock.
     ///
-    /// It is the server's time in microseconds, or the last number plus one where that is larger, and below 2^53. So it
-    /// grows across an expiry, a restart and a flush, too.
+    /// It is the server's time in microseconds, or the last number plus one where that is larger,
+    /// and below 2^53. So it grows across an expiry, and across a restart without data, a flush and
+    /// a failover unless the server's clock is behind that of before. One key that is reached
+    /// through two prefixes has two such numbers, which do not compare. [How far fencing tokens
+    /// go](https://github.com/redlocked/redlocked/blob/main/docs/options.md#how-far-fencing-tokens-go)
+    /// says it in full.
     ///
-    /// For several keys it is the largest of their numbers, and larger than the number of every earlier holder of one of
-    /// them. Better give each resource the number of its own key, [`fencing_token_of`](Self::fencing_token_of): when a key
-    /// is deleted while this caller still waits for the later keys, another caller may take its lock with a number below
-    /// this caller's largest. Numbers of keys in different slots of a Cluster do not compare.
+    /// For several keys it is the largest of their numbers, and larger than the number of every
+    /// earlier holder of one of them. Better give each resource the number of its own key,
+    /// [`fencing_token_of`](Self::fencing_token_of): when a key is deleted while this caller still
+    /// waits for the later keys, another caller may take its lock with a number below this caller's
+    /// largest. Numbers of keys in different slots of a Cluster, or of different keys of a
+    /// [`cohort`](crate::LockManagerBuilder::cohort), do not compare.
     ///
     /// # Examples
     ///

@@ -105,7 +105,11 @@ fn check_hold(key: &Arc<str>, min: Option<Duration>, max: Option<Duration>) -> R
     Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
 }
 
-/// Whether an async body is stopped when its lock is lost.
+/// What happens to a body whose lock is lost while it runs.
+///
+/// A sync body cannot be stopped: with [`Cancel`](Self::Cancel), the default, and with
+/// [`Finish`](Self::Finish) it runs to its end, and its caller gets its result as if nothing had
+/// happened.
 ///
 /// # Examples
 ///
@@ -127,10 +131,15 @@ fn check_hold(key: &Arc<str>, min: Option<Duration>, max: Option<Duration>) -> R
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnLost {
-    /// The body is dropped before the server may give the lock to another caller, and its caller gets [`LockError::Lost`].
+    /// An async body is dropped before the server may give the lock to another caller, and its
+    /// caller gets [`LockError::Lost`].
     #[default]
     Cancel,
     /// The body runs to its end. It should check [`LockGuard::is_held`](crate::LockGuard::is_held) before each step that
     /// needs the lock.
     Finish,
+    /// The body, async or sync, runs to its end. Then its caller gets [`LockError::Lost`] instead
+    /// of its result, whatever that is, if the lock was not held all the time, also where only the
+    /// release has found that out.
+    Error,
 }

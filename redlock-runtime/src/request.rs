@@ -114,9 +114,9 @@ impl LockRequest {
 
     /// How long the caller waits for the lock at most, through retries, reconnects and I/O. Zero by default: one try.
     ///
-    /// An answer that is under way at the end is awaited for as long as answers usually take, or a quarter of
-    /// [`io_timeout`](crate::LockManagerBuilder::io_timeout): so a wait shorter than a round trip is one try, and a lock is
-    /// never called busy because Redis is silent.
+    /// An answer that is under way at the end is awaited for as long as answers usually take, or a
+    /// quarter of [`io_timeout`](crate::LockManagerBuilder::io_timeout): so a wait shorter than a
+    /// round trip is one try, and a lock is never called busy because Redis is silent.
     ///
     /// # Examples
     ///
@@ -218,7 +218,7 @@ impl LockRequest {
     }
 
     /// Whether the async body of [`run`](Self::run) is stopped when the lock is lost; [`OnLost::Cancel`] by default. A sync
-    /// body cannot be stopped.
+    /// body cannot be stopped, and returns as if nothing had happened, but with [`OnLost::Error`].
     ///
     /// # Examples
     ///

@@ -12,7 +12,9 @@ use crate::acquire::Acquire;
 use crate::error::LockError;
 use crate::guard::{LockGuard, PendingRelease};
 use crate::lease_end::LeaseEnd;
+use crate::lost_reason::LostReason;
 use crate::options::OnLost;
+use crate::outcome::ReleaseOutcome;
 use crate::reentrancy::{self, Scope};
 use crate::request::LockRequest;
 use crate::telemetry::BodySpan;
@@ -57,7 +59,32 @@ impl<F: Future> Future for UntilLost<F> {
         {
             return Poll::Ready(Err(lease.lost()));
         }
-        polled.map(Ok)
+        let output = ready!(polled);
+        Poll::Ready(match this.scope.as_ref().and_then(Scope::lost_lease) {
+            Some(lease) if *this.on_lost == OnLost::Error => Err(lease.lost()),
+            _ => Ok(output),
+        })
+    }
+}
+
+/// The key that an error names when the release finds that the lock was lost before: `None` where
+/// that is no error.
+fn named_when_lost(guard: &LockGuard, on_lost: OnLost) -> Option<Arc<str>> {
+    guard.first_key().filter(|_| on_lost == OnLost::Error)
+}
+
+/// The result of a body whose lock is released. Else the outcome of the release does not matter:
+/// the engine retries it by itself.
+fn after_release<R>(
+    output: R,
+    key: Option<Arc<str>>,
+    released: &Result<ReleaseOutcome, LockError>,
+) -> Result<R, LockError> {
+    match (key, released) {
+        (Some(key), Ok(ReleaseOutcome::AlreadyLost)) => {
+            Err(LockError::Lost { key, reason: LostReason::KeyChanged })
+        }
+        _ => Ok(output),
     }
 }
 
@@ -114,7 +141,7 @@ pin_project! {
         Acquire { acquire: Acquire, on_lost: OnLost, body: Option<B> },
         // Fields are dropped in this order: the body before its guard.
         Run { #[pin] body: UntilLost<F>, guard: G },
-        Release { outcome: PendingRelease, output: Option<R> },
+        Release { outcome: PendingRelease, output: Option<R>, key: Option<Arc<str>> },
         Done,
     }
 }
@@ -150,8 +177,9 @@ impl<B: Body> Future for Locked<B> {
                         }
                     }
                 }
-                StateProjection::Run { body, guard } => match ready!(body.poll(cx)) {
+                StateProjection::Run { mut body, guard } => match ready!(body.as_mut().poll(cx)) {
                     Ok(output) => State::Release {
+                        key: named_when_lost(B::Guard::borrow(guard), body.on_lost),
                         outcome: B::Guard::borrow(guard).begin_release(),
                         output: Some(output),
                     },
@@ -160,15 +188,14 @@ impl<B: Body> Future for Locked<B> {
                         return Poll::Ready(Err(lost));
                     }
                 },
-                StateProjection::Release { outcome, output } => {
-                    // The outcome of the release does not matter: the body's result is never replaced, and the engine
-                    // retries the release by itself.
-                    let _ = ready!(Pin::new(outcome).poll(cx));
+                StateProjection::Release { outcome, output, key } => {
+                    let released = ready!(Pin::new(outcome).poll(cx));
                     let Some(output) = output.take() else {
                         return Poll::Pending;
                     };
+                    let key = key.take();
                     state.set(State::Done);
-                    return Poll::Ready(Ok(output));
+                    return Poll::Ready(after_release(output, key, &released));
                 }
                 StateProjection::Done => return Poll::Pending,
             };
@@ -231,8 +258,10 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the body was stopped. The result of a body that ran to
-    /// its end is always returned: a release that fails is retried in the background until the ttl has passed.
+    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the body was stopped, or, with
+    /// [`OnLost::Error`](crate::OnLost::Error), when the lock was lost before its end. Else the
+    /// result of a body that ran to its end is always returned: a release that fails is retried in
+    /// the background until the ttl has passed.
     ///
     /// # Cancel safety
     ///
@@ -253,18 +282,20 @@ impl LockRequest {
         let on_lost = self.options.on_lost;
         let guard = self.acquire().await?;
         let output = until_lost(&guard, on_lost, body(&guard)).await?;
-        // The body is done and its result stands; the engine retries the release by itself.
-        let _ = guard.release().await;
-        Ok(output)
+        let key = named_when_lost(&guard, on_lost);
+        after_release(output, key, &guard.release().await)
     }
 
     /// [`run`](Self::run) for sync code: blocks this thread.
     ///
-    /// A sync body cannot be stopped when the lock is lost; a long one should check [`LockGuard::is_held`] between its steps.
+    /// A sync body cannot be stopped when the lock is lost; a long one should check
+    /// [`LockGuard::is_held`] between its steps. Its result is returned all the same, but with
+    /// [`OnLost::Error`](crate::OnLost::Error).
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] with
+    /// [`OnLost::Error`](crate::OnLost::Error), when the lock was lost before the body's end.
     ///
     /// # Panics
     ///
@@ -281,14 +312,17 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn run_blocking<R>(self, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+        let on_lost = self.options.on_lost;
         let guard = self.acquire_blocking()?;
         let mut scope = Some(guard.scope());
         let here = reentrancy::enter(&mut scope);
         let span = guard.body_span();
         let output = span.within(|| body(&guard));
         drop(here);
-        // As in `run`.
-        let _ = guard.release_blocking();
-        Ok(output)
+        if let Some(lease) = guard.lost_lease().filter(|_| on_lost == OnLost::Error) {
+            return Err(lease.lost());
+        }
+        let key = named_when_lost(&guard, on_lost);
+        after_release(output, key, &guard.release_blocking())
     }
 }

@@ -16,6 +16,7 @@
 //! | `connecting`, `ending` | do distant, busy and older servers work; how do holds, programs and managers end |
 //! | `processes` | what happens when another process is killed or frozen; is the order fair |
 //! | `stuck` | what a stopped process costs the others, and its waiters |
+//! | `on_lost` | what does the caller of a body hear whose lock was lost
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
 //! | `starved` | is each command served whose runtime does not run the engine, from each kind of caller |
 //! | `one_call`, `many_keys` | how several keys are taken: in one call, and as one lock |
@@ -52,6 +53,7 @@ mod isolation;
 mod limit;
 mod many_keys;
 mod mark;
+mod on_lost;
 mod one_call;
 mod peer_bugs;
 #[cfg(unix)]

@@ -203,8 +203,7 @@ impl Draft {
             "max_hold" => args.max_hold = errors.keep(length::length(value, "max_hold")),
             "min_hold" => args.min_hold = errors.keep(length::length(value, "min_hold")),
             "on_lost" => {
-                let finish = errors.keep(value::finish_when_lost(&value)).unwrap_or_default();
-                args.on_lost = Some(OnLost { name, finish });
+                args.on_lost = Some(OnLost { name, value: errors.keep(value::when_lost(&value)) });
             }
             "global" | "reentrant" => args.flag(name, errors.keep(value::boolean(&value, &text))),
             "guard" => args.guard = errors.keep(value::binding(&value)),
@@ -300,7 +299,7 @@ mod tests {
         assert_eq!(args.renew, Some(true));
         assert!(matches!(args.max_hold, Some(Length::Millis(50_000, _))));
         assert!(matches!(args.min_hold, Some(Length::Expr(_))));
-        assert_eq!(args.on_lost.map(|on_lost| on_lost.finish), Some(true));
+        assert_eq!(args.on_lost.and_then(|on_lost| on_lost.value), Some(super::value::WhenLost::Finish));
         assert_eq!(args.reentrant, Some(true));
         assert_eq!(args.guard.map(|guard| guard.to_string()).as_deref(), Some("lock"));
         for (value, expected) in [
@@ -444,7 +443,7 @@ mod tests {
             ("min_hold = \"5 minutes\"", "write `\"5m\"`"),
             ("min_hold = 1.5", "such as `min_hold = \"5m\"`, found a float"),
             ("on_lost = \"finnish\"", "did you mean `\"finish\"`?"),
-            ("on_lost = \"explode\"", "expected `\"cancel\"` or `\"finish\"`"),
+            ("on_lost = \"explode\"", "expected `\"cancel\"`, `\"finish\"` or `\"error\"`"),
             ("on_lost", "expected `on_lost = \"finish\"`"),
             ("reentrant = yes", "expected `reentrant = true` or `reentrant = false`"),
             ("reentrant(true)", "expected `reentrant = true`"),

@@ -9,14 +9,30 @@ use crate::errors::nearest;
 /// `on_lost` and its value.
 pub(crate) struct OnLost {
     pub(crate) name: Ident,
-    pub(crate) finish: bool,
+    /// `None` after an error.
+    pub(crate) value: Option<WhenLost>,
+}
+
+/// What happens to a body whose lock is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WhenLost {
+    Cancel,
+    Finish,
+    Error,
 }
 
 /// The values of `on_lost`, each with other words for it, for suggestions.
-const ON_LOST: [(&str, &[&str]); 2] = [
-    ("cancel", &["abort", "drop", "error", "fail", "interrupt", "kill", "stop"]),
-    ("finish", &["complete", "continue", "go_on", "ignore", "keep", "nothing", "proceed", "run"]),
+const ON_LOST: [(&str, WhenLost, &[&str]); 3] = [
+    ("cancel", WhenLost::Cancel, &["abort", "drop", "interrupt", "kill", "stop"]),
+    (
+        "finish",
+        WhenLost::Finish,
+        &["complete", "continue", "go_on", "ignore", "keep", "nothing", "proceed", "run"],
+    ),
+    ("error", WhenLost::Error, &["err", "fail", "failure", "report", "return"]),
 ];
+
+const EXPECTED: &str = "`\"cancel\"`, `\"finish\"` or `\"error\"`";
 
 /// `true` or `false`, perhaps behind `!`, as a `macro_rules!` may write it. Other expressions are not known here.
 pub(crate) fn boolean(value: &Expr, option: &str) -> Result<bool> {
@@ -37,18 +53,19 @@ pub(crate) fn boolean(value: &Expr, option: &str) -> Result<bool> {
     known(value).ok_or_else(expected)
 }
 
-/// False for `"cancel"`, true for `"finish"`.
-pub(crate) fn finish_when_lost(value: &Expr) -> Result<bool> {
-    let expected = "expected `on_lost = \"cancel\"` or `on_lost = \"finish\"`";
+pub(crate) fn when_lost(value: &Expr) -> Result<WhenLost> {
+    let expected = format!("expected `on_lost` to be {EXPECTED}");
     let message = match literal(value)? {
-        Some(Lit::Str(lit)) => match lit.value().as_str() {
-            "cancel" => return Ok(false),
-            "finish" => return Ok(true),
-            text => match meant(text) {
+        Some(Lit::Str(lit)) => {
+            let text = lit.value();
+            if let Some((_, value, _)) = ON_LOST.iter().find(|(name, ..)| *name == text) {
+                return Ok(*value);
+            }
+            match meant(&text) {
                 Some(word) => format!("unknown `on_lost = \"{text}\"`, did you mean `\"{word}\"`?"),
-                None => format!("unknown `on_lost = \"{text}\"`, expected `\"cancel\"` or `\"finish\"`"),
-            },
-        },
+                None => format!("unknown `on_lost = \"{text}\"`, expected {EXPECTED}"),
+            }
+        }
         Some(lit) => format!("{expected}, found {}", describe(lit)),
         None => {
             let name = match value {
@@ -57,7 +74,7 @@ pub(crate) fn finish_when_lost(value: &Expr) -> Result<bool> {
             };
             match name.as_deref().and_then(meant) {
                 Some(word) => format!("expected a string: write `on_lost = \"{word}\"`"),
-                None => expected.to_owned(),
+                None => expected,
             }
         }
     };
@@ -69,9 +86,9 @@ fn meant(text: &str) -> Option<&'static str> {
     let text = text.trim().to_lowercase();
     ON_LOST
         .iter()
-        .find(|(ours, others)| *ours == text || others.contains(&text.as_str()))
-        .map(|(ours, _)| *ours)
-        .or_else(|| nearest(&text, ON_LOST.map(|(ours, _)| ours)))
+        .find(|(ours, _, others)| *ours == text || others.contains(&text.as_str()))
+        .map(|(ours, ..)| *ours)
+        .or_else(|| nearest(&text, ON_LOST.map(|(ours, ..)| ours)))
 }
 
 pub(crate) fn binding(value: &Expr) -> Result<Ident> {
@@ -192,7 +209,7 @@ pub(super) fn describe(lit: &Lit) -> &'static str {
 mod tests {
     use syn::Expr;
 
-    use super::{ON_LOST, boolean, expression, finish_when_lost, meant};
+    use super::{ON_LOST, WhenLost, boolean, expression, meant, when_lost};
     use crate::attribute::keys::{Key, key};
     use crate::attribute::length::{Length, length};
     use crate::errors::Errors;
@@ -239,7 +256,7 @@ mod tests {
             assert!(errors.finish().is_some_and(|error| error.to_string().ends_with(message)), "{text}");
             for error in [
                 parse().and_then(|value| length(value, "ttl").map(drop)),
-                parse().and_then(|value| finish_when_lost(&value).map(drop)),
+                parse().and_then(|value| when_lost(&value).map(drop)),
                 parse().and_then(|value| expression(value, "manager = self.locks").map(drop)),
             ] {
                 let error = error.map_err(|error| error.to_string());
@@ -248,26 +265,28 @@ mod tests {
         }
     }
 
-    fn on_lost(text: &str) -> Result<bool, String> {
-        syn::parse_str(text).and_then(|value| finish_when_lost(&value)).map_err(|error| error.to_string())
+    fn on_lost(text: &str) -> Result<WhenLost, String> {
+        syn::parse_str(text).and_then(|value| when_lost(&value)).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn on_lost_is_one_of_two_words() {
-        assert_eq!(on_lost("\"cancel\""), Ok(false));
-        assert_eq!(on_lost("\"finish\""), Ok(true));
+    fn on_lost_is_one_of_three_words() {
+        for (name, value, _) in ON_LOST {
+            assert_eq!(on_lost(&format!("\"{name}\"")), Ok(value));
+        }
         for (text, hint) in [
             ("\"Finish\"", "did you mean `\"finish\"`?"),
             ("\" cancel\"", "did you mean `\"cancel\"`?"),
             ("\"cancle\"", "did you mean `\"cancel\"`?"),
-            ("\"cancelled\"", "expected `\"cancel\"` or `\"finish\"`"),
+            ("\"cancelled\"", "expected `\"cancel\"`, `\"finish\"` or `\"error\"`"),
+            ("\"fail\"", "did you mean `\"error\"`?"),
             ("\"abort\"", "did you mean `\"cancel\"`?"),
             ("\"continue\"", "did you mean `\"finish\"`?"),
-            ("\"\"", "expected `\"cancel\"` or `\"finish\"`"),
+            ("\"\"", "expected `\"cancel\"`, `\"finish\"` or `\"error\"`"),
             ("finish", "write `on_lost = \"finish\"`"),
             ("redlocked::OnLost::Cancel", "write `on_lost = \"cancel\"`"),
-            ("handler", "expected `on_lost = \"cancel\"` or"),
-            ("|error| ()", "expected `on_lost = \"cancel\"` or"),
+            ("handler", "expected `on_lost` to be `\"cancel\"`,"),
+            ("|error| ()", "expected `on_lost` to be `\"cancel\"`,"),
             ("true", "found a boolean"),
             ("b\"finish\"", "found a byte string"),
         ] {
@@ -278,10 +297,10 @@ mod tests {
 
     #[test]
     fn words_of_others_are_not_ours() {
-        for (ours, others) in ON_LOST {
+        for (ours, _, others) in ON_LOST {
             for other in others {
                 assert!(
-                    meant(other) == Some(ours) && ON_LOST.iter().all(|(ours, _)| ours != other),
+                    meant(other) == Some(ours) && ON_LOST.iter().all(|(ours, ..)| ours != other),
                     "{other}"
                 );
             }

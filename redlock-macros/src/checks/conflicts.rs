@@ -2,6 +2,7 @@
 
 use crate::attribute::LockArgs;
 use crate::attribute::length::Length;
+use crate::attribute::value::{OnLost, WhenLost};
 use crate::errors::Errors;
 
 /// Options that contradict one another, independent of the function.
@@ -55,14 +56,20 @@ fn without_renewal(args: &LockArgs, errors: &mut Errors) {
 
 /// Options that a sync function cannot have.
 pub(crate) fn with_a_sync_body(args: &LockArgs, errors: &mut Errors) {
-    let Some(on_lost) = &args.on_lost else {
+    let Some(OnLost { name, value: Some(WhenLost::Cancel | WhenLost::Finish) }) = &args.on_lost else {
         return;
     };
-    let remedy = match &args.guard {
-        Some(guard) => format!("remove `on_lost`, and ask `{guard}.is_held()`"),
-        None => "remove `on_lost`, bind `guard = lock`, and ask `lock.is_held()`".to_owned(),
+    let ask = match &args.guard {
+        Some(guard) => format!("remove it and ask `{guard}.is_held()`"),
+        None => "remove it, bind `guard = lock` and ask `lock.is_held()`".to_owned(),
     };
-    errors.at(&on_lost.name, format!("a sync body cannot be cancelled when its lock is lost: {remedy}"));
+    errors.at(
+        name,
+        format!(
+            "a sync body cannot be cancelled when its lock is lost: write `on_lost = \"error\"`, and its caller gets an error in \
+             the end, or {ask}"
+        ),
+    );
 }
 
 #[cfg(test)]
@@ -136,12 +143,15 @@ mod tests {
         for (text, hint) in [
             ("on_lost = \"finish\"", "bind `guard = lock`"),
             ("on_lost = \"cancel\"", "ask `lock.is_held()`"),
-            ("on_lost = \"finish\", guard = held", "remove `on_lost`, and ask `held.is_held()`"),
+            ("on_lost = \"finish\", guard = held", "remove it and ask `held.is_held()`"),
+            ("on_lost = \"finish\"", "write `on_lost = \"error\"`"),
         ] {
             let errors = mistakes(&format!("key = \"a\", {text}"), true);
             assert_eq!(errors.len(), 1, "{text}: {errors:?}");
             assert!(errors[0].contains(hint), "{text}: {errors:?}");
         }
-        assert!(mistakes("key = \"a\", max_hold = \"1m\", guard = lock", true).is_empty());
+        for text in ["max_hold = \"1m\", guard = lock", "on_lost = \"error\""] {
+            assert!(mistakes(&format!("key = \"a\", {text}"), true).is_empty(), "{text}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use syn::{Expr, Ident};
 use crate::attribute::LockArgs;
 use crate::attribute::keys::Key;
 use crate::attribute::length::Length;
+use crate::attribute::value::WhenLost;
 use crate::errors::Errors;
 use crate::function::scope::Scope;
 use crate::key::{self, Renderer};
@@ -130,8 +131,10 @@ impl Request<'_> {
         if let Some(renew) = args.renew {
             calls.extend(quote_spanned!(span=> .renew(#renew)));
         }
-        if args.on_lost.as_ref().is_some_and(|on_lost| on_lost.finish) {
-            calls.extend(quote_spanned!(span=> .on_lost(#krate::OnLost::Finish)));
+        match args.on_lost.as_ref().and_then(|on_lost| on_lost.value) {
+            Some(WhenLost::Finish) => calls.extend(quote_spanned!(span=> .on_lost(#krate::OnLost::Finish))),
+            Some(WhenLost::Error) => calls.extend(quote_spanned!(span=> .on_lost(#krate::OnLost::Error))),
+            Some(WhenLost::Cancel) | None => {}
         }
         if let Some(reentrant) = args.reentrant {
             calls.extend(quote_spanned!(span=> .reentrant(#reentrant)));
