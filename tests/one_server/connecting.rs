@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 #[cfg(target_os = "linux")]
 use kit::keeps_alive;
 use kit::{
-    DelayProxy, LIMIT, LateProxy, MASTER, Quorum, RedisCluster, RedisServer, Rewriter, eventually, sentinel,
-    skipped,
+    DelayProxy, LIMIT, LateProxy, MASTER, Quorum, RedisCluster, RedisServer, Rewriter, SECOND, eventually,
+    sentinel, skipped,
 };
 use redlocked::{LockError, LockManager, ReleaseOutcome};
 
@@ -254,4 +254,51 @@ fn a_firewall_that_forgot_an_idle_connection_does_not_cost_the_next_call_its_onl
         assert!(start.elapsed() < io_timeout, "{:?}", start.elapsed());
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
     }
+}
+
+/// What each of these addresses is, and what to write instead; no caller waits for it, however long it would.
+#[test]
+fn an_address_of_another_kind_of_server_is_told_at_once() {
+    let server = RedisServer::start();
+    let asked = sentinel(server.port(), None, "");
+    let server_at = format!("127.0.0.1:{}", server.port());
+    let sentinel_at = format!("127.0.0.1:{}", asked.port());
+    for (url, words) in [
+        (format!("redis://{sentinel_at}/"), "is a sentinel: its address is redis+sentinel://"),
+        (
+            format!("redis+sentinel://{server_at}/{MASTER}"),
+            "it is no sentinel: the address of a server starts with redis://",
+        ),
+        (format!("redis+sentinel://{server_at},{server_at}/{MASTER}"), "it is no sentinel"),
+        (format!("redis+cluster://{server_at}"), "it is not part of a Cluster"),
+        (format!("redis+cluster://{sentinel_at}"), "CLUSTER"),
+    ] {
+        let error = LockManager::connect_blocking(&url).map(drop).unwrap_err();
+        assert!(matches!(&error, LockError::Misconfigured { .. }), "{url}: {error:?}");
+        assert!(error.to_string().contains(words), "{url}: {error}");
+        let locks = LockManager::builder(&url).start().unwrap();
+        let error = locks.lock("k").wait(LIMIT).acquire_blocking().unwrap_err();
+        assert!(matches!(&error, LockError::Misconfigured { .. }), "{url}: {error:?}");
+    }
+}
+
+#[test]
+fn an_address_that_a_cluster_announces_in_vain_is_told_with_its_reason() {
+    let cluster = RedisCluster::start();
+    if cannot_announce_another_port(&cluster) {
+        return;
+    }
+    // No process listens there.
+    let nowhere = kit::free_port();
+    let node = cluster.owner_of("lock:k");
+    let _: String = node.run(&format!("CONFIG SET cluster-announce-port {nowhere}"));
+    let seed = cluster.nodes.iter().find(|other| other.port() != node.port()).unwrap();
+    eventually("the others know it", || {
+        seed.run::<String>("CLUSTER NODES").contains(&format!(":{nowhere}@"))
+    });
+    let locks = LockManager::builder(format!("redis+cluster://127.0.0.1:{}", seed.port())).start().unwrap();
+    let error = locks.lock("k").wait(SECOND).acquire_blocking().unwrap_err();
+    assert!(matches!(&error, LockError::Unavailable { .. }), "{error:?}");
+    let error = error.to_string();
+    assert!(error.contains(&nowhere.to_string()) && error.contains("cluster-announce-"), "{error}");
 }

@@ -43,8 +43,10 @@ impl ClusterNodes {
     pub(crate) fn node_at(&self, address: &str, slots: Option<(Slot, Slot)>) -> Option<RedisNode> {
         let (host, port) = address.rsplit_once(':')?;
         let (host, port) = (host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?);
-        let info = self.seeds.first()?.clone();
-        Some(self.node(info.set_addr(ConnectionAddr::Tcp(host, port)), slots))
+        let address = ConnectionAddr::Tcp(host, port);
+        let is_announced = self.seeds.iter().all(|seed| *seed.addr() != address);
+        let node = self.node(self.seeds.first()?.clone().set_addr(address), slots);
+        Some(if is_announced { node.announced() } else { node })
     }
 
     /// With the settings of the seeds.

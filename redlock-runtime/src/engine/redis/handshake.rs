@@ -314,6 +314,11 @@ impl Answers {
             return Err(refused.must_be_allowed("ROLE", "it is no replica", ""));
         }
         match self.at(role) {
+            Value::Array(role) if matches!(role.first(), Some(Value::BulkString(role)) if role == b"sentinel") =>
+            {
+                let words = "is a sentinel: its address is redis+sentinel://host:26379/name, with the name of the primary";
+                Err(Unsuitable { words: words.to_owned(), is_permanent: true })
+            }
             Value::Array(role) if !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master") =>
             {
                 let words = "is a replica; locks are taken on its primary".to_owned();
@@ -372,7 +377,7 @@ impl Answers {
 }
 
 /// Each server and each proxy has its own words for a command that it does not know, or that an operator has renamed.
-fn is_unknown(words: &str) -> bool {
+pub(super) fn is_unknown(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
     ["unknown command", "unknown subcommand", "unsupported command"]
         .iter()

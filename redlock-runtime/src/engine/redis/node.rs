@@ -76,6 +76,8 @@ pub(crate) struct RedisNode {
     identity: Option<NodeIdentity>,
     tls: Option<Tls>,
     credentials: Option<CredentialSource>,
+    /// The address is in no setting of the manager: a Cluster has announced it.
+    is_announced: bool,
     /// They report the address of the primary; without them, it is in `info`.
     sentinels: Option<Sentinels>,
     stale: StaleConnection,
@@ -122,6 +124,7 @@ impl RedisNode {
             identity: None,
             tls: None,
             credentials: settings.credentials.clone(),
+            is_announced: false,
             sentinels: None,
             stale: StaleConnection::default(),
         }
@@ -140,6 +143,11 @@ impl RedisNode {
     /// At the address that the sentinels report.
     pub(crate) fn behind(self, sentinels: Sentinels) -> Self {
         Self { sentinels: Some(sentinels), ..self }
+    }
+
+    /// At an address that a Cluster has announced.
+    pub(super) fn announced(self) -> Self {
+        Self { is_announced: true, ..self }
     }
 
     /// Its first connection closes the last one of `before`.
@@ -165,7 +173,15 @@ impl RedisNode {
         pushes: UnboundedSender<ConnectionEvent>,
     ) -> Result<RedisConnection, Disconnected> {
         let Some(sentinels) = self.sentinels.clone() else {
-            return self.connect_there(timeout, &pushes).await;
+            let is_announced = self.is_announced;
+            return self.connect_there(timeout, &pushes).await.map_err(|mut trouble| {
+                if is_announced {
+                    let words =
+                        "that is where the Cluster says it is: see cluster-announce-ip, -hostname and -port";
+                    trouble.reason = format!("{} ({words})", trouble.reason).into();
+                }
+                trouble
+            });
         };
         let found = sentinels.find(timeout).await?;
         self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host.clone(), found.port));

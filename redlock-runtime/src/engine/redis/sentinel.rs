@@ -10,6 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::connect::open_in_background;
 use super::connect_error::ConnectError;
+use super::handshake::is_unknown;
 use super::hedged;
 use super::tls::Tls;
 use super::until_closed::until_closed;
@@ -146,6 +147,7 @@ impl Sentinels {
         match tokio::time::timeout(timeout, by.primary(&self.name)).await {
             Ok(Ok(Some((host, port)))) => Ok(PrimaryAddress { host, port, by }),
             Ok(Ok(None)) => Err(Silence::Unknown),
+            Ok(Err(error)) if error.detail().is_some_and(is_unknown) => Err(Silence::NoSentinel),
             Ok(Err(error)) => Err(ConnectError::Failed(error).into()),
             Err(_) => Err(ConnectError::TimedOut.into()),
         }
@@ -168,6 +170,8 @@ impl Sentinels {
 /// Why a sentinel reports no primary.
 enum Silence {
     Unknown,
+    /// It does not know `SENTINEL`.
+    NoSentinel,
     Failed(ConnectError),
 }
 
@@ -181,6 +185,9 @@ impl Silence {
     fn words(&self) -> String {
         match self {
             Self::Unknown => "it knows no master of this name".to_owned(),
+            Self::NoSentinel => {
+                "it is no sentinel: the address of a server starts with redis:// or rediss://".to_owned()
+            }
             Self::Failed(ConnectError::TimedOut) => "it does not answer in time".to_owned(),
             Self::Failed(ConnectError::Refused(words) | ConnectError::NoCredentials(words)) => words.clone(),
             Self::Failed(ConnectError::Failed(error)) if error.code() == Some("NOAUTH") => {
@@ -196,7 +203,7 @@ impl Silence {
     /// Waiting does not help.
     fn is_permanent(&self) -> bool {
         match self {
-            Self::Unknown | Self::Failed(ConnectError::Refused(_)) => true,
+            Self::Unknown | Self::NoSentinel | Self::Failed(ConnectError::Refused(_)) => true,
             Self::Failed(ConnectError::TimedOut | ConnectError::NoCredentials(_)) => false,
             Self::Failed(ConnectError::Failed(error)) => {
                 error.kind() == ErrorKind::AuthenticationFailed

@@ -67,9 +67,32 @@ impl Kind {
 fn read(url: &str) -> Result<(&'static Scheme, &str), String> {
     let (name, rest) = url.split_once("://").ok_or_else(unknown_scheme)?;
     let scheme = SCHEMES.iter().find(|scheme| scheme.name == name).ok_or_else(unknown_scheme)?;
-    match unknown_parameter(scheme.kind, rest) {
+    match unescaped(scheme.kind, rest).or_else(|| unknown_parameter(scheme.kind, rest)) {
         Some(reason) => Err(reason),
         None => Ok((scheme, rest)),
+    }
+}
+
+/// A character of a user or password that means something else in an address.
+fn unescaped(kind: Kind, rest: &str) -> Option<String> {
+    let written = |letter, code| {
+        format!("`{letter}` means something else in an address: in a user or password it is written {code}")
+    };
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, path) = place.split_once(['/', '#']).unwrap_or((place, ""));
+    match kind {
+        // A name may have any character.
+        Kind::Memory => None,
+        Kind::Server | Kind::Sentinel | Kind::Cluster if path.contains('@') => {
+            let is_slash = place.as_bytes().get(authority.len()) == Some(&b'/');
+            Some(if is_slash { written('/', "%2F") } else { written('#', "%23") })
+        }
+        // The parameters of Sentinel stand behind a name, and may have an `@`.
+        Kind::Server | Kind::Sentinel | Kind::Cluster if path.is_empty() && query.contains('@') => {
+            Some(written('?', "%3F"))
+        }
+        _ if rest.contains('#') && !rest.ends_with("#insecure") => Some(written('#', "%23")),
+        _ => None,
     }
 }
 
@@ -239,6 +262,7 @@ pub(crate) fn without_credentials(url: &str) -> String {
         None => rest,
     };
     let shown = shown.rsplit_once('@').map_or(shown, |(_, place)| place);
+    let shown = shown.split_once('#').map_or(shown, |(place, _)| place);
     if scheme.is_empty() { shown.to_owned() } else { format!("{scheme}://{shown}") }
 }
 
@@ -291,7 +315,6 @@ mod tests {
             ("redis+unix:///s.sock?db=1&passw=secret", "`passw`", "`db`, `user`, `pass`"),
             ("redis+sentinel://h/n?sentinel_pasword=secret", "`sentinel_pasword`", "`sentinel_password`"),
             ("redis://a,redis://b?x=1", "`x`", "none"),
-            ("redis://u:sec?ret@h/", "unknown parameter:", "none"),
         ] {
             let error = told(url).unwrap_or_default();
             assert!(
@@ -300,6 +323,40 @@ mod tests {
             );
         }
         for url in ["redis://h/0?", "redis+sentinel://h/n?sentinel_user=u"] {
+            assert_eq!(told(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_character_of_a_password_that_ends_it_is_named_with_its_code() {
+        let told = |url: &str| parse(url, &settings("")).err().map(|error| error.to_string());
+        for (url, letter, code) in [
+            ("redis://:se#cret@h/", '#', "%23"),
+            ("redis://u:se?cret@h/1", '?', "%3F"),
+            ("redis://u:se/cret@h/1", '/', "%2F"),
+            ("redis://u:?cret@h", '?', "%3F"),
+            ("rediss://u:se#cret@h", '#', "%23"),
+            ("redis://h/#cret", '#', "%23"),
+            ("redis+cluster://u:se?cret@a,b", '?', "%3F"),
+            ("redis+sentinel://u:se#cret@h,i/n", '#', "%23"),
+            ("redis+sentinel://u:se?cret@h,i/n", '?', "%3F"),
+            ("redis+sentinel://h/n?sentinel_password=se#cret", '#', "%23"),
+            ("redis+unix:///s.sock?pass=se#cret", '#', "%23"),
+            ("redis://a,redis://:se#cret@b", '#', "%23"),
+        ] {
+            if cfg!(not(unix)) && url.contains("unix") {
+                continue;
+            }
+            let error = told(url).unwrap_or_default();
+            assert!(error.contains(&format!("`{letter}`")) && error.contains(code), "{url}: {error}");
+            assert!(!error.contains("cret"), "{url}: {error}");
+        }
+        for url in [
+            "redis://u:p@ss@h/1",
+            "redis://:p%23%3F%2F@h",
+            "redis+sentinel://u:p@h/n?sentinel_password=p@q?",
+            "memory://a#b@c",
+        ] {
             assert_eq!(told(url), None, "{url}");
         }
     }
