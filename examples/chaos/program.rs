@@ -55,6 +55,13 @@ const ONE_SERVER: &[Round] = &[
     ("operators", |seed, lasts, end| wreak(OneServer::of(Plan::OPERATORS), seed, lasts, end)),
     ("crowds", |seed, lasts, end| wreak(OneServer::of(Plan::CROWDS), seed, lasts, end)),
     ("dead waiters", |seed, lasts, end| wreak(OneServer::of(Plan::DEAD_WAITERS), seed, lasts, end)),
+    ("stuck process", |seed, lasts, end| wreak(OneServer::of(Plan::STUCK), seed, lasts, end)),
+    ("full server", |seed, lasts, end| wreak(OneServer::of(Plan::FULL), seed, lasts, end)),
+    ("dead waiters behind others", |seed, lasts, end| {
+        wreak(OneServer::of(Plan::DEAD_WAITERS_BEHIND_OTHERS), seed, lasts, end)
+    }),
+    ("stray replies", |seed, lasts, end| wreak(OneServer::of(Plan::STRAY_REPLIES), seed, lasts, end)),
+    ("blocked runtimes", |seed, lasts, end| wreak(OneServer::of(Plan::BLOCKED_RUNTIMES), seed, lasts, end)),
     ("bursts", |seed, lasts, end| wreak(OneServer::of(Plan::BURSTS), seed, lasts, end)),
     ("dropped calls", |seed, lasts, end| wreak(OneServer::of(Plan::DROPPED_CALLS), seed, lasts, end)),
 ];

@@ -12,6 +12,8 @@
 //! | a late request shortens a lock | `acquire.lua`: `take` without its `at_least` | `…_however_late_a_request_arrives` |
 //! | a queue that vanishes is not noticed | `acquire.lua`: `tell_place_lost` left out; `table/on_push.rs`: `ask_early` after a flush | `a_lock_that_is_waited_for_…` |
 //! | dead waiters in front hold others up | `grant.lua`: 64 at a time; `acquire.lua`, `release.lua`: and no more calls | `dead_waiters_hold_up_no_other` |
+//! | a reply that nothing has asked for answers the next command | `redis/exchange.rs`: replies are not counted | `a_reply_that_nobody_has_asked_for_…` |
+//! | a command from the loop's own runtime is not looked after | `home.rs`: `has_sent` without a look there | `a_caller_that_blocks_its_runtime_…` |
 //! | a grant before its place is ignored | `table/on_reply.rs`: `deferred_push` dropped | `bursts_are_served_at_once` |
 
 use super::{is_clean, is_clean_with, is_found_with};
@@ -26,6 +28,33 @@ fn a_lock_that_is_waited_for_is_handed_over_whatever_operators_do() {
 #[test]
 fn dead_waiters_hold_up_no_other() {
     is_clean(|_| OneServer::of(Plan::DEAD_WAITERS), 5);
+}
+
+#[test]
+fn a_stuck_process_costs_others_a_claim() {
+    is_clean(|_| OneServer::of(Plan::STUCK), 25);
+}
+
+#[test]
+fn a_full_server_takes_locks_back() {
+    is_clean(|_| OneServer::of(Plan::FULL), 10);
+}
+
+#[test]
+#[ignore = "a connection does not count the replies that it is owed yet"]
+fn a_reply_that_nobody_has_asked_for_grants_nothing() {
+    let chaos = is_clean(|_| OneServer::of(Plan::STRAY_REPLIES), 8);
+    assert!(chaos.log.count("stray replies") > 0);
+}
+
+#[test]
+fn a_caller_that_blocks_its_runtime_has_given_its_lock_back() {
+    is_clean(|_| OneServer::of(Plan::BLOCKED_RUNTIMES), 12);
+}
+
+#[test]
+fn dead_waiters_hold_up_no_other_when_no_release_sees_them() {
+    is_clean(|_| OneServer::of(Plan::DEAD_WAITERS_BEHIND_OTHERS), 15);
 }
 
 #[test]
@@ -56,6 +85,12 @@ fn a_lock_is_held_as_long_as_its_holder_thinks_while_the_rights_differ_in_a_clus
 #[test]
 fn a_holder_is_told_when_its_lock_is_taken_away() {
     is_clean(|_| OneServer::of(Plan::OPERATORS), 5);
+}
+
+#[test]
+fn a_full_server_that_keeps_what_is_given_back_is_found() {
+    let kept = ("is_fenced and redis.pcall('INCR', KEYS[3])", "is_fenced and redis.call ('INCR', KEYS[3])");
+    is_found_with(Plan::FULL, kept, |history| history.liveness.unused() > 0);
 }
 
 #[test]

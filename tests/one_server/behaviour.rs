@@ -374,7 +374,7 @@ fn a_body_longer_than_its_ttl_keeps_the_lock(backend: &Backend) {
 fn a_body_does_not_run_past_its_lease(backend: &Backend) {
     let locks = backend.manager();
     let polls_after_the_end = AtomicU32::new(0);
-    let outcome = runtime().block_on(locks.lock("k").ttl(SECOND / 10).renew(false).run(async |guard| {
+    let outcome = runtime().block_on(locks.lock("k").ttl(SECOND / 2).renew(false).run(async |guard| {
         poll_fn(|cx| {
             // Always ready to be polled, never finished.
             cx.waker().wake_by_ref();
@@ -696,7 +696,8 @@ fn min_hold_keeps_the_key(backend: &Backend) {
 
 fn a_body_may_finish_after_a_loss(backend: &Backend) {
     let (locks, next) = (backend.manager(), backend.manager());
-    let request = locks.lock("k").ttl(SECOND / 20).renew(false).on_lost(OnLost::Finish);
+    // A quorum gives its nodes a quarter of the ttl to answer.
+    let request = locks.lock("k").ttl(SECOND / 2).renew(false).on_lost(OnLost::Finish);
     let outcome = runtime().block_on(request.run(async |guard| {
         guard.lost().await;
         drop(next.lock("k").wait(LIMIT).acquire().await.unwrap());

@@ -66,6 +66,7 @@ impl<G: Environment> Chaos<G> {
             chaos.start_worker(role);
         }
         chaos.history.expect(chaos.environment.loss_detection(), chaos.environment.hands_over_within());
+        chaos.history.liveness.used_within = chaos.environment.used_within();
         chaos
     }
 
@@ -200,6 +201,7 @@ impl<G: Environment> Chaos<G> {
         let victim = self.random.index(self.workers.len());
         let Fleet { freezes, kills, .. } = self.fleet;
         match self.random.between(0, 100) {
+            which if which < freezes && self.fleet.sticks.is_some() => self.freeze(self.with_most_calls()),
             which if which < freezes => self.freeze(victim),
             which if which < freezes + kills => {
                 // Mostly it is the one with the most calls.
@@ -253,7 +255,11 @@ impl<G: Environment> Chaos<G> {
     fn freeze(&mut self, victim: usize) {
         let frozen = self.workers.iter().filter(|running| running.frozen_until.is_some()).count();
         let most = [200, 500, 500, 2500][self.random.index(4)];
-        let lasts = Duration::from_millis(self.random.between(50, most));
+        let lasts = match self.fleet.sticks {
+            Some(lasts) => self.random.between(lasts / 2, lasts),
+            None => self.random.between(50, most),
+        };
+        let lasts = Duration::from_millis(lasts);
         let most_frozen = self.workers.len() / 3;
         let running = &mut self.workers[victim];
         if frozen < most_frozen && running.frozen_until.is_none() {

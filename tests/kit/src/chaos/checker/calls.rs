@@ -22,6 +22,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const OUTCOMES: [&str; 6] =
     ["cancelled", "granted", "busy or timed out", "lost", "unavailable", "failed otherwise"];
 
+/// The number of one that others kept from the lock.
+const BUSY: u64 = 2;
+
 /// Every call of every worker, and how late it returned.
 #[derive(Default)]
 pub struct Calls {
@@ -30,6 +33,8 @@ pub struct Calls {
     frozen: HashMap<usize, Vec<(u64, u64)>>,
     /// By key.
     entered: HashMap<u64, u64>,
+    /// By key: when a call was last refused it.
+    refused: HashMap<u64, u64>,
     pub(crate) outcomes: [u64; OUTCOMES.len()],
     /// The calls that returned later than their limit, and than a plain timer.
     pub late: BTreeMap<HoldId, Late>,
@@ -103,6 +108,9 @@ impl Calls {
                 self.outcomes[usize::try_from(outcome).unwrap()] += 1;
                 self.look(name, at);
                 if let Some(call) = self.open.remove(&name) {
+                    if outcome == BUSY {
+                        self.refused.insert(call.key, at);
+                    }
                     let outcome = OUTCOMES[usize::try_from(outcome).unwrap()];
                     let doing = match call.step {
                         Step::Waits(wait) => format!("{outcome}, with a wait of {wait:?}"),
@@ -187,6 +195,21 @@ impl Calls {
     pub(crate) fn waits(&self, name: HoldId) -> Option<(u64, u64)> {
         let waiting = self.open.get(&name).filter(|call| matches!(call.step, Step::Waits(_)));
         waiting.map(|call| (call.key, call.since))
+    }
+
+    /// A caller waits for that lock, or was refused it a moment before.
+    pub(crate) fn is_wanted(&self, key: u64, now: u64) -> bool {
+        let refused = self.refused.get(&key).is_some_and(|at| between(*at, now) < Duration::from_millis(700));
+        refused || self.waiting(key, now).next().is_some()
+    }
+
+    /// A caller whose process runs is inside of that lock, or of several.
+    pub(crate) fn is_used(&self, key: u64) -> bool {
+        let is_inside = |worker: usize, call: &Call| {
+            matches!(call.step, Step::IsInside) && self.runs_since(worker).is_some()
+        };
+        let mut inside = self.open.iter().filter(|((worker, _), call)| is_inside(*worker, call));
+        inside.any(|(_, call)| call.key == key || call.key == SEVERAL)
     }
 
     /// When a caller last entered.

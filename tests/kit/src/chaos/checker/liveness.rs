@@ -30,6 +30,12 @@ pub struct Liveness {
     free: HashMap<u64, Free>,
     /// By name: the value, and since when.
     owned: HashMap<String, (String, u64)>,
+    /// By key: since when no caller has used it, although callers want it.
+    unused: HashMap<u64, u64>,
+    /// How soon it must be used.
+    pub used_within: Option<Duration>,
+    /// An operator, or a server without room, is the reason why locks are free.
+    is_excused: bool,
     /// The stalls, each once.
     pub found: Vec<Stall>,
 }
@@ -63,6 +69,11 @@ pub enum StallKind {
         /// How many waited.
         waiters: usize,
     },
+    /// No caller was inside, free or not, although callers waited or were refused all the time.
+    Unused {
+        /// The number of its key.
+        key: u64,
+    },
     /// A worker had it without a call for it.
     Ownerless {
         /// The name on the server.
@@ -83,15 +94,19 @@ impl Liveness {
     ) {
         let Some(sample) = sample else {
             (self.sampled, self.free, self.owned) = (0, HashMap::new(), HashMap::new());
+            self.unused.clear();
             return;
         };
         if between(self.sampled, sample.to) > LONGEST_PAUSE {
             (self.free, self.owned) = (HashMap::new(), HashMap::new());
+            self.unused.clear();
         }
         self.sampled = sample.to;
         for key in keys {
             self.look_at_key(sample, *key, calls);
+            self.look_whether_used(sample, *key, calls);
         }
+        self.is_excused = false;
         self.owned.retain(|name, (value, _)| sample.locks.get(name) == Some(value));
         for (name, value) in &sample.locks {
             self.look_at_lock(sample, name, value, calls, &worker_of);
@@ -112,7 +127,8 @@ impl Liveness {
         free.waiters.retain(|name, _| waiting.contains(name));
         let sum = free.sum;
         let waited = waiting.iter().map(|name| sum.saturating_sub(*free.waiters.entry(*name).or_insert(sum)));
-        let waited: Vec<Duration> = waited.filter(|time| *time > LONGEST_FREE).collect();
+        let longest = self.used_within.unwrap_or_default().max(LONGEST_FREE);
+        let waited: Vec<Duration> = waited.filter(|time| *time > longest).collect();
         if let Some(lasted) = waited.iter().max().copied() {
             // The sum begins anew, so that a stall is found once.
             let what = StallKind::Free { key, waiters: waited.len() };
@@ -121,8 +137,29 @@ impl Liveness {
         }
     }
 
+    fn look_whether_used(&mut self, sample: &Sample, key: u64, calls: &Calls) {
+        let Some(limit) = self.used_within else { return };
+        let value = sample.locks.get(&format!("lock:k{key}"));
+        let (is_free, is_foreign) = (value.is_none(), value.is_some_and(|value| !value.contains('@')));
+        let since = self.unused.entry(key).or_insert(sample.to);
+        if calls.is_used(key)
+            || calls.entered(key) >= *since
+            || !calls.is_wanted(key, sample.from)
+            || is_free && self.is_excused
+            || is_foreign
+        {
+            *since = sample.to;
+        }
+        let lasted = between(*since, sample.from);
+        if lasted > limit {
+            *since = sample.to;
+            self.found.push(Stall { what: StallKind::Unused { key }, at: sample.from, lasted });
+        }
+    }
+
     /// An operator has deleted these locks or their queues, or, with `None`, all.
     pub(crate) fn disturbed(&mut self, keys: Option<&[u64]>) {
+        self.is_excused |= keys.is_none();
         self.free.retain(|key, _| keys.is_some_and(|keys| !keys.contains(key)));
     }
 
@@ -167,7 +204,12 @@ impl Liveness {
 
     /// How many locks belonged to a process without a call for them.
     pub fn ownerless(&self) -> usize {
-        self.found.len() - self.free()
+        self.found.len() - self.free() - self.unused()
+    }
+
+    /// How many locks nobody used although callers wanted them.
+    pub fn unused(&self) -> usize {
+        self.found.iter().filter(|stall| matches!(stall.what, StallKind::Unused { .. })).count()
     }
 }
 
@@ -256,5 +298,33 @@ mod tests {
             watch(&mut liveness, &calls, from, from + 1900, Some(("lock:dropped:1", token)));
         }
         assert_eq!(liveness.found, []);
+    }
+
+    #[test]
+    fn a_lock_that_nobody_uses_although_callers_are_refused_is_found() {
+        let limit = Some(Duration::from_secs(3));
+        let (mut calls, mut liveness) =
+            (Calls::default(), Liveness { used_within: limit, ..Liveness::default() });
+        let stuck = Some(("lock:k7", "token@host:43"));
+        let mut refuse = |calls: &mut Calls, at: u64| {
+            hear(calls, "call", &[at, 7, 0, at * MS]);
+            hear(calls, "back", &[at, 2, at * MS, 0]);
+        };
+        // Nobody wants it.
+        watch(&mut liveness, &calls, 0, 9000, stuck);
+        for at in (9000..12_000).step_by(500) {
+            refuse(&mut calls, at);
+            watch(&mut liveness, &calls, at + 100, at + 500, stuck);
+        }
+        assert_eq!(liveness.found, []);
+        // It is free in between, and nobody enters.
+        refuse(&mut calls, 12_000);
+        watch(&mut liveness, &calls, 12_100, 12_500, None);
+        assert_eq!((liveness.unused(), liveness.found.len()), (1, 1));
+        // A caller is inside.
+        hear(&mut calls, "entered", &[1, 7, 0, 0, 12_600 * MS, 0]);
+        hear(&mut calls, "call", &[2, 7, 60_000, 12_600 * MS]);
+        watch(&mut liveness, &calls, 12_600, 15_000, stuck);
+        assert_eq!(liveness.unused(), 1);
     }
 }

@@ -82,6 +82,11 @@ pub trait Environment {
         None
     }
 
+    /// How soon a lock that callers want has a caller inside, whoever is stuck or full.
+    fn used_within(&self) -> Option<Duration> {
+        None
+    }
+
     /// When locks may have been forgotten.
     fn losses(&self) -> &[Loss];
 

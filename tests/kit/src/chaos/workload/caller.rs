@@ -99,6 +99,46 @@ impl Caller {
         }
     }
 
+    /// One try, or a wait that is shorter than a claim, again and again.
+    pub(crate) async fn tries(mut self, ended: watch::Receiver<bool>) {
+        while !*ended.borrow() {
+            let (request, call_params) = self.request();
+            let wait = Duration::from_millis([0, 0, 300, 900][self.random.index(4)]);
+            let call_params = CallParams { wait, ..call_params };
+            self.holds(request.wait(wait).min_hold(Duration::ZERO), call_params, async |_, report| {
+                look_for(report, Duration::from_millis(5)).await;
+            })
+            .await;
+            sleep(Duration::from_millis(self.random.between(5, 100))).await;
+        }
+    }
+
+    /// Gives a lock back, and computes in the same poll.
+    pub(crate) async fn blocks(mut self, ended: watch::Receiver<bool>) {
+        while !*ended.borrow() {
+            let (request, call_params) = self.request();
+            let wait = Duration::from_secs(8);
+            let call_params = CallParams { wait, ..call_params };
+            let call = CallReport::begin(call_params, &self.ticker);
+            let outcome = match request.wait(wait).min_hold(Duration::ZERO).acquire().await {
+                Ok(guard) => {
+                    call.enters();
+                    if let Some(report) = HoldReport::begin(&guard, call_params) {
+                        // While nothing is asked for long, nobody looks after the loop.
+                        look_for(&report, Duration::from_millis(1500)).await;
+                    }
+                    call.leaves();
+                    drop(guard);
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            };
+            call.comes_back(&outcome);
+            std::thread::sleep(Duration::from_secs(5));
+            sleep(Duration::from_millis(self.random.between(100, 1000))).await;
+        }
+    }
+
     /// A pause, and the ttl to ask for after it.
     fn another_ttl(&mut self) -> (Duration, Duration) {
         let (pause, ttl) = (self.random.between(50, 400), [12_000, 200][self.random.index(2)]);

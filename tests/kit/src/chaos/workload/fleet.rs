@@ -21,6 +21,10 @@ pub enum Role {
     Bursts,
     /// Thousands of calls that are dropped at once.
     Drops,
+    /// A lock that is given back before its process computes for seconds.
+    Blocks,
+    /// One try after the other, or a short wait, for the key of the long queue.
+    Impatient,
 }
 
 /// The keys and callers of a role.
@@ -35,7 +39,7 @@ pub struct RoleSpec {
 }
 
 /// The number of a role is its place here.
-pub(crate) const ROLES: [RoleSpec; 8] = [
+pub(crate) const ROLES: [RoleSpec; 10] = [
     RoleSpec { role: Role::Mixed, first_key: 0, keys: 4, callers: 3, may_die: true },
     RoleSpec { role: Role::LongHolds, first_key: 4, keys: 8, callers: 4, may_die: false },
     RoleSpec { role: Role::TtlChanges, first_key: 4, keys: 8, callers: 4, may_die: false },
@@ -44,12 +48,14 @@ pub(crate) const ROLES: [RoleSpec; 8] = [
     RoleSpec { role: Role::Bursts, first_key: 14, keys: 1, callers: 1, may_die: false },
     RoleSpec { role: Role::ShortHolds, first_key: 16, keys: 24, callers: 12, may_die: false },
     RoleSpec { role: Role::Drops, first_key: 15, keys: 0, callers: 1, may_die: false },
+    RoleSpec { role: Role::Blocks, first_key: 16, keys: 24, callers: 1, may_die: false },
+    RoleSpec { role: Role::Impatient, first_key: 12, keys: 1, callers: 3, may_die: false },
 ];
 
 impl Role {
     /// Whether its locks outlive a claim.
     pub(crate) fn is_long(self) -> bool {
-        matches!(self, Self::LongHolds | Self::ShortHolds | Self::TtlChanges)
+        matches!(self, Self::LongHolds | Self::ShortHolds | Self::TtlChanges | Self::Blocks)
     }
 
     pub(crate) fn number(self) -> u64 {
@@ -69,6 +75,8 @@ pub struct Fleet {
     /// The percentage of events in which a worker is frozen, or killed; in the others the environment injects a fault.
     pub(crate) freezes: u64,
     pub(crate) kills: u64,
+    /// The one with the most calls is frozen, for much longer than a claim, in milliseconds.
+    pub(crate) sticks: Option<u64>,
     /// Whether a foreign client takes the same locks.
     pub(crate) foreign_client: bool,
     /// The pause between two events, from and to, in milliseconds.
@@ -79,8 +87,15 @@ pub struct Fleet {
 
 impl Fleet {
     /// No processes, and none is frozen or killed.
-    pub(crate) const CALM: Self =
-        Self { roles: &[], freezes: 0, kills: 0, foreign_client: false, pace: (20, 60), absence: 0 };
+    pub(crate) const CALM: Self = Self {
+        roles: &[],
+        freezes: 0,
+        kills: 0,
+        sticks: None,
+        foreign_client: false,
+        pace: (20, 60),
+        absence: 0,
+    };
 
     /// Hundreds of waiters, some of whose processes die.
     pub(crate) const CROWDS: Self =
@@ -93,6 +108,7 @@ impl Fleet {
         roles: &[(Role::Mixed, 8)],
         freezes: 40,
         kills: 8,
+        sticks: None,
         foreign_client: true,
         pace: (10, 60),
         absence: 0,

@@ -91,6 +91,8 @@ pub fn work(job: &Job) {
                 Role::LongQueue => caller.crowds(ended, [250, 1000, 1000, 1000]).await,
                 Role::Bursts => caller.bursts(ended).await,
                 Role::Drops => caller.drops(ended).await,
+                Role::Blocks => caller.blocks(ended).await,
+                Role::Impatient => caller.tries(ended).await,
             }
         });
     }

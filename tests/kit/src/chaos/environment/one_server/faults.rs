@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{OneServer, State, USER, soon};
+use crate::chaos::checker::Loss;
 use crate::chaos::environment::{cut, flush_scripts, hold_clients};
 use crate::chaos::event_log::EventLog;
 use crate::chaos::random::Random;
@@ -50,6 +51,14 @@ pub(crate) fn disrupt_proxy(environment: &mut OneServer, random: &mut Random, lo
     }
 }
 
+/// A client of the server gets a reply that it has not asked for.
+pub(crate) fn say_unasked(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
+    if !environment.proxies.is_empty() {
+        let proxy = random.index(environment.proxies.len());
+        environment.proxies[proxy].say(random, log);
+    }
+}
+
 /// A foreign client takes a lock, and lets it expire.
 pub(crate) fn squat(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
     let (name, lasts) = (format!("lock:{}", key(environment.any_key(random))), random.between(20, 500));
@@ -77,6 +86,28 @@ pub(crate) fn flush(environment: &mut OneServer, _: &mut Random, log: &mut Event
         let _: () = redis::cmd("FLUSHALL").query(&mut client).unwrap();
         environment.lost(None, from);
         log.add("flushes", "FLUSHALL");
+    }
+}
+
+/// The server has no room for seconds: it refuses what may need more, and takes back what is given back.
+pub(crate) fn fill(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
+    if environment.full_until.is_none()
+        && environment.server.try_run::<String>("CONFIG SET maxmemory 1").is_ok()
+    {
+        environment.full_until = Some(soon(random, 4000, 6000));
+        log.add("times that the server was full", "");
+    }
+}
+
+/// A client of another kind takes the lock from its holder, and deletes it after a while: no script sees that.
+pub(crate) fn take_by_hand(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
+    let (number, from) = (environment.any_key(random), now());
+    let set = format!("SET lock:{} squatter PX 60000", key(number));
+    let is_left = environment.left_until.is_some_and(|until| until > Instant::now());
+    if !is_left && environment.taken_until.is_none() && environment.server.try_run::<String>(&set).is_ok() {
+        environment.losses.push(Loss::now(Some(vec![number]), from, environment.plan.detection));
+        environment.taken_until = Some((soon(random, 2000, 4000), number));
+        log.add("locks taken by hand", key(number));
     }
 }
 

@@ -12,6 +12,7 @@ use crate::chaos::environment::proxies::FaultyProxy;
 use crate::chaos::environment::{Connect, Environment, HAND_OVER, Sample, client, look_at_keys};
 use crate::chaos::event_log::EventLog;
 use crate::chaos::random::Random;
+use crate::chaos::workload::caller::key;
 use crate::chaos::workload::fleet::Fleet;
 use crate::chaos::workload::report::IO_TIMEOUT;
 use crate::{RedisServer, Rewriter};
@@ -30,6 +31,10 @@ pub struct OneServer {
     state: State,
     proxies: Vec<FaultyProxy>,
     denied_until: Option<Instant>,
+    full_until: Option<Instant>,
+    /// With the number of the key. Then it is left to its waiters for a while.
+    taken_until: Option<(Instant, u64)>,
+    left_until: Option<Instant>,
     /// A manager that force-releases and inspects, and holds nothing.
     operator: Option<LockManager>,
     watch: Option<redis::Connection>,
@@ -67,6 +72,9 @@ impl OneServer {
             state: State::Well,
             proxies: Vec::new(),
             denied_until: None,
+            full_until: None,
+            taken_until: None,
+            left_until: None,
             operator: None,
             watch: None,
             losses: Vec::new(),
@@ -155,6 +163,22 @@ impl Environment for OneServer {
             }
             _ => {}
         }
+        if let Some((_, number)) = self.taken_until.filter(|(until, _)| is_over(*until))
+            && self.server.try_run::<u32>(&format!("DEL lock:{}", key(number))).is_ok()
+        {
+            self.taken_until = None;
+            self.left_until = Some(Instant::now() + Duration::from_secs(6));
+            self.disturbances.push(Some(vec![number]));
+        }
+        if self.full_until.is_some() {
+            // A lock that is free stays so for now.
+            self.disturbances.push(None);
+        }
+        if self.full_until.is_some_and(is_over)
+            && self.server.try_run::<String>("CONFIG SET maxmemory 0").is_ok()
+        {
+            self.full_until = None;
+        }
         if self.state == State::Well && self.denied_until.is_some_and(is_over) {
             let given = self.server.try_run::<String>(&format!("ACL SETUSER {USER} +@all"));
             if given.is_ok() {
@@ -195,6 +219,10 @@ impl Environment for OneServer {
 
     fn hands_over_within(&self) -> Option<Duration> {
         self.plan.hands_over.then_some(HAND_OVER)
+    }
+
+    fn used_within(&self) -> Option<Duration> {
+        self.plan.used_within
     }
 
     fn losses(&self) -> &[Loss] {

@@ -1,9 +1,11 @@
 //! The plans for one server: which workers run, and which faults are injected how often.
 
+use std::time::Duration;
+
 use super::OneServer;
 use super::faults::{
-    cut_one, delete_queue, disrupt_proxy, do_nothing, flush, force_release, forget_scripts, inspect, kill,
-    squat, stand_still, stop, take_rights,
+    cut_one, delete_queue, disrupt_proxy, do_nothing, fill, flush, force_release, forget_scripts, inspect,
+    kill, say_unasked, squat, stand_still, stop, take_by_hand, take_rights,
 };
 use crate::chaos::checker::LossDetection;
 use crate::chaos::event_log::EventLog;
@@ -36,6 +38,8 @@ pub struct Plan {
     pub(crate) detection: LossDetection,
     /// Whether a lock with waiters is handed over at once: where there are no faults at all.
     pub(crate) hands_over: bool,
+    /// How soon a lock that callers want is used, where that is known.
+    pub(crate) used_within: Option<Duration>,
 }
 
 impl Plan {
@@ -48,6 +52,7 @@ impl Plan {
         denied: 0,
         detection: LossDetection::AtLeaseEnd,
         hands_over: false,
+        used_within: None,
     };
 
     /// Only cut connections, forgotten scripts, and workers that are frozen and killed.
@@ -140,6 +145,54 @@ impl Plan {
     /// The process with the most waiters dies again and again, and its places stay in the queue: a flush would clear them.
     pub const DEAD_WAITERS: Self = Self {
         fleet: Fleet { roles: &[(Role::LongQueue, 3)], kills: 4, absence: 5000, ..Fleet::CALM },
+        ..Self::CALM
+    };
+
+    /// The process with the most waiters is stopped for seconds, again and again, while others try once or for a moment: it
+    /// costs them a claim. The other time is for a busy machine.
+    pub const STUCK: Self = Self {
+        fleet: Fleet {
+            roles: &[(Role::LongQueue, 2), (Role::Impatient, 2)],
+            freezes: 3,
+            sticks: Some(20_000),
+            ..Fleet::CALM
+        },
+        faults: &[(1, do_nothing)],
+        // It may have the lock when it is stopped.
+        used_within: Some(Duration::from_secs(6)),
+        ..Self::CALM
+    };
+
+    /// The server is full again and again, in which holders give locks back that others wait for.
+    pub const FULL: Self = Self {
+        fleet: Fleet { roles: &[(Role::ShortHolds, 3)], ..Fleet::CALM },
+        faults: &[(2, fill), (60, do_nothing)],
+        used_within: Some(Duration::from_secs(3)),
+        ..Self::CALM
+    };
+
+    /// As [`DEAD_WAITERS`](Self::DEAD_WAITERS), behind a client of another kind that takes the lock and deletes it: no release
+    /// sees them.
+    pub const DEAD_WAITERS_BEHIND_OTHERS: Self = Self {
+        fleet: Fleet { roles: &[(Role::LongQueue, 4)], kills: 6, absence: 8000, ..Fleet::CALM },
+        faults: &[(10, take_by_hand), (90, do_nothing)],
+        used_within: Some(Duration::from_secs(4)),
+        ..Self::DEAD_WAITERS
+    };
+
+    /// Replies for which no command has asked, between those of a healthy server.
+    pub const STRAY_REPLIES: Self = Self {
+        fleet: Fleet { roles: &[(Role::LongHolds, 6)], ..Fleet::CALM },
+        faults: &[(3, say_unasked), (2, do_nothing)],
+        proxied_percent: [90, 0],
+        ..Self::CALM
+    };
+
+    /// Callers give a lock back and compute for seconds, in the thread of their runtime, while others wait for it.
+    pub const BLOCKED_RUNTIMES: Self = Self {
+        fleet: Fleet { roles: &[(Role::ShortHolds, 2), (Role::Blocks, 3)], ..Fleet::CALM },
+        faults: &[(1, do_nothing)],
+        used_within: Some(Duration::from_secs(3)),
         ..Self::CALM
     };
 
