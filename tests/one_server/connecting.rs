@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 #[cfg(target_os = "linux")]
 use kit::keeps_alive;
 use kit::{
-    DelayProxy, LIMIT, LateProxy, MASTER, Quorum, RedisCluster, RedisServer, Rewriter, SECOND, eventually,
-    sentinel, skipped,
+    DelayProxy, LIMIT, LateProxy, MASTER, Proxy, Quorum, RedisCluster, RedisServer, Rewriter, SECOND,
+    eventually, sentinel, skipped,
 };
 use redlocked::{LockError, LockManager, ReleaseOutcome};
 
@@ -301,4 +301,35 @@ fn an_address_that_a_cluster_announces_in_vain_is_told_with_its_reason() {
     assert!(matches!(&error, LockError::Unavailable { .. }), "{error:?}");
     let error = error.to_string();
     assert!(error.contains(&nowhere.to_string()) && error.contains("cluster-announce-"), "{error}");
+}
+
+/// As with a limit for idle connections: it says nothing, and cuts.
+#[test]
+fn a_proxy_that_cuts_idle_connections_costs_one_connection_each_time() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let mut client = server.client();
+    let mut connections = || {
+        let info: String = redis::cmd("INFO").arg("stats").query(&mut client).unwrap();
+        let count = info.lines().find_map(|line| line.strip_prefix("total_connections_received:")).unwrap();
+        count.trim().parse::<u32>().unwrap()
+    };
+    let locks = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let held = locks.lock("held").ttl(LIMIT).acquire_blocking().unwrap();
+    let request = locks.lock("held").wait(2 * LIMIT);
+    let waiter = thread::spawn(move || request.run_blocking(|_| ()));
+    eventually("it waits", || server.run::<u32>("ZCARD lock:held%queue") == 1);
+    // Those of this test come over other ones.
+    let mut before = connections();
+    for _ in 0..5 {
+        proxy.cut();
+        eventually("it is connected again", || connections() > before);
+        locks.lock("k").run_blocking(|_| ()).unwrap();
+        assert!(held.is_held() && !waiter.is_finished());
+        assert_eq!(connections(), before + 1);
+        before += 1;
+    }
+    assert_eq!(held.release_blocking(), Ok(ReleaseOutcome::Released));
+    waiter.join().unwrap().unwrap();
+    eventually("no key is left", || server.keys().is_empty());
 }
