@@ -132,6 +132,9 @@ impl LockManagerBuilder {
     /// reserved for the library's own keys, and `|` separates the parts of a push: a prefix with one of them fails with
     /// [`LockError::InvalidUrl`] when connecting.
     ///
+    /// One key that is reached through two prefixes excludes both, but has two clocks of fencing
+    /// tokens.
+    ///
     /// Clients that may write keys of this prefix, or publish to its channels, are trusted: they can take any of its
     /// locks away, and let two callers in.
     ///
@@ -253,7 +256,9 @@ impl LockManagerBuilder {
     ///
     /// For a hot key: a hand-off within the process costs no round trip, in exchange for first come, first served across
     /// processes. This is [lock cohorting](https://doi.org/10.1145/2145816.2145848). Fencing tokens still grow with each
-    /// holder, and a body still ends before its lease does. The differences:
+    /// holder of a lock, and a body still ends before its lease does. The differences:
+    /// - Fencing tokens of different locks are not ordered any more: a process draws those of its
+    ///   next bodies in advance.
     /// - Processes take turns instead of callers: a waiter may have `at_most` bodies in front of it for each other process
     ///   that waits. Within a process the longest waiter is still the next holder.
     /// - One waiter of each process stands in the queue on the server. [`inspect`](LockManager::inspect) counts these

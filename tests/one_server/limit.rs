@@ -97,7 +97,8 @@ fn a_function_with_a_wait_shorter_than_a_round_trip_runs_or_is_skipped() {
     }
 }
 
-/// A waiter of a process that already waits for the lock has not asked by itself, or has another one's answer.
+/// A waiter of a process that already waits for the lock has not asked by itself, or has another
+/// one's answer.
 #[test]
 fn behind_other_waiters_of_its_process_a_short_wait_hears_of_the_holder() {
     let server = RedisServer::start();
@@ -164,7 +165,8 @@ fn of_a_frozen_server_a_waiter_behind_many_hears_no_more() {
     drop(held);
 }
 
-/// The bodies of a hundred callers that give up at once cost the server one question, and a release each.
+/// The bodies of a hundred callers that give up at once cost the server one question, and a release
+/// each.
 #[test]
 fn callers_that_give_up_together_ask_once() {
     let server = RedisServer::start();
@@ -208,4 +210,39 @@ fn a_caller_hears_why_the_server_refuses() {
         }
     }
     first.abort();
+}
+
+#[test]
+fn a_change_of_the_ttl_has_a_limit() {
+    let mut server = RedisServer::start();
+    let locks = LockManager::builder(server.url()).io_timeout(SECOND / 2).connect_blocking().unwrap();
+    let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    server.kill();
+    for ttl in [120, 30] {
+        let start = Instant::now();
+        let outcome = guard.extend_blocking(ttl * SECOND);
+        assert_eq!(outcome.map_err(|error| error.kind()), Err(LockErrorKind::Unavailable));
+        assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
+        let outcome = runtime().block_on(guard.extend(ttl * SECOND));
+        assert_eq!(outcome.map_err(|error| error.kind()), Err(LockErrorKind::Unavailable));
+    }
+    assert!(guard.is_held(), "the lease lasts");
+}
+
+#[test]
+fn a_ttl_below_the_round_trip_is_a_mistake_that_names_both() {
+    let server = RedisServer::start();
+    let proxy = DelayProxy::to(server.port(), 40 * MS);
+    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    for wait in [Duration::ZERO, LIMIT] {
+        let start = Instant::now();
+        let error = far.lock("k").ttl(50 * MS).wait(wait).acquire_blocking().map(drop).unwrap_err();
+        assert!(
+            matches!(&error, LockError::Misconfigured { reason, .. }
+                if reason.contains("granted for 50ms") && reason.contains("round trip")),
+            "{error}"
+        );
+        assert!(start.elapsed() < LIMIT / 2, "{:?}", start.elapsed());
+    }
+    eventually("no key is left", || server.keys().is_empty());
 }

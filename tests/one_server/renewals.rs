@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, connect, eventually, unique};
+use kit::{LIMIT, Proxy, RedisCluster, RedisServer, SECOND, connect, eventually, unique, within};
 use redlocked::{LockError, LockGuard, LockManager};
 
 /// A ttl whose renewals are minutes apart.
@@ -238,4 +238,55 @@ fn in_a_cluster_each_is_asked_for_alone() {
         assert!(!errors.contains("CROSSSLOT"), "{errors}");
     }
     assert_eq!(lost(&guards), [""; 0]);
+}
+
+/// How many watches have begun.
+fn watches(server: &RedisServer) -> u32 {
+    let stats: String = server.run("INFO commandstats");
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_client|caching:calls="));
+    line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Another client gives the lock another expiry: the watch tells of a change, and the value is
+/// still ours.
+#[test]
+fn an_expiry_that_another_client_has_changed_is_repaired_at_once() {
+    let server = RedisServer::start();
+    let locks = connect(&server);
+    let before = watches(&server);
+    let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    eventually("it is watched", || watches(&server) > before);
+    for command in ["PEXPIRE lock:k 5000", "PERSIST lock:k", "PEXPIRE lock:k 900"] {
+        // Not sooner than a renewal that was just sent.
+        std::thread::sleep(SECOND / 5);
+        assert_eq!(server.run::<u32>(command), 1, "{command}");
+        within(SECOND / 2, command, || server.run::<i64>("PTTL lock:k") > 59_000);
+    }
+    assert!(guard.is_held());
+}
+
+/// A waiter marks the lock, which is a change like any other to the server.
+#[test]
+fn a_mark_is_no_reason_for_a_renewal() {
+    let server = RedisServer::start();
+    // Its locks are not renewed over another connection when the runtime of their callers ends.
+    let locks = LockManager::builder(server.url()).own_thread(true).connect_blocking().unwrap();
+    let other = connect(&server);
+    let before = watches(&server);
+    let guards = hold(&locks, 20, |_| LONG);
+    eventually("all are watched", || watches(&server) >= before + 20);
+    let before = watches(&server);
+    let ends: Vec<_> = guards.iter().map(|guard| Instant::now() + guard.remaining()).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let waits: Vec<_> =
+        (0..20).map(|key| runtime.spawn(other.lock(format!("{key}")).wait(LIMIT).acquire())).collect();
+    eventually("all are watched again", || watches(&server) >= before + 20);
+    // A renewal would come behind the answer to the watch, and before that to the second of these.
+    locks.ping_blocking().unwrap();
+    locks.ping_blocking().unwrap();
+    for (guard, end) in guards.iter().zip(ends) {
+        assert!(Instant::now() + guard.remaining() < end + SECOND / 20, "it was renewed");
+    }
+    drop(guards);
+    waits.into_iter().for_each(|wait| drop(runtime.block_on(wait).unwrap().unwrap()));
 }

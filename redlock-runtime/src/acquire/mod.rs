@@ -21,8 +21,9 @@ use crate::telemetry;
 use many::AcquireAll;
 use one::{AcquireOne, OneOutcome};
 
-/// A blocked caller gives up by itself when the engine is later by this much: `io_timeout` after the limit of a wait, the
-/// engine awaits no answer any more, and one try has no more than `io_timeout` in all.
+/// A blocked caller gives up by itself when the engine is later by this much: `io_timeout` after
+/// the limit of a wait, the engine awaits no answer any more, and one try has no more than
+/// `io_timeout` in all.
 const ENGINE_IS_LATE: Duration = Duration::from_millis(200);
 
 /// For a key that was asked for alone, which the engine does not skip.
@@ -116,8 +117,9 @@ impl LockRequest {
     /// first. On a current-thread runtime the other tasks do not run meanwhile: do not wait there for a lock that one of
     /// them holds.
     ///
-    /// Even when the engine is far behind with its work, the thread returns: for one try 200 ms after `io_timeout`, else 200 ms
-    /// after the latest answer that [`wait`](Self::wait) allows for. With one try for several keys, each key has the limit.
+    /// Even when the engine is far behind with its work, the thread returns: for one try 200 ms
+    /// after `io_timeout`, else 200 ms after the latest answer that [`wait`](Self::wait) allows
+    /// for. With one try for several keys, each key has the limit.
     ///
     /// # Errors
     ///

@@ -137,6 +137,8 @@ pub(crate) enum Reply {
     /// Renew, repair, watch, raise fence: this token holds it. Release, take away: this token held it. Ping: the node
     /// takes locks.
     Done,
+    /// Watch: as done, and the lock is marked, because others wait for it.
+    Marked,
     /// This token does not hold it. Reserve: or no fencing tokens can be reserved now.
     NotHeld,
     /// Watch: the lock is free. Repair: it was free.

@@ -18,10 +18,18 @@ impl LockGuard {
     /// A longer ttl counts once the server has confirmed it. A shorter one ends the lease earlier from now on: even without
     /// an answer, [`is_held`](Self::is_held) becomes false before the server may give the lock to another caller.
     ///
+    /// Without an answer within [`io_timeout`](crate::LockManagerBuilder::io_timeout), or while the
+    /// lock is lost, it is an error. The lease then lasts as long as [`remaining`](Self::remaining)
+    /// says. Later renewals carry the new ttl, which counts when one of them is confirmed; a
+    /// request with [`renew(false)`](crate::LockRequest::renew) has none, so a longer ttl is asked
+    /// for again.
+    ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when the lock, or one of several, is no longer held, or its lease ended before the server
-    /// confirmed; [`LockError::Misconfigured`] when Redis refused; [`LockError::InvalidRequest`] for a ttl out of range.
+    /// [`LockError::Lost`] when the lock, or one of several, is no longer held, or its lease ended
+    /// before the server confirmed; [`LockError::Unavailable`] without an answer in time;
+    /// [`LockError::Misconfigured`] when Redis refused; [`LockError::InvalidRequest`] for a ttl out
+    /// of range.
     ///
     /// # Cancel safety
     ///

@@ -40,6 +40,7 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
             Value::Int(1),
         )
         | (Action::Ping { .. }, Value::Nil | Value::Okay) => Reply::Done,
+        (Action::Watch, Value::Int(2)) => Reply::Marked,
         (
             Action::Renew { .. }
             | Action::ExpireLater

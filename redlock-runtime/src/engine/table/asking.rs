@@ -1,6 +1,7 @@
 //! Waiting attempts: which one asks the server now, and which one asks when it ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::closing::SHUT_DOWN;
 use super::held::Held;
@@ -12,6 +13,7 @@ use crate::clock::Moment;
 use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Id, Request};
 use crate::error::LockError;
+use crate::telemetry;
 use crate::token::{self, Token};
 
 impl LockTable {
@@ -257,20 +259,44 @@ impl LockTable {
         }
     }
 
-    /// The reply took longer than the lease: the lock is released, and asked for with a new token, because the release
-    /// of the old one may arrive after the new request.
-    pub(super) fn too_late(&mut self, now: Moment, id: Id, mut waiting: Box<Waiting>) {
+    /// The reply took longer than the lease: the lock is released, and asked for with a new token,
+    /// because the release of the old one may arrive after the new request. Where each reply takes
+    /// longer, more requests are of no use.
+    pub(super) fn too_late(
+        &mut self,
+        now: Moment,
+        id: Id,
+        mut waiting: Box<Waiting>,
+        took: Duration,
+        lasts: Duration,
+    ) {
         self.release_apart(now, waiting.release(now));
         self.by_token.remove(&waiting.token);
-        match waiting.token.another() {
-            Ok(token) => {
+        waiting.unanswered = 0;
+        let hopeless = waiting.granted_late(now, took, lasts);
+        let token = waiting
+            .token
+            .another()
+            .map_err(|error| LockError::unavailable(&waiting.ask.key, token::no_random(error)));
+        match (token, hopeless) {
+            (Ok(token), None) => {
                 waiting.token = token;
                 self.attempts.insert(id, Attempt::Waiting(waiting));
                 self.ask(now, id);
             }
-            Err(error) => {
-                waiting.ask.fail(LockError::unavailable(&waiting.ask.key, token::no_random(error)));
-                waiting.unanswered = 0;
+            (Ok(token), Some(reason)) if waiting.ask.waits_for_ever() => {
+                telemetry::refused(&waiting.ask.key, &reason);
+                waiting.token = token;
+                waiting.refused(now, reason);
+                self.attempts.insert(id, Attempt::Waiting(waiting));
+                self.schedule(id);
+            }
+            (Ok(_), Some(reason)) => {
+                waiting.ask.fail(LockError::misconfigured(&waiting.ask.key, reason));
+                self.drop_waiting(now, id, &waiting);
+            }
+            (Err(error), _) => {
+                waiting.ask.fail(error);
                 self.drop_waiting(now, id, &waiting);
             }
         }

@@ -14,7 +14,7 @@ use super::reserved_fences::ReservedFences;
 use super::waiting::Waiting;
 use crate::clock::Moment;
 use crate::engine::command::{Ask, Caller, Extension, Response};
-use crate::engine::protocol::{Action, CLAIM, Request};
+use crate::engine::protocol::{Action, CLAIM, Disconnected, Refusal, Request};
 use crate::error::LockError;
 use crate::lease::{Lease, safe_until};
 use crate::lost_reason::LostReason;
@@ -25,6 +25,9 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 
 /// The longest that a released lock waits for the reply to the reservation of fencing tokens.
 const LONGEST_RESERVATION: Duration = Duration::from_millis(100);
+
+/// For a caller of a ttl change that is not confirmed in time.
+const UNCONFIRMED: &str = "the new ttl is not confirmed, and goes along with the next renewals";
 
 /// Renewals that are due within this time go out in one batch, which wakes the engine once.
 const BATCH: Duration = Duration::from_millis(10);
@@ -40,8 +43,10 @@ struct TtlChange {
     shortens: bool,
     /// For one that shortens and was sent: the key may expire then, unless the server has confirmed another ttl.
     ends: Option<Moment>,
-    /// The caller that waits for the answer.
-    caller: Option<oneshot::Sender<Result<(), LockError>>>,
+    /// The caller that waits for the answer, and until when.
+    caller: Option<(Moment, oneshot::Sender<Result<(), LockError>>)>,
+    /// Why the server has refused it for now.
+    refused: Option<Arc<str>>,
 }
 
 pub(super) struct Held {
@@ -89,6 +94,8 @@ pub(super) struct QueueSeen {
     pub(super) marked: bool,
     /// It was waited for before.
     pub(super) waited: bool,
+    /// The server has told of a change since the last answer to a watch.
+    changed: bool,
     /// A request of this attempt as a waiter is unanswered, or was answered with a place: it may be in the queue.
     pub(super) asks: bool,
     /// It was asked for more than once, and a reply told of it: a push that tells of the same grant may follow.
@@ -174,19 +181,44 @@ impl Held {
     }
 
     pub(super) fn due(&self) -> Option<Moment> {
+        let answers = self.ttl_changes.iter().filter_map(|change| Some(change.caller.as_ref()?.0));
         [self.next_renewal, self.first_look, self.reserved_by, self.closed, self.lease.deadline()]
             .into_iter()
             .flatten()
+            .chain(answers)
             .min()
     }
 
-    pub(super) fn extend(&mut self, now: Moment, extension: Extension) {
+    /// The caller has its answer `by` then.
+    pub(super) fn extend(&mut self, now: Moment, extension: Extension, by: Moment) {
         // The server may not have executed an earlier, shorter change: this one must shorten, too.
         let shortens = extension.ttl < self.ttl || self.shortens();
         self.longer_until = self.longer_until.max(Some(now.after(self.ttl)));
         self.ttl = extension.ttl;
         self.changes = self.changes.saturating_add(1);
-        self.ttl_changes.push(TtlChange { shortens, ends: None, caller: Some(extension.caller) });
+        let caller = Some((by, extension.caller));
+        self.ttl_changes.push(TtlChange { shortens, ends: None, caller, refused: None });
+    }
+
+    /// Answers the callers of ttl changes that have waited for too long. The next renewals carry
+    /// the new ttl all the same. True when there was one.
+    pub(super) fn answers_late_extensions(&mut self, now: Moment, trouble: Option<&Disconnected>) -> bool {
+        let key = self.lease.key();
+        let mut is_late = false;
+        for change in &mut self.ttl_changes {
+            let Some((_, caller)) = change.caller.take_if(|(by, _)| *by <= now) else {
+                continue;
+            };
+            is_late = true;
+            let error = if let Some(trouble) = trouble {
+                trouble.error(Some(Arc::clone(key)))
+            } else {
+                let reason = change.refused.as_deref().unwrap_or("Redis gave no answer in time");
+                LockError::unavailable(key, format!("{reason}; {UNCONFIRMED}"))
+            };
+            let _ = caller.send(Err(error));
+        }
+        is_late
     }
 
     /// For how long the key may last on the server.
@@ -205,6 +237,30 @@ impl Held {
     pub(super) fn wants_renewal(&self) -> bool {
         let is_wanted = |ttl: &TtlChange| ttl.shortens || ttl.caller.is_some();
         !self.is_closed() && (self.renew || !self.claimed || self.ttl_changes.iter().any(is_wanted))
+    }
+
+    /// The server tells of a change, which may be a mark, a loss, or another expiry.
+    pub(super) fn is_changed(&mut self) {
+        self.queue.changed = true;
+    }
+
+    /// The answer to a watch: the lock is held, and perhaps marked. True when another client has
+    /// changed something else than the mark: it may expire sooner than its lease. It is renewed
+    /// then, but not more often than every [`FIRST_LOOK`].
+    pub(super) fn is_to_be_repaired(&mut self, now: Moment, marked: bool) -> bool {
+        let is_new_mark = marked && !std::mem::replace(&mut self.queue.marked, true);
+        let changed = std::mem::take(&mut self.queue.changed);
+        if !changed || is_new_mark || !self.wants_renewal() {
+            return false;
+        }
+        let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
+        let is_renewed =
+            self.lease.deadline().is_some_and(|ends| ends.after(FIRST_LOOK) > safe_until(now, lasts));
+        if is_renewed {
+            let soon = now.after(FIRST_LOOK);
+            self.next_renewal = Some(self.next_renewal.map_or(soon, |due| due.min(soon)));
+        }
+        !is_renewed
     }
 
     /// True once, when the first watch is due.
@@ -245,17 +301,23 @@ impl Held {
             return false;
         }
         self.claimed = true;
-        for caller in self.ttl_changes.drain(..confirmed).filter_map(|ttl| ttl.caller) {
+        for (_, caller) in self.ttl_changes.drain(..confirmed).filter_map(|ttl| ttl.caller) {
             let _ = caller.send(Ok(()));
         }
         self.next_renewal = self.wants_renewal().then(|| renewal_after(sent, self.ttl));
         true
     }
 
-    /// The server refused, until an operator acts: callers of ttl changes get an error.
-    pub(super) fn refused(&mut self, reason: &Arc<str>) {
-        for caller in self.ttl_changes.iter_mut().filter_map(|ttl| ttl.caller.take()) {
-            let _ = caller.send(Err(LockError::misconfigured(self.lease.key(), Arc::clone(reason))));
+    /// The server refused. Until an operator acts: callers of ttl changes get an error.
+    pub(super) fn refused(&mut self, refusal: &Refusal) {
+        for change in &mut self.ttl_changes {
+            if let Refusal::Permanent(_) = refusal {
+                if let Some((_, caller)) = change.caller.take() {
+                    let _ = caller.send(Err(refusal.clone().error(Some(Arc::clone(self.lease.key())))));
+                }
+            } else {
+                change.refused = Some(refusal.clone().words());
+            }
         }
     }
 

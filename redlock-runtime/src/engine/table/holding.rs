@@ -29,7 +29,7 @@ impl LockTable {
         let lasts = if claims { waiting.ask.ttl.min(CLAIM) } else { waiting.ask.ttl };
         let lease = waiting.ask.lease(fence, sent, safe_until(sent, lasts));
         if lease.remaining(now).is_none() {
-            self.too_late(now, id, waiting);
+            self.too_late(now, id, waiting, now.since(sent), lasts);
             return;
         }
         let (held, asks) = (if claims { Held::handed_over } else { Held::asked }, waiting.asks);
@@ -138,7 +138,7 @@ impl LockTable {
         if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
             && held.lease.remaining(now).is_some()
         {
-            held.extend(now, extension);
+            held.extend(now, extension, now.after(self.settings.io_timeout));
             self.renew(now, id);
         }
     }

@@ -201,6 +201,8 @@ impl LockTable {
                 Some(Attempt::Held(held)) => {
                     if held.lease.remaining(now).is_none() {
                         self.lost(now, id, LostReason::Expired, true);
+                    } else if held.answers_late_extensions(now, self.trouble.as_ref()) {
+                        self.schedule(id);
                     } else if held.is_reservation_late(now) {
                         self.release_unreserved(now, id);
                     } else if held.takes_first_look(now) {

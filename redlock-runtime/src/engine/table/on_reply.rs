@@ -143,6 +143,7 @@ impl LockTable {
             | Reply::Voted { .. }
             | Reply::Reserved { .. }
             | Reply::Done
+            | Reply::Marked
             | Reply::NotHeld
             | Reply::Free
             | Reply::Found(_)
@@ -174,12 +175,17 @@ impl LockTable {
             (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
                 self.lost(now, id, LostReason::KeyChanged, self.abilities.votes);
             }
+            (Action::Watch, Reply::Done | Reply::Marked) => {
+                if held.is_to_be_repaired(now, *reply == Reply::Marked) {
+                    self.renew(now, id);
+                } else {
+                    self.schedule(id);
+                }
+            }
             (Action::Renew { .. }, Reply::Refused(Refusal::NoScript)) => self.renew(now, id),
             (Action::Watch, Reply::Refused(Refusal::NoScript)) => self.watch(id),
             (Action::Renew { .. }, Reply::Refused(refusal)) => {
-                if let Refusal::Permanent(reason) = refusal {
-                    held.refused(reason);
-                }
+                held.refused(refusal);
                 held.retry(now);
                 self.schedule(id);
             }

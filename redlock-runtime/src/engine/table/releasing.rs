@@ -175,6 +175,7 @@ impl Releasing {
             | Reply::Skipped
             | Reply::Voted { .. }
             | Reply::Reserved { .. }
+            | Reply::Marked
             | Reply::Free
             | Reply::Found(_)
             | Reply::Page { .. } => {}

@@ -1,9 +1,10 @@
 //! The limit of a wait: what its caller hears, and how the server is asked before.
 //!
-//! The limit is one for waiting. An answer that is under way then is awaited until it is late, so a wait that is shorter than
-//! an answer takes is one try. And no caller hears from an old answer that another one has the lock: the server may have
-//! stopped since. So a waiter whose last answer is old has the server asked once more just before its limit. That question and
-//! its answer serve all waiters of the lock in this process.
+//! The limit is one for waiting. An answer that is under way then is awaited until it is late, so a
+//! wait that is shorter than an answer takes is one try. And no caller hears from an old answer
+//! that another one has the lock: the server may have stopped since. So a waiter whose last answer
+//! is old has the server asked once more just before its limit. That question and its answer serve
+//! all waiters of the lock in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,8 +64,8 @@ impl LockTable {
         limit.before(self.answer_time.usual())
     }
 
-    /// The limit of this waiter has come, or is so near that the server must be asked now: its caller hears the outcome, or goes
-    /// on waiting for the server's word.
+    /// The limit of this waiter has come, or is so near that the server must be asked now: its
+    /// caller hears the outcome, or goes on waiting for the server's word.
     pub(super) fn gives_up(&mut self, now: Moment, id: Id) {
         let asker = self.asker_for_word(now, id);
         let asked_at = asker.map(|asker| self.word_asked_at(now, asker));
@@ -116,7 +117,8 @@ impl LockTable {
         waiting.asked_at().unwrap_or(now)
     }
 
-    /// The server has told who has this lock, or that it cannot; or the attempt that has asked is gone.
+    /// The server has told who has this lock, or that it cannot; or the attempt that has asked is
+    /// gone.
     pub(super) fn word_comes(&mut self, now: Moment, name: &Arc<str>) {
         if let Some(waiters) = self.last_words.of.remove(name) {
             for id in waiters {
@@ -152,7 +154,8 @@ impl LockTable {
         Some(Holder { owner: token::owner_of(held.token.value()), expires_in: Some(expires_in) })
     }
 
-    /// The waiter that asks the server: the first of this process, or the only one of a lock that is not queued for.
+    /// The waiter that asks the server: the first of this process, or the only one of a lock that
+    /// is not queued for.
     fn asker<'a>(&'a self, waiting: &'a Waiting) -> &'a Waiting {
         let first = self.queues.first(&waiting.ask.name).filter(|_| !waiting.ask.one_try);
         first.and_then(|first| self.waiting(first)).unwrap_or(waiting)

@@ -44,7 +44,8 @@ pub(super) struct Waiting {
     pub(super) last_answer: LastAnswer,
     /// When that came.
     answered: Moment,
-    /// Near its limit: an answer that comes then is new enough to give up with. `None` without a limit.
+    /// Near its limit: an answer that comes then is new enough to give up with. `None` without a
+    /// limit.
     word_from: Option<Moment>,
     /// When to see whether it has such an answer, or, if it `awaits_word`, when to give up.
     pub(super) gives_up: Option<Moment>,
@@ -70,6 +71,8 @@ pub(super) struct Waiting {
     tracks_changes: bool,
     /// The refusals since the last other reply.
     refusals: u32,
+    /// The grants in a row whose answers came when the lock had expired.
+    late_grants: u8,
     /// The rounds since the lock was last held in which no client had a quorum of votes.
     pub(super) split_votes: u32,
     /// `None` where long waits are not reported.
@@ -98,6 +101,7 @@ impl Waiting {
             leads: false,
             tracks_changes: false,
             refusals: 0,
+            late_grants: 0,
             split_votes: 0,
             reports: None,
         }
@@ -120,7 +124,8 @@ impl Waiting {
         (self.last_answer, self.answered) = (answer, now);
     }
 
-    /// True when `word`, of this waiter or another one for the same lock, is new enough for this one to give up with.
+    /// True when `word`, of this waiter or another one for the same lock, is new enough for this
+    /// one to give up with.
     pub(super) fn may_give_up_with(&self, word: &Self) -> bool {
         word.last_answer != LastAnswer::Nothing && self.word_from.is_some_and(|from| word.answered >= from)
     }
@@ -238,7 +243,7 @@ impl Waiting {
         first: Option<u32>,
         can_watch: bool,
     ) -> bool {
-        (self.unanswered, self.refusals, self.was_granted) = (0, 0, false);
+        (self.unanswered, self.refusals, self.late_grants, self.was_granted) = (0, 0, 0, false);
         self.place = place.map(|place| (place, sent));
         let expires = holder.expires_in.map(|left| sent.after(left + MILLISECOND));
         // The head asks first, then the others, in the grace of the lock.
@@ -375,6 +380,19 @@ impl Waiting {
         self.refusals > 0
     }
 
+    /// A grant for `lasts` came after that time. The reason when so many did that the next one
+    /// will, too.
+    pub(super) fn granted_late(&mut self, now: Moment, took: Duration, lasts: Duration) -> Option<Arc<str>> {
+        self.late_grants = self.late_grants.saturating_add(1);
+        let reason: Arc<str> = format!(
+            "the lock was granted for {lasts:?} and the answer took {took:.1?}, so it had expired: a `ttl` must be several times as \
+             long as a round trip"
+        )
+        .into();
+        self.hears(now, LastAnswer::Refused(Arc::clone(&reason)));
+        (self.late_grants >= LATE_GRANTS).then_some(reason)
+    }
+
     /// Takes over the last answer and the pause of the first waiter, which leaves. False when it must ask now: the pause of a
     /// waiter with a place is long, because a push ends it.
     pub(super) fn take_over(&mut self, front: &Self) -> bool {
@@ -427,6 +445,9 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// How much later than the head the others ask when a lease is over: half of the grace of mark.lua.
 const BEHIND_THE_HEAD: Duration = Duration::from_millis(50);
+
+/// After so many grants in a row that came too late, their ttl is too short for the network.
+const LATE_GRANTS: u8 = 3;
 
 /// How often the first waiter of a process asks again where the server tells of no release.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);

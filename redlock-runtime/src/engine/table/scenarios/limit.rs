@@ -1,11 +1,13 @@
-//! The limit of a wait: a caller gives up with an answer of the server that is as new as its limit, or without one.
+//! The limit of a wait: a caller gives up with an answer of the server that is as new as its limit,
+//! or without one.
 
 use super::*;
 
 /// An answer is late 10 ms later.
 const ALMOST_LATE: Duration = Duration::from_millis(240);
 
-/// Two waiters in the queue, of which the first waits without a limit and the second for a second; and the outcome of the second.
+/// Two waiters in the queue, of which the first waits without a limit and the second for a second;
+/// and the outcome of the second.
 fn two_waiters(scenario: &mut Scenario) -> (Outcome, Outcome) {
     let first = queued(1, scenario);
     let second = scenario.acquires(2, Some(SECOND));
@@ -176,4 +178,44 @@ fn the_reason_of_a_request_that_the_transport_repeats_is_told_at_the_limit() {
     scenario.tick();
     let Some(error) = failed(&mut waiting) else { unreachable!("it is over") };
     assert!(error.to_string().contains("CLUSTERDOWN"), "{error}");
+}
+
+/// Each reply takes longer than the lock lasts.
+fn granted_late(scenario: &mut Scenario, times: u32) {
+    for nth in 0..times {
+        scenario.passes(TTL);
+        let expected = if nth == 0 { JOIN } else { JOIN_AGAIN };
+        let Some((id, sent, request)) = scenario.next() else { unreachable!("it asks") };
+        assert_eq!(request.action, expected);
+        scenario.table.reply(scenario.now, id, sent, &request, Reply::Granted { fence: 1 });
+        scenario.send();
+        scenario.answers(Action::Release, Reply::NotHeld);
+    }
+}
+
+#[test]
+fn a_ttl_that_is_over_when_each_answer_comes_is_an_error_that_names_it() {
+    let mut scenario = Scenario::connected();
+    let (mut ask, mut outcome) = scenario.ask(Some(SECOND), None);
+    ask.gives_up_at = Some(scenario.now.after(100 * TTL));
+    scenario.table.acquire(scenario.now, 1, ask, token_of(1));
+    scenario.send();
+    granted_late(&mut scenario, 3);
+    let Some(error) = failed(&mut outcome) else { unreachable!("it is told") };
+    assert!(matches!(&error, LockError::Misconfigured { reason, .. } if reason.contains("30s")), "{error}");
+    scenario.is_quiet();
+    assert!(scenario.table.is_idle());
+}
+
+#[test]
+fn a_wait_without_a_limit_outlives_such_a_ttl_and_asks_less_often() {
+    let mut scenario = Scenario::connected();
+    let mut outcome = scenario.acquires(1, None);
+    granted_late(&mut scenario, 3);
+    assert!(is_pending(&mut outcome));
+    scenario.is_quiet();
+    scenario.passes(SECOND);
+    scenario.tick();
+    scenario.answers(JOIN_AGAIN, Reply::Granted { fence: 1 });
+    assert!(held(&mut outcome).is_some());
 }

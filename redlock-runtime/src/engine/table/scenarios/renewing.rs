@@ -150,3 +150,95 @@ fn a_release_that_is_refused_after_a_shorter_ttl_is_repeated_until_the_longer_on
     }
     assert!(scenario.now >= ends, "after {:?}", scenario.now.since(scenario.start));
 }
+
+/// A lock that is held and watched, and whose last renewal is some time ago.
+fn watched(scenario: &mut Scenario) -> Arc<Lease> {
+    let lease = scenario.holds(1);
+    scenario.passes(SECOND);
+    scenario.tick();
+    scenario.answers(Action::Watch, Reply::Done);
+    scenario.is_quiet();
+    lease
+}
+
+#[test]
+fn another_expiry_of_a_lock_that_is_still_its_own_is_repaired_at_once() {
+    let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
+    let _lease = watched(&mut scenario);
+    scenario.changes();
+    scenario.answers(Action::Watch, Reply::Done);
+    assert_eq!(scenario.unanswered(), [(1, RENEW), (1, Action::Watch)]);
+    scenario.answers(RENEW, Reply::Done);
+    scenario.answers(Action::Watch, Reply::Done);
+    scenario.is_quiet();
+}
+
+#[test]
+fn a_mark_is_not_repaired_and_what_changes_beside_it_is() {
+    let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
+    let _lease = watched(&mut scenario);
+    scenario.changes();
+    scenario.answers(Action::Watch, Reply::Marked);
+    scenario.is_quiet();
+    scenario.changes();
+    scenario.answers(Action::Watch, Reply::Marked);
+    assert_eq!(scenario.unanswered(), [(1, RENEW), (1, Action::Watch)]);
+}
+
+#[test]
+fn a_lock_that_changes_all_the_time_is_not_renewed_all_the_time() {
+    let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
+    let _lease = watched(&mut scenario);
+    let mut renewals = 0;
+    for _ in 0..1000 {
+        scenario.passes(SECOND / 1000);
+        scenario.changes();
+        scenario.tick();
+        while let Some((id, sent, request)) = scenario.next() {
+            renewals += u32::from(request.action == RENEW);
+            scenario.table.reply(scenario.now, id, sent, &request, Reply::Done);
+            scenario.send();
+        }
+    }
+    assert!((9..=11).contains(&renewals), "{renewals} in a second");
+}
+
+#[test]
+fn a_ttl_that_is_not_confirmed_in_time_is_an_error_and_goes_along_with_the_next_renewals() {
+    let mut scenario = Scenario::connected();
+    let lease = scenario.holds(1);
+    let ends = lease.deadline();
+    let mut outcome = extends(&mut scenario, 10 * TTL);
+    scenario.passes(SECOND);
+    scenario.tick();
+    assert!(matches!(outcome.try_recv(), Ok(Err(LockError::Unavailable { .. }))));
+    assert_eq!(lease.deadline(), ends, "what was confirmed counts");
+    let Some((_, sent, renewal)) = scenario.next() else { unreachable!("it was sent") };
+    assert_eq!(renewal.ttl, 10 * TTL);
+    scenario.table.reply(scenario.now, 1, sent, &renewal, Reply::Done);
+    assert!(lease.deadline() > ends, "a late confirmation counts, too");
+}
+
+#[test]
+fn a_shorter_ttl_that_is_not_confirmed_in_time_counts_all_the_same() {
+    let mut scenario = Scenario::connected();
+    let lease = scenario.holds(1);
+    let mut outcome = extends(&mut scenario, TTL / 3);
+    scenario.passes(SECOND);
+    scenario.tick();
+    assert!(matches!(outcome.try_recv(), Ok(Err(LockError::Unavailable { .. }))));
+    assert!(lease.remaining(scenario.now).is_some_and(|left| left < TTL / 3));
+}
+
+#[test]
+fn the_reason_for_which_a_ttl_is_not_confirmed_is_told() {
+    let mut scenario = Scenario::connected();
+    let _lease = scenario.holds(1);
+    let mut outcome = extends(&mut scenario, 10 * TTL);
+    let action = Action::Renew { nth: 1, shortens: false };
+    scenario.answers(action, Reply::Refused(Refusal::Transient("MISCONF no disk".into())));
+    scenario.passes(SECOND);
+    scenario.tick();
+    let Ok(Err(error)) = outcome.try_recv() else { unreachable!("it is over") };
+    assert!(error.to_string().contains("MISCONF no disk"), "{error}");
+}

@@ -104,8 +104,8 @@ impl Tally<'_> {
         if self.is_refuted_by(self.count(|reply| *reply == Reply::NotHeld)) {
             return Some(Outcome::Reply(Reply::NotHeld));
         }
-        // A silent node is sent the release when it is back. Others may still find the lock taken, and no answer says that it was
-        // lost.
+        // A silent node is sent the release when it is back. Others may still find the lock taken,
+        // and no answer says that it was lost.
         (self.awaited == 0).then(|| match self.refused() {
             Outcome::Reply(Reply::Refused(Refusal::Transient(reason))) if released > 0 => {
                 Outcome::Reply(Reply::Refused(Refusal::OutcomeUnknown(reason)))
@@ -115,7 +115,8 @@ impl Tally<'_> {
     }
 
     pub(super) fn watch(&self) -> Option<Outcome> {
-        let mine = self.count(|reply| *reply == Reply::Done);
+        // A waiter of a client of one of these servers alone has marked it there.
+        let mine = self.count(|reply| matches!(reply, Reply::Done | Reply::Marked));
         if mine >= self.needed {
             return Some(Outcome::Reply(Reply::Done));
         }
