@@ -19,7 +19,7 @@ pub(crate) struct Token(Arc<str>);
 pub(crate) const MARK: &str = "!";
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const SECRET_LENGTH: usize = 22;
+pub(crate) const SECRET_LENGTH: usize = 22;
 
 impl Token {
     /// A new token that names this process alone.

@@ -163,14 +163,18 @@ fn a_server_that_speaks_an_older_protocol_is_polled() {
     let unknown = Rewriter::to(server.port(), "HELLO", "HELLX");
     let backticks = Rewriter::of_answers(unknown.port(), "'HELLX'", "`HELLO`");
     let proxy = Rewriter::of_answers(unknown.port(), "unknown command", "not a command--");
+    // Envoy, whose error has no code.
+    let envoy =
+        Rewriter::of_answers(unknown.port(), "-ERR unknown command 'HELLX'", "-unsupported command 'HELLO'");
     let no_such_protocol = Rewriter::to(server.port(), "HELLO\r\n$1\r\n3", "HELLO\r\n$1\r\n9");
-    for older in [&unknown, &backticks, &proxy, &no_such_protocol] {
+    for older in [&unknown, &backticks, &proxy, &envoy, &no_such_protocol] {
         let locks = LockManager::connect_blocking(&older.url()).unwrap();
         let abilities = locks.capabilities_blocking().unwrap();
         assert!(!abilities.hands_over() && !abilities.tracks_changes(), "{abilities:?}");
         works(&locks);
     }
     assert!(unknown.rewritten() > 0 && proxy.rewritten() > 0 && no_such_protocol.rewritten() > 0);
+    assert!(envoy.rewritten() > 0);
     eventually("no key is left", || server.keys().is_empty());
 }
 

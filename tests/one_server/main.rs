@@ -14,6 +14,7 @@
 //! | `faults` | what happens when Redis, the network or another client misbehaves |
 //! | `full` | what a server that is full, cannot save or is a replica for a while still does for locks that are held |
 //! | `connecting`, `ending` | do distant, busy and older servers work; how do holds, programs and managers end |
+//! | `strangers` | what a server says that is no answer, why it closes, and servers that are none |
 //! | `processes` | what happens when another process is killed or frozen; is the order fair |
 //! | `stuck` | what a stopped process costs the others, and its waiters |
 //! | `on_lost` | what does the caller of a body hear whose lock was lost
@@ -60,6 +61,7 @@ mod peer_bugs;
 mod processes;
 mod renewals;
 mod starved;
+mod strangers;
 #[cfg(unix)]
 mod stuck;
 mod waiters;

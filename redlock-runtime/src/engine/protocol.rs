@@ -327,8 +327,8 @@ pub(crate) enum ConnectionEvent {
     Changed(Option<Vec<Arc<str>>>),
     /// Another node has the inbox now.
     InboxMoved,
-    /// The connection has ended.
-    Closed,
+    /// The connection has ended, for this reason.
+    Closed(Arc<str>),
     /// Another server is the primary now.
     Superseded,
 }

@@ -5,7 +5,7 @@
 //! | a Redis server: fresh, durable, with a password, or one for all tests of the process | [`RedisServer`] |
 //! | several: a Cluster, independent servers, a primary with its sentinels | [`RedisCluster`], [`Quorum`], [`SentinelGroup`] |
 //! | servers that speak TLS, and the authority behind their certificates | [`TlsServer`], [`tls_cluster`], [`Authority`] |
-//! | a network that holds replies back, cuts connections or leads elsewhere | [`Proxy`] |
+//! | a network that holds replies back, adds some, cuts connections or leads elsewhere | [`Proxy`] |
 //! | one that delivers a request when its client has long gone | [`LateProxy`] |
 //! | one that delivers one part of a batch long before the rest | [`StallingProxy`] |
 //! | one with a round trip as long as you like | [`DelayProxy`] |

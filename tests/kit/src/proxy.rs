@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
@@ -23,6 +23,8 @@ struct Shared {
     open: Mutex<Vec<Weak<TcpStream>>>,
     /// The clients' side of these.
     clients: Mutex<Vec<Weak<TcpStream>>>,
+    /// Clients that have connected.
+    accepted: AtomicUsize,
     holds_requests: AtomicBool,
     /// How often clients have sent something.
     requests: AtomicU64,
@@ -51,6 +53,7 @@ impl Proxy {
                 let mut clients = shared.clients.lock().unwrap();
                 clients.retain(|stream| stream.strong_count() > 0);
                 clients.push(Arc::downgrade(&client));
+                shared.accepted.fetch_add(1, Ordering::SeqCst);
                 let (to_server, to_client) = (Arc::clone(&server), Arc::clone(&client));
                 let held = Arc::clone(&shared);
                 thread::spawn(move || {
@@ -102,6 +105,11 @@ impl Proxy {
         };
         self.shared.holds_requests.store(false, Ordering::SeqCst);
         said
+    }
+
+    /// How many clients have connected so far.
+    pub fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
     }
 
     /// New connections lead to another server.

@@ -7,13 +7,19 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 /// Replaces one pattern by another of the same length.
 pub struct Rewriter {
     port: u16,
-    rewritten: Arc<AtomicU64>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    rewritten: AtomicU64,
+    rests: AtomicBool,
 }
 
 impl Rewriter {
@@ -32,8 +38,8 @@ impl Rewriter {
             assert_eq!(pattern.len(), replacement.len(), "{replacement:?} does not fit");
         }
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let rewriter = Self { port: listener.local_addr().unwrap().port(), rewritten: Arc::default() };
-        let rewritten = Arc::clone(&rewriter.rewritten);
+        let rewriter = Self { port: listener.local_addr().unwrap().port(), counts: Arc::default() };
+        let counts = Arc::clone(&rewriter.counts);
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
@@ -43,8 +49,7 @@ impl Rewriter {
                 let (Ok(to_server), Ok(to_client)) = (server.try_clone(), client.try_clone()) else {
                     continue;
                 };
-                let (requests, answers) =
-                    (Rewrite::new(requests, &rewritten), Rewrite::new(answers, &rewritten));
+                let (requests, answers) = (Rewrite::new(requests, &counts), Rewrite::new(answers, &counts));
                 thread::spawn(move || pump(client, to_server, requests));
                 thread::spawn(move || pump(server, to_client, answers));
             }
@@ -64,7 +69,12 @@ impl Rewriter {
 
     /// How often the pattern was found. A test whose pattern is not in the script any more tests nothing.
     pub fn rewritten(&self) -> u64 {
-        self.rewritten.load(Ordering::Relaxed)
+        self.counts.rewritten.load(Ordering::Relaxed)
+    }
+
+    /// It passes all bytes on as they are, or rewrites them again.
+    pub fn rest(&self, rests: bool) {
+        self.counts.rests.store(rests, Ordering::SeqCst);
     }
 }
 
@@ -73,30 +83,31 @@ type Words = (&'static str, &'static str);
 
 struct Rewrite {
     words: Option<Words>,
-    rewritten: Arc<AtomicU64>,
+    counts: Arc<Counts>,
     /// The last bytes read, while they may be the start of the pattern.
     kept: Vec<u8>,
 }
 
 impl Rewrite {
-    fn new(words: Option<Words>, rewritten: &Arc<AtomicU64>) -> Self {
-        Self { words, rewritten: Arc::clone(rewritten), kept: Vec::new() }
+    fn new(words: Option<Words>, counts: &Arc<Counts>) -> Self {
+        Self { words, counts: Arc::clone(counts), kept: Vec::new() }
     }
 
     /// The bytes that can be sent on now.
     fn next(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let Some((pattern, replacement)) = self.words else {
-            return bytes.to_vec();
-        };
-        let pattern = pattern.as_bytes();
         let mut all = std::mem::take(&mut self.kept);
         all.extend_from_slice(bytes);
+        let Some((pattern, replacement)) = self.words.filter(|_| !self.counts.rests.load(Ordering::SeqCst))
+        else {
+            return all;
+        };
+        let pattern = pattern.as_bytes();
         let mut at = 0;
         while let Some(found) = all[at..].windows(pattern.len()).position(|window| window == pattern) {
             at += found;
             all[at..at + pattern.len()].copy_from_slice(replacement.as_bytes());
             at += pattern.len();
-            self.rewritten.fetch_add(1, Ordering::Relaxed);
+            self.counts.rewritten.fetch_add(1, Ordering::Relaxed);
         }
         let most = (pattern.len() - 1).min(all.len() - at);
         let keep = (1..=most).rev().find(|&keep| all.ends_with(&pattern[..keep])).unwrap_or(0);

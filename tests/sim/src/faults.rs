@@ -49,6 +49,13 @@ pub fn deeds(fault: &Fault) -> Deeds {
                 world.join(fleet.processes[process], fleet.servers[server]);
             },
         ),
+        // While a reply is owed, no client can know that another one was not asked for.
+        Fault::Unasked(process, server, reply) => at_once(move |world, fleet| {
+            let (process, server) = (fleet.processes[process], fleet.servers[server]);
+            if world.fate(server) == Fate::Up && world.say_unasked(process, server, reply.as_bytes()) {
+                judge(|oracle| oracle.disturbed(process));
+            }
+        }),
         Fault::Slow(latency, length) => {
             let slow = move |world: &World, fleet: &Fleet| {
                 disturb_all(fleet);

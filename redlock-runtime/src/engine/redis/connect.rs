@@ -1,17 +1,21 @@
-//! Opening a connection, plain or encrypted, within a limit.
+//! Opening a connection, plain or encrypted, and logging in, within a limit.
 
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::TcpKeepalive;
-use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError};
-use tokio::sync::mpsc::UnboundedSender;
+use redis::{ConnectionAddr, ConnectionInfo};
 
 use super::connect_error::ConnectError;
-use super::opened::{Opened, tcp_stream};
+use super::exchange::Exchange;
+use super::failure::Failure;
+use super::login::{Speak, log_in};
+use super::stream::Stream;
+use super::tcp::tcp_stream;
 use super::tls::Tls;
-use crate::engine::protocol::ConnectionEvent;
 use crate::host::simulated_connection;
 
 /// After so long, an idle connection sends a keep-alive probe: some firewalls forget a connection after a minute. It ends
@@ -30,99 +34,45 @@ pub(super) fn tcp_settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true).set_keepalive(keep_alive)
 }
 
-/// Opens a connection.
+/// Opens a connection, and logs in.
 pub(super) async fn open(
-    info: ConnectionInfo,
+    info: &ConnectionInfo,
     tls: Option<&Tls>,
+    speak: Speak,
     timeout: Duration,
-) -> Result<Opened, ConnectError> {
-    let info = info.set_tcp_settings(tcp_settings());
+) -> Result<Exchange, ConnectError> {
     let opening = async {
-        if let Some(tls) = tls {
-            return tls.open(&info).await;
-        }
-        let opened = match info.addr() {
-            #[cfg(unix)]
-            ConnectionAddr::Unix(path) => {
-                let stream = tokio::net::UnixStream::connect(path).await.map_err(RedisError::from);
-                Opened::over(stream.map_err(ConnectError::Failed)?, &info).await
+        let (stream, wants_certificate) = match tls {
+            Some(tls) => {
+                let opened = tls.open(info, &tcp_settings()).await?;
+                (opened.stream, opened.wants_certificate)
             }
-            ConnectionAddr::Tcp(host, port) => {
-                if let Some(connecting) = simulated_connection(host, *port) {
-                    let stream = connecting.await.map_err(RedisError::from);
-                    return Opened::over(stream.map_err(ConnectError::Failed)?, &info)
-                        .await
-                        .map_err(ConnectError::Failed);
-                }
-                let stream = tcp_stream(host, *port, info.tcp_settings()).await.map_err(RedisError::from);
-                Opened::over(stream.map_err(ConnectError::Failed)?, &info).await
-            }
-            other => Err((ErrorKind::InvalidClientConfig, "no such connection", other.to_string()).into()),
+            None => (plain(info.addr()).await?, Arc::default()),
         };
-        opened.map_err(ConnectError::Failed)
+        let mut exchange = Exchange::over(stream);
+        match log_in(&mut exchange, info.redis_settings(), speak).await {
+            Ok(()) => Ok(exchange),
+            Err(Failure::Broke(_) | Failure::Closed { .. }) if wants_certificate.load(Ordering::Relaxed) => {
+                Err(ConnectError::Refused("it wants a certificate of ours: see `tls_client`".to_owned()))
+            }
+            Err(failure) => Err(ConnectError::Failed(failure)),
+        }
     };
     tokio::time::timeout(timeout, opening).await.unwrap_or(Err(ConnectError::TimedOut))
 }
 
-/// Opens a connection that a task drives, for as long as `pushes` has a receiver.
-pub(super) async fn open_in_background(
-    info: ConnectionInfo,
-    tls: Option<&Tls>,
-    pushes: UnboundedSender<ConnectionEvent>,
-    timeout: Duration,
-) -> Result<MultiplexedConnection, ConnectError> {
-    Ok(open(info, tls, timeout).await?.in_background(pushes))
-}
-
-/// The server refuses `HELLO 3`: `NOPROTO`, or the `ERR` of an unknown command, which older servers and proxies word in many
-/// ways. The other `ERR` at this point comes before `HELLO` is read: a server that has too many clients.
-pub(super) fn speaks_no_resp3(error: &RedisError) -> bool {
-    match error.code() {
-        Some("NOPROTO") => true,
-        Some("ERR") => !has_too_many_clients(error),
-        _ => error.kind() == ErrorKind::RESP3NotSupported,
-    }
-}
-
-/// The one error of a server that passes and has no code of its own.
-pub(super) fn has_too_many_clients(error: &RedisError) -> bool {
-    error.code() == Some("ERR") && error.detail().is_some_and(|words| words.contains("max number of clients"))
-}
-
-#[cfg(test)]
-mod tests {
-    use redis::{RedisError, Value};
-
-    use super::{has_too_many_clients, speaks_no_resp3};
-
-    #[track_caller]
-    fn error(words: &str) -> RedisError {
-        match redis::parse_redis_value(format!("-{words}\r\n").as_bytes()) {
-            Ok(Value::ServerError(error)) => error.into(),
-            other => unreachable!("{other:?}"),
+async fn plain(address: &ConnectionAddr) -> Result<Stream, ConnectError> {
+    // The words of the system, as they are: no stream has ended.
+    let broke = |error: io::Error| ConnectError::Failed(Failure::Broke(error.to_string().into()));
+    match address {
+        #[cfg(unix)]
+        ConnectionAddr::Unix(path) => {
+            tokio::net::UnixStream::connect(path).await.map(Stream::new).map_err(broke)
         }
-    }
-
-    #[test]
-    fn an_older_protocol_is_spoken_where_hello_is_refused_in_any_words() {
-        for refused in [
-            "ERR unknown command `HELLO`, with args beginning with: `3`, ",
-            "ERR unknown command 'HELLO'",
-            "ERR unsupported command 'HELLO'",
-            "NOPROTO unsupported protocol version",
-        ] {
-            assert!(speaks_no_resp3(&error(refused)), "{refused}");
-        }
-        for other in [
-            "ERR max number of clients reached",
-            "ERR max number of clients + cluster connections reached",
-            "NOAUTH HELLO must be called with the client already authenticated",
-            "WRONGPASS invalid username-password pair or user is disabled.",
-            "NOPERM this user has no permissions to run the 'select' command",
-            "LOADING Redis is loading the dataset in memory",
-        ] {
-            assert!(!speaks_no_resp3(&error(other)), "{other}");
-            assert_eq!(has_too_many_clients(&error(other)), other.contains("clients "), "{other}");
-        }
+        ConnectionAddr::Tcp(host, port) => match simulated_connection(host, *port) {
+            Some(connecting) => connecting.await.map(Stream::new).map_err(broke),
+            None => tcp_stream(host, *port, &tcp_settings()).await.map(Stream::new).map_err(broke),
+        },
+        other => Err(ConnectError::Refused(format!("there is no such connection: {other}"))),
     }
 }

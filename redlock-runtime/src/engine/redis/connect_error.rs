@@ -1,12 +1,11 @@
 //! The error of opening a connection.
 
-use redis::RedisError;
+use super::failure::Failure;
 
-pub(crate) enum ConnectError {
+pub(super) enum ConnectError {
     TimedOut,
-    Failed(RedisError),
+    Failed(Failure),
     /// Permanent, with the reason.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "for what is wrong with a certificate"))]
     Refused(String),
     /// The program's function gave no credentials, with the reason.
     NoCredentials(String),

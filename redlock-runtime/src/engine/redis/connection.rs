@@ -3,11 +3,12 @@
 use std::task::{Context, Poll};
 use std::vec;
 
-use redis::{RedisError, Value};
+use redis::Value;
 
 use super::batch::{self, SharedCall};
 use super::decode::{nonsense, read, read_direct, refusal};
 use super::encode::{Encoder, client_caching};
+use super::error_reply::without;
 use super::exchange::Exchange;
 use super::fence_floor::FenceFloor;
 use super::keyspace::Keyspace;
@@ -36,20 +37,22 @@ impl RedisConnection {
         self.encoder.session.server_info
     }
 
-    /// Goes on writing, and reads replies and pushes. Costs nothing when there is nothing to do.
-    pub(crate) fn drive(&mut self, cx: &mut Context<'_>) {
-        self.exchange.drive(cx);
+    /// Goes on writing, and reads replies and at most so many pushes. Costs nothing when there is nothing to do.
+    pub(crate) fn drive(&mut self, cx: &mut Context<'_>, pushes: usize) {
+        self.exchange.drive(cx, pushes);
     }
 
     /// Sends all requests in one write, behind the batches before. `asking`: another node has redirected the requests here,
-    /// and this one does not own their slots yet.
+    /// and this one does not own their slots yet. Reads at most so many pushes.
     pub(crate) fn submit(
         &mut self,
         cx: &mut Context<'_>,
         now: Moment,
         requests: &[(Id, Request)],
         asking: bool,
+        pushes: usize,
     ) -> ExpectedBatch {
+        self.exchange.listen(cx, pushes);
         self.encoder.set_floor(self.fences.at(now));
         let expected = self.write(requests, asking);
         self.exchange.write(cx);
@@ -62,7 +65,7 @@ impl RedisConnection {
             && !asking
         {
             // The common case.
-            self.encoder.write(request, self.exchange.outgoing());
+            self.encoder.write(request, self.exchange.commands(1));
             return ExpectedBatch::one(self.answer_to(request));
         }
         let mut expected = Vec::with_capacity(requests.len());
@@ -97,7 +100,7 @@ impl RedisConnection {
                 }
                 _ => expected.push(Expected::One(self.answer_to(request))),
             }
-            self.encoder.write(request, self.exchange.outgoing());
+            self.encoder.write(request, self.exchange.commands(1));
         }
         ExpectedBatch::several(expected)
     }
@@ -110,7 +113,7 @@ impl RedisConnection {
         let sharded = self.encoder.session.sharded;
         let replies = match self.exchange.replies(expected.values) {
             Poll::Ready(Ok(mut values)) => Ok(expected.read(&mut values, sharded)),
-            Poll::Ready(Err(error)) => Err(broke(&error)),
+            Poll::Ready(Err(failure)) => Err(Disconnected::passing(failure.reason())),
             Poll::Pending => return Poll::Pending,
         };
         Poll::Ready(replies)
@@ -150,10 +153,16 @@ impl RedisConnection {
         sent: Moment,
         now: Moment,
         requests: &[(Id, Request)],
-        replies: &[Reply],
+        replies: &mut [Reply],
     ) {
         for ((_, request), reply) in requests.iter().zip(replies) {
             match reply {
+                Reply::Refused(Refusal::Transient(words) | Refusal::Permanent(words)) => {
+                    // One error may be about all requests of a call, and repeat what any of them has sent.
+                    for (_, request) in requests {
+                        *words = without(words, request.token.secret()).into();
+                    }
+                }
                 Reply::Refused(Refusal::NoScript) => self.forget(request.action),
                 Reply::Granted { fence } | Reply::Claimed { fence } if request.fenced => {
                     self.fences.learn(sent, now, *fence);
@@ -173,10 +182,6 @@ impl RedisConnection {
 }
 
 pub(crate) const INBOX_MOVED: &str = "the inbox is at another node of the Cluster now";
-
-fn broke(error: &RedisError) -> Disconnected {
-    Disconnected { reason: format!("the connection to Redis broke: {error}").into(), is_permanent: false }
-}
 
 /// How the reply to a request is read.
 #[derive(Clone, Copy)]

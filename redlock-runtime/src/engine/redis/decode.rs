@@ -186,7 +186,7 @@ pub(super) fn refusal(error: &ServerError) -> Refusal {
 fn refusal_in(error: &ServerError, script: Option<&str>) -> Refusal {
     let reply = ErrorReply::of(error);
     let words = || Arc::<str>::from(reply.to_string());
-    match reply.code {
+    match &*reply.code {
         "NOSCRIPT" => Refusal::NoScript,
         code @ ("MOVED" | "ASK") => match redirect(code == "ASK", error.details().unwrap_or_default()) {
             Some(redirect) => Refusal::Moved(redirect),

@@ -4,37 +4,75 @@
 //! `ERR Error running script (call to f_…): @user_script:5: @user_script: 5: -READONLY You can't write against a replica.`,
 //! and later servers as `READONLY You can't write against a replica. script: …, on @user_script:5.`
 
+//!
+//! A server repeats what it was asked (`unknown command 'EVALSHA', with args beginning with: …`), and with it the token of a
+//! lock, or a password. All words of servers that a caller or a log gets to see come through here, and leave that behind.
+
 use std::fmt;
 
 use redis::ServerError;
 
+use crate::token;
+
+/// The longest words that are shown, in bytes.
+const LONGEST: usize = 400;
+
+/// Pieces of a secret that are as long as this are not shown.
+const PIECE: usize = 6;
+
 /// Read from the words of the server.
-#[derive(PartialEq, Debug)]
-pub(super) struct ErrorReply<'a> {
-    pub(super) code: &'a str,
-    details: &'a str,
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct ErrorReply {
+    pub(super) code: String,
+    details: String,
     /// Of the script, counted from 1.
     line: Option<usize>,
 }
 
-impl<'a> ErrorReply<'a> {
-    pub(super) fn of(error: &'a ServerError) -> Self {
+impl ErrorReply {
+    pub(super) fn of(error: &ServerError) -> Self {
         Self::read(error.code(), error.details().unwrap_or_default())
     }
 
-    fn read(code: &'a str, details: &'a str) -> Self {
-        if let Some((line, inner)) = inside_a_script(details) {
-            let inner = inner.strip_prefix('-').unwrap_or(inner).trim_end();
-            let (first, rest) = inner.split_once(' ').unwrap_or((inner, ""));
-            let (code, details) = if is_code(first) { (first, rest) } else { (code, inner) };
-            return Self { code, details, line };
-        }
-        match details.rsplit_once(" script: ") {
-            Some((details, place)) => {
-                Self { code, details, line: place.rsplit_once("user_script:").and_then(|(_, at)| number(at)) }
+    fn read(code: &str, details: &str) -> Self {
+        let (code, details, line) = match inside_a_script(details) {
+            Some((line, inner)) => {
+                let inner = inner.strip_prefix('-').unwrap_or(inner).trim_end();
+                let (first, rest) = inner.split_once(' ').unwrap_or((inner, ""));
+                if is_code(first) { (first, rest, line) } else { (code, inner, line) }
             }
-            None => Self { code, details, line: None },
-        }
+            None => match details.rsplit_once(" script: ") {
+                Some((details, place)) => {
+                    (code, details, place.rsplit_once("user_script:").and_then(|(_, at)| number(at)))
+                }
+                None => (code, details, None),
+            },
+        };
+        Self { code: shown(code), details: shown(details), line }
+    }
+
+    /// What is behind the code.
+    pub(super) fn details(&self) -> &str {
+        &self.details
+    }
+
+    pub(super) fn says(&self, words: &str) -> bool {
+        self.details.contains(words)
+    }
+
+    /// The one error of a server that passes and has no code of its own.
+    pub(super) fn is_of_too_many_clients(&self) -> bool {
+        self.code == "ERR" && self.says("max number of clients")
+    }
+
+    /// Says why the server closes a connection before it has read anything.
+    pub(super) fn is_a_farewell(&self) -> bool {
+        self.code == "DENIED" || self.is_of_too_many_clients()
+    }
+
+    /// Without pieces of the secret, which the server may have cut off or repeated in words of its own.
+    pub(super) fn without(self, secret: &str) -> Self {
+        Self { code: without(&self.code, secret), details: without(&self.details, secret), ..self }
     }
 
     /// The words of the server, and the command of `source` that it refused, unless the words name it.
@@ -42,19 +80,74 @@ impl<'a> ErrorReply<'a> {
         let line = self.line.and_then(|line| source.lines().nth(line.checked_sub(1)?));
         let commands = line.map(commands).unwrap_or_default();
         // Other codes tell the reason.
-        let is_named = |command: &&str| self.details.contains(&format!("'{}", command.to_lowercase()));
-        if !matches!(self.code, "ERR" | "NOPERM") || commands.is_empty() || commands.iter().any(is_named) {
+        let is_named = |command: &&str| self.says(&format!("'{}", command.to_lowercase()));
+        if !matches!(&*self.code, "ERR" | "NOPERM") || commands.is_empty() || commands.iter().any(is_named) {
             return self.to_string();
         }
         format!("{self}: {}", commands.join(" or "))
     }
 }
 
-impl fmt::Display for ErrorReply<'_> {
+impl fmt::Display for ErrorReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { code, details, .. } = self;
         if details.is_empty() { f.write_str(code) } else { write!(f, "{code} {details}") }
     }
+}
+
+/// Without the arguments that the server repeats, and without anything that looks like the secret of a token.
+pub(super) fn shown(words: &str) -> String {
+    let words = words.split_once(", with args").map_or(words, |(words, _)| words);
+    let mut shown = String::with_capacity(words.len());
+    let mut rest = words;
+    while let Some(start) = rest.find(may_be_secret) {
+        let (before, from) = rest.split_at(start);
+        let (run, behind) = from.split_at(from.find(|c| !may_be_secret(c)).unwrap_or(from.len()));
+        shown.push_str(before);
+        let is_secret = behind.starts_with('@') || (run.len() >= token::SECRET_LENGTH && !is_digest(run));
+        shown.push_str(if is_secret { HIDDEN } else { run });
+        rest = behind;
+    }
+    shown.push_str(rest);
+    if shown.len() > LONGEST {
+        let cut = (0..=LONGEST).rev().find(|at| shown.is_char_boundary(*at)).unwrap_or(0);
+        shown.truncate(cut);
+        shown.push_str(HIDDEN);
+    }
+    shown
+}
+
+const HIDDEN: &str = "…";
+
+/// A character of a secret, or of how something in between has escaped one.
+fn may_be_secret(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '%' | '\\')
+}
+
+/// Of a script.
+fn is_digest(run: &str) -> bool {
+    let digits = run.strip_prefix("f_").unwrap_or(run);
+    digits.len() == 40 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// `words` without each piece of the secret.
+pub(super) fn without(words: &str, secret: &str) -> String {
+    let length = PIECE.min(secret.len());
+    let mut shown = String::with_capacity(words.len());
+    let mut hidden_to = 0;
+    for (at, c) in words.char_indices() {
+        let piece = words.get(at..at + length).filter(|piece| !piece.is_empty() && secret.contains(piece));
+        if piece.is_some() {
+            if hidden_to < at || at == 0 {
+                shown.push_str(HIDDEN);
+            }
+            hidden_to = hidden_to.max(at + length);
+        }
+        if at >= hidden_to {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// The line, and what the server says of it, up to Redis 6.2. The line stands there once or twice.
@@ -82,6 +175,7 @@ fn commands(line: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use redis::Value;
 
     use super::ErrorReply;
@@ -98,7 +192,7 @@ mod tests {
             unreachable!("{said}")
         };
         let reply = ErrorReply::of(&error);
-        assert_eq!((reply.code, &*reply.with_the_command(SOURCE)), (code, words), "{said}");
+        assert_eq!((&*reply.code, &*reply.with_the_command(SOURCE)), (code, words), "{said}");
     }
 
     #[test]
@@ -173,6 +267,85 @@ mod tests {
         {
             let code = said.split(' ').next().unwrap_or_default();
             assert_says(said, code, said);
+        }
+    }
+
+    #[track_caller]
+    fn words_of(said: &str) -> ErrorReply {
+        match redis::parse_redis_value(format!("-{said}\r\n").as_bytes()) {
+            Ok(Value::ServerError(error)) => ErrorReply::of(&error),
+            _ => unreachable!("{said}"),
+        }
+    }
+
+    #[test]
+    fn what_a_server_repeats_is_left_out() {
+        let token = "AbCdEfGhIjKlMnOpQrStUv@host-1:7/1790000000/m::f";
+        for (said, shown) in [
+            (
+                format!(
+                    "ERR unknown command 'EVALSHA', with args beginning with: 'ab' '1' 'lock:k' '{token}' "
+                ),
+                "ERR unknown command 'EVALSHA'",
+            ),
+            (
+                "ERR unknown command `AUTH`, with args beginning with: `hunter2`, ".to_owned(),
+                "ERR unknown command `AUTH`",
+            ),
+            (
+                format!("ERR user_script:3: bad value {token}!"),
+                "ERR user_script:3: bad value …@host-1:7/1790000000/m::f!",
+            ),
+            (
+                format!("ERR no such inbox: lock:%inbox:{token}"),
+                "ERR no such inbox: lock:%inbox:…@host-1:7/1790000000/m::f",
+            ),
+            ("ERR ….".to_owned(), "ERR …."),
+        ] {
+            assert_eq!(words_of(&said).to_string(), shown);
+        }
+        assert!(words_of(&format!("ERR {}", "no ".repeat(1_000))).to_string().len() < 500);
+    }
+
+    const ALPHABET: &str = "[A-Za-z0-9_-]{22}";
+
+    /// How a server, a script or a proxy writes down what it was sent.
+    fn repeated() -> impl Strategy<Value = fn(&str) -> String> {
+        let as_it_is = |text: &str| text.to_owned();
+        let with_mark = |text: &str| format!("{text}!");
+        let in_percent = |text: &str| text.replace('-', "%2D").replace('_', "%5F").replace('@', "%40");
+        let in_hex = |text: &str| text.replace('-', "\\x2d").replace('_', "\\x5f").replace('@', "\\x40");
+        let with_slashes = |text: &str| text.replace('-', "\\-").replace('@', "\\@");
+        let all: Vec<fn(&str) -> String> = vec![as_it_is, with_mark, in_percent, in_hex, with_slashes];
+        prop::sample::select(all)
+    }
+
+    proptest! {
+        #[test]
+        fn no_piece_of_a_secret_is_shown(
+            secret in ALPHABET,
+            repeated in repeated(),
+            (from, to) in (0_usize..22, 0_usize..60),
+            around in prop::sample::select(&[
+                "ERR unknown command 'GET', with args beginning with: '{}' ",
+                "ERR wrong number of arguments for '{}'",
+                "ERR Error running script (call to f_400a2ac8ce17dc8a9b52413ae340c27fd3893fab): @user_script:2: @user_script: 2: bad {}",
+                "ERR user_script:3: attempt to compare {} with nil script: 400a2ac8ce17dc8a9b52413ae340c27fd3893fab, on @user_script:3.",
+                "{} is no number",
+                "NOPERM lock:{}",
+            ][..]),
+        ) {
+            let token = format!("{secret}@host:7/1790000000/m::f");
+            let repeat = |text: &str| around.replace("{}", &repeated(text));
+            let pieces = |shown: String| (0..=16).find(|at| shown.contains(&secret[*at..at + 6])).map(|_| shown);
+            // All of it is hidden wherever it comes from.
+            prop_assert_eq!(pieces(words_of(&repeat(&token)).to_string()), None);
+            // What was cut off at either end is told from other words by whom it belongs to.
+            if let Some(piece) = token.get(from..to) {
+                let shown = words_of(&repeat(piece)).without(&secret);
+                prop_assert_eq!(pieces(shown.to_string()), None);
+                prop_assert_eq!(pieces(shown.with_the_command(SOURCE)), None);
+            }
         }
     }
 }

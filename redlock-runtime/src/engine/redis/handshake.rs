@@ -8,10 +8,10 @@
 use std::iter;
 use std::time::Duration;
 
-use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Value};
+use redis::{Cmd, FromRedisValue, Pipeline, Value};
 
 use super::error_reply::ErrorReply;
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Interrupted};
 use super::fence_floor::ABOVE_ALL;
 use super::keyspace::Keyspace;
 use super::permissions;
@@ -188,7 +188,7 @@ impl HandshakeCommands {
         }
     }
 
-    pub(super) async fn send(&self, exchange: &mut Exchange) -> Result<Answers, RedisError> {
+    pub(super) async fn send(&self, exchange: &mut Exchange) -> Result<Answers, Interrupted> {
         exchange.ask(&self.pipeline).await.map(Answers)
     }
 
@@ -286,7 +286,7 @@ impl Answers {
         });
         match not_ready {
             Some(error) => {
-                let words = format!("is not ready: {} {}", error.code(), error.details().unwrap_or_default());
+                let words = format!("is not ready: {}", ErrorReply::of(error));
                 Err(Unsuitable { words, is_permanent: false })
             }
             None => Ok(()),

@@ -1,11 +1,16 @@
-//! User and password of one connection: those of the address, or what the program's function gives now.
+//! Logging in: user and password of one connection, which are those of the address or what the program's function gives
+//! now, the protocol and the database.
 
 use std::time::Duration;
 
-use redis::{ConnectionInfo, ErrorKind, RedisError};
+use redis::{ConnectionInfo, Pipeline, RedisConnectionInfo, Value};
 
 use super::connect_error::ConnectError;
 use super::credential_source::CredentialSource;
+use super::decode::is_passing;
+use super::error_reply::ErrorReply;
+use super::exchange::{Exchange, Interrupted};
+use super::failure::Failure;
 use crate::credentials::Credentials;
 
 /// An address with the user and password to open one connection with.
@@ -19,7 +24,7 @@ pub(super) struct Login {
 /// Credentials that the server has refused. They may have changed since the function gave them, so it is asked once more.
 pub(super) struct RefusedLogin {
     credentials: Credentials,
-    error: RedisError,
+    failure: Failure,
 }
 
 impl Login {
@@ -34,9 +39,10 @@ impl Login {
         };
         let credentials = source.ask(limit).await.map_err(ConnectError::NoCredentials)?;
         let is_last = refused.is_some();
-        if let Some(RefusedLogin { error, .. }) = refused.filter(|refused| refused.credentials == credentials)
+        if let Some(RefusedLogin { failure, .. }) =
+            refused.filter(|refused| refused.credentials == credentials)
         {
-            return Err(ConnectError::Failed(error));
+            return Err(ConnectError::Failed(failure));
         }
         let settings = info.redis_settings().clone().set_password(&credentials.password);
         let settings = match &credentials.user {
@@ -49,16 +55,150 @@ impl Login {
     /// The error of opening a connection, unless other credentials may help.
     pub(super) fn refused(self, error: ConnectError) -> Result<RefusedLogin, ConnectError> {
         match (error, self.credentials) {
-            (ConnectError::Failed(error), Some(credentials))
-                if !self.is_last && is_about_credentials(&error) =>
+            (ConnectError::Failed(failure), Some(credentials))
+                if !self.is_last && is_about_credentials(&failure) =>
             {
-                Ok(RefusedLogin { credentials, error })
+                Ok(RefusedLogin { credentials, failure })
             }
             (error, _) => Err(error),
         }
     }
 }
 
-fn is_about_credentials(error: &RedisError) -> bool {
-    matches!(error.code(), Some("WRONGPASS" | "NOAUTH")) || error.kind() == ErrorKind::AuthenticationFailed
+/// Before Redis 6, a wrong password has no code.
+fn is_about_credentials(failure: &Failure) -> bool {
+    let is =
+        |reply: &ErrorReply| matches!(&*reply.code, "WRONGPASS" | "NOAUTH") || reply.says("invalid password");
+    matches!(failure, Failure::Said(reply) if is(reply))
+}
+
+/// How the server is spoken to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speak {
+    Resp3,
+    Resp2,
+    /// RESP2, to a server that has closed a connection upon `HELLO`: the connection counts once it answers anything at all, and
+    /// it is asked for nothing else that it may not know.
+    Resp2Carefully,
+}
+
+/// The server gave a reason that RESP2 changes nothing about; any other refusal of `HELLO` means that it speaks no RESP3.
+/// Older servers and proxies word that in many ways, with a code or without.
+pub(super) fn refuses_resp3(failure: &Failure) -> bool {
+    let has_another_reason = |reply: &ErrorReply| {
+        matches!(&*reply.code, "NOAUTH" | "WRONGPASS" | "NOPERM")
+            || is_passing(&reply.code)
+            || reply.is_a_farewell()
+    };
+    matches!(failure, Failure::Said(reply) if !has_another_reason(reply))
+}
+
+/// Logs in over a connection that was just opened.
+pub(super) async fn log_in(
+    exchange: &mut Exchange,
+    settings: &RedisConnectionInfo,
+    speak: Speak,
+) -> Result<(), Failure> {
+    let user = settings.username();
+    match log_in_as(exchange, settings, user, speak).await {
+        // Before Redis 6 there are no users.
+        Err(Failure::Said(reply))
+            if user.is_some() && reply.says("wrong number of arguments for 'auth' command") =>
+        {
+            log_in_as(exchange, settings, None, speak).await
+        }
+        done => done,
+    }
+}
+
+async fn log_in_as(
+    exchange: &mut Exchange,
+    settings: &RedisConnectionInfo,
+    user: Option<&str>,
+    speak: Speak,
+) -> Result<(), Failure> {
+    let mut commands = Pipeline::new();
+    match (speak, settings.password()) {
+        (Speak::Resp3, None) => drop(commands.cmd("HELLO").arg(3)),
+        (Speak::Resp3, Some(password)) => {
+            commands.cmd("HELLO").arg(3).arg("AUTH").arg(user.unwrap_or("default")).arg(password);
+        }
+        (_, Some(password)) => drop(commands.cmd("AUTH").arg(user).arg(password)),
+        (_, None) => {}
+    }
+    if settings.db() != 0 {
+        commands.cmd("SELECT").arg(settings.db());
+    }
+    let needed = commands.len();
+    if speak == Speak::Resp2Carefully {
+        commands.cmd("PING");
+    } else {
+        // For operators. Servers before 7.2 do not know it, and nothing needs it.
+        for (name, value) in [("LIB-NAME", "redlocked"), ("LIB-VER", env!("CARGO_PKG_VERSION"))] {
+            commands.cmd("CLIENT").arg("SETINFO").arg(name).arg(value);
+        }
+    }
+    let (answers, interrupted) = match exchange.ask(&commands).await {
+        Ok(answers) => (answers, Ok(())),
+        Err(Interrupted { answers, failure }) => (answers, Err(failure)),
+    };
+    for (nth, answer) in answers.iter().enumerate() {
+        if let Value::ServerError(error) = answer {
+            let reply = ErrorReply::of(error).without(settings.password().unwrap_or_default());
+            if nth < needed || reply.code == "NOAUTH" || reply.is_a_farewell() {
+                return Err(Failure::Said(reply));
+            }
+        }
+    }
+    interrupted
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Value;
+
+    use super::*;
+
+    #[track_caller]
+    fn said(words: &str) -> Failure {
+        match redis::parse_redis_value(format!("-{words}\r\n").as_bytes()) {
+            Ok(Value::ServerError(error)) => Failure::Said(ErrorReply::of(&error)),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_older_protocol_is_spoken_where_hello_is_refused_in_any_words() {
+        for refused in [
+            "ERR unknown command `HELLO`, with args beginning with: `3`, ",
+            "ERR unknown command 'HELLO'",
+            "ERR unsupported command 'HELLO'",
+            // Envoy.
+            "unsupported command 'HELLO'",
+            "Unknown command",
+            "ERR",
+            "NOPROTO unsupported protocol version",
+        ] {
+            assert!(refuses_resp3(&said(refused)), "{refused}");
+        }
+        for other in [
+            "ERR max number of clients reached",
+            "ERR max number of clients + cluster connections reached",
+            "DENIED Redis is running in protected mode because protected mode is enabled",
+            "NOAUTH HELLO must be called with the client already authenticated",
+            "WRONGPASS invalid username-password pair or user is disabled.",
+            "NOPERM this user has no permissions to run the 'select' command",
+            "LOADING Redis is loading the dataset in memory",
+            "BUSY Redis is busy running a script.",
+            "MASTERDOWN Link with MASTER is down",
+        ] {
+            assert!(!refuses_resp3(&said(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_server_with_too_many_clients_passes_and_one_that_denies_does_not() {
+        assert!(!said("ERR max number of clients reached").is_permanent());
+        assert!(said("DENIED Redis is running in protected mode").is_permanent());
+    }
 }

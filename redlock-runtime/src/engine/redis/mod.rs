@@ -2,7 +2,7 @@
 
 pub(super) mod batch;
 pub(crate) mod connect;
-pub(super) mod connect_error;
+mod connect_error;
 pub(super) mod connection;
 pub(crate) mod credential_source;
 pub(super) mod decode;
@@ -10,13 +10,13 @@ pub(super) mod discovery;
 mod encode;
 mod error_reply;
 mod exchange;
+mod failure;
 mod fence_floor;
 mod handshake;
 pub(super) mod hedged;
 pub(crate) mod keyspace;
 mod login;
 pub(crate) mod node;
-mod opened;
 mod permissions;
 mod resp;
 mod scripts;
@@ -25,6 +25,7 @@ pub(super) mod server_identity;
 mod session;
 pub(super) mod stale_connection;
 mod stream;
+mod tcp;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 pub(crate) mod tls;
 mod until_closed;

@@ -1,9 +1,13 @@
 //! Replaces `tls.rs` in a build without the feature `tls`: there are no encrypted connections.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use redis::ConnectionInfo;
+use redis::io::tcp::TcpSettings;
 
 use super::connect_error::ConnectError;
-use super::opened::Opened;
+use super::stream::Stream;
 
 #[derive(Clone, Default)]
 pub(crate) struct TlsSettings {}
@@ -24,7 +28,12 @@ impl Tls {
     }
 
     #[expect(clippy::unused_async, reason = "as with the feature")]
-    pub(super) async fn open(&self, _: &ConnectionInfo) -> Result<Opened, ConnectError> {
+    pub(super) async fn open(&self, _: &ConnectionInfo, _: &TcpSettings) -> Result<Encrypted, ConnectError> {
         match *self {}
     }
+}
+
+pub(super) struct Encrypted {
+    pub(super) stream: Stream,
+    pub(super) wants_certificate: Arc<AtomicBool>,
 }

@@ -3,23 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{
-    ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, Pipeline, ProtocolVersion, RedisError,
-    Value,
-};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline, Value};
+use tokio::sync::mpsc::UnboundedSender;
 
-use super::connect::{has_too_many_clients, open, speaks_no_resp3};
+use super::connect::open;
 use super::connect_error::ConnectError;
 use super::connection::RedisConnection;
 use super::credential_source::CredentialSource;
-use super::decode::is_passing;
-use super::exchange::Exchange;
+use super::error_reply::ErrorReply;
+use super::exchange::{Exchange, Inbox, Interrupted};
+use super::failure::Failure;
 use super::handshake::{Handshake, HandshakeCommands, HandshakeParams, Unsuitable, must_allow};
 use super::keyspace::{ClockOf, Keyspace};
-use super::login::Login;
-use super::opened::Opened;
+use super::login::{Login, Speak, refuses_resp3};
 use super::sentinel::Sentinels;
 use super::server_identity::{NodeIdentity, ServerIdentities};
 use super::session::Session;
@@ -115,7 +111,7 @@ impl RedisNode {
 
     fn named(info: ConnectionInfo, settings: &NodeSettings, keyspace: Keyspace, inbox: String) -> Self {
         Self {
-            info: with_library_name(info),
+            info,
             keyspace,
             inbox: inbox.into(),
             elsewhere: None,
@@ -195,17 +191,12 @@ impl RedisNode {
     }
 
     /// Another connection to the primary, for commands that must not delay the locks.
-    pub(super) async fn beside(
-        mut self,
-        timeout: Duration,
-        pushes: &UnboundedSender<ConnectionEvent>,
-    ) -> Result<MultiplexedConnection, Disconnected> {
+    pub(super) async fn beside(mut self, timeout: Duration) -> Result<Exchange, Disconnected> {
         if let Some(sentinels) = &self.sentinels {
             let found = sentinels.find(timeout).await?;
             self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host, found.port));
         }
-        let (opened, _) = self.open(ProtocolVersion::RESP2, timeout).await?;
-        Ok(opened.in_background(pushes.clone()))
+        Ok(self.open(Speak::Resp2, timeout).await?.0)
     }
 
     /// Connects, and subscribes to the inbox over the same connection, so that both end together. Its pushes and its end go
@@ -215,8 +206,8 @@ impl RedisNode {
         timeout: Duration,
         pushes: &UnboundedSender<ConnectionEvent>,
     ) -> Result<RedisConnection, Disconnected> {
-        let (opened, speaks_resp3) = self.open(ProtocolVersion::RESP3, timeout).await?;
-        let mut exchange = Exchange::over(opened.into_stream(), self.keyspace.clone(), pushes.clone());
+        let (exchange, speaks_resp3) = self.open(Speak::Resp3, timeout).await?;
+        let mut exchange = exchange.with(Inbox { events: pushes.clone(), keyspace: self.keyspace.clone() });
         let handshake = HandshakeCommands::new(&HandshakeParams {
             keyspace: &self.keyspace,
             inbox: &self.inbox,
@@ -228,7 +219,7 @@ impl RedisNode {
         });
         let asked_at = Moment::now();
         let answers = match tokio::time::timeout(timeout, handshake.send(&mut exchange)).await {
-            Ok(answers) => answers.map_err(|error| self.failed(&error))?,
+            Ok(answers) => answers.map_err(|interrupted| self.interrupted(&interrupted))?,
             Err(_) => return Err(self.no_answer(timeout)),
         };
         self.stale.set(handshake.client(&answers));
@@ -264,26 +255,13 @@ impl RedisNode {
     }
 
     /// Opens a connection with the credentials of now. False where the server speaks no RESP3, so that it can push nothing.
-    async fn open(
-        &self,
-        protocol: ProtocolVersion,
-        timeout: Duration,
-    ) -> Result<(Opened, bool), Disconnected> {
+    async fn open(&self, asked: Speak, timeout: Duration) -> Result<(Exchange, bool), Disconnected> {
         // Less than the limit of a caller, who then hears the reason.
-        let (tls, limit, mut refused) = (self.tls.as_ref(), timeout * 3 / 4, None);
-        let asks_for_resp3 = matches!(protocol, ProtocolVersion::RESP3);
+        let (limit, mut refused) = (timeout * 3 / 4, None);
         loop {
             let login = Login::new(&self.info, self.credentials.as_ref(), refused.take(), limit).await;
             let login = login.map_err(|error| self.not_opened(error, timeout))?;
-            let info = speaking(login.info.clone(), protocol);
-            let opened = match open(info, tls, timeout).await {
-                Err(ConnectError::Failed(error)) if asks_for_resp3 && speaks_no_resp3(&error) => {
-                    let info = speaking(login.info.clone(), ProtocolVersion::RESP2);
-                    open(info, tls, timeout).await.map(|opened| (opened, false))
-                }
-                opened => opened.map(|opened| (opened, true)),
-            };
-            match opened {
+            match self.open_as(&login.info, asked, timeout).await {
                 Ok(opened) => return Ok(opened),
                 Err(error) => {
                     let again = login.refused(error).map_err(|error| self.not_opened(error, timeout))?;
@@ -293,10 +271,39 @@ impl RedisNode {
         }
     }
 
+    async fn open_as(
+        &self,
+        info: &ConnectionInfo,
+        asked: Speak,
+        timeout: Duration,
+    ) -> Result<(Exchange, bool), ConnectError> {
+        let open = |speak| open(info, self.tls.as_ref(), speak, timeout);
+        if asked != Speak::Resp3 {
+            return open(asked).await.map(|exchange| (exchange, false));
+        }
+        match open(Speak::Resp3).await {
+            Err(ConnectError::Failed(failure)) if refuses_resp3(&failure) => {
+                open(Speak::Resp2).await.map(|exchange| (exchange, false))
+            }
+            // Some proxies close at a command that they do not know. So does a server that ends: it is asked once more, now that
+            // it has answered.
+            Err(ConnectError::Failed(Failure::Closed { was_silent: true, .. })) => {
+                let without = open(Speak::Resp2Carefully).await?;
+                match open(Speak::Resp3).await {
+                    Err(ConnectError::Failed(Failure::Closed { was_silent: true, .. })) => {
+                        Ok((without, false))
+                    }
+                    opened => opened.map(|exchange| (exchange, true)),
+                }
+            }
+            opened => opened.map(|exchange| (exchange, true)),
+        }
+    }
+
     fn not_opened(&self, error: ConnectError, timeout: Duration) -> Disconnected {
         match error {
             ConnectError::TimedOut => self.no_answer(timeout),
-            ConnectError::Failed(error) => self.failed(&error),
+            ConnectError::Failed(failure) => self.failed(&failure),
             ConnectError::Refused(words) => self.cannot_connect(&words, true),
             ConnectError::NoCredentials(words) => self.cannot_connect(&words, false),
         }
@@ -304,20 +311,20 @@ impl RedisNode {
 
     /// The answer to `CLUSTER SLOTS` over its own connection: connecting and the answer each have the time limit.
     pub(super) async fn cluster_slots(&self, timeout: Duration) -> Result<Value, Disconnected> {
-        let (opened, _) = self.open(ProtocolVersion::RESP2, timeout).await?;
-        let (pushes, _none) = unbounded_channel();
-        let mut exchange = Exchange::over(opened.into_stream(), self.keyspace.clone(), pushes);
+        let (mut exchange, _) = self.open(Speak::Resp2, timeout).await?;
         let mut slots = Pipeline::new();
         slots.cmd("CLUSTER").arg("SLOTS");
-        let answer = tokio::time::timeout(timeout, exchange.ask(&slots)).await;
-        match answer.map(|answer| answer.map(|answers| answers.into_iter().next().unwrap_or(Value::Nil))) {
-            Ok(Ok(Value::ServerError(error))) if error.code() == "NOPERM" => {
+        let answer = match tokio::time::timeout(timeout, exchange.ask(&slots)).await {
+            Ok(Ok(answers)) => answers.into_iter().next().unwrap_or(Value::Nil),
+            Ok(Err(interrupted)) => return Err(self.interrupted(&interrupted)),
+            Err(_) => return Err(self.no_answer(timeout)),
+        };
+        match answer {
+            Value::ServerError(error) if error.code() == "NOPERM" => {
                 Err(self.unsuitable(&must_allow("CLUSTER|SLOTS", "it has a slot of the key", "")))
             }
-            Ok(Ok(Value::ServerError(error))) => Err(self.failed(&error.into())),
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(self.failed(&error)),
-            Err(_) => Err(self.no_answer(timeout)),
+            Value::ServerError(error) => Err(self.failed(&Failure::Said(ErrorReply::of(&error)))),
+            answer => Ok(answer),
         }
     }
 
@@ -355,29 +362,40 @@ impl RedisNode {
         Disconnected { reason: reason.into(), is_permanent: false }
     }
 
-    fn failed(&self, error: &RedisError) -> Disconnected {
-        let is_permanent = match error.code() {
-            Some(code) => !is_passing(code) && !has_too_many_clients(error),
-            None => matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig),
-        };
-        let words = match error.code() {
-            Some("NOAUTH") => {
+    /// The connection ended before all commands were answered. A server that closes says why first.
+    fn interrupted(&self, Interrupted { answers, failure }: &Interrupted) -> Disconnected {
+        match answers.first() {
+            Some(Value::ServerError(error)) if ErrorReply::of(error).is_a_farewell() => {
+                self.failed(&Failure::Said(ErrorReply::of(error)))
+            }
+            _ => self.failed(failure),
+        }
+    }
+
+    fn failed(&self, failure: &Failure) -> Disconnected {
+        let words = match failure {
+            Failure::Said(reply) if reply.code == "NOAUTH" => {
                 format!("it wants a password (NOAUTH): {}://:password@host/", self.scheme(self.tls.is_some()))
             }
-            Some("WRONGPASS") if self.credentials.is_some() => {
+            Failure::Said(reply) if reply.code == "WRONGPASS" && self.credentials.is_some() => {
                 "the user or password that `credentials` gave is wrong (WRONGPASS)".to_owned()
             }
-            Some("WRONGPASS") => "user or password is wrong (WRONGPASS)".to_owned(),
-            _ if error.detail().is_some_and(|words| words.contains("cluster support disabled")) => {
+            Failure::Said(reply) if reply.code == "WRONGPASS" => {
+                "user or password is wrong (WRONGPASS)".to_owned()
+            }
+            Failure::Said(reply) if reply.says("cluster support disabled") => {
                 let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
                 format!("it is not part of a Cluster: its address starts with {scheme}://")
             }
-            None if error.is_connection_dropped() && !error.is_connection_refusal() && self.tls.is_none() => {
-                format!("{error} (if it speaks TLS on this port: {}://)", self.scheme(true))
-            }
-            _ => error.to_string(),
+            Failure::SpeaksTls => format!("{failure}: {}://", self.scheme(true)),
+            Failure::Closed { was_silent: true, .. } if self.tls.is_none() => format!(
+                "it closed the connection and said nothing: a proxy without a server behind it does so, and a server that \
+                 speaks TLS on this port ({}://)",
+                self.scheme(true)
+            ),
+            other => other.to_string(),
         };
-        self.cannot_connect(&words, is_permanent)
+        self.cannot_connect(&words, failure.is_permanent())
     }
 
     /// The scheme of this kind of address.
@@ -395,15 +413,4 @@ impl RedisNode {
         let reason = format!("cannot connect to Redis at {}: {words}", self.info.addr()).into();
         Disconnected { reason, is_permanent }
     }
-}
-
-fn speaking(info: ConnectionInfo, protocol: ProtocolVersion) -> ConnectionInfo {
-    let settings = info.redis_settings().clone().set_protocol(protocol);
-    info.set_redis_settings(settings)
-}
-
-/// With our library name.
-fn with_library_name(info: ConnectionInfo) -> ConnectionInfo {
-    let redis = info.redis_settings().clone().set_lib_name("redlocked", env!("CARGO_PKG_VERSION"));
-    info.set_redis_settings(redis)
 }

@@ -2,6 +2,7 @@
 //! it is, because there the server refuses it with the code `NOPERM`; in the middle of a script the answer has no such code, and
 //! each version has its own words.
 
+use super::error_reply::shown;
 use super::handshake::{RENAMED, Refused};
 
 /// Required: every lock needs these.
@@ -53,8 +54,9 @@ pub(super) fn optional(
     });
     match (forbidden, names(true)) {
         (Some(words), _) => Err(format!(
-            "forbids what every lock needs: {}, tried on a key like `{key}` (NOPERM {words})",
-            names(false)
+            "forbids what every lock needs: {}, tried on a key like `{key}` (NOPERM {})",
+            names(false),
+            shown(words)
         )),
         (None, unknown) if !unknown.is_empty() => {
             Err(format!("does not know what every lock needs: {unknown}: {RENAMED}"))

@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use redis::{ConnectionInfo, IntoConnectionInfo, Pipeline, Value};
+use tokio::sync::mpsc::UnboundedSender;
 
-use super::connect::open_in_background;
+use super::connect::open;
 use super::connect_error::ConnectError;
+use super::decode::text;
+use super::error_reply::ErrorReply;
+use super::exchange::{Exchange, Interrupted};
+use super::failure::Failure;
 use super::handshake::is_unknown;
 use super::hedged;
+use super::login::Speak;
 use super::tls::Tls;
 use super::until_closed::until_closed;
 use crate::engine::backoff::jittered;
@@ -44,9 +48,7 @@ pub(super) struct PrimaryAddress {
 
 struct Sentinel {
     address: String,
-    connection: MultiplexedConnection,
-    /// The connection lasts as long as this.
-    _open: UnboundedReceiver<ConnectionEvent>,
+    exchange: Exchange,
 }
 
 impl Sentinels {
@@ -141,14 +143,13 @@ impl Sentinels {
 
     /// Connecting and the answer each have the time limit.
     async fn ask(&self, info: &ConnectionInfo, timeout: Duration) -> Result<PrimaryAddress, Silence> {
-        let (pushes, open_while) = unbounded_channel();
-        let connection = open_in_background(info.clone(), self.tls.as_ref(), pushes, timeout).await?;
-        let mut by = Sentinel { address: info.addr().to_string(), connection, _open: open_while };
+        let exchange = open(info, self.tls.as_ref(), Speak::Resp2, timeout).await?;
+        let mut by = Sentinel { address: info.addr().to_string(), exchange };
         match tokio::time::timeout(timeout, by.primary(&self.name)).await {
             Ok(Ok(Some((host, port)))) => Ok(PrimaryAddress { host, port, by }),
             Ok(Ok(None)) => Err(Silence::Unknown),
-            Ok(Err(error)) if error.detail().is_some_and(is_unknown) => Err(Silence::NoSentinel),
-            Ok(Err(error)) => Err(ConnectError::Failed(error).into()),
+            Ok(Err(Failure::Said(reply))) if is_unknown(reply.details()) => Err(Silence::NoSentinel),
+            Ok(Err(failure)) => Err(ConnectError::Failed(failure).into()),
             Err(_) => Err(ConnectError::TimedOut.into()),
         }
     }
@@ -190,13 +191,13 @@ impl Silence {
             }
             Self::Failed(ConnectError::TimedOut) => "it does not answer in time".to_owned(),
             Self::Failed(ConnectError::Refused(words) | ConnectError::NoCredentials(words)) => words.clone(),
-            Self::Failed(ConnectError::Failed(error)) if error.code() == Some("NOAUTH") => {
+            Self::Failed(ConnectError::Failed(Failure::Said(reply))) if reply.code == "NOAUTH" => {
                 "it wants a password (NOAUTH): ?sentinel_password=…".to_owned()
             }
-            Self::Failed(ConnectError::Failed(error)) if error.kind() == ErrorKind::AuthenticationFailed => {
+            Self::Failed(ConnectError::Failed(Failure::Said(reply))) if reply.code == "WRONGPASS" => {
                 "`sentinel_user` or `sentinel_password` is wrong".to_owned()
             }
-            Self::Failed(ConnectError::Failed(error)) => error.to_string(),
+            Self::Failed(ConnectError::Failed(failure)) => failure.to_string(),
         }
     }
 
@@ -205,19 +206,34 @@ impl Silence {
         match self {
             Self::Unknown | Self::NoSentinel | Self::Failed(ConnectError::Refused(_)) => true,
             Self::Failed(ConnectError::TimedOut | ConnectError::NoCredentials(_)) => false,
-            Self::Failed(ConnectError::Failed(error)) => {
-                error.kind() == ErrorKind::AuthenticationFailed
-                    || matches!(error.code(), Some("NOAUTH" | "NOPERM"))
-            }
+            Self::Failed(ConnectError::Failed(failure)) => failure.is_permanent(),
         }
     }
 }
 
 impl Sentinel {
-    async fn primary(&mut self, name: &str) -> Result<Option<(String, u16)>, RedisError> {
-        let mut ask = redis::cmd("SENTINEL");
-        ask.arg("GET-MASTER-ADDR-BY-NAME").arg(name).query_async(&mut self.connection).await
+    async fn primary(&mut self, name: &str) -> Result<Option<(String, u16)>, Failure> {
+        let mut ask = Pipeline::new();
+        ask.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name);
+        let answer = match self.exchange.ask(&ask).await {
+            Ok(answers) => answers.into_iter().next().unwrap_or(Value::Nil),
+            Err(Interrupted { failure, .. }) => return Err(failure),
+        };
+        match answer {
+            Value::Nil => Ok(None),
+            Value::ServerError(error) => Err(Failure::Said(ErrorReply::of(&error))),
+            Value::Array(parts) => {
+                let [host, port] = parts.as_slice() else { return Err(nonsense()) };
+                let address = text(host).zip(text(port).and_then(|port| port.parse().ok()));
+                address.map(|(host, port)| Some((host.to_owned(), port))).ok_or_else(nonsense)
+            }
+            _ => Err(nonsense()),
+        }
     }
+}
+
+fn nonsense() -> Failure {
+    Failure::Broke("its answer names no address".into())
 }
 
 /// User and password of the sentinels, as part of a URL.

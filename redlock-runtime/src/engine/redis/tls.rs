@@ -18,7 +18,9 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore, SignatureScheme};
 
 use super::connect_error::ConnectError;
-use super::opened::{Opened, tcp_stream};
+use super::failure::Failure;
+use super::stream::Stream;
+use super::tcp::tcp_stream;
 
 /// A manager's settings for TLS, in PEM form. Not `Debug`: one holds a private key.
 #[derive(Clone, Default)]
@@ -63,19 +65,17 @@ impl Tls {
         Ok(Self { config: Arc::new(config), shows_certificate: settings.client.is_some() })
     }
 
-    pub(super) async fn open(&self, info: &ConnectionInfo) -> Result<Opened, ConnectError> {
+    pub(super) async fn open(
+        &self,
+        info: &ConnectionInfo,
+        settings: &TcpSettings,
+    ) -> Result<Encrypted, ConnectError> {
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
             return Err(ConnectError::Refused("TLS is for TCP".to_owned()));
         };
-        let asked_for_certificate = Arc::new(AtomicBool::new(false));
-        let stream = self.handshake(host, *port, info.tcp_settings(), &asked_for_certificate).await?;
-        match Opened::over(stream, info).await {
-            Ok(opened) => Ok(opened),
-            Err(error) if error.is_io_error() && asked_for_certificate.load(Ordering::Relaxed) => {
-                Err(ConnectError::Refused("it wants a certificate of ours: see `tls_client`".to_owned()))
-            }
-            Err(error) => Err(ConnectError::Failed(error)),
-        }
+        let wants_certificate = Arc::new(AtomicBool::new(false));
+        let stream = self.handshake(host, *port, settings, &wants_certificate).await?;
+        Ok(Encrypted { stream: Stream::new(stream), wants_certificate })
     }
 
     async fn handshake(
@@ -88,8 +88,7 @@ impl Tls {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             ConnectError::Refused(format!("`{host}` is not a name that a certificate can have"))
         })?;
-        let failed = |error: std::io::Error| ConnectError::Failed(error.into());
-        let tcp = tcp_stream(host, port, settings).await.map_err(failed)?;
+        let tcp = tcp_stream(host, port, settings).await.map_err(broke)?;
         let mut config = Arc::clone(&self.config);
         if !self.shows_certificate {
             let resolver = Arc::new(NoCertificate { asked: Arc::clone(asked_for_certificate) });
@@ -97,6 +96,13 @@ impl Tls {
         }
         TlsConnector::from(config).connect(name, tcp).await.map_err(explained)
     }
+}
+
+/// An open stream.
+pub(super) struct Encrypted {
+    pub(super) stream: Stream,
+    /// The server has asked for a certificate of ours, and there is none.
+    pub(super) wants_certificate: Arc<AtomicBool>,
 }
 
 /// A server that requires a client certificate hangs up later, without an error: this notes that it asked for one.
@@ -159,9 +165,13 @@ fn identity(
     Ok((chain, key))
 }
 
+fn broke(error: std::io::Error) -> ConnectError {
+    ConnectError::Failed(Failure::Broke(error.to_string().into()))
+}
+
 fn explained(error: std::io::Error) -> ConnectError {
     let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
-        return ConnectError::Failed(error.into());
+        return broke(error);
     };
     ConnectError::Refused(match tls {
         // `BadSignature` when a trusted authority has the same name.

@@ -6,18 +6,18 @@
 
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
-use tokio::sync::mpsc::{UnboundedReceiver, WeakUnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, WeakUnboundedSender};
 
 use super::decode::is_passing;
 use super::encode::in_ms;
 use super::error_reply::ErrorReply;
+use super::exchange::{Exchange, Interrupted};
 use super::node::RedisNode;
 use super::scripts::CONFIRM;
 use crate::clock::Moment;
 use crate::engine::command::Command;
-use crate::engine::protocol::{Confirmation, ConnectionEvent, Disconnected, Unconfirmed};
+use crate::engine::protocol::{Confirmation, Disconnected, Unconfirmed};
 
 /// Confirms until the engine ends.
 pub(crate) struct Confirmer {
@@ -29,11 +29,9 @@ pub(crate) struct Confirmer {
 }
 
 struct OpenConnection {
-    connection: MultiplexedConnection,
+    exchange: Exchange,
     /// When the server last answered.
     heard: Moment,
-    /// The connection lasts as long as this.
-    _events: UnboundedReceiver<ConnectionEvent>,
 }
 
 impl Confirmer {
@@ -74,32 +72,34 @@ impl Confirmer {
         open: &mut Option<OpenConnection>,
         batch: &[Unconfirmed],
     ) -> Result<Vec<Confirmation>, Disconnected> {
-        if let Some(open) = open {
+        // Kept only if it answers: what comes late would be taken for the answers to the next batch.
+        if let Some(mut earlier) = open.take() {
             // A firewall may have forgotten an idle connection: this leaves time for a new one.
-            let was_idle = Moment::now().since(open.heard) >= 2 * self.limit;
+            let was_idle = Moment::now().since(earlier.heard) >= 2 * self.limit;
             let limit = if was_idle { self.limit / 4 } else { self.limit };
-            if let Ok(Ok(values)) = tokio::time::timeout(limit, self.send(open, batch)).await {
-                return read(values);
+            if let Ok(Ok(values)) = tokio::time::timeout(limit, self.send(&mut earlier, batch)).await {
+                *open = Some(earlier);
+                return read(values, batch);
             }
         }
         // There is none yet, or it has ended or is silent.
-        let open = open.insert(self.connect().await?);
-        let values = self.send(open, batch).await;
-        let broke = |error| Disconnected::passing(format!("the connection to Redis broke: {error}"));
-        read(values.map_err(broke)?)
+        let mut new = self.connect().await?;
+        let values = self.send(&mut new, batch).await;
+        let values = values.map_err(|Interrupted { failure, .. }| Disconnected::passing(failure.reason()))?;
+        *open = Some(new);
+        read(values, batch)
     }
 
     async fn connect(&self) -> Result<OpenConnection, Disconnected> {
-        let (pushes, events) = unbounded_channel();
-        let connecting = self.node.clone().beside(self.limit, &pushes);
-        Ok(OpenConnection { connection: connecting.await?, heard: Moment::now(), _events: events })
+        let exchange = self.node.clone().beside(self.limit).await?;
+        Ok(OpenConnection { exchange, heard: Moment::now() })
     }
 
     async fn send(
         &self,
         open: &mut OpenConnection,
         batch: &[Unconfirmed],
-    ) -> Result<Vec<Value>, redis::RedisError> {
+    ) -> Result<Vec<Value>, Interrupted> {
         let mut pipeline = Pipeline::with_capacity(batch.len() + 1);
         for Unconfirmed { request, .. } in batch {
             pipeline.cmd("EVAL").arg(CONFIRM).arg(1);
@@ -108,31 +108,31 @@ impl Confirmer {
         // Zero would wait for ever.
         let millis = in_ms(self.limit / 2).max(1);
         pipeline.cmd("WAIT").arg(self.wanted).arg(millis);
-        let values = open.connection.send_packed_commands(&pipeline, 0, pipeline.len()).await?;
+        let values = open.exchange.ask(&pipeline).await?;
         open.heard = Moment::now();
         Ok(values)
     }
 }
 
 /// One answer to each write, and the answer to `WAIT`.
-fn read(mut values: Vec<Value>) -> Result<Vec<Confirmation>, Disconnected> {
+fn read(mut values: Vec<Value>, batch: &[Unconfirmed]) -> Result<Vec<Confirmation>, Disconnected> {
     let reached = match values.pop() {
         Some(Value::Int(reached)) => u32::try_from(reached).unwrap_or(0),
-        other => return Err(trouble(other.as_ref())),
+        other => return Err(trouble(other.as_ref(), "")),
     };
-    let answers = values.iter().map(|value| match value {
+    let answers = values.iter().zip(batch).map(|(value, Unconfirmed { request, .. })| match value {
         Value::Int(1) => Confirmation::Reached(reached),
         Value::Int(0) => Confirmation::NotHeld,
-        other => Confirmation::Unknown(trouble(Some(other))),
+        other => Confirmation::Unknown(trouble(Some(other), request.token.secret())),
     });
     Ok(answers.collect())
 }
 
-fn trouble(value: Option<&Value>) -> Disconnected {
+fn trouble(value: Option<&Value>, secret: &str) -> Disconnected {
     match value {
         Some(Value::ServerError(error)) => {
-            let reply = ErrorReply::of(error);
-            Disconnected { reason: reply.to_string().into(), is_permanent: !is_passing(reply.code) }
+            let reply = ErrorReply::of(error).without(secret);
+            Disconnected { reason: reply.to_string().into(), is_permanent: !is_passing(&reply.code) }
         }
         _ => Disconnected::passing("the server gave an answer of another kind"),
     }

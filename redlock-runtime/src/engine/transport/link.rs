@@ -29,8 +29,9 @@ use crate::engine::slots::Slots;
 /// Batches in flight at most; then the next batch grows.
 const WINDOW: usize = 32;
 
-/// Pushes taken at once.
+/// Pushes taken at once, and those that wait for the table at most: then nothing more is read.
 const PUSHES: usize = 256;
+const UNREAD: usize = 1024;
 
 /// Between attempts to connect.
 const RECONNECT: Backoff =
@@ -85,6 +86,11 @@ impl Pushes {
             self.taken.reverse();
         }
         Poll::Ready(self.taken.pop())
+    }
+
+    /// How many more may wait.
+    fn room(&self) -> usize {
+        UNREAD.saturating_sub(self.inbox.len() + self.taken.len())
     }
 
     /// The next push, if it is a grant.
@@ -366,8 +372,11 @@ impl Up {
         requests: Vec<(Id, Request)>,
         asking: bool,
     ) {
+        let room = self.connection.pushes.room();
         let replies = match &mut self.connection.kind {
-            Kind::Redis(connection) => Awaited::FromServer(connection.submit(cx, now, &requests, asking)),
+            Kind::Redis(connection) => {
+                Awaited::FromServer(connection.submit(cx, now, &requests, asking, room))
+            }
             Kind::Memory { node, inbox } => Awaited::FromMemory(node.submit(&requests, inbox)),
         };
         if replies.come_without_a_wake_up() {
@@ -433,7 +442,7 @@ impl Up {
         io_timeout: Duration,
     ) -> Poll<Result<TransportEvent, Arc<str>>> {
         if let Kind::Redis(connection) = &mut self.connection.kind {
-            connection.drive(cx);
+            connection.drive(cx, self.connection.pushes.room());
         }
         // Before the replies, so that the caller that is inside now runs before those that are answered: all waiters of the
         // lock wait for it. The table keeps a grant until the request of its waiter is answered. Not two in a row: a flood of
@@ -454,7 +463,7 @@ impl Up {
                 (Awaited::FromServer(_), Kind::Memory { .. }) => Poll::Pending,
             };
             match answered {
-                Poll::Ready(Ok(replies)) => {
+                Poll::Ready(Ok(mut replies)) => {
                     self.has_answered(now);
                     let Some(batch) = self.in_flight.pop_front() else {
                         return Poll::Pending;
@@ -466,7 +475,7 @@ impl Up {
                         return Poll::Ready(Err(reason.into()));
                     }
                     if let Kind::Redis(connection) = &mut self.connection.kind {
-                        connection.answered(batch.sent, now, &batch.requests, &replies);
+                        connection.answered(batch.sent, now, &batch.requests, &mut replies);
                     }
                     let Batch { sent, requests, .. } = batch;
                     return Poll::Ready(Ok(TransportEvent::Replies { sent, requests, replies }));
@@ -490,7 +499,7 @@ impl Up {
             ConnectionEvent::Changed(names) => Poll::Ready(Ok(TransportEvent::Changed(names))),
             ConnectionEvent::Push(push) => Poll::Ready(Ok(TransportEvent::Push(push))),
             ConnectionEvent::InboxMoved => Poll::Ready(Err(INBOX_MOVED.into())),
-            ConnectionEvent::Closed => Poll::Ready(Err("Redis closed the connection".into())),
+            ConnectionEvent::Closed(reason) => Poll::Ready(Err(reason)),
             ConnectionEvent::Superseded => Poll::Ready(Err("Sentinel reports another primary now".into())),
         }
     }

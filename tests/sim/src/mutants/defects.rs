@@ -1,8 +1,8 @@
 //! Defects that use has found, and long runs of chaos had not.
 
 use super::files::{
-    ACQUIRE_LUA, ADMIN, ASKING, CLUSTER, CONNECTION, ENCODE, HELD, HOLDING, KEEP_LUA, ON_PUSH, ON_REPLY,
-    REENTRANCY, RELEASE_LUA, RENEW_LUA, TAKE_AWAY_LUA, TELL_LUA, WAITING,
+    ACQUIRE_LUA, ADMIN, ASKING, CLUSTER, CONNECTION, ENCODE, EXCHANGE, HELD, HOLDING, KEEP_LUA, ON_PUSH,
+    ON_REPLY, REENTRANCY, RELEASE_LUA, RENEW_LUA, TAKE_AWAY_LUA, TELL_LUA, WAITING,
 };
 use super::{CAUSE, EXCLUSION, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
 
@@ -159,6 +159,16 @@ pub(super) const ALL: &[Mutant] = &[
             TAKE_AWAY_LUA,
             "if holder and string.gsub(holder, '.', digits) == ARGV[1] then",
             "if holder then",
+        )],
+    },
+    Mutant {
+        name: "reply-that-nothing-asked-for-is-an-answer",
+        wrong: "A reply that no command has asked for answers the next one, and each reply from then on the command before its own.",
+        violates: EXCLUSION,
+        edits: &[edit(
+            EXCHANGE,
+            "reply if replies.len() < *owed => {",
+            "reply if replies.len() < *owed + 1_000_000 => {",
         )],
     },
 ];

@@ -17,6 +17,7 @@ pub(super) const DECODE: &str = "redlock-runtime/src/engine/redis/decode.rs";
 pub(super) const ENCODE: &str = "redlock-runtime/src/engine/redis/encode.rs";
 pub(super) const CLUSTER: &str = "redlock-runtime/src/engine/transport/cluster/mod.rs";
 pub(super) const REDIRECT: &str = "redlock-runtime/src/engine/transport/cluster/redirect.rs";
+pub(super) const EXCHANGE: &str = "redlock-runtime/src/engine/redis/exchange.rs";
 pub(super) const LINK: &str = "redlock-runtime/src/engine/transport/link.rs";
 pub(super) const QUORUM: &str = "redlock-runtime/src/engine/transport/quorum/mod.rs";
 pub(super) const QUORUM_MEMBER: &str = "redlock-runtime/src/engine/transport/quorum/member.rs";

@@ -138,6 +138,9 @@ fn extension(random: &mut Rng) -> (u64, u64) {
 /// Commands whose rights are taken away.
 const COMMANDS: [&str; 8] = ["publish", "zadd", "zrange", "eval", "evalsha", "get", "pexpire", "del"];
 
+/// Replies, each of which grants a lock, refuses one, or confirms something.
+pub(super) const UNASKED: [&str; 4] = ["+OK\r\n", "$-1\r\n", ":1\r\n", ":0\r\n"];
+
 fn fault(random: &mut Rng, kind: Kind, processes: &[ProcessPlan], topology: Topology, keys: u8) -> Fault {
     let process = random.usize(0..processes.len());
     let server = random.usize(0..topology.servers());
@@ -153,7 +156,8 @@ fn fault(random: &mut Rng, kind: Kind, processes: &[ProcessPlan], topology: Topo
         0 => Fault::Cut(process, server, CutKind::Reset),
         1 => Fault::Cut(process, server, CutKind::LateRequests(long)),
         2 => Fault::Cut(process, server, CutKind::HalfOpen(short)),
-        3 | 4 => Fault::Part(process, server, long),
+        3 => Fault::Part(process, server, long),
+        4 => Fault::Unasked(process, server, UNASKED[random.usize(0..UNASKED.len())]),
         5 => Fault::Slow(Latency { usual: 20, late: 10, lateness: 500 }, long),
         6 | 7 => Fault::FreezeServer(server, long),
         8 => Fault::Restart(server, true, short),

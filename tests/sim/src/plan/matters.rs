@@ -3,11 +3,12 @@
 
 use fastrand::Rng;
 
+use super::kinds::UNASKED;
 use super::{Fault, Hold, Plan, ProcessPlan, Topology, What};
 use crate::world::{CutKind, Latency};
 
 /// Each changes a plan in which nothing happens yet, and which has no processes.
-pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 16] = [
+pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 17] = [
     waiters_that_go,
     claim_that_runs_out,
     late_renewals,
@@ -24,6 +25,7 @@ pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 16] = [
     foreign_clients,
     refused_renewals,
     followers,
+    replies_that_nothing_asked_for,
 ];
 
 fn processes(count: usize) -> Vec<ProcessPlan> {
@@ -392,6 +394,24 @@ fn followers(mut plan: Plan, random: &mut Rng) -> Plan {
         6 => plan.faults.push((about, Fault::Part(process, 0, random.u64(100..2_000)))),
         7 => plan = plan.with_call(about, process, What::ForceRelease(0)),
         _ => {}
+    }
+    plan
+}
+
+/// Callers of two processes ask for a lock that is nearly always held, and one of them is sent replies that no command has asked
+/// for.
+fn replies_that_nothing_asked_for(mut plan: Plan, random: &mut Rng) -> Plan {
+    plan.length = 3_000;
+    plan.processes = processes(2);
+    for _ in 0..random.usize(4..12) {
+        let wait = one_of(random, &[None, Some(0), Some(0), Some(500)]);
+        let hold = one_of(random, &[0, 20, 300]);
+        let call = What::Hold(Hold { wait, hold, ..Hold::of(0) });
+        plan = plan.with_call(random.u64(0..3_000), random.usize(0..2), call);
+    }
+    for _ in 0..random.usize(1..6) {
+        let unasked = Fault::Unasked(random.usize(0..2), 0, one_of(random, &UNASKED));
+        plan.faults.push((random.u64(0..3_000), unasked));
     }
     plan
 }

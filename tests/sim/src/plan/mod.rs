@@ -222,6 +222,8 @@ pub enum Fault {
     Cut(usize, usize, CutKind),
     /// Nothing passes between them for so long; then it arrives late.
     Part(usize, usize, u64),
+    /// The server sends a reply that no command has asked for.
+    Unasked(usize, usize, &'static str),
     /// All bytes take longer for so long.
     Slow(Latency, u64),
     /// The process stops for so long.
@@ -272,6 +274,7 @@ impl Fault {
             Self::Cut(_, _, CutKind::LateRequests(_)) => "connection lost, requests late",
             Self::Cut(_, _, CutKind::HalfOpen(_)) => "connection half-open",
             Self::Part(..) => "partition",
+            Self::Unasked(..) => "reply that nothing asked for",
             Self::Slow(..) => "slow network",
             Self::Freeze(..) => "process frozen",
             Self::Starve(..) => "runtime starved",

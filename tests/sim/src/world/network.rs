@@ -577,6 +577,26 @@ impl World {
         self.cut_where(how, |connection| connection.process == process && connection.server == server);
     }
 
+    /// These bytes come to the process over each connection on which nothing is under way, as if the server had sent them.
+    /// Returns whether there was one.
+    pub fn say_unasked(&self, process: ProcessId, server: ServerId, bytes: &[u8]) -> bool {
+        let network = &mut self.network.borrow_mut();
+        let is_parted = network.parted.contains(&(process, server));
+        let idle = network.connections.values_mut().filter(|open| {
+            let is_empty = open.to_server.chunks.is_empty() && open.to_client.chunks.is_empty();
+            let is_theirs = open.process == process && open.server == server;
+            is_theirs && open.state == State::Open && is_empty && open.inbox.is_empty() && !is_parted
+        });
+        let mut readers = Vec::new();
+        for connection in idle {
+            connection.inbox.extend(bytes);
+            readers.push(connection.reader.take());
+        }
+        let has_said = !readers.is_empty();
+        readers.into_iter().flatten().for_each(Waker::wake);
+        has_said
+    }
+
     /// A server has a connection of that process.
     #[must_use]
     pub fn has_connections(&self, process: ProcessId) -> bool {

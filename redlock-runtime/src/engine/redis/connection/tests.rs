@@ -11,6 +11,7 @@ use tokio::task::{consume_budget, yield_now};
 
 use super::*;
 use crate::engine::protocol::{ConnectionEvent, Mode};
+use crate::engine::redis::exchange::Inbox;
 use crate::engine::redis::stream::Stream;
 use crate::token::Token;
 
@@ -23,7 +24,8 @@ async fn connection() -> (RedisConnection, TcpStream, UnboundedReceiver<Connecti
     let (server, _) = listener.accept().await.unwrap();
     let (inbox, pushed) = unbounded_channel();
     let session = Session::for_a_test();
-    let exchange = Exchange::over(Stream::new(stream), session.keyspace.clone(), inbox);
+    let exchange =
+        Exchange::over(Stream::new(stream)).with(Inbox { events: inbox, keyspace: session.keyspace.clone() });
     (RedisConnection::new(exchange, session), server, pushed)
 }
 
@@ -34,7 +36,7 @@ fn request(action: Action, name: &str) -> Vec<(Id, Request)> {
 
 /// Sends a batch, as the engine does.
 async fn send(connection: &mut RedisConnection, requests: &[(Id, Request)]) -> ExpectedBatch {
-    poll_fn(|cx| Poll::Ready(connection.submit(cx, Moment::now(), requests, false))).await
+    poll_fn(|cx| Poll::Ready(connection.submit(cx, Moment::now(), requests, false, usize::MAX))).await
 }
 
 /// Drives the connection until the batch has its replies.
@@ -43,7 +45,7 @@ async fn replies(
     batch: &ExpectedBatch,
 ) -> Result<Vec<Reply>, Disconnected> {
     let awaited = poll_fn(|cx| {
-        connection.drive(cx);
+        connection.drive(cx, usize::MAX);
         connection.poll_replies(batch)
     });
     tokio::time::timeout(Duration::from_secs(10), awaited).await.unwrap()
@@ -92,7 +94,7 @@ async fn batches_keep_their_order_even_when_their_task_has_used_its_budget() {
     let acquire = request(Action::Acquire(Mode::OneTry), "lock:acquired");
     poll_fn(|cx| {
         assert!(spend.as_mut().poll(cx).is_pending());
-        connection.submit(cx, Moment::now(), &acquire, false);
+        connection.submit(cx, Moment::now(), &acquire, false, usize::MAX);
         Poll::Ready(())
     })
     .await;
@@ -167,7 +169,90 @@ async fn the_end_of_the_connection_fails_what_has_no_reply_and_is_told_once() {
         for _ in 0..3 {
             assert!(replies(&mut connection, &unanswered).await.is_err());
         }
-        assert!(matches!(pushed.try_recv(), Ok(ConnectionEvent::Closed)));
+        assert!(matches!(pushed.try_recv(), Ok(ConnectionEvent::Closed(_))));
         assert!(pushed.try_recv().is_err());
     }
+}
+
+/// Drives the connection until it has ended, and returns why.
+async fn ended(connection: &mut RedisConnection, pushed: &mut UnboundedReceiver<ConnectionEvent>) -> String {
+    let ended = poll_fn(|cx| {
+        connection.drive(cx, usize::MAX);
+        pushed.poll_recv(cx)
+    });
+    match tokio::time::timeout(Duration::from_secs(10), ended).await.unwrap() {
+        Some(ConnectionEvent::Closed(reason)) => reason.to_string(),
+        _ => unreachable!("it has not ended"),
+    }
+}
+
+const UNASKED: &str = "the connection to Redis broke: a reply came that no command had asked for";
+
+#[tokio::test]
+async fn a_reply_that_no_command_has_asked_for_answers_no_later_one() {
+    for unasked in ["+OK\r\n", "$-1\r\n", ":1\r\n", "*0\r\n", ">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"] {
+        let (mut connection, server, mut pushed) = connection().await;
+        answer(&server, unasked.as_bytes()).await;
+        assert_eq!(ended(&mut connection, &mut pushed).await, UNASKED, "{unasked:?}");
+        let batch = send(&mut connection, &request(RENEW, "lock:a")).await;
+        answer(&server, b":1\r\n").await;
+        assert!(replies(&mut connection, &batch).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_reply_too_many_makes_those_that_were_not_taken_worthless() {
+    let (mut connection, server, mut pushed) = connection().await;
+    let batch = send(&mut connection, &request(RENEW, "lock:a")).await;
+    // Which of the two is one too many cannot be known.
+    answer(&server, b":1\r\n:0\r\n").await;
+    assert_eq!(ended(&mut connection, &mut pushed).await, UNASKED);
+    let reason = replies(&mut connection, &batch).await.unwrap_err().reason;
+    assert_eq!(&*reason, UNASKED);
+}
+
+#[tokio::test]
+async fn an_error_that_no_command_has_asked_for_is_told_and_shows_no_secret() {
+    let (mut connection, server, mut pushed) = connection().await;
+    answer(&server, b"-ERR idle for too long, with args beginning with: 'abc' \r\n").await;
+    drop(server);
+    let reason = ended(&mut connection, &mut pushed).await;
+    let said = "an error came that no command had asked for: ERR idle for too long";
+    assert_eq!(reason, format!("the connection to Redis broke: {said}"));
+}
+
+#[tokio::test]
+async fn pushes_that_nobody_takes_wait_on_the_way_and_the_rest_comes_in_its_order() {
+    let (mut connection, server, mut pushed) = connection().await;
+    let push = |name: usize| format!(">2\r\n$10\r\ninvalidate\r\n*1\r\n$8\r\nlock:{name:03}\r\n");
+    let all: String = (0..900).map(push).collect();
+    answer(&server, all.as_bytes()).await;
+    let mut names = Vec::new();
+    for round in 1..=90 {
+        let read = poll_fn(|cx| {
+            let room = 10_usize.saturating_sub(pushed.len());
+            connection.drive(cx, room);
+            if pushed.len() == 10 { Poll::Ready(()) } else { Poll::Pending }
+        });
+        tokio::time::timeout(Duration::from_secs(10), read).await.unwrap();
+        poll_fn(|cx| Poll::Ready(connection.drive(cx, 0))).await;
+        assert_eq!(pushed.len(), 10, "in round {round}");
+        while let Ok(ConnectionEvent::Changed(Some(changed))) = pushed.try_recv() {
+            names.extend(changed);
+        }
+    }
+    assert!(names.iter().map(|name| &**name).eq((0..900).map(|name| format!("lock:{name:03}"))));
+}
+
+#[tokio::test]
+async fn a_reply_that_waits_when_a_command_is_sent_is_not_its_answer() {
+    let (mut connection, server, mut pushed) = connection().await;
+    poll_fn(|cx| Poll::Ready(connection.drive(cx, usize::MAX))).await;
+    answer(&server, b":1\r\n").await;
+    // It is there to be read, and was not.
+    let arrived = poll_fn(|cx| pushed.poll_recv(cx));
+    assert!(tokio::time::timeout(Duration::from_millis(50), arrived).await.is_err());
+    let batch = send(&mut connection, &request(RENEW, "lock:a")).await;
+    assert_eq!(&*replies(&mut connection, &batch).await.unwrap_err().reason, UNASKED);
+    assert!(matches!(pushed.try_recv(), Ok(ConnectionEvent::Closed(_))));
 }

@@ -173,3 +173,19 @@ fn a_server_without_pushes_is_silent_however_often_it_is_polled() {
     }
     assert!(matches!(link.poll(&mut cx, start.after(LIMIT)), Poll::Ready(TransportEvent::Broke { .. })));
 }
+
+#[test]
+fn no_more_pushes_are_read_than_may_wait() {
+    let (events, inbox) = unbounded_channel();
+    let mut pushes = Pushes { inbox: Arrivals::new(inbox), taken: Vec::new() };
+    let mut cx = Context::from_waker(Waker::noop());
+    for waiting in 0..UNREAD {
+        assert_eq!(pushes.room(), UNREAD - waiting);
+        let _ = events.send(ConnectionEvent::Changed(None));
+    }
+    for taken in 0..UNREAD {
+        assert_eq!(pushes.room(), taken);
+        assert!(matches!(pushes.poll(&mut cx), Poll::Ready(Some(ConnectionEvent::Changed(None)))));
+    }
+    assert_eq!(pushes.room(), UNREAD);
+}

@@ -131,7 +131,7 @@ impl MemoryNode {
             state.is_unreachable = true;
             for inbox in state.inboxes.drain(..) {
                 // Its manager may have gone, here and below.
-                let _ = inbox.send(ConnectionEvent::Closed);
+                let _ = inbox.send(ConnectionEvent::Closed("Redis closed the connection".into()));
             }
         });
     }
