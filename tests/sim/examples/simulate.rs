@@ -6,6 +6,7 @@
 //! cargo run --release -p redlocked-sim --example simulate -- --seed 42      one schedule, with its trace
 //! cargo run --release -p redlocked-sim --example simulate -- --fleet 42     an hour of ten processes
 //! cargo run --release -p redlocked-sim --example simulate -- --mutant NAME  with a defect in the scripts
+//! cargo run --release -p redlocked-sim --example simulate -- --about NAME   plans of `plan/stuck.rs` alone
 //! cargo run --release -p redlocked-sim --example simulate -- --from 0 --step 640  backlogs alone: `plan/backlog.rs`
 //! ```
 //!
@@ -70,8 +71,9 @@ impl Total {
     }
 }
 
-const USAGE: &str = "usage: simulate [--seconds N | --hours N] [--threads N] [--from SEED] [--step N] [--schedules N] [--mutant NAME]
-       simulate --seed SEED [--shrink] [--mutant NAME]
+const USAGE: &str = "usage: simulate [--seconds N | --hours N] [--threads N] [--from SEED] [--step N] [--schedules N] [--about NAME]
+                [--mutant NAME]
+       simulate --seed SEED [--shrink] [--about NAME] [--mutant NAME]
        simulate --fleet SEED [--mutant NAME]";
 
 /// What the command line asks for.
@@ -84,6 +86,7 @@ enum Order {
 
 struct Many {
     mutant: Option<&'static Mutant>,
+    about: Option<String>,
     length: Duration,
     threads: u64,
     first: u64,
@@ -95,6 +98,13 @@ fn order(mut words: Arguments) -> Result<Order, String> {
     const NUMBER: &str = "a whole number from 1 on";
     const SEED: &str = "a whole number from 0 to 2^64 - 1";
     let seed = words.value("--seed", SEED)?;
+    let names = Plan::matters().collect::<Vec<_>>().join(", ");
+    let about: Option<String> = words.value("--about", &names)?;
+    if let Some(about) = about.as_ref().filter(|about| Plan::about(about, 0).is_none()) {
+        return Err(format!("`--about {about}` is not one of {names}"));
+    }
+    let plan =
+        |seed| about.as_ref().and_then(|about| Plan::about(about, seed)).unwrap_or_else(|| Plan::of(seed));
     let mutant = match words.value::<String>("--mutant", "the name of a mutant of scripts")? {
         None => None,
         Some(name) => {
@@ -105,7 +115,7 @@ fn order(mut words: Arguments) -> Result<Order, String> {
     if let Some(seed) = seed {
         let shrinks = words.flag("--shrink");
         words.end()?;
-        return Ok(Order::One(Box::new(Plan { mutant, ..Plan::of(seed) }), shrinks));
+        return Ok(Order::One(Box::new(Plan { mutant, ..plan(seed) }), shrinks));
     }
     if let Some(seed) = words.value("--fleet", SEED)? {
         words.end()?;
@@ -121,6 +131,7 @@ fn order(mut words: Arguments) -> Result<Order, String> {
     let mut number = |name| words.value::<NonZero<u64>>(name, NUMBER);
     let many = Many {
         mutant,
+        about: about.clone(),
         length,
         threads: number("--threads")?.map_or(2, NonZero::get),
         most: number("--schedules")?.map_or(u64::MAX, NonZero::get),
@@ -139,8 +150,9 @@ fn main() -> ExitCode {
 }
 
 fn run_many(many: &Many) -> ExitCode {
-    let Many { mutant, length, threads, first, most, every } = *many;
-    let plan_of = |seed| Plan { mutant, ..Plan::of(seed) };
+    let Many { mutant, length, threads, first, most, every, .. } = *many;
+    let about = |seed| many.about.as_ref().and_then(|about| Plan::about(about, seed));
+    let plan_of = |seed| Plan { mutant, ..about(seed).unwrap_or_else(|| Plan::of(seed)) };
     println!("from seed {first}, on {threads} threads");
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let (total, found) = (Mutex::new(Total::default()), Mutex::new(None));

@@ -39,6 +39,9 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
             let ended = Ended { id, keeps: Duration::from_millis(hold.min_hold.unwrap_or(0)) };
             let outcome = keep(id, process, &hold, &locks, settings).await;
             World::here().note(|| format!("call {id}: {}", told(&outcome)));
+            if let Err(LockError::Busy { .. } | LockError::TimedOut { .. }) = outcome {
+                judge(|oracle| oracle.is_refused(id));
+            }
             drop(ended);
             tell(outcome.err());
         }
@@ -182,6 +185,10 @@ async fn keep(
         }
         (Way::Drop, Ok(guard)) => {
             drop(guard);
+            if hold.blocks > 0 {
+                judge(|oracle| oracle.blocks(id));
+                World::here().block(Duration::from_millis(hold.blocks));
+            }
             Ok(())
         }
         (_, Err(_)) => Ok(()),

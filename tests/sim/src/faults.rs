@@ -99,7 +99,10 @@ pub fn deeds(fault: &Fault) -> Deeds {
         | Fault::ServerClock(..)
         | Fault::SlowServer(..)
         | Fault::Forbid(..)
-        | Fault::RefuseWrites(..) => of_servers(fault),
+        | Fault::RefuseWrites(..)
+        | Fault::Full(..) => of_servers(fault),
+        // `run.rs` has the managers.
+        Fault::ShutDown(_) => Vec::new(),
         Fault::FailOver(to, lag) => crate::groups::fail_over(to, lag),
         Fault::Flush(_) | Fault::OldData(..) | Fault::Delete(_) | Fault::DeleteQueue(_) => of_data(fault),
     }
@@ -192,10 +195,10 @@ fn of_servers(fault: &Fault) -> Deeds {
             move |server| server.allow(DEFAULT_USER, command),
         ),
         Fault::RefuseWrites(server, length) => {
-            let refuse = |cannot_save| {
-                move |server: &mut Server| server.set_trouble(Trouble { cannot_save, ..Trouble::default() })
-            };
-            refusing(server, length, refuse(true), refuse(false))
+            troubled(server, length, Trouble { cannot_save: true, ..Trouble::default() })
+        }
+        Fault::Full(server, length) => {
+            troubled(server, length, Trouble { out_of_memory: true, ..Trouble::default() })
         }
         _ => Vec::new(),
     }
@@ -245,6 +248,12 @@ fn of_data(fault: &Fault) -> Deeds {
         }),
         _ => Vec::new(),
     }
+}
+
+/// The server is in this trouble for so long.
+fn troubled(server: usize, length: u64, trouble: Trouble) -> Deeds {
+    let begin = move |server: &mut Server| server.set_trouble(trouble);
+    refusing(server, length, begin, |server| server.set_trouble(Trouble::default()))
 }
 
 /// The server refuses something for so long.

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p redlocked-sim --example simulate -- --hours 8                what it has seen, and the first violation
 //! cargo run --release -p redlocked-sim --example simulate -- --seed 42 --shrink       one schedule, as short as it gets, traced
+//! cargo run --release -p redlocked-sim --example simulate -- --about full-server      plans about one matter: `plan/stuck.rs`
 //! cargo run --release -p redlocked-sim --example mutants                              puts each known defect back, and looks
 //! ```
 //!

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use redlock_runtime::LockGuard;
+use redlock_runtime::{LockError, LockGuard};
 
 use crate::commands::Commands;
 use crate::promises::{Broken, Promises, Stored};
@@ -21,7 +21,8 @@ const POLL: u64 = 1_800 * MILLISECOND;
 /// As [`POLL`], for a waiter with many others in front.
 const LONGEST_POLL: u64 = 16_000 * MILLISECOND;
 
-/// So much later than its limit a caller may be back.
+/// So much later than its limit a caller may be back, where answers are not late. Where they may be, the one that is under way at
+/// the limit is awaited for the `io_timeout` of its manager at most.
 const LATE: u64 = 250 * MILLISECOND;
 
 /// The longest ttl in a plan, and the grace.
@@ -29,6 +30,9 @@ const LONGEST_TTL: u64 = 21_000 * MILLISECOND;
 
 /// How long a lock may stay with a caller that has given it back, while all is well.
 const RELEASED: u64 = 2_000 * MILLISECOND;
+
+/// So long a manager may take to end that has no lock to give back.
+const SHUT_DOWN: Duration = Duration::from_secs(2);
 
 /// A lease that is renewed, or gets another ttl, changes between two looks.
 const LOOK: u64 = 50 * MILLISECOND;
@@ -52,6 +56,7 @@ struct Known {
     began: u64,
     inherits: bool,
     phase: Phase,
+    has_been_inside: bool,
     /// When the caller must be back, if its process runs all the time, and for how long that had not run when it began.
     limit: Option<(u64, u64)>,
     /// Up to then the key may stay taken after the end.
@@ -122,6 +127,8 @@ pub struct Oracle {
     violation: Option<Violation>,
     /// Clients give connections up by themselves, because answers are so late, and a request may arrive after that.
     pub has_late_requests: bool,
+    /// So much longer than usual an answer is awaited at most.
+    pub late_answers: Duration,
     /// The servers tell of no change: a holder learns of a loss by its next renewal, and others of its process wait until then.
     pub learns_by_renewals: bool,
     /// A lock is on a quorum of nodes, and is lost for its release when one of these has forgotten it.
@@ -232,6 +239,9 @@ impl Oracle {
         let quiet = self.quiet_since_all();
         let broken = self.promises.as_mut().and_then(|promises| promises.look(stored, &inside, quiet));
         self.broken(broken);
+        let quiet = |call| self.calls.get(&call).map_or(0, |known: &Known| self.quiet_since(known));
+        let broken = self.promises.as_ref().and_then(|promises| promises.are_kept_waiting(quiet));
+        self.broken(broken);
     }
 
     /// The first violation.
@@ -257,14 +267,16 @@ impl Oracle {
     ) {
         let world = World::here();
         let now = world.now();
+        let late = nanos(self.late_answers);
         // A clock that is slow waits for longer.
-        let limit = wait.map(|wait| now + nanos(wait) + nanos(wait) / 50 + LATE);
+        let limit = wait.map(|wait| now + nanos(wait) + nanos(wait) / 50 + LATE + late);
         let known = Known {
             process,
             keys,
             began: now,
             inherits,
             phase: Phase::Waiting,
+            has_been_inside: false,
             limit: limit.map(|limit| (limit, world.stopped_for(process))),
             kept_until: 0,
             is_told_late: false,
@@ -284,6 +296,7 @@ impl Oracle {
         self.holds += 1;
         if let Some(known) = self.calls.get_mut(&call) {
             known.phase = Phase::Inside { since: now, guard: Arc::downgrade(guard) };
+            known.has_been_inside = true;
         }
         if let Some(commands) = &mut self.commands {
             commands.enters(call);
@@ -342,6 +355,31 @@ impl Oracle {
         if let Some(known) = self.calls.get_mut(&call) {
             known.phase = Phase::Ended { at: now };
             known.kept_until = known.kept_until.max(now + nanos(keeps));
+        }
+    }
+
+    /// A call has ended because others had its lock.
+    pub fn is_refused(&mut self, call: CallId) {
+        let quiet = self.calls.get(&call).map_or(0, |known| self.quiet_since(known));
+        let broken = self.promises.as_ref().and_then(|promises| promises.is_refused(call, quiet));
+        self.broken(broken);
+    }
+
+    /// The caller has given its lock back, and blocks its runtime.
+    pub fn blocks(&mut self, call: CallId) {
+        if let Some(promises) = &mut self.promises {
+            promises.blocks(call);
+        }
+    }
+
+    /// The manager of a process has shut down within so long. One that never had a lock has nothing to give back.
+    pub fn has_shut_down(&mut self, process: ProcessId, took: Duration, error: Option<&LockError>) {
+        let mut calls = self.calls.values().filter(|known| known.process == process);
+        let has_held = calls.any(|known| known.has_been_inside);
+        if !has_held && let Some(error) = error {
+            self.violated("calls that were refused owe nothing", error.to_string());
+        } else if !has_held && took > SHUT_DOWN {
+            self.violated("calls that were refused owe nothing", format!("shut down after {took:?}"));
         }
     }
 

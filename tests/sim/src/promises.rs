@@ -25,6 +25,21 @@ const POLL_BEHIND: u64 = 400 * MILLISECOND;
 /// How long it takes until all have a connection again, and no waiter pauses after a refusal.
 const SETTLES: u64 = 3_000 * MILLISECOND;
 
+/// A claim: so long a stuck process keeps a lock that was granted to one of its waiters.
+const CLAIM: u64 = 1_000 * MILLISECOND;
+
+/// So long a caller may wait beyond the claims of those that are stuck.
+const BEHIND_CLAIMS: u64 = 350 * MILLISECOND;
+
+/// What a waiter may need on top that was told nothing, because the process that is stuck had the lock from itself.
+const OWN_POLL: u64 = 1_800 * MILLISECOND;
+
+/// So long a lock that was given back may stay, where the caller blocks its runtime at once.
+const BLOCKED: u64 = 500 * MILLISECOND;
+
+/// So long a lock may be free beside a waiter that lives, behind others that are dead, when no release has freed it.
+const DESERTED: u64 = 2_500 * MILLISECOND;
+
 /// What a server stores of a lock.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the lock")]
 pub struct Stored {
@@ -58,6 +73,8 @@ struct Known {
     has_been_inside: bool,
     /// Its lock was seen to be lost.
     is_lost: bool,
+    /// It has given its lock back, and blocks its runtime since then.
+    blocks_since: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,6 +104,8 @@ struct Key {
     looked_at: u64,
     /// The calls that were granted the lock while their processes were stopped, and since when these were.
     claims: BTreeSet<(ProcessId, u64, CallId)>,
+    /// When a caller last had it, or a foreign client.
+    used: u64,
     /// Until then its waiters may not know what has become of it.
     uncertain_until: u64,
 }
@@ -108,6 +127,12 @@ pub struct Promises {
     answers_within: Option<u64>,
     /// Nothing but refusals goes wrong.
     only_refuses: bool,
+    /// Nothing goes wrong but a lack of memory on the server.
+    is_only_full: bool,
+    /// Nothing goes wrong but the death of processes, and locks that go without a release.
+    is_only_deserted: bool,
+    /// So many processes stop, each with waiters, perhaps, and nothing else goes wrong.
+    stop: Option<u64>,
     calls: BTreeMap<CallId, Known>,
     keys: BTreeMap<u8, Key>,
     /// The processes that were dead at the last look, and had no connections.
@@ -132,13 +157,22 @@ impl Promises {
                 || is(|fault| {
                     matches!(
                         fault,
-                        Fault::Cut(..) | Fault::Part(..) | Fault::Restart(..) | Fault::OldData(..)
+                        Fault::Cut(..)
+                            | Fault::Part(..)
+                            | Fault::Restart(..)
+                            | Fault::OldData(..)
+                            | Fault::Unasked(..)
                     )
                 }),
             answers_within: answers_within(plan),
             // Elsewhere nothing looks at the locks, so a loss is seen late.
             only_refuses: matches!(plan.topology, Topology::One(_))
                 && !is(|fault| !matches!(fault, Fault::RefuseWrites(..))),
+            is_only_full: is(|fault| matches!(fault, Fault::Full(..)))
+                && !is(|fault| !matches!(fault, Fault::Full(..))),
+            is_only_deserted: is(|fault| matches!(fault, Fault::Delete(_) | Fault::Foreign(..)))
+                && !is(|fault| !matches!(fault, Fault::Kill(_) | Fault::Delete(_) | Fault::Foreign(..))),
+            stop: stopped(plan),
             plan: Rc::clone(plan),
             calls: BTreeMap::new(),
             keys: BTreeMap::new(),
@@ -178,8 +212,66 @@ impl Promises {
         let began = World::here().now();
         self.calls.insert(
             call,
-            Known { process, began, phase: Phase::Waiting, has_been_inside: false, is_lost: false },
+            Known {
+                process,
+                began,
+                phase: Phase::Waiting,
+                has_been_inside: false,
+                is_lost: false,
+                blocks_since: None,
+            },
         );
+    }
+
+    /// A caller that had the lock has given it back, and blocks its runtime.
+    pub fn blocks(&mut self, call: CallId) {
+        let now = World::here().now();
+        if let Some(known) = self.calls.get_mut(&call) {
+            known.blocks_since = Some(now);
+        }
+    }
+
+    /// A call has ended because others had its lock. Nothing has been wrong around its process since `quiet`.
+    #[must_use]
+    pub fn is_refused(&self, call: CallId, quiet: u64) -> Option<Broken> {
+        let (known, key) = (self.calls.get(&call)?, self.only_key(call)?);
+        let used = self.keys.get(&key).map_or(0, |key| key.used);
+        let is_late = known.began > used.max(quiet) + self.claims()?;
+        is_late.then(|| ("a stuck process costs a claim", format!("call {call} is refused k{key}")))
+    }
+
+    /// So long the locks of processes that are stuck may stay unused, where that can be told.
+    fn claims(&self) -> Option<u64> {
+        let is_told = self.is_even && self.hands_over && !self.clock_goes_back && !self.comes_late;
+        let stop = self.stop.filter(|_| is_told)?;
+        Some(stop * CLAIM + BEHIND_CLAIMS + self.messages())
+    }
+
+    /// A caller has the lock and knows it, or keeps it taken, or a foreign client has it, or a caller that is not known by its label.
+    fn is_used(&self, now: u64, lock: &Stored) -> bool {
+        let has_it = |call: CallId| match self.calls.get(&call).map(|known| known.phase) {
+            // It has one of its keys, and waits for the next.
+            Some(Phase::Waiting) => self.only_key(call).is_none(),
+            Some(Phase::Inside { .. }) | None => true,
+            Some(Phase::Ended { kept_until, .. }) => now < kept_until,
+        };
+        match lock.holder {
+            Some(holder) => has_it(self.current(holder)),
+            None => lock.is_foreign || lock.is_over.is_none(),
+        }
+    }
+
+    /// Callers wait behind processes that are stuck. By call: nothing has been wrong around its process since then.
+    #[must_use]
+    pub fn are_kept_waiting(&self, quiet: impl Fn(CallId) -> u64) -> Option<Broken> {
+        let (now, claims) = (World::here().now(), self.claims()?);
+        let mut waiting = self.calls.iter().filter(|(_, known)| known.phase == Phase::Waiting);
+        let (call, _) = waiting.find(|(call, known)| {
+            let used = self.only_key(**call).and_then(|key| self.keys.get(&key)).map(|key| key.used);
+            let since = |used: u64| used.max(known.began).max(quiet(**call));
+            runs(known.process) && used.is_some_and(|used| now > since(used) + claims + OWN_POLL)
+        })?;
+        Some(("a stuck process costs a claim", format!("call {call} waits")))
     }
 
     /// A caller is inside. `is_held`: by the account of its guard; `is_taken_away`: from another one, perhaps.
@@ -188,6 +280,9 @@ impl Promises {
         self.has_changed(call, now);
         let known = self.calls.get_mut(&call)?;
         (known.phase, known.has_been_inside) = (Phase::Inside { since: now }, true);
+        for key in self.hold(call).map(|hold| hold.keys.clone()).unwrap_or_default() {
+            self.keys.entry(key).or_default().used = now;
+        }
         if !is_held && self.only_key(call).is_none() {
             return Some(("a call for several keys returns with all of them", format!("call {call}")));
         }
@@ -357,7 +452,38 @@ impl Promises {
         last.filter(|(ended, _)| *ended > at).map_or(first, |(_, call)| call)
     }
 
+    /// What has nothing to do with whether all is well around the processes.
+    fn look_at_stuck(&self, now: u64, lock: &Stored) -> Option<Broken> {
+        let call = self.current(lock.holder?);
+        let holder = self.calls.get(&call)?;
+        let given_back = |since: u64| now.saturating_sub(since) > self.messages();
+        if let Some(since) = holder.blocks_since
+            && self.plan.faults.is_empty()
+            && self.is_even
+            && given_back(since + BLOCKED)
+        {
+            let what = format!("call {call} has given k{} back", lock.key);
+            return Some(("a blocked runtime delays no release", what));
+        }
+        if let Phase::Ended { at, kept_until } = holder.phase
+            && self.is_only_full
+            && self.is_even
+            && self.is_astray(call, now)
+            && given_back(at.max(kept_until) + TOLD)
+        {
+            let what = format!("call {call} has given k{} back", lock.key);
+            return Some(("a full server takes back what is given back", what));
+        }
+        None
+    }
+
     fn look_at(&mut self, now: u64, lock: &Stored, quiet: u64) -> Option<Broken> {
+        if let Some(broken) = self.look_at_stuck(now, lock) {
+            return Some(broken);
+        }
+        if self.is_used(now, lock) {
+            self.keys.entry(lock.key).or_default().used = now;
+        }
         let holder = lock.holder.map(|call| self.current(call));
         let astray = holder.filter(|call| self.is_astray(*call, now));
         let known = self.keys.get(&lock.key);
@@ -381,6 +507,7 @@ impl Promises {
             let process = self.calls.get(&call)?.process;
             Some((process, World::here().frozen_since(process)?, call))
         });
+        let is_forced = self.is_forced(lock.key);
         let key = self.keys.entry(lock.key).or_default();
         let claim = stopped.filter(|(_, since, _)| *since <= key.looked_at);
         key.looked_at = now;
@@ -401,13 +528,14 @@ impl Promises {
         if !self.is_even || !self.hands_over || self.clock_goes_back {
             return None;
         }
+        let (over_since, astray, key_changed) = (key.over_since, key.astray, key.changed);
+        let uncertain_until = key.uncertain_until;
         if let Some(call) = granted.filter(|_| !self.comes_late) {
             return Some(("no waiter that has gone gets the lock", format!("call {call}, k{}", lock.key)));
         }
-        if let Some((_, _, call)) = one_too_many.filter(|_| now > key.uncertain_until) {
+        if let Some((_, _, call)) = one_too_many.filter(|_| now > uncertain_until && !is_forced) {
             return Some(("a stopped process costs one claim", format!("call {call}, k{}", lock.key)));
         }
-        let (over_since, astray) = (key.over_since, key.astray);
         let waits_for_itself = key.waits_for_itself_since;
         let quiet = if quiet > 0 { quiet + SETTLES } else { 0 };
         let calm = key.changed.max(quiet).max(key.uncertain_until);
@@ -431,6 +559,16 @@ impl Promises {
             return Some(("a caller that has left has no place in the queue", what));
         }
         let over = over_since?;
+        let mut waiters = self.calls.iter().filter(|(call, known)| {
+            known.phase == Phase::Waiting
+                && self.only_key(**call) == Some(lock.key)
+                && runs(known.process)
+                && now > over.max(key_changed).max(known.began) + DESERTED + self.messages()
+        });
+        if let Some((waiter, _)) = waiters.next().filter(|_| self.is_only_deserted) {
+            let what = format!("call {waiter} waits beside k{}", lock.key);
+            return Some(("dead waiters in front keep nobody from a free lock", what));
+        }
         let since = over.max(calm);
         let mut waiters = self.calls.iter().filter(|(call, known)| {
             known.phase == Phase::Waiting
@@ -442,6 +580,11 @@ impl Promises {
         });
         let (waiter, _) = waiters.next()?;
         Some(("a lock is handed over at once", format!("call {waiter} waits beside k{}", lock.key)))
+    }
+
+    /// An operator takes the lock away with a call, which hands it to the next waiter before a claim is over.
+    fn is_forced(&self, number: u8) -> bool {
+        self.plan.calls.iter().any(|call| matches!(call.what, What::ForceRelease(key) if key == number))
     }
 
     /// In a cohort, only the first waiter does.
@@ -508,6 +651,20 @@ fn has_released(known: &Known) -> bool {
 fn runs(process: ProcessId) -> bool {
     let world = World::here();
     world.is_running(process) && !world.is_dead(process)
+}
+
+/// How many processes stop for good, if nothing else goes wrong. One that is killed has no claims: its connections end.
+fn stopped(plan: &Plan) -> Option<u64> {
+    let stop = plan.faults.iter().map(|(_, fault)| match fault {
+        Fault::Freeze(process, _) | Fault::PowerOff(process) => Some(Some(*process)),
+        Fault::Kill(_) => Some(None),
+        _ => None,
+    });
+    if plan.calls.iter().any(|call| matches!(call.what, What::ForceRelease(_))) {
+        return None;
+    }
+    let stop: BTreeSet<_> = stop.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
+    u64::try_from(stop.len()).ok().filter(|stop| *stop > 0)
 }
 
 /// How long a renewal takes behind all requests that may be in flight, if the only server is slow and nothing else is wrong.

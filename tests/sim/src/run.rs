@@ -132,6 +132,10 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
         let plan = Rc::new(plan.clone());
         let mut judge = Oracle::with(Promises::of(&plan), Commands::of(&plan));
         let is_refusal = |fault: &Fault| matches!(fault, Fault::RefuseWrites(..) | Fault::Forbid(..));
+        if !plan.is_calm() || plan.latency.late > 0 {
+            let most = plan.processes.iter().map(|process| process.io_timeout).max();
+            judge.late_answers = Duration::from_millis(most.unwrap_or(0));
+        }
         judge.votes = matches!(plan.topology, Topology::Quorum(..));
         judge.only_refuses = plan.faults.iter().all(|(_, fault)| is_refusal(fault));
         judge.learns_by_renewals = plan.topology.version() == Version::Redis5;
@@ -160,19 +164,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
     let mut managers: Vec<_> = (0..plan.processes.len()).map(|number| start(plan, &fleet, number)).collect();
     let start = Instant::now();
     let mut report = Report { calls: u64::try_from(plan.calls.len()).unwrap_or(0), ..Report::default() };
-    let mut due: BTreeMap<u64, Vec<Due>> = BTreeMap::new();
-    for id in 0..plan.calls.len() {
-        due.entry(plan.calls[id].at).or_default().push(Due::Call(id));
-        if matches!(&plan.calls[id].what, What::Hold(hold) if hold.forks) {
-            *report.faults.entry("process forked").or_default() += 1;
-        }
-    }
-    for (at, fault) in &plan.faults {
-        *report.faults.entry(fault.kind()).or_default() += 1;
-        for (after, deed) in faults::deeds(fault) {
-            due.entry(at + after).or_default().push(Due::Deed(deed));
-        }
-    }
+    let mut due = all_due(plan, &mut report);
     let end = start + Duration::from_millis(plan.length);
     let mut next_look = start + LOOK;
     let slack = slack(plan);
@@ -187,6 +179,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
                 match due {
                     Due::Call(id) => call(plan, &fleet, &managers, id),
                     Due::Deed(deed) => deed(&world, &fleet),
+                    Due::ShutDown(number) => shut_down(&fleet, number, managers[number].take()),
                 }
             }
         }
@@ -237,9 +230,43 @@ fn prepare(world: &World, plan: &Plan, servers: &[ServerId]) {
     }
 }
 
+/// By millisecond: what callers do then, and what goes wrong.
+fn all_due(plan: &Plan, report: &mut Report) -> BTreeMap<u64, Vec<Due>> {
+    let mut due: BTreeMap<u64, Vec<Due>> = BTreeMap::new();
+    for id in 0..plan.calls.len() {
+        due.entry(plan.calls[id].at).or_default().push(Due::Call(id));
+        if matches!(&plan.calls[id].what, What::Hold(hold) if hold.forks) {
+            *report.faults.entry("process forked").or_default() += 1;
+        }
+    }
+    for (at, fault) in &plan.faults {
+        *report.faults.entry(fault.kind()).or_default() += 1;
+        if let Fault::ShutDown(process) = fault {
+            due.entry(*at).or_default().push(Due::ShutDown(*process));
+        }
+        for (after, deed) in faults::deeds(fault) {
+            due.entry(at + after).or_default().push(Due::Deed(deed));
+        }
+    }
+    due
+}
+
 enum Due {
     Call(CallId),
     Deed(faults::Deed),
+    ShutDown(usize),
+}
+
+/// The manager of a process ends in the middle of the run.
+fn shut_down(fleet: &Fleet, number: usize, manager: Option<LockManager>) {
+    let (process, runtime) = (fleet.processes[number], fleet.runtimes.borrow()[number][0]);
+    let (Some(manager), false) = (manager, World::here().is_dead(process)) else { return };
+    spawn(process, runtime, async move {
+        let start = Instant::now();
+        let outcome = manager.shutdown(Duration::from_secs(5)).await;
+        World::here().note(|| format!("process {} has shut down: {outcome:?}", process.0));
+        judge(|oracle| oracle.has_shut_down(process, start.elapsed(), outcome.as_ref().err()));
+    });
 }
 
 /// In a fleet that nothing disturbs, calls end with a lock, or because others have it.

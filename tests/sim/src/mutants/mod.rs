@@ -28,6 +28,7 @@ mod files;
 mod followers;
 mod mark;
 mod scripts;
+mod stuck;
 mod survivors;
 
 #[cfg(test)]
@@ -59,7 +60,7 @@ pub struct Edit {
 
 /// All mutants.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
-    [defects::ALL, survivors::ALL, mark::ALL, chaos::ALL, followers::ALL].into_iter().flatten()
+    [defects::ALL, survivors::ALL, mark::ALL, chaos::ALL, followers::ALL, stuck::ALL].into_iter().flatten()
 }
 
 const fn edit(file: &'static str, from: &'static str, to: &'static str) -> Edit {

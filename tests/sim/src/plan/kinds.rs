@@ -128,6 +128,7 @@ fn hold(random: &mut Rng, kind: Kind, keys: u8) -> Hold {
         max_hold,
         forks: often(random, 16),
         way: [Way::Release, Way::Drop, Way::Run][random.usize(0..3)],
+        blocks: 0,
     }
 }
 

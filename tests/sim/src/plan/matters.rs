@@ -7,8 +7,11 @@ use super::kinds::UNASKED;
 use super::{Fault, Hold, Plan, ProcessPlan, Topology, What};
 use crate::world::{CutKind, Latency};
 
+/// Makes a plan of one in which nothing happens yet.
+pub(super) type Matter = fn(Plan, &mut Rng) -> Plan;
+
 /// Each changes a plan in which nothing happens yet, and which has no processes.
-pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 17] = [
+pub(super) const MATTERS: [Matter; 17] = [
     waiters_that_go,
     claim_that_runs_out,
     late_renewals,
@@ -28,11 +31,11 @@ pub(super) const MATTERS: [fn(Plan, &mut Rng) -> Plan; 17] = [
     replies_that_nothing_asked_for,
 ];
 
-fn processes(count: usize) -> Vec<ProcessPlan> {
+pub(super) fn processes(count: usize) -> Vec<ProcessPlan> {
     vec![ProcessPlan::default(); count]
 }
 
-fn one_of<T: Copy>(random: &mut Rng, of: &[T]) -> T {
+pub(super) fn one_of<T: Copy>(random: &mut Rng, of: &[T]) -> T {
     of[random.usize(0..of.len())]
 }
 

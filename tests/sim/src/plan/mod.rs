@@ -4,11 +4,13 @@
 mod backlog;
 mod kinds;
 mod matters;
+mod stuck;
 
 use fastrand::Rng;
 
 use self::kinds::{KINDS, Kind, drawn};
-use self::matters::MATTERS;
+use self::matters::{MATTERS, Matter};
+use self::stuck::{BROKEN, STUCK};
 use crate::mutants::Mutant;
 use crate::server::Version;
 use crate::world::{CutKind, Latency};
@@ -181,6 +183,8 @@ pub struct Hold {
     pub forks: bool,
     /// What the caller does in the end.
     pub way: Way,
+    /// Then it blocks its runtime for so long, in the same poll.
+    pub blocks: u64,
 }
 
 impl Hold {
@@ -200,6 +204,7 @@ impl Hold {
             max_hold: None,
             forks: false,
             way: Way::Release,
+            blocks: 0,
         }
     }
 }
@@ -263,6 +268,10 @@ pub enum Fault {
     Forbid(usize, &'static str, u64),
     /// The server refuses writes for so long.
     RefuseWrites(usize, u64),
+    /// The server is full for so long: it refuses what may need more memory.
+    Full(usize, u64),
+    /// The manager of the process shuts down.
+    ShutDown(usize),
 }
 
 impl Fault {
@@ -296,6 +305,8 @@ impl Fault {
             Self::Foreign(..) => "foreign client",
             Self::Forbid(..) => "command forbidden",
             Self::RefuseWrites(..) => "writes refused",
+            Self::Full(..) => "server full",
+            Self::ShutDown(_) => "manager shut down",
         }
     }
 
@@ -313,6 +324,7 @@ impl Fault {
                 | Self::Foreign(..)
                 | Self::Forbid(..)
                 | Self::RefuseWrites(..)
+                | Self::Full(..)
         );
         meddles.then(|| self.kind())
     }
@@ -342,10 +354,10 @@ impl Plan {
         }
         let mut random = Rng::with_seed(seed);
         if random.bool() {
-            let matter = MATTERS[random.usize(0..MATTERS.len())];
-            let mut plan = matter(Self::of_one_matter(seed, &mut random), &mut random);
-            plan.is_fenced_for(random.u32(0..3));
-            return plan;
+            let number = random.usize(0..MATTERS.len() + STUCK.len());
+            let stuck = STUCK.iter().map(|(_, matter)| matter);
+            let matter = *MATTERS.iter().chain(stuck).nth(number).unwrap_or(&MATTERS[0]);
+            return Self::of_one_matter(seed, &mut random, matter);
         }
         let kind = KINDS[random.usize(0..KINDS.len())];
         let version = VERSIONS[random.usize(0..VERSIONS.len())];
@@ -370,13 +382,27 @@ impl Plan {
         }
     }
 
-    fn of_one_matter(seed: u64, random: &mut Rng) -> Self {
+    fn of_one_matter(seed: u64, random: &mut Rng, matter: Matter) -> Self {
         let mut plan = Self::quiet(seed, 0);
         plan.topology = Topology::One(VERSIONS[random.usize(0..VERSIONS.len())]);
         plan.latency.usual = random.u64(0..4);
         plan.reorder = [0, 0, 10][random.usize(0..3)];
         plan.foreign_clients = false;
+        let mut plan = matter(plan, random);
+        plan.is_fenced_for(random.u32(0..3));
         plan
+    }
+
+    /// What plans can be [about](Self::about).
+    pub fn matters() -> impl Iterator<Item = &'static str> {
+        STUCK.iter().chain(&BROKEN).map(|(name, _)| *name)
+    }
+
+    /// The plan of a seed about the matter of that name.
+    #[must_use]
+    pub fn about(matter: &str, seed: u64) -> Option<Self> {
+        let (_, matter) = STUCK.iter().chain(&BROKEN).find(|(name, _)| *name == matter)?;
+        Some(Self::of_one_matter(seed, &mut Rng::with_seed(seed), *matter))
     }
 
     /// A long run of a fleet of ten processes.

@@ -124,6 +124,20 @@ impl World {
         });
     }
 
+    /// The task that runs now blocks the thread of its runtime for so long.
+    pub fn block(&self, length: Duration) {
+        let Place { process, runtime } = self.place.get();
+        self.starve(process, runtime);
+        drop(tokio::spawn(async move {
+            tokio::time::sleep(length).await;
+            if let Some(world) = Self::here_if_any() {
+                world.change(process, |process| {
+                    process.starved.remove(&runtime);
+                });
+            }
+        }));
+    }
+
     /// All runtimes run their tasks again.
     pub fn feed_all(&self, process: ProcessId) {
         self.change(process, |process| process.starved.clear());
