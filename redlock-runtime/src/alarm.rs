@@ -1,10 +1,10 @@
 //! A blocked thread's waker.
 
-use std::sync::Arc;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Wake;
 
 use crate::clock::{Clock, Moment};
+use crate::host::sync::{Condvar, Mutex};
 
 /// Set by the waker, until the thread that waits for it returns. A thread that is ending cannot park, but can wait for this.
 #[derive(Default)]

@@ -20,13 +20,13 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::driver::{Driver, Turn};
 use crate::clock::{Clock, Moment, RuntimeClock};
+use crate::host::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::host::{self, Runtime, runtime_has_drivers};
 use guardian::{Guardian, Watch};
 use own_runtime::OwnRuntime;

@@ -1,8 +1,9 @@
 //! Polls only what has been woken: the loop polls each of its parts much more often than that.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+
+use crate::host::sync::{AtomicBool, Ordering};
 
 /// Stands between the loop and a part of it, which is polled for the first time, after it was ready, after it was woken, and
 /// for another task than before.

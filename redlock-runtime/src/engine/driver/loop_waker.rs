@@ -5,8 +5,9 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
+
+use crate::host::sync::{AtomicBool, Ordering};
 
 pub(in crate::engine) struct LoopWaker {
     task: Waker,

@@ -12,7 +12,6 @@ use std::collections::BinaryHeap;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -24,6 +23,7 @@ use super::runtimes::{NOWHERE, OWN_THREAD};
 use super::{Home, NEVER, PATIENCE, STAY};
 use crate::clock::{Moment, RuntimeClock};
 use crate::host;
+use crate::host::sync::Ordering;
 
 /// How long a runtime may take to poll a loop after a command from outside, and after a wake-up.
 pub(super) const LOOK: Duration = Duration::from_millis(20);

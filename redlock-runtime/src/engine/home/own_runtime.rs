@@ -8,8 +8,7 @@
 mod blocked;
 
 use std::future::{Future, poll_fn};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -20,6 +19,9 @@ use crate::alarm::Alarm;
 use crate::clock::Moment;
 use crate::engine::driver::{LoopWaker, Turn};
 use crate::host;
+use crate::host::sync::{
+    AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, ThreadBuilder, mpsc,
+};
 
 /// How long no caller must have polled before the loop's own thread does without a reason.
 const QUIET: Duration = LONGEST_DELAY;
@@ -122,7 +124,7 @@ impl OwnRuntime {
             changed: Condvar::new(),
         });
         let (hand_over, handed_over) = mpsc::channel::<(Arc<Self>, Stay)>();
-        let thread = std::thread::Builder::new().name("redlocked".to_owned()).spawn(move || {
+        let thread = ThreadBuilder::new().name("redlocked".to_owned()).spawn(move || {
             if let Ok((own, stay)) = handed_over.recv() {
                 own.run(&stay);
             }

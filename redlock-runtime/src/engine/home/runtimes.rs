@@ -1,10 +1,10 @@
 //! The runtimes of callers, and the loops that they run.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Home;
 use crate::host::Runtime;
+use crate::host::sync::Ordering;
 
 /// The place of a loop that no task polls.
 pub(super) const NOWHERE: u64 = 0;
@@ -26,8 +26,9 @@ pub(super) fn moved_in(home: &Arc<Home>) {
 pub(super) fn homes_here() -> Vec<Arc<Home>> {
     let here = here();
     let homes = HOMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let homes = homes.iter().filter_map(Weak::upgrade);
-    homes.filter(|home| home.place.load(Ordering::SeqCst) == here).collect()
+    let all: Vec<_> = homes.iter().filter_map(Weak::upgrade).collect();
+    drop(homes);
+    all.into_iter().filter(|home| home.place.load(Ordering::SeqCst) == here).collect()
 }
 
 /// The number of the runtime that this thread is in; zero outside.

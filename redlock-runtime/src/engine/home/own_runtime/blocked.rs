@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use crate::alarm::Alarm;
 use crate::clock::{Clock, Moment};
 use crate::engine::driver::LoopWaker;
 use crate::engine::home::{Blocked, Home};
+use crate::host::sync::{AtomicBool, Ordering};
 
 /// How late a caller may return after its limit, when the loop has a deadline of its own about then. That saves a timer.
 const SLACK: Duration = Duration::from_millis(20);
