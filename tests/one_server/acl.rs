@@ -354,6 +354,63 @@ fn a_rule_that_is_taken_away_later_is_named_too() {
     guard.extend_blocking(60 * SECOND).unwrap();
 }
 
+/// Also when the test fails: its callers end.
+struct Stops<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+/// What callers do while access rules are taken away under their connections, and given back.
+#[test]
+fn access_rules_that_change_under_a_connection_lead_to_the_documented_fallback_and_back() {
+    thread::scope(|scope| {
+        for rule in ["-publish", "-pubsub", "-zpopmin", "-zrem", "-zscore", "-zrange", "resetchannels"] {
+            scope.spawn(move || {
+                let server = RedisServer::start();
+                let _: String = server.run("ACL SETUSER shop on >secret ~* &* +@all");
+                let url = format!("redis://shop:secret@127.0.0.1:{}/", server.port());
+                let managers = [(); 2].map(|()| LockManager::connect_blocking(&url).unwrap());
+                let stop = std::sync::atomic::AtomicBool::new(false);
+                let served = std::sync::atomic::AtomicU32::new(0);
+                let order = std::sync::atomic::Ordering::SeqCst;
+                let grants_come_in = |what: &str| {
+                    let before = served.load(order);
+                    eventually(what, || served.load(order) > before + 50);
+                };
+                thread::scope(|scope| {
+                    let _stops = Stops(&stop);
+                    for locks in managers.iter().chain(&managers) {
+                        let (stop, served) = (&stop, &served);
+                        scope.spawn(move || {
+                            let request = || locks.lock("k").ttl(2 * SECOND).wait(LIMIT);
+                            while !stop.load(order) {
+                                // One that was under way hears of the change.
+                                if request().run_blocking(|_| ()).is_ok() {
+                                    served.fetch_add(1, order);
+                                }
+                            }
+                        });
+                    }
+                    grants_come_in("it is handed over");
+                    let _: String = server.run(&format!("ACL SETUSER shop {rule}"));
+                    let less = || managers.iter().all(|it| !it.capabilities_blocking().unwrap().hands_over());
+                    eventually(&format!("each manager knows: {rule}"), less);
+                    // One grant a second would take longer.
+                    grants_come_in(rule);
+                    let _: String = server.run("ACL SETUSER shop allchannels +@all");
+                    let all = || managers.iter().all(|it| it.capabilities_blocking().unwrap().hands_over());
+                    eventually(&format!("each manager looks again: {rule}"), all);
+                    grants_come_in("it is handed over again");
+                });
+                eventually(&format!("no key is left: {rule}"), || server.keys().is_empty());
+            });
+        }
+    });
+}
+
 /// The rules for this Cluster, each once. Before Redis 7.0 there are no sharded channels: it needs the rules of one server.
 fn rules_in_a_cluster(cluster: &RedisCluster) -> impl Iterator<Item = (&'static str, Without)> {
     let has_sharded_channels = !cluster.nodes[0].known_rules("+spublish").is_empty();

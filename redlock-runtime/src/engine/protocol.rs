@@ -228,6 +228,22 @@ impl Refusal {
         matches!(self, Self::Transient(words) if words.starts_with("READONLY"))
     }
 
+    /// Access rules forbid a command that only the hand-off needs. The handshake had found it allowed, or the server would not
+    /// have been asked.
+    pub(crate) fn forbids_hand_off(&self) -> bool {
+        const ONLY_FOR_HAND_OFF: [&str; 9] =
+            ["PUBLISH", "PUBSUB", "ZADD", "ZCARD", "ZPOPMIN", "ZRANGE", "ZRANK", "ZREM", "ZSCORE"];
+        let Self::Permanent(words) = self else {
+            return false;
+        };
+        // In the words of each version.
+        let is_forbidden =
+            ["ermission", "can't run", "can't publish"].iter().any(|part| words.contains(part));
+        let words = words.to_ascii_uppercase();
+        let mut words = words.split(|letter: char| !letter.is_ascii_alphanumeric());
+        is_forbidden && words.any(|word| ONLY_FOR_HAND_OFF.contains(&word))
+    }
+
     /// The server does not know any more who we are.
     pub(crate) fn wants_credentials(&self) -> bool {
         matches!(self, Self::Permanent(words) if words.starts_with("NOAUTH"))

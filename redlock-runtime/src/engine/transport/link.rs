@@ -33,6 +33,9 @@ const WINDOW: usize = 32;
 const PUSHES: usize = 256;
 const UNREAD: usize = 1024;
 
+/// How long after access rules have taken the hand-off away a new connection looks whether it is back; doubled each time.
+const LOOK_AGAIN: Backoff = Backoff { shortest: Duration::from_secs(5), longest: Duration::from_secs(300) };
+
 /// Between attempts to connect.
 const RECONNECT: Backoff =
     Backoff { shortest: Duration::from_millis(20), longest: Duration::from_millis(500) };
@@ -70,6 +73,15 @@ impl Node {
 struct Connection {
     kind: Kind,
     pushes: Pushes,
+}
+
+impl Connection {
+    fn hands_over(&self) -> bool {
+        match &self.kind {
+            Kind::Redis(connection) => connection.abilities().hands_over,
+            Kind::Memory { .. } => true,
+        }
+    }
 }
 
 /// What the server sends without a request.
@@ -134,6 +146,8 @@ struct Up {
     standby: Option<Connecting>,
     /// The last event was a grant that was told before the replies.
     grant_was_first: bool,
+    /// When to connect anew, to see whether the hand-off is back.
+    look_again: Option<Moment>,
 }
 
 struct Batch {
@@ -194,13 +208,15 @@ pub(crate) struct Link {
     node: Node,
     io_timeout: Duration,
     failures: u32,
+    /// An earlier connection handed locks over; since then, so many did not.
+    without_hand_off: Option<u32>,
     state: State,
 }
 
 impl Link {
     pub(crate) fn new(node: Node, io_timeout: Duration) -> Self {
         let state = State::Connecting(connect(&node, io_timeout));
-        Self { node, io_timeout, failures: 0, state }
+        Self { node, io_timeout, failures: 0, without_hand_off: None, state }
     }
 
     /// Connects to `node` instead. Returns the unanswered requests.
@@ -315,7 +331,7 @@ impl Link {
         match &self.state {
             State::Connecting(_) => None,
             State::Down { until } => Some(*until),
-            State::Up(up) => up.due(self.io_timeout),
+            State::Up(up) => up.due(self.io_timeout).into_iter().chain(up.look_again).min(),
         }
     }
 
@@ -333,6 +349,16 @@ impl Link {
                             Kind::Redis(connection) => (connection.abilities(), connection.server_info()),
                             Kind::Memory { .. } => MemoryNode::server_info(now),
                         };
+                        let look_again = if connection.hands_over() {
+                            self.without_hand_off = Some(0);
+                            None
+                        } else {
+                            let times = self.without_hand_off.as_mut();
+                            times.map(|times| {
+                                *times += 1;
+                                now.after(LOOK_AGAIN.pause(*times - 1))
+                            })
+                        };
                         self.state = State::Up(Box::new(Up {
                             connection,
                             in_flight: VecDeque::new(),
@@ -341,6 +367,7 @@ impl Link {
                             was_idle: false,
                             standby: None,
                             grant_was_first: false,
+                            look_again,
                         }));
                         return Poll::Ready(TransportEvent::Connected { abilities, server_info });
                     }
@@ -350,6 +377,10 @@ impl Link {
                         return Poll::Ready(TransportEvent::Unreachable(trouble));
                     }
                 },
+                State::Up(up) if up.look_again.is_some_and(|at| at <= now) => {
+                    let reason = "to see whether access rules allow the hand-off again".into();
+                    return Poll::Ready(TransportEvent::Broke { reason, unanswered: self.reconnect() });
+                }
                 State::Up(up) => {
                     let reason = match up.poll(cx, now, self.io_timeout) {
                         Poll::Ready(Ok(event)) => return Poll::Ready(event),
@@ -470,7 +501,9 @@ impl Up {
                     };
                     self.window.answered(batch.requests.len(), batch.sent, now);
                     // The batch counts as unanswered: its requests are sent again over the next connection.
-                    if let Some(reason) = replies.iter().find_map(ends_connection) {
+                    let hands_over = self.connection.hands_over();
+                    if let Some(reason) = replies.iter().find_map(|reply| ends_connection(reply, hands_over))
+                    {
                         self.in_flight.push_front(batch);
                         return Poll::Ready(Err(reason.into()));
                     }
@@ -505,9 +538,12 @@ impl Up {
     }
 }
 
-/// Why the next connection may do what this one refuses.
-fn ends_connection(reply: &Reply) -> Option<&'static str> {
+/// Why the next connection may do what this one refuses. `hands_over`: so its handshake has found.
+fn ends_connection(reply: &Reply, hands_over: bool) -> Option<&'static str> {
     match reply {
+        Reply::Refused(refusal) if hands_over && refusal.forbids_hand_off() => {
+            Some("access rules forbid the hand-off now")
+        }
         Reply::Refused(refusal) if refusal.is_of_a_replica() => Some("Redis has become a replica (READONLY)"),
         Reply::Refused(refusal) if refusal.wants_credentials() => {
             Some("Redis asks for a password again (NOAUTH)")

@@ -42,7 +42,8 @@ pub fn acquire_all() -> String {
 pub fn sharded(script: &str) -> String {
     let script = script
         .replace("redis.call('PUBSUB', 'NUMSUB', next_inbox)[2]", "listeners(next_inbox, next_token, lock)")
-        .replace("redis.pcall('PUBLISH', ", "notify(");
+        .replace("redis.pcall('PUBLISH', ", "notify(")
+        .replace("redis.call('PUBLISH', ", "notify(");
     format!("{}{script}", part!("sharded"))
 }
 

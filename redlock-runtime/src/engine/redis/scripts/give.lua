@@ -41,8 +41,13 @@ local function give(next_token, next_ttl, next_inbox, kind, waiters)
   local followers = kind == '' and '' or followers_of(next_ttl, next_inbox, waiters)
   tell(waiters, lasts, now, next_inbox)
   -- Behind the hints: a server writes first to the client that it has published to last.
-  redis.pcall('PUBLISH', next_inbox,
+  local told = redis.pcall('PUBLISH', next_inbox,
     'granted|' .. next_token .. '|' .. fence .. '|' .. now .. '|' .. mark .. followers .. '|' .. lock)
+  if type(told) == 'table' then
+    -- Access rules have changed: no waiter hears of its lock any more, so it is free. The caller hears of the same error.
+    redis.call('DEL', lock)
+    redis.call('PUBLISH', next_inbox, '')
+  end
   return lasts
 end
 

@@ -34,8 +34,12 @@ if value == ARGV[1] .. '!' and not ARGV[8] and (ARGV[3] == '0' or time() % 128 >
               'next|' .. its_token .. '|' .. lasts .. '|' .. at .. '||' .. lock)
           end
         end
-        redis.pcall('PUBLISH', next_inbox,
+        local told = redis.pcall('PUBLISH', next_inbox,
           'granted|' .. next_token .. '|' .. fence .. '|' .. at .. '|' .. mark .. '|' .. lock)
+        if type(told) == 'table' then
+          redis.call('DEL', lock)
+          redis.call('PUBLISH', next_inbox, '')
+        end
         return 1
       end
     end
