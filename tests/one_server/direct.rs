@@ -2,9 +2,10 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Mutex;
 use std::thread;
 
-use kit::{LIMIT, RedisServer, SECOND, connect, eventually, runtime};
+use kit::{LIMIT, Proxy, RedisServer, SECOND, connect, eventually, runtime};
 use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
 use tokio::runtime::Builder;
 
@@ -247,4 +248,37 @@ fn callers_of_one_runtime_share_writes() {
         let commands = u32::try_from(2 * CALLERS * ROUNDS).unwrap();
         assert!(reads * 3 < commands, "{reads} reads for {commands} commands");
     }
+}
+
+#[distributed_lock(key = "k", global, ttl = "60s", wait = "20s", manager = locks)]
+fn noted(locks: &LockManager, order: &Mutex<Vec<&'static str>>) -> Result<(), LockError> {
+    order.lock().unwrap().push("refused");
+    Ok(())
+}
+
+/// A direct request joins no queue. Who takes the lock before the next request arrives has passed the caller, and nobody after
+/// that.
+#[test]
+fn a_refused_caller_is_passed_only_until_its_next_request_arrives() {
+    let server = RedisServer::start();
+    let proxy = Proxy::to(server.port());
+    let refused = LockManager::builder(proxy.url()).io_timeout(LIMIT).connect_blocking().unwrap();
+    let [first, passes, behind] = [(); 3].map(|()| connect(&server));
+    let order = Mutex::new(Vec::new());
+    let guard = first.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+    thread::scope(|scope| {
+        proxy.hold_replies(true);
+        let before = calls(&server, "set");
+        scope.spawn(|| noted(&refused, &order).unwrap());
+        eventually("it has asked directly", || calls(&server, "set") > before);
+        guard.release_blocking().unwrap();
+        let guard = passes.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
+        proxy.hold_replies(false);
+        eventually("it has joined the queue", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+        let behind = behind.lock("k").wait(LIMIT);
+        scope.spawn(|| behind.run_blocking(|_| order.lock().unwrap().push("behind")).unwrap());
+        eventually("another one is behind it", || server.run::<u32>("ZCARD lock:k%queue") == 2);
+        drop(guard);
+    });
+    assert_eq!(*order.lock().unwrap(), ["refused", "behind"]);
 }
