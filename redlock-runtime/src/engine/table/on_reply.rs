@@ -171,9 +171,10 @@ impl LockTable {
                     self.lost(now, id, LostReason::Expired, true);
                 }
             }
-            // Some nodes of a quorum may still have the key.
+            // Some nodes of a quorum may still have the key. Elsewhere the release hands a deleted lock to its queue.
             (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
-                self.lost(now, id, LostReason::KeyChanged, self.abilities.votes);
+                let releases = self.abilities.votes || self.abilities.hands_over;
+                self.lost(now, id, LostReason::KeyChanged, releases);
             }
             (Action::Watch, Reply::Done | Reply::Marked) => {
                 if held.is_to_be_repaired(now, *reply == Reply::Marked) {

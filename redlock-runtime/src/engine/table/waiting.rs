@@ -69,6 +69,8 @@ pub(super) struct Waiting {
     leads: bool,
     /// This waiter watches the lock: the server tells when it changes.
     tracks_changes: bool,
+    /// Somebody who watches the lock would hear of its end: this waiter, or a holder that uses the queue.
+    is_told: bool,
     /// The refusals since the last other reply.
     refusals: u32,
     /// The grants in a row whose answers came when the lock had expired.
@@ -100,6 +102,7 @@ impl Waiting {
             was_granted: false,
             leads: false,
             tracks_changes: false,
+            is_told: false,
             refusals: 0,
             late_grants: 0,
             split_votes: 0,
@@ -244,17 +247,20 @@ impl Waiting {
         can_watch: bool,
     ) -> bool {
         (self.unanswered, self.refusals, self.late_grants, self.was_granted) = (0, 0, 0, false);
+        let has_waited = self.is_queued();
         self.place = place.map(|place| (place, sent));
         let expires = holder.expires_in.map(|left| sent.after(left + MILLISECOND));
         // The head asks first, then the others, in the grace of the lock.
         let is_behind = place.is_some_and(|place| place.in_front > 0);
         self.over_at = expires.map(|at| if is_behind { at.after(BEHIND_THE_HEAD) } else { at });
         self.hears(now, LastAnswer::Busy(holder));
-        // A release wakes no waiter without a queue, or when the holder is a client of another kind. In a queue only the
-        // head watches.
+        // A release wakes no waiter without a queue, or when the holder is a client of another kind. Of a queue the head
+        // watches, and whoever has waited for longer: those in front may be dead.
         self.leads = first.zip(place).is_some_and(|(of, place)| place.in_front < of);
-        let wakes_no_waiter = place.is_none() || self.leads && self.behind_a_foreign_holder();
+        let is_foreign = self.behind_a_foreign_holder();
+        let wakes_no_waiter = place.is_none() || (self.leads || has_waited) && is_foreign;
         self.tracks_changes = first.is_some() && can_watch && wakes_no_waiter;
+        self.is_told = can_watch && (self.tracks_changes || !is_foreign);
         self.awaits = match (first.is_some(), place) {
             (true, _) if self.ask_again && place.is_none() => Awaits::Retry { until: now },
             (true, _) => {
@@ -304,7 +310,7 @@ impl Waiting {
 
     /// The server refused the watch.
     pub(super) fn cannot_watch(&mut self, now: Moment) {
-        self.tracks_changes = false;
+        (self.tracks_changes, self.is_told) = (false, false);
         if let Awaits::Retry { .. } = self.awaits {
             self.keep_asking(now, None);
         }
@@ -331,12 +337,18 @@ impl Waiting {
 
     fn interval(&self) -> Duration {
         jittered(match self.place {
-            _ if self.tracks_changes => ASK_AGAIN_QUEUED,
+            _ if self.tracks_changes && (self.leads || !self.is_queued()) => ASK_AGAIN_QUEUED,
             // A client of another kind releases without a push.
             Some(_) if self.leads && self.behind_a_foreign_holder() => ASK_AGAIN_AFTER,
-            Some((place, _)) => (ASK_AGAIN_QUEUED * (2 + place.in_front.min(100)) / 2).min(ASK_AGAIN_AT_LAST),
+            Some((place, _)) => {
+                (ASK_AGAIN_QUEUED * (2 + place.in_front.min(100)) / 2).min(self.longest_interval())
+            }
             None => ASK_AGAIN_AFTER,
         })
+    }
+
+    fn longest_interval(&self) -> Duration {
+        if self.is_told { ASK_AGAIN_AT_LAST } else { ASK_AGAIN_UNTOLD }
     }
 
     /// The earliest time at which the lock may have been granted; `None` when that is unknown.
@@ -462,7 +474,10 @@ const VOTE_AGAIN: Backoff = Backoff { shortest: MILLISECOND, longest: Duration::
 /// waiter with a grant delays the others by no more than its claim.
 const ASK_AGAIN_QUEUED: Duration = Duration::from_millis(600);
 
-/// The same far behind in the queue: less than the queue's own time to live.
+/// The same far behind in the queue, where nobody would hear that the lock was deleted.
+const ASK_AGAIN_UNTOLD: Duration = Duration::from_secs(2);
+
+/// The same where somebody would: less than the queue's own time to live.
 const ASK_AGAIN_AT_LAST: Duration = Duration::from_secs(10);
 const _: () = assert!(2 * ASK_AGAIN_AT_LAST.as_secs() <= QUEUE_TTL.as_secs());
 

@@ -114,8 +114,8 @@ pub(super) const ALL: &[Mutant] = &[
             ),
             edit(
                 ASKING,
-                "            if is_behind {\n                waiting.refused_behind(reason);",
-                "            if is_behind && false {\n                waiting.refused_behind(reason);",
+                "            if is_behind {\n                waiting.refused_behind(now, reason);",
+                "            if is_behind && false {\n                waiting.refused_behind(now, reason);",
             ),
         ],
     },

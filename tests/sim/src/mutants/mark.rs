@@ -219,7 +219,10 @@ pub(super) const ALL: &[Mutant] = &[
         name: "loss-sends-no-release",
         wrong: "A holder whose lock is lost while a request of its waiter is unanswered leaves a place in the queue behind.",
         violates: NOTHING_LEFT,
-        edits: &[edit(HOLDING, "|| held.may_be_queued()", "")],
+        edits: &[
+            edit(HOLDING, "|| held.may_be_queued()", ""),
+            edit(ON_REPLY, "self.abilities.votes || self.abilities.hands_over;", "self.abilities.votes;"),
+        ],
     },
     Mutant {
         name: "waiter-does-not-poll",
@@ -227,8 +230,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: IN_TIME,
         edits: &[edit(
             WAITING,
-            "Some((place, _)) => (ASK_AGAIN_QUEUED * (2 + place.in_front.min(100)) / 2).min(ASK_AGAIN_AT_LAST),",
-            "Some(_) => Duration::from_secs(3600),",
+            "(ASK_AGAIN_QUEUED * (2 + place.in_front.min(100)) / 2).min(self.longest_interval())",
+            "Duration::from_secs(3600 + u64::from(place.in_front))",
         )],
     },
     Mutant {
@@ -236,11 +239,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A waiter relies on the push of a client of another kind, which sends none.",
         violates: PROMPT,
         edits: &[
-            edit(
-                WAITING,
-                "place.is_none() || self.leads && self.behind_a_foreign_holder()",
-                "place.is_none()",
-            ),
+            edit(WAITING, "place.is_none() || (self.leads || has_waited) && is_foreign", "place.is_none()"),
             edit(
                 WAITING,
                 "if self.leads && self.behind_a_foreign_holder() => ASK_AGAIN_AFTER,",

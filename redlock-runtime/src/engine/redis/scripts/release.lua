@@ -6,7 +6,7 @@
 -- for followers counts for so many. Not by a count: with one for all locks, a lock that alternates with another might never be
 -- left free, and one for each lock would have to be stored.
 -- ARGV[8] and so on: the tokens of the followers that have had the lock since it was granted to this token
--- Returns 1, or 0 when this token does not hold the lock, or 2 when it still does and the caller has to call again.
+-- Returns 1, or 0 when this token does not hold the lock, or 2 when the caller has to call again.
 local followers = {}
 for i = 8, #ARGV do followers[i - 7] = ARGV[i] .. '|' .. ARGV[2] .. '|' .. ARGV[4] .. '|unfenced' end
 
@@ -54,6 +54,9 @@ end
 
 if holder ~= token then
   leave()
+  -- It was deleted while callers wait. The first of them may be dead, and the others ask seldom.
+  local is_gone = not holder and redis.call('EXISTS', lock) == 0
+  if is_gone and (not drop_stuck() or grant() == false) then return 2 end
   return 0
 end
 redis.call('ZREM', queue, me, unpack(followers))

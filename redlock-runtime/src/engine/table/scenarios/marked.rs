@@ -64,8 +64,7 @@ fn a_lock_that_is_lost_while_its_waiters_request_is_unanswered_is_released() {
         scenario.table.watch(1);
         scenario.send();
         scenario.answers(Action::Watch, Reply::NotHeld);
-        let expected: &[_] = if is_answered { &[] } else { &[(1, Action::Release)] };
-        assert_eq!(scenario.unanswered(), expected);
+        assert_eq!(scenario.unanswered(), [(1, Action::Release)], "{is_answered}");
     }
 }
 

@@ -44,6 +44,44 @@ fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
     drop(outcome);
 }
 
+/// Those in front may be dead.
+#[test]
+fn behind_a_holder_of_another_kind_whoever_has_waited_for_longer_watches() {
+    let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
+    let foreign = || Reply::Busy {
+        holder: Holder { owner: None, expires_in: None },
+        place: Some(Place { in_front: 99, at: ServerTime(SERVER_START) }),
+    };
+    let outcome = scenario.acquires(1, None);
+    scenario.answers(JOIN, foreign());
+    scenario.is_quiet();
+    scenario.passes(3 * SECOND);
+    scenario.tick();
+    scenario.answers(AGAIN, foreign());
+    scenario.answers(Action::WatchHolder, Reply::NotHeld);
+    scenario.passes(5 * SECOND);
+    scenario.tick();
+    scenario.is_quiet();
+    scenario.changes();
+    scenario.answers(AGAIN, Reply::Granted { fence: 1 });
+    drop(outcome);
+}
+
+/// No push tells it that the lock was deleted.
+#[test]
+fn a_waiter_far_behind_that_would_not_hear_of_a_change_asks_more_often() {
+    for (abilities, asks) in [(HANDS_OVER, true), (HANDS_OVER_AND_TRACKS, false)] {
+        let mut scenario = Scenario::with(abilities);
+        let outcome = scenario.acquires(1, None);
+        let busy = scenario.busy(99);
+        scenario.answers(JOIN, busy);
+        scenario.passes(3 * SECOND);
+        scenario.tick();
+        assert_eq!(scenario.unanswered() == [(1, AGAIN)], asks);
+        drop(outcome);
+    }
+}
+
 #[test]
 fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
     let mut scenario = Scenario::with(TRACKS);
