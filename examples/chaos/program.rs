@@ -60,7 +60,6 @@ const ONE_SERVER: &[Round] = &[
     ("dead waiters behind others", |seed, lasts, end| {
         wreak(OneServer::of(Plan::DEAD_WAITERS_BEHIND_OTHERS), seed, lasts, end)
     }),
-    ("stray replies", |seed, lasts, end| wreak(OneServer::of(Plan::STRAY_REPLIES), seed, lasts, end)),
     ("blocked runtimes", |seed, lasts, end| wreak(OneServer::of(Plan::BLOCKED_RUNTIMES), seed, lasts, end)),
     ("bursts", |seed, lasts, end| wreak(OneServer::of(Plan::BURSTS), seed, lasts, end)),
     ("dropped calls", |seed, lasts, end| wreak(OneServer::of(Plan::DROPPED_CALLS), seed, lasts, end)),

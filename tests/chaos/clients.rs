@@ -12,7 +12,6 @@
 //! | a late request shortens a lock | `acquire.lua`: `take` without its `at_least` | `…_however_late_a_request_arrives` |
 //! | a queue that vanishes is not noticed | `acquire.lua`: `tell_place_lost` left out; `table/on_push.rs`: `ask_early` after a flush | `a_lock_that_is_waited_for_…` |
 //! | dead waiters in front hold others up | `grant.lua`: 64 at a time; `acquire.lua`, `release.lua`: and no more calls | `dead_waiters_hold_up_no_other` |
-//! | a reply that nothing has asked for answers the next command | `redis/exchange.rs`: replies are not counted | `a_reply_that_nobody_has_asked_for_…` |
 //! | a command from the loop's own runtime is not looked after | `home.rs`: `has_sent` without a look there | `a_caller_that_blocks_its_runtime_…` |
 //! | a grant before its place is ignored | `table/on_reply.rs`: `deferred_push` dropped | `bursts_are_served_at_once` |
 
@@ -38,13 +37,6 @@ fn a_stuck_process_costs_others_a_claim() {
 #[test]
 fn a_full_server_takes_locks_back() {
     is_clean(|_| OneServer::of(Plan::FULL), 10);
-}
-
-#[test]
-#[ignore = "a connection does not count the replies that it is owed yet"]
-fn a_reply_that_nobody_has_asked_for_grants_nothing() {
-    let chaos = is_clean(|_| OneServer::of(Plan::STRAY_REPLIES), 8);
-    assert!(chaos.log.count("stray replies") > 0);
 }
 
 #[test]

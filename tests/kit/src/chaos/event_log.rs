@@ -24,11 +24,6 @@ impl EventLog {
         self.latest.push_back((now(), format!("{what}: {whom}")));
     }
 
-    /// How many of that kind.
-    pub fn count(&self, what: &str) -> u32 {
-        self.counts.get(what).copied().unwrap_or_default()
-    }
-
     /// Those of that time.
     pub(crate) fn between(&self, from: u64, to: u64) -> impl Iterator<Item = &(u64, String)> {
         self.latest.iter().filter(move |(at, _)| (from..=to).contains(at))

@@ -84,18 +84,6 @@ impl FaultyProxy {
         log.add("proxies disrupted", format!("to {}, {how}", self.to));
     }
 
-    /// Says something for which no command has asked.
-    pub(crate) fn say(&self, random: &mut Random, log: &mut EventLog) {
-        const REPLIES: [&str; 5] = ["+OK\r\n", ":1\r\n", ":0\r\n", "_\r\n", "-ERR unasked\r\n"];
-        let reply = REPLIES[random.index(REPLIES.len())];
-        if let Kind::Proxy(proxy) = &self.kind
-            && self.is_open()
-            && proxy.say(reply.as_bytes())
-        {
-            log.add("stray replies", reply.trim_end());
-        }
-    }
-
     /// Ends the faults that have lasted long enough, or all.
     pub(crate) fn heal(&mut self, all: bool) {
         let is_over = |until: Instant| all || until <= Instant::now();

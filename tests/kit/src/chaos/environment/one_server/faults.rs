@@ -51,14 +51,6 @@ pub(crate) fn disrupt_proxy(environment: &mut OneServer, random: &mut Random, lo
     }
 }
 
-/// A client of the server gets a reply that it has not asked for.
-pub(crate) fn say_unasked(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
-    if !environment.proxies.is_empty() {
-        let proxy = random.index(environment.proxies.len());
-        environment.proxies[proxy].say(random, log);
-    }
-}
-
 /// A foreign client takes a lock, and lets it expire.
 pub(crate) fn squat(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
     let (name, lasts) = (format!("lock:{}", key(environment.any_key(random))), random.between(20, 500));

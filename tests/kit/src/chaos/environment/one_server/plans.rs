@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::OneServer;
 use super::faults::{
     cut_one, delete_queue, disrupt_proxy, do_nothing, fill, flush, force_release, forget_scripts, inspect,
-    kill, say_unasked, squat, stand_still, stop, take_by_hand, take_rights,
+    kill, squat, stand_still, stop, take_by_hand, take_rights,
 };
 use crate::chaos::checker::LossDetection;
 use crate::chaos::event_log::EventLog;
@@ -178,14 +178,6 @@ impl Plan {
         faults: &[(10, take_by_hand), (90, do_nothing)],
         used_within: Some(Duration::from_secs(4)),
         ..Self::DEAD_WAITERS
-    };
-
-    /// Replies for which no command has asked, between those of a healthy server.
-    pub const STRAY_REPLIES: Self = Self {
-        fleet: Fleet { roles: &[(Role::LongHolds, 6)], ..Fleet::CALM },
-        faults: &[(3, say_unasked), (2, do_nothing)],
-        proxied_percent: [90, 0],
-        ..Self::CALM
     };
 
     /// Callers give a lock back and compute for seconds, in the thread of their runtime, while others wait for it.
