@@ -174,6 +174,15 @@ async fn the_end_of_the_connection_fails_what_has_no_reply_and_is_told_once() {
     }
 }
 
+/// Drives the connection once.
+async fn drive(connection: &mut RedisConnection, room: usize) {
+    poll_fn(|cx| {
+        connection.drive(cx, room);
+        Poll::Ready(())
+    })
+    .await;
+}
+
 /// Drives the connection until it has ended, and returns why.
 async fn ended(connection: &mut RedisConnection, pushed: &mut UnboundedReceiver<ConnectionEvent>) -> String {
     let ended = poll_fn(|cx| {
@@ -235,7 +244,7 @@ async fn pushes_that_nobody_takes_wait_on_the_way_and_the_rest_comes_in_its_orde
             if pushed.len() == 10 { Poll::Ready(()) } else { Poll::Pending }
         });
         tokio::time::timeout(Duration::from_secs(10), read).await.unwrap();
-        poll_fn(|cx| Poll::Ready(connection.drive(cx, 0))).await;
+        drive(&mut connection, 0).await;
         assert_eq!(pushed.len(), 10, "in round {round}");
         while let Ok(ConnectionEvent::Changed(Some(changed))) = pushed.try_recv() {
             names.extend(changed);
@@ -247,7 +256,7 @@ async fn pushes_that_nobody_takes_wait_on_the_way_and_the_rest_comes_in_its_orde
 #[tokio::test]
 async fn a_reply_that_waits_when_a_command_is_sent_is_not_its_answer() {
     let (mut connection, server, mut pushed) = connection().await;
-    poll_fn(|cx| Poll::Ready(connection.drive(cx, usize::MAX))).await;
+    drive(&mut connection, usize::MAX).await;
     answer(&server, b":1\r\n").await;
     // It is there to be read, and was not.
     let arrived = poll_fn(|cx| pushed.poll_recv(cx));
