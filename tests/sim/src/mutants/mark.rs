@@ -340,7 +340,7 @@ pub(super) const ALL: &[Mutant] = &[
             ),
             edit(
                 ACQUIRE_LUA,
-                "return {0, holder or value, left, time(), in_front}",
+                "return {0, holder or string.sub(value, 1, SHOWN), left, time(), in_front}",
                 "return {0, holder or value or '', left, time(), in_front}",
             ),
         ],
