@@ -80,7 +80,8 @@ pub mod __private {
     pub use crate::origin::Site;
     pub use crate::request::{lock, lock_all};
     pub use crate::run::{
-        Body, Locked, Ready, UntilLost, on_error, run, run_blocking, run_blocking_with_guard, run_with_guard,
+        OutputIsKeptUntilReleased, Start, Started, call, on_error, run, run_blocking,
+        run_blocking_with_guard, run_with_guard,
     };
     pub use crate::sync_return::*;
 }

@@ -60,6 +60,26 @@ impl Drop for Entered<'_> {
     }
 }
 
+/// Until this is dropped, the scope is in the thread's list.
+pub(crate) struct EnteredHere {
+    is_listed: bool,
+}
+
+/// [`enter`] for a sync body, which is entered once.
+pub(crate) fn enter_here(scope: Scope) -> EnteredHere {
+    let listed = HERE.try_with(|here| here.borrow_mut().push((task::try_id(), scope)));
+    EnteredHere { is_listed: listed.is_ok() }
+}
+
+impl Drop for EnteredHere {
+    fn drop(&mut self) {
+        if self.is_listed {
+            let left = HERE.try_with(|here| here.borrow_mut().pop());
+            drop(left);
+        }
+    }
+}
+
 /// The lock on `key` that the running code holds through this engine.
 pub(crate) fn held_here(engine: &Arc<Engine>, key: &str) -> Option<Hold> {
     let same = |hold: &&Hold| **hold.lease.key() == *key && hold.lease.remaining(engine.now()).is_some();

@@ -7,7 +7,7 @@ mod options;
 mod recovery;
 pub(crate) mod value;
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
@@ -84,6 +84,19 @@ impl LockArgs {
             Key::Template(_) | Key::Broken => None,
         });
         keys.chain(self.lengths()).chain(&self.manager).map(ToTokens::to_token_stream).collect()
+    }
+
+    /// True if an expression that is evaluated before the lock is taken has a `?`, an `.await` or a `return`.
+    pub(crate) fn leaves_the_function(&self) -> bool {
+        fn leaves(tokens: TokenStream) -> bool {
+            tokens.into_iter().any(|token| match token {
+                TokenTree::Ident(word) => word == "await" || word == "return",
+                TokenTree::Punct(mark) => mark.as_char() == '?',
+                TokenTree::Group(group) => leaves(group.stream()),
+                TokenTree::Literal(_) => false,
+            })
+        }
+        self.settings().into_iter().any(leaves)
     }
 
     /// True if a template names the argument.

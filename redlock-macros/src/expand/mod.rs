@@ -144,16 +144,18 @@ impl<'a> Expansion<'a> {
     // Input:   async fn purchase(sku: &str) -> Result<Receipt, Error> { … }
     //
     // Output:  async fn purchase(sku: &str) -> Result<Receipt, Error> {
-    //              let lock = …;
-    //              let body = async move { … };
-    //              match run(lock, body).await { … }
+    //              match call(move || {
+    //                  let lock = …;
+    //                  let body = async move { … };
+    //                  run(lock, body)
+    //              }).await { … }
     //          }
     //
-    // The body's future is made before the lock is awaited: it then holds the arguments, which are not stored twice.
+    // The body's future is made before the lock is awaited: it then holds the arguments, which are not stored twice. A
+    // closure makes it, because rustc would store what the key borrows once more, in the future of the function.
     fn asynchronous(&self, function: &LockedFn, errors: &mut Errors) -> TokenStream {
         let lock = self.request(errors);
-        let run = self.run(function.brace.span.join(), &function.body);
-        quote!(#lock #run)
+        self.run(function.brace.span.join(), &lock, &function.body)
     }
 
     // Input:   fn purchase(sku: &str) -> Result<Receipt, Error> { … }
@@ -191,10 +193,11 @@ impl<'a> Expansion<'a> {
     //
     // Output:  fn purchase<'a>(&'a self, sku: &'a str) -> Pin<Box<dyn Future<Output = R> + Send + 'a>> {
     //              Box::pin(async move {
-    //                  let __self = self;
-    //                  let lock = …;
-    //                  let body = async move { … };
-    //                  match run(lock, body).await { … }
+    //                  match call(move || {
+    //                      let lock = …;
+    //                      let body = async move { let __self = self; … };
+    //                      run(lock, body)
+    //                  }).await { … }
     //              })
     //          }
     fn future(&self, returned: &ReturnedFuture, errors: &mut Errors) -> TokenStream {
@@ -202,11 +205,11 @@ impl<'a> Expansion<'a> {
         let argument = match &returned.future {
             Future::Block { block, rebound, rest } => {
                 let span = block.block.brace_token.span.join();
-                let run = self.run(span, &quote!(#(#rest)*));
+                let run = self.run(span, &lock, &quote!(#(#rest)*));
                 let mut tokens = block.async_token.to_token_stream();
                 // Without `move`, the block in it would move what this one borrows.
                 tokens.extend(quote_spanned!(block.async_token.span=> move));
-                theirs(span, quote!(#(#rebound)* #lock #run)).to_tokens(&mut tokens);
+                theirs(span, quote!(#(#rebound)* #run)).to_tokens(&mut tokens);
                 tokens
             }
             Future::Call(call) => {
@@ -216,11 +219,10 @@ impl<'a> Expansion<'a> {
                         "`guard` cannot be bound inside this body: update `async-trait` to 0.1.44 or later",
                     );
                 }
-                let (krate, lock_name) = (&self.krate, &self.lock);
-                let run =
-                    quote_spanned!(Span::mixed_site()=> #krate::__private::run(#lock_name, #call).await);
-                let run = self.outcome(&run, false);
-                let block = theirs(call.span(), quote!(#lock #run));
+                let body_name = &self.body;
+                let body = quote_spanned!(Span::mixed_site()=> let #body_name = #call;);
+                let run = self.awaited(&lock, &body, false);
+                let block = theirs(call.span(), run);
                 quote_spanned!(Span::mixed_site()=> async move #block)
             }
         };
@@ -235,13 +237,13 @@ impl<'a> Expansion<'a> {
     }
 
     /// Awaits the body under the lock.
-    fn run(&self, brace: Span, stmts: &TokenStream) -> TokenStream {
-        let Self { krate, lock, body: body_name, .. } = self;
+    fn run(&self, brace: Span, lock: &TokenStream, stmts: &TokenStream) -> TokenStream {
+        let Self { krate, body: body_name, .. } = self;
         let span = Span::mixed_site();
-        let (attr, future, run) = match &self.args.guard {
+        let (attr, future) = match &self.args.guard {
             None => {
                 let (attr, body) = self.body(brace, &TokenStream::new(), stmts);
-                (attr, quote_spanned!(brace=> async move #body), "run")
+                (attr, quote_spanned!(brace=> async move #body))
             }
             Some(name) => {
                 // The parameter has the same name, so that rustc names the user's guard where it outlives the body.
@@ -253,13 +255,30 @@ impl<'a> Expansion<'a> {
                 let future = quote_spanned!(brace=> async move #body);
                 let closure =
                     quote_spanned!(span=> move |#guard: #krate::__private::Arc<#krate::LockGuard>| #future);
-                (attr, closure, "run_with_guard")
+                (attr, closure)
             }
         };
-        let run = Ident::new(run, span);
-        let call = quote_spanned!(span=> #krate::__private::#run(#lock, #body_name).await);
-        let outcome = self.outcome(&call, false);
-        quote_spanned!(span=> #attr let #body_name = #future; #outcome)
+        self.awaited(lock, &quote_spanned!(span=> #attr let #body_name = #future;), self.args.guard.is_some())
+    }
+
+    /// The outcome of the body that `body` binds, with `lock`.
+    fn awaited(&self, lock: &TokenStream, body: &TokenStream, guarded: bool) -> TokenStream {
+        let Self { krate, lock: lock_name, body: body_name, .. } = self;
+        let span = Span::mixed_site();
+        let run = Ident::new(if guarded { "run_with_guard" } else { "run" }, span);
+        let locked = quote_spanned! {span=>
+            {
+                #lock
+                #body
+                #krate::__private::#run(#lock_name, #body_name)
+            }
+        };
+        let locked = if self.args.leaves_the_function() {
+            locked
+        } else {
+            quote_spanned!(span=> #krate::__private::call(move || #locked))
+        };
+        self.outcome(&quote_spanned!(span=> #locked.await), false)
     }
 
     /// The user's statements at the place of their braces: rustc takes names, lints and the edition from there. Before them

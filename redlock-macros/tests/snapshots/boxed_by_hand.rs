@@ -1,26 +1,30 @@
 fn walk(path: String) -> BoxFuture<'static, Result<(), Error>> {
     Box::pin(async move {
-        let __lock = {
-            let __key = ::redlocked::__private::KeyTemplate::new();
-            ::redlocked::__private::lock(
-                    ::redlocked::__private::KeyTemplate::render(
-                        &__key,
-                        ::core::format_args!(
-                            "{path}", path =
-                            ::redlocked::__private::KeyTemplate::escape(& __key, & path)
-                        ),
-                        "",
-                    ),
-                )
-                .from_site(
-                    &::redlocked::__private::Site {
-                        function: ::core::concat!(::core::module_path!(), "::walk"),
-                        template: "{path}",
-                    },
-                )
-        };
-        let __body = async move { step(&path).await };
-        match ::redlocked::__private::run(__lock, __body).await {
+        match ::redlocked::__private::call(move || {
+                let __lock = {
+                    let __key = ::redlocked::__private::KeyTemplate::new();
+                    ::redlocked::__private::lock(
+                            ::redlocked::__private::KeyTemplate::render(
+                                &__key,
+                                ::core::format_args!(
+                                    "{path}", path =
+                                    ::redlocked::__private::KeyTemplate::escape(& __key, & path)
+                                ),
+                                "",
+                            ),
+                        )
+                        .from_site(
+                            &::redlocked::__private::Site {
+                                function: ::core::concat!(::core::module_path!(), "::walk"),
+                                template: "{path}",
+                            },
+                        )
+                };
+                let __body = async move { step(&path).await };
+                ::redlocked::__private::run(__lock, __body)
+            })
+            .await
+        {
             ::core::result::Result::Ok(__output) => return __output,
             ::core::result::Result::Err(__error) => {
                 return ::redlocked::FromLockError::from_lock_error(__error);

@@ -1,20 +1,26 @@
 async fn nightly() -> Result<Outcome, Error> {
-    let __lock = ::redlocked::__private::lock(::redlocked::__private::key("nightly"))
-        .from_site(
-            &::redlocked::__private::Site {
-                function: ::core::concat!(::core::module_path!(), "::nightly"),
-                template: "nightly",
-            },
-        );
-    let __body = async move {
-        if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-            Result<Outcome, Error>,
-        > {
-            return __unreachable_output;
-        }
-        Ok(Done)
-    };
-    match ::redlocked::__private::run(__lock, __body).await {
+    match ::redlocked::__private::call(move || {
+            let __lock = ::redlocked::__private::lock(
+                    ::redlocked::__private::key("nightly"),
+                )
+                .from_site(
+                    &::redlocked::__private::Site {
+                        function: ::core::concat!(::core::module_path!(), "::nightly"),
+                        template: "nightly",
+                    },
+                );
+            let __body = async move {
+                if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
+                    Result<Outcome, Error>,
+                > {
+                    return __unreachable_output;
+                }
+                Ok(Done)
+            };
+            ::redlocked::__private::run(__lock, __body)
+        })
+        .await
+    {
         ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(
             __error,

@@ -7,43 +7,51 @@ async fn patterns(
     whole @ (_, _): (u8, u8),
     mut r#type: u8,
 ) -> Result<(), Error> {
-    let __lock = {
-        let __key = ::redlocked::__private::KeyTemplate::new();
-        ::redlocked::__private::lock(
-                ::redlocked::__private::KeyTemplate::render(
-                    &__key,
-                    ::core::format_args!(
-                        "{sku}:{x}:{y}:{first}:{whole:?}:{type}", sku =
-                        ::redlocked::__private::KeyTemplate::escape(& __key, & sku), x =
-                        ::redlocked::__private::KeyTemplate::escape(& __key, & x), y =
-                        ::redlocked::__private::KeyTemplate::escape(& __key, & y), first
-                        = ::redlocked::__private::KeyTemplate::escape(& __key, & first),
-                        whole = ::redlocked::__private::KeyTemplate::escape(& __key, &
-                        whole), r#type = ::redlocked::__private::KeyTemplate::escape(&
-                        __key, & r#type)
-                    ),
-                    "",
-                ),
-            )
-            .from_site(
-                &::redlocked::__private::Site {
-                    function: ::core::concat!(::core::module_path!(), "::patterns"),
-                    template: "{sku}:{x}:{y}:{first}:{whole:?}:{type}",
-                },
-            )
-    };
-    let __body = async move {
-        let _ = &y;
-        let _ = &x;
-        let _ = &sku;
-        if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-            Result<(), Error>,
-        > {
-            return __unreachable_output;
-        }
-        Ok(())
-    };
-    match ::redlocked::__private::run(__lock, __body).await {
+    match ::redlocked::__private::call(move || {
+            let __lock = {
+                let __key = ::redlocked::__private::KeyTemplate::new();
+                ::redlocked::__private::lock(
+                        ::redlocked::__private::KeyTemplate::render(
+                            &__key,
+                            ::core::format_args!(
+                                "{sku}:{x}:{y}:{first}:{whole:?}:{type}", sku =
+                                ::redlocked::__private::KeyTemplate::escape(& __key, & sku),
+                                x = ::redlocked::__private::KeyTemplate::escape(& __key, &
+                                x), y = ::redlocked::__private::KeyTemplate::escape(& __key,
+                                & y), first = ::redlocked::__private::KeyTemplate::escape(&
+                                __key, & first), whole =
+                                ::redlocked::__private::KeyTemplate::escape(& __key, &
+                                whole), r#type =
+                                ::redlocked::__private::KeyTemplate::escape(& __key, &
+                                r#type)
+                            ),
+                            "",
+                        ),
+                    )
+                    .from_site(
+                        &::redlocked::__private::Site {
+                            function: ::core::concat!(
+                                ::core::module_path!(), "::patterns"
+                            ),
+                            template: "{sku}:{x}:{y}:{first}:{whole:?}:{type}",
+                        },
+                    )
+            };
+            let __body = async move {
+                let _ = &y;
+                let _ = &x;
+                let _ = &sku;
+                if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
+                    Result<(), Error>,
+                > {
+                    return __unreachable_output;
+                }
+                Ok(())
+            };
+            ::redlocked::__private::run(__lock, __body)
+        })
+        .await
+    {
         ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
             return ::redlocked::FromLockError::from_lock_error(__error);

@@ -1,34 +1,40 @@
 async fn purchase(sku: &str, quantity: u32) -> Result<Receipt, ShopError> {
-    let __lock = {
-        let __key = ::redlocked::__private::KeyTemplate::new();
-        ::redlocked::__private::lock(
-                ::redlocked::__private::KeyTemplate::render(
-                    &__key,
-                    ::core::format_args!(
-                        "stock:{sku}", sku =
-                        ::redlocked::__private::KeyTemplate::escape(& __key, & sku)
-                    ),
-                    "",
-                ),
-            )
-            .ttl(::core::time::Duration::from_millis(10000))
-            .wait(::core::time::Duration::from_millis(5000))
-            .from_site(
-                &::redlocked::__private::Site {
-                    function: ::core::concat!(::core::module_path!(), "::purchase"),
-                    template: "stock:{sku}",
-                },
-            )
-    };
-    let __body = async move {
-        if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-            Result<Receipt, ShopError>,
-        > {
-            return __unreachable_output;
-        }
-        shop::buy(sku, quantity).await
-    };
-    match ::redlocked::__private::run(__lock, __body).await {
+    match ::redlocked::__private::call(move || {
+            let __lock = {
+                let __key = ::redlocked::__private::KeyTemplate::new();
+                ::redlocked::__private::lock(
+                        ::redlocked::__private::KeyTemplate::render(
+                            &__key,
+                            ::core::format_args!(
+                                "stock:{sku}", sku =
+                                ::redlocked::__private::KeyTemplate::escape(& __key, & sku)
+                            ),
+                            "",
+                        ),
+                    )
+                    .ttl(::core::time::Duration::from_millis(10000))
+                    .wait(::core::time::Duration::from_millis(5000))
+                    .from_site(
+                        &::redlocked::__private::Site {
+                            function: ::core::concat!(
+                                ::core::module_path!(), "::purchase"
+                            ),
+                            template: "stock:{sku}",
+                        },
+                    )
+            };
+            let __body = async move {
+                if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
+                    Result<Receipt, ShopError>,
+                > {
+                    return __unreachable_output;
+                }
+                shop::buy(sku, quantity).await
+            };
+            ::redlocked::__private::run(__lock, __body)
+        })
+        .await
+    {
         ::core::result::Result::Ok(__output) => return __output,
         ::core::result::Result::Err(__error) => {
             return ::redlocked::FromLockError::from_lock_error(__error);

@@ -61,12 +61,6 @@ impl Hold {
 pub(crate) struct BodySpan;
 
 impl BodySpan {
-    /// Runs a sync body.
-    pub(crate) fn within<R>(&self, body: impl FnOnce() -> R) -> R {
-        let _here = self.enter();
-        body()
-    }
-
     pub(crate) fn enter(&self) -> Entered<'_> {
         Entered(PhantomData)
     }

@@ -159,12 +159,6 @@ impl Hold {
 pub(crate) struct BodySpan(Span);
 
 impl BodySpan {
-    /// Runs a sync body.
-    pub(crate) fn within<R>(&self, body: impl FnOnce() -> R) -> R {
-        let _here = self.enter();
-        body()
-    }
-
     pub(crate) fn enter(&self) -> Entered<'_> {
         Entered(self.0.enter())
     }
