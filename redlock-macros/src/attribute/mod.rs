@@ -22,6 +22,7 @@ use self::recovery::{
 };
 use self::value::OnLost;
 use crate::errors::{Errors, list};
+use crate::variables::find;
 
 /// The parsed options.
 #[derive(Default)]
@@ -86,8 +87,9 @@ impl LockArgs {
         keys.chain(self.lengths()).chain(&self.manager).map(ToTokens::to_token_stream).collect()
     }
 
-    /// True if an expression that is evaluated before the lock is taken has a `?`, an `.await` or a `return`.
-    pub(crate) fn leaves_the_function(&self) -> bool {
+    /// True if an expression that is evaluated before the lock is taken belongs into the function itself, and not into a closure
+    /// in it: one with a `?`, an `.await` or a `return`, and one that takes an argument, of which rustc tells more there.
+    pub(crate) fn needs_the_function(&self) -> bool {
         fn leaves(tokens: TokenStream) -> bool {
             tokens.into_iter().any(|token| match token {
                 TokenTree::Ident(word) => word == "await" || word == "return",
@@ -96,7 +98,8 @@ impl LockArgs {
                 TokenTree::Literal(_) => false,
             })
         }
-        self.settings().into_iter().any(leaves)
+        let takes = |tokens: &TokenStream| find(tokens, &|variable| variable.is_taken()).is_some();
+        self.settings().into_iter().any(|tokens| takes(&tokens) || leaves(tokens))
     }
 
     /// True if a template names the argument.

@@ -273,7 +273,7 @@ impl<'a> Expansion<'a> {
                 #krate::__private::#run(#lock_name, #body_name)
             }
         };
-        let locked = if self.args.leaves_the_function() {
+        let locked = if self.args.needs_the_function() {
             locked
         } else {
             quote_spanned!(span=> #krate::__private::call(move || #locked))
