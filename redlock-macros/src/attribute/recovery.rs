@@ -58,7 +58,7 @@ pub(super) fn with_arguments(input: ParseStream) -> Option<Error> {
     while !input.is_empty() && input.cursor() != end.cursor() {
         input.parse::<TokenTree>().ok()?;
     }
-    let shown: Vec<String> = arguments.iter().map(|argument| written(argument.to_token_stream())).collect();
+    let shown: Vec<String> = arguments.iter().map(|argument| written(&argument.to_token_stream())).collect();
     let is_path = |argument: &String| argument.chars().all(|c| c.is_alphanumeric() || "_.".contains(c));
     let key =
         if text.matches("{}").count() == shown.len() && shown.iter().all(is_path) && !text.contains("{{") {
@@ -150,7 +150,7 @@ pub(super) fn value(input: ParseStream, hint: &str) -> Result<Expr> {
 }
 
 /// Tokens as a user writes them.
-fn written(tokens: TokenStream) -> String {
+fn written(tokens: &impl ToString) -> String {
     tokens.to_string().replace(" . ", ".").replace(" (", "(").replace("& ", "&").replace(" [", "[")
 }
 

@@ -3,12 +3,12 @@
 //!
 //! A closure or `async` block captures only the fields that it names, in that order; the others would stay outside.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::{Attribute, Expr, FnArg, Pat, ReceiverKind, Signature, Type};
 
-use super::scope::bindings_in;
+use super::scope::{bindings_in, is_condition};
 use crate::attribute::LockArgs;
 use crate::variables::{Variable, find};
 
@@ -168,18 +168,6 @@ impl Binding {
     fn cfg(&self) -> impl Iterator<Item = &Attribute> {
         self.attrs.iter().filter(|attr| is_condition(attr))
     }
-}
-
-/// True for `#[cfg(…)]`, and for a `#[cfg_attr(…)]` that may be one.
-pub(crate) fn is_condition(attr: &Attribute) -> bool {
-    fn has_cfg(tokens: TokenStream) -> bool {
-        tokens.into_iter().any(|token| match token {
-            TokenTree::Ident(word) => word == "cfg",
-            TokenTree::Group(group) => has_cfg(group.stream()),
-            _ => false,
-        })
-    }
-    attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") && has_cfg(attr.meta.to_token_stream())
 }
 
 fn is_by_value(receiver: &ReceiverKind) -> bool {

@@ -1,12 +1,12 @@
 //! The names that a key may use: the receiver, and all that the patterns of the arguments bind.
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::{
-    FieldPat, FnArg, GenericArgument, Ident, Pat, PatIdent, PathArguments, Signature, Type, TypeParamBound,
+    Attribute, FieldPat, FnArg, GenericArgument, Ident, Pat, PatIdent, PathArguments, Signature, Type,
+    TypeParamBound,
 };
-
-use super::captures::is_condition;
 
 /// The user's own identifiers, with their hygiene.
 #[derive(Default)]
@@ -226,6 +226,18 @@ fn only_argument(ty: &Type) -> Option<&Type> {
         _ => None,
     });
     types.next().filter(|_| types.next().is_none())
+}
+
+/// True for `#[cfg(…)]`, and for a `#[cfg_attr(…)]` that may be one.
+pub(crate) fn is_condition(attr: &Attribute) -> bool {
+    fn has_cfg(tokens: TokenStream) -> bool {
+        tokens.into_iter().any(|token| match token {
+            TokenTree::Ident(word) => word == "cfg",
+            TokenTree::Group(group) => has_cfg(group.stream()),
+            _ => false,
+        })
+    }
+    attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") && has_cfg(attr.meta.to_token_stream())
 }
 
 /// True for `__arg1`: `#[async_trait]` names an argument so when it moves the pattern into the body.

@@ -160,11 +160,11 @@ pub(crate) fn render(
             argument(name, &root, value, escape, lit)
         }))
     });
-    let rendered = renderer.render(&rewritten, &template.separators);
+    let call = renderer.render(&rewritten, &template.separators);
     if checks.is_empty() {
-        return rendered;
+        return call;
     }
-    quote_spanned!(Span::mixed_site()=> { #(#checks)* #rendered })
+    quote_spanned!(Span::mixed_site()=> { #(#checks)* #call })
 }
 
 // Output:  #[diagnostic::on_unimplemented(message = "`{user.org}` cannot be written into a key", …)]

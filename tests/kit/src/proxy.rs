@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
@@ -21,6 +21,13 @@ struct Shared {
     server: AtomicU16,
     /// The open connections; the threads that pump own them.
     open: Mutex<Vec<Weak<TcpStream>>>,
+    /// The clients' side of these.
+    clients: Mutex<Vec<Weak<TcpStream>>>,
+    /// Clients that have connected.
+    accepted: AtomicUsize,
+    holds_requests: AtomicBool,
+    /// How often clients have sent something.
+    requests: AtomicU64,
 }
 
 impl Proxy {
@@ -43,10 +50,22 @@ impl Proxy {
                 let mut open = shared.open.lock().unwrap();
                 open.retain(|stream| stream.strong_count() > 0);
                 open.extend([&client, &server].map(Arc::downgrade));
+                let mut clients = shared.clients.lock().unwrap();
+                clients.retain(|stream| stream.strong_count() > 0);
+                clients.push(Arc::downgrade(&client));
+                shared.accepted.fetch_add(1, Ordering::SeqCst);
                 let (to_server, to_client) = (Arc::clone(&server), Arc::clone(&client));
-                thread::spawn(move || pump(&client, &to_server, None));
                 let held = Arc::clone(&shared);
-                thread::spawn(move || pump(&server, &to_client, Some(&held)));
+                thread::spawn(move || {
+                    pump(&client, &to_server, || {
+                        held.requests.fetch_add(1, Ordering::SeqCst);
+                        held.holds_requests.load(Ordering::SeqCst)
+                    });
+                });
+                let held = Arc::clone(&shared);
+                thread::spawn(move || {
+                    pump(&server, &to_client, || held.holds_replies.load(Ordering::SeqCst));
+                });
             }
         });
         proxy
@@ -65,6 +84,32 @@ impl Proxy {
     /// From now on the server gets every request and the client no reply.
     pub fn hold_replies(&self, hold: bool) {
         self.shared.holds_replies.store(hold, Ordering::SeqCst);
+    }
+
+    /// Sends these bytes to each client, as if the server had, unless a client waits for an answer: that one could not tell them
+    /// from its own. False when nothing was sent.
+    pub fn say(&self, bytes: &[u8]) -> bool {
+        /// So long after a request the server has answered it.
+        const QUIET: Duration = Duration::from_millis(30);
+        let before = self.shared.requests.load(Ordering::SeqCst);
+        thread::sleep(QUIET);
+        let is_idle = || self.shared.requests.load(Ordering::SeqCst) == before;
+        self.shared.holds_requests.store(true, Ordering::SeqCst);
+        let said = is_idle() && {
+            let clients = self.shared.clients.lock().unwrap();
+            let mut said = false;
+            for client in clients.iter().filter_map(Weak::upgrade) {
+                said |= (&*client).write_all(bytes).is_ok();
+            }
+            said
+        };
+        self.shared.holds_requests.store(false, Ordering::SeqCst);
+        said
+    }
+
+    /// How many clients have connected so far.
+    pub fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
     }
 
     /// New connections lead to another server.
@@ -88,10 +133,11 @@ impl Proxy {
     }
 }
 
-fn pump(mut from: &TcpStream, mut to: &TcpStream, held: Option<&Shared>) {
+/// Passes on what was read, once it is not held any more.
+fn pump(mut from: &TcpStream, mut to: &TcpStream, is_held: impl Fn() -> bool) {
     let mut buffer = [0; 16 * 1024];
     while let Ok(read) = from.read(&mut buffer) {
-        while held.is_some_and(|shared| shared.holds_replies.load(Ordering::SeqCst)) {
+        while is_held() {
             thread::sleep(Duration::from_millis(1));
         }
         if read == 0 || to.write_all(&buffer[..read]).is_err() {

@@ -14,7 +14,7 @@ use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Interrupted};
 use super::fence_floor::ABOVE_ALL;
 use super::keyspace::Keyspace;
-use super::permissions;
+use super::permissions::{self, RENAMED, Refused};
 use super::scripts::RAISE;
 use super::stale_connection::Client;
 use crate::capabilities::Abilities;
@@ -384,14 +384,6 @@ pub(super) fn is_unknown(words: &str) -> bool {
         .any(|begin| words.starts_with(begin))
 }
 
-/// Why a command cannot be used.
-#[derive(Clone, Copy)]
-pub(super) enum Refused<'a> {
-    /// In the words of the server.
-    Forbidden(&'a str),
-    Unknown,
-}
-
 impl Refused<'_> {
     /// The error for a command that tells something of the server.
     pub(super) fn must_be_allowed(self, command: &str, checked: &str, or: &str) -> Unsuitable {
@@ -411,9 +403,6 @@ pub(super) fn must_allow(command: &str, checked: &str, or: &str) -> Unsuitable {
         format!("forbids {command}, which tells whether {checked}: allow +{}{or}", command.to_lowercase());
     Unsuitable { words, is_permanent: true }
 }
-
-/// What to do when a server does not know a command.
-pub(super) const RENAMED: &str = "remove its `rename-command`, or connect past the proxy that leaves it out";
 
 /// At least how long the server has been running. It subtracts two times in whole seconds, so its figure may be almost a
 /// second too much.

@@ -3,7 +3,6 @@
 //! each version has its own words.
 
 use super::error_reply::shown;
-use super::handshake::{RENAMED, Refused};
 
 /// Required: every lock needs these.
 const NEEDED: [&str; 10] =
@@ -11,6 +10,17 @@ const NEEDED: [&str; 10] =
 
 /// No script has this digest.
 const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
+
+/// What to do when a server does not know a command.
+pub(super) const RENAMED: &str = "remove its `rename-command`, or connect past the proxy that leaves it out";
+
+/// Why a command cannot be used.
+#[derive(Clone, Copy)]
+pub(super) enum Refused<'a> {
+    /// In the words of the server.
+    Forbidden(&'a str),
+    Unknown,
+}
 
 /// Each command of the scripts, with arguments that change nothing. No lock uses the `key`, and it does not exist
 /// afterwards: each of the three commands behind `INCR` removes it.
