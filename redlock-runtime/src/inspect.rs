@@ -73,7 +73,7 @@ impl LockInfo {
     }
 
     /// How many callers wait in the queue on the server. With a [`cohort`](crate::LockManagerBuilder::cohort) these are one
-    /// for each process; on several servers there is no queue.
+    /// for each process, and none of the process that has the lock; on several servers there is no queue.
     ///
     /// # Examples
     ///
@@ -166,6 +166,9 @@ impl Waiter {
 
 impl LockManager {
     /// The holder and the waiters of the lock on `key`; `None` when it is free.
+    ///
+    /// A process may pass a lock on to its own callers without the server: then the server says who has it, and who waits, 100 ms
+    /// later at most.
     ///
     /// # Errors
     ///

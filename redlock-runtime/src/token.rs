@@ -1,8 +1,8 @@
 //! Tokens: the unguessable value that proves ownership, and the owner, which is public.
 //!
 //! The value of a lock's key is `<22 characters of base64url>@<owner>`: 132 random bits, and the [owner](crate::owner). The
-//! random part is a secret; it is never printed, logged or put into an error. A `!` stands behind the token while other
-//! clients wait for the lock.
+//! random part is a secret; it is never printed, logged or put into an error. A `!` stands behind the token once other
+//! clients have waited for the lock.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::owner::{self, Owner, Requester};
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Token(Arc<str>);
 
-/// Behind a token in its key, while other clients wait for the lock. No token ends with it.
+/// Behind a token in its key, once other clients have waited for the lock. No token ends with it.
 pub(crate) const MARK: &str = "!";
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

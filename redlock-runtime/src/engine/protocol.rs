@@ -28,8 +28,8 @@ pub(crate) struct Request {
     /// By a plain command, without the queue: acquire takes a lock that does not exist, and release deletes one without a
     /// mark. Else [`Refusal::Contended`]. A node without such a command does what it does for other requests.
     pub(crate) direct: bool,
-    /// Of a release: the [followers](Push::followers) that have had the lock since. They leave the queue with it.
-    pub(crate) followers: Option<Arc<[Token]>>,
+    /// Of a renewal or a release: to whom the process of the token has passed the lock on, where the server does not know that.
+    pub(crate) passed_on: Option<Arc<PassedOn>>,
     /// Of a release: for how many it counts. One in 128 leaves the lock free for foreign clients.
     pub(crate) releases: u32,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Request {
 impl Request {
     /// A fenced one, through a script.
     pub(crate) fn new(action: Action, name: Arc<str>, token: Token, ttl: Duration) -> Self {
-        Self { action, name, token, ttl, fenced: true, direct: false, followers: None, releases: 1 }
+        Self { action, name, token, ttl, fenced: true, direct: false, passed_on: None, releases: 1 }
     }
 
     /// The same request, once more: the server may have executed it.
@@ -50,6 +50,15 @@ impl Request {
         }
         self
     }
+}
+
+/// To whom a process has passed a lock on. The server may have it under the token of the request or under each of these.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct PassedOn {
+    /// One after the other; the last one has the lock now. With a renewal, the server has it under this token.
+    pub(crate) to: Box<[Token]>,
+    /// [Followers](Push::followers) have places in the queue, with this ttl, and leave it.
+    pub(crate) place_ttl: Option<Duration>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

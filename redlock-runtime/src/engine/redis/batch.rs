@@ -14,6 +14,7 @@ use redis::Value;
 use super::decode::{nonsense, read, refusal};
 use super::encode::{Encoder, client_caching, is_renewal};
 use super::exchange::Exchange;
+use super::scripts::Script;
 use crate::engine::multi_key::refuse_all;
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request};
 
@@ -37,7 +38,7 @@ pub(super) fn renewals(requests: &[(Id, Request)]) -> &[(Id, Request)] {
     let mut before: Option<&Request> = None;
     for (_, request) in requests {
         let is_next = match request.action {
-            Action::Renew { shortens: false, .. } if count < LONGEST => {
+            Action::Renew { shortens: false, .. } if count < LONGEST && request.passed_on.is_none() => {
                 count += 1;
                 true
             }
@@ -110,7 +111,9 @@ impl SharedCall {
 /// One reply for each lock that the script came to; the others were not asked for.
 fn acquired(modes: &[Mode], value: Value, sharded: bool) -> Vec<Reply> {
     let locks = modes.len();
-    let reply = |(value, mode): (Value, &Mode)| read(Action::Acquire(*mode), value, sharded);
+    let reply = |(value, mode): (Value, &Mode)| {
+        read(Action::Acquire(*mode), Some(Script::AcquireAll), value, sharded)
+    };
     match value {
         Value::Array(values) => {
             values.into_iter().zip(modes).map(reply).chain(repeat(Reply::Skipped)).take(locks).collect()

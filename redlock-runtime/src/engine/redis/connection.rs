@@ -12,6 +12,7 @@ use super::error_reply::without;
 use super::exchange::Exchange;
 use super::fence_floor::FenceFloor;
 use super::keyspace::Keyspace;
+use super::scripts::Script;
 use super::session::Session;
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
@@ -120,7 +121,11 @@ impl RedisConnection {
     }
 
     fn answer_to(&self, request: &Request) -> Answer {
-        Answer { action: self.encoder.action(request.action), direct: self.encoder.is_direct(request) }
+        Answer {
+            action: self.encoder.action(request.action),
+            script: self.encoder.script(request),
+            direct: self.encoder.is_direct(request),
+        }
     }
 
     /// The requests at the start of `requests` that share a script call.
@@ -160,10 +165,13 @@ impl RedisConnection {
                 Reply::Refused(Refusal::Transient(words) | Refusal::Permanent(words)) => {
                     // One error may be about all requests of a call, and repeat what any of them has sent.
                     for (_, request) in requests {
-                        *words = without(words, request.token.secret()).into();
+                        let passed_on = request.passed_on.iter().flat_map(|passed_on| &passed_on.to);
+                        for token in std::iter::once(&request.token).chain(passed_on) {
+                            *words = without(words, token.secret()).into();
+                        }
                     }
                 }
-                Reply::Refused(Refusal::NoScript) => self.forget(request.action),
+                Reply::Refused(Refusal::NoScript) => self.forget(request),
                 Reply::Granted { fence } | Reply::Claimed { fence } if request.fenced => {
                     self.fences.learn(sent, now, *fence);
                 }
@@ -172,9 +180,9 @@ impl RedisConnection {
         }
     }
 
-    fn forget(&mut self, action: Action) {
-        self.encoder.forget(action);
-        if let Action::Renew { .. } = action {
+    fn forget(&mut self, request: &Request) {
+        self.encoder.forget(request);
+        if let Action::Renew { .. } = request.action {
             // It may have shared a call that failed because of another renewal.
             self.renewals_alone += 1;
         }
@@ -187,12 +195,16 @@ pub(crate) const INBOX_MOVED: &str = "the inbox is at another node of the Cluste
 #[derive(Clone, Copy)]
 struct Answer {
     action: Action,
+    script: Option<Script>,
     direct: bool,
 }
 
 impl Answer {
     fn read(self, value: Value, sharded: bool) -> Reply {
-        if self.direct { read_direct(self.action, value, sharded) } else { read(self.action, value, sharded) }
+        if self.direct {
+            return read_direct(self.action, value);
+        }
+        read(self.action, self.script, value, sharded)
     }
 }
 

@@ -17,8 +17,8 @@ use crate::key::is_side_name;
 use crate::owner::Owner;
 use crate::token::{self, MARK, Token};
 
-/// `sharded`: whether the script was the one for sharded channels.
-pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
+/// `script`: the one that the request has called. `sharded`: whether that was the one for sharded channels.
+pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded: bool) -> Reply {
     match (action, value) {
         // These scripts read only the lock.
         (
@@ -26,7 +26,7 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
             Value::ServerError(error),
         ) if is_of_another_type(&error) => Reply::NotHeld,
         (_, Value::ServerError(error)) => {
-            let script = Script::of(action).map(|script| script.source(sharded));
+            let script = script.map(|script| script.source(sharded));
             Reply::Refused(refusal_in(&error, script))
         }
         (
@@ -77,7 +77,7 @@ pub(super) fn read(action: Action, value: Value, sharded: bool) -> Reply {
 }
 
 /// The reply to a plain command, which leaves the queue alone.
-pub(super) fn read_direct(action: Action, value: Value, sharded: bool) -> Reply {
+pub(super) fn read_direct(action: Action, value: Value) -> Reply {
     match (action, value) {
         (Action::Acquire(_), Value::Okay) => Reply::Granted { fence: 0 },
         (Action::Release, Value::Int(1)) => Reply::Done,
@@ -87,7 +87,7 @@ pub(super) fn read_direct(action: Action, value: Value, sharded: bool) -> Reply 
         (Action::Release, Value::ServerError(error)) if is_of_another_type(&error) => {
             Reply::Refused(Refusal::Contended)
         }
-        (action, value) => read(action, value, sharded),
+        (action, value) => read(action, None, value, false),
     }
 }
 

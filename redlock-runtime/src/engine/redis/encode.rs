@@ -8,7 +8,7 @@ use super::handshake::{LateRequests, NativeDelete};
 use super::resp::write_command;
 use super::scripts::{Script, SentScripts};
 use super::session::Session;
-use crate::engine::protocol::{Action, Id, Mode, Request};
+use crate::engine::protocol::{Action, Id, Mode, PassedOn, Request};
 
 /// The third argument with which renew.lua and repair.lua may shorten a lease.
 const EXACTLY: &str = "exactly";
@@ -34,11 +34,11 @@ impl Encoder {
     }
 
     /// The server has lost the script (SCRIPT FLUSH, failover): the next request carries its source.
-    pub(super) fn forget(&mut self, action: Action) {
-        if let Some(script) = self.script(action) {
+    pub(super) fn forget(&mut self, request: &Request) {
+        if let Some(script) = self.script(request) {
             self.sent.forget(script);
         }
-        match action {
+        match request.action {
             Action::Renew { .. } => self.sent.forget(Script::RenewAll),
             Action::Release => self.sent.forget(Script::Delete),
             _ => {}
@@ -70,9 +70,10 @@ impl Encoder {
         shortens && self.session.late_requests == LateRequests::Impossible
     }
 
-    fn script(&self, action: Action) -> Option<Script> {
-        match action {
+    pub(super) fn script(&self, request: &Request) -> Option<Script> {
+        match request.action {
             Action::Release if !self.session.queues => Some(Script::GiveUp),
+            Action::Renew { .. } | Action::ExpireLater if request.passed_on.is_some() => Some(Script::PassOn),
             action => Script::of(action),
         }
     }
@@ -129,7 +130,7 @@ impl Encoder {
     }
 
     fn command(&mut self, request: &Request) -> Cmd {
-        let Some(script) = self.script(request.action) else {
+        let Some(script) = self.script(request) else {
             let mut command = Cmd::new();
             match request.action {
                 Action::List { cursor } => {
@@ -150,6 +151,10 @@ impl Encoder {
         let mut command = self.call(script, 13, 180 + bytes);
         let keyspace = &self.session.keyspace;
         let ttl = in_ms(request.ttl);
+        if let (Script::PassOn, Some(passed_on)) = (script, &request.passed_on) {
+            self.write_passed_on(request, passed_on, &mut command);
+            return command;
+        }
         match request.action {
             Action::Inspect => {
                 command.arg(2).arg(&*request.name);
@@ -205,7 +210,7 @@ impl Encoder {
                 };
                 // A holder with a fencing token has one, too: older data may still have its lock, and not those that came after it.
                 let floor = self.floor;
-                let in_full = floor.is_some() || !request.fenced;
+                let in_full = floor.is_some() || !request.fenced || request.passed_on.is_some();
                 if !in_full {
                     command.arg(inbox).arg(at_most);
                     return command;
@@ -215,10 +220,12 @@ impl Encoder {
                     Some(floor) => command.arg(floor),
                     None => command.arg(""),
                 };
-                command.arg((!request.fenced).then_some(UNFENCED));
-                // They draw no fencing token either, so nothing is left out in front of them.
-                for follower in request.followers.iter().flat_map(|followers| followers.iter()) {
-                    command.arg(follower.value());
+                match &request.passed_on {
+                    None => command.arg((!request.fenced).then_some(UNFENCED)),
+                    Some(_) => command.arg(if request.fenced { "" } else { UNFENCED }),
+                };
+                for token in request.passed_on.iter().flat_map(|passed_on| &passed_on.to) {
+                    command.arg(token.value());
                 }
             }
         }
@@ -232,6 +239,24 @@ impl Encoder {
         keyspace.write_queue(command, &request.name);
         keyspace.write_clock(command, &request.name);
         keyspace.write_claim(command, &request.name);
+    }
+
+    /// The keys and arguments of `pass_on.lua`.
+    fn write_passed_on(&self, request: &Request, passed_on: &PassedOn, command: &mut Cmd) {
+        let exactly = match request.action {
+            Action::Renew { shortens, .. } => self.may_shorten(shortens),
+            _ => true,
+        };
+        self.write_keys(command, request);
+        command.arg(request.token.value()).arg(in_ms(request.ttl));
+        command.arg(if exactly { EXACTLY } else { "" }).arg(&*self.session.inbox);
+        match passed_on.place_ttl {
+            Some(place_ttl) => command.arg(in_ms(place_ttl)),
+            None => command.arg(""),
+        };
+        for token in &passed_on.to {
+            command.arg(token.value());
+        }
     }
 
     /// One call for several locks.

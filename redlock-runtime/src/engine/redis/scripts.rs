@@ -18,6 +18,7 @@ pub(super) const CONFIRM: &str = parts!("keep" "mark" "renew");
 pub(super) enum Script {
     Acquire,
     Renew,
+    PassOn,
     Release,
     Delete,
     Inspect,
@@ -35,12 +36,13 @@ pub(super) enum Script {
 }
 
 impl Script {
-    const COUNT: usize = 16;
+    const COUNT: usize = 17;
 
     /// In the order of their declaration.
     const ALL: [Self; Self::COUNT] = [
         Self::Acquire,
         Self::Renew,
+        Self::PassOn,
         Self::Release,
         Self::Delete,
         Self::Inspect,
@@ -93,6 +95,7 @@ impl Script {
                 parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "acquire")
             }
             Self::Renew => parts!("keep" "time" "mark" "queue" "tell" "renew"),
+            Self::PassOn => parts!("time" "mark" "queue" "tell" "pass_on"),
             Self::Release => {
                 parts!("free" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "release")
             }

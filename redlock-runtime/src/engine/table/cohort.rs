@@ -56,7 +56,7 @@ impl LockTable {
         }
         let holder = self.queues.holder(&request.name);
         let has_it =
-            |id: &Id| matches!(self.attempts.get(id), Some(Attempt::Held(held)) if held.has(&request.token));
+            |id: &Id| matches!(self.attempts.get(id), Some(Attempt::Held(held)) if held.has_sent(request));
         holder.filter(has_it).unwrap_or(id)
     }
 
@@ -89,7 +89,7 @@ impl LockTable {
                 self.schedule(id);
                 return None;
             }
-            let lease = held.reserved.next().and_then(|fence| held.hand_over(now, &next.ask, fence));
+            let lease = held.reserved.next().and_then(|fence| held.hand_over(now, next, fence));
             let Some(lease) = lease else {
                 return Some(held);
             };

@@ -67,7 +67,10 @@ impl LockTable {
                         self.ask_with_all(now, id);
                     }
                 }
-                Some(Attempt::Held(held)) if slots.contains(Slot::of(&held.name)) => self.renew(now, id),
+                Some(Attempt::Held(held)) if slots.contains(Slot::of(&held.name)) => {
+                    held.may_be_elsewhere();
+                    self.renew(now, id);
+                }
                 _ => {}
             }
         }
@@ -86,7 +89,7 @@ impl LockTable {
                 Some(Attempt::Waiting(waiting)) => waiting.disconnected(),
                 Some(Attempt::Held(held)) => {
                     held.suspend();
-                    held.forget_followers();
+                    held.may_be_elsewhere();
                 }
                 Some(Attempt::Releasing(releasing)) => releasing.disconnected(),
                 None => {}

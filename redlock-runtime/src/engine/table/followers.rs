@@ -1,14 +1,12 @@
 //! The followers of a lock: the waiters of this process that come next in the queue on the server, as its grant has named them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::waiting::Waiting;
 use crate::clock::Moment;
 use crate::token::Token;
 
-/// So long after its grant, a lock is passed on. Then the server gets it back: what it shows of the holder and of the waiters is
-/// no older than that, and the last body.
+/// So long after its grant, a lock is passed on. Then the server gets it back.
 const LONGEST: Duration = Duration::from_millis(10);
 
 pub(super) struct Followers {
@@ -17,13 +15,13 @@ pub(super) struct Followers {
     secrets: Box<str>,
     /// Where those begin that are left.
     left: usize,
-    /// They have had the lock, or have left when it was their turn. The server has places for them.
-    served: Vec<Token>,
+    /// So many have had the lock, or have left when it was their turn.
+    served: u32,
 }
 
 impl Followers {
     pub(super) fn new(now: Moment, secrets: &str) -> Self {
-        Self { until: now.after(LONGEST), secrets: secrets.into(), left: 0, served: Vec::new() }
+        Self { until: now.after(LONGEST), secrets: secrets.into(), left: 0, served: 0 }
     }
 
     /// True when `next` is the first one of those that still wait: its turn has come.
@@ -36,9 +34,7 @@ impl Followers {
         let is_first =
             std::iter::from_fn(|| Token::take_secret(&mut left)).any(|secret| secret == next.token.secret());
         self.left = self.secrets.len() - left.len();
-        if is_first {
-            self.served.push(next.token.clone());
-        }
+        self.served = self.served.saturating_add(is_first.into());
         is_first
     }
 
@@ -53,12 +49,7 @@ impl Followers {
     pub(super) fn releases(&self, now: Moment) -> u32 {
         let lasted = LONGEST.saturating_sub(self.until.since(now));
         let millis = u32::try_from(lasted.as_millis()).unwrap_or(u32::MAX);
-        u32::try_from(self.served.len()).unwrap_or(u32::MAX).min(millis).saturating_add(1)
-    }
-
-    /// Those whose places must be given back.
-    pub(super) fn served(&self) -> Option<Arc<[Token]>> {
-        (!self.served.is_empty()).then(|| self.served.as_slice().into())
+        self.served.min(millis).saturating_add(1)
     }
 }
 
@@ -73,9 +64,9 @@ mod tests {
         let counts =
             |followers: &Followers, millis| followers.releases(start.after(Duration::from_millis(millis)));
         assert_eq!(counts(&followers, 5), 1, "no follower has had it");
-        followers.served = vec![Token::from_value("token"); 3];
+        followers.served = 3;
         assert_eq!([0, 2, 3, 5, 1000].map(|millis| counts(&followers, millis)), [1, 3, 4, 4, 4]);
-        followers.served = vec![Token::from_value("token"); 31];
+        followers.served = 31;
         assert_eq!(counts(&followers, 1000), 11);
     }
 }

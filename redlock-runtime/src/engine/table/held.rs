@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::followers::Followers;
+use super::passed_on::{PassedOn, TOLD_AFTER};
 use super::releasing::Releasing;
 use super::reserved_fences::ReservedFences;
 use super::waiting::Waiting;
@@ -52,6 +53,7 @@ struct TtlChange {
 pub(super) struct Held {
     pub(super) name: Arc<str>,
     pub(super) lease: Arc<Lease>,
+    /// The server has the lock under this one, as far as it has answered.
     pub(super) token: Token,
     ttl: Duration,
     /// The ttl in its place in the queue, and in those of its followers.
@@ -72,8 +74,8 @@ pub(super) struct Held {
     /// The changes that are not confirmed, in their order.
     ttl_changes: Vec<TtlChange>,
     pub(super) reserved: ReservedFences,
-    /// Boxed: most locks have none.
-    followers: Option<Box<Followers>>,
+    /// Boxed: most locks are not passed on.
+    passed_on: Option<Box<PassedOn>>,
     /// Its holder has released it, and the next waiter waits for its fencing token until then.
     reserved_by: Option<Moment>,
     /// Its manager is shut down and its lease is over: the attempt ends when its guard releases it, or at this time, when
@@ -130,7 +132,7 @@ impl Held {
             changes: 0,
             ttl_changes: Vec::new(),
             reserved: ReservedFences::default(),
-            followers: None,
+            passed_on: None,
             reserved_by: None,
             closed: None,
             deliver_to: None,
@@ -171,7 +173,16 @@ impl Held {
         !std::mem::replace(&mut self.queue.marked, true) && self.is_watched()
     }
 
-    fn is_watched(&self) -> bool {
+    /// The release of a token that has the lock no longer, if it may have a place in the queue.
+    pub(super) fn leaves_for(&mut self, now: Moment, before: Token) -> Option<Releasing> {
+        if !std::mem::take(&mut self.queue.asks) {
+            return None;
+        }
+        let request = Request { token: before, ttl: self.place_ttl, ..self.request(Action::Release) };
+        Some(Releasing::new(now, Arc::clone(self.lease.key()), request, self.place_ttl).leaving(now))
+    }
+
+    pub(super) fn is_watched(&self) -> bool {
         self.first_look.is_none() && !self.is_closed()
     }
 
@@ -230,8 +241,36 @@ impl Held {
         self.ttl_changes.last().is_some_and(|last| last.shortens)
     }
 
+    /// True for each token under which the server may have this lock.
     pub(super) fn has(&self, token: &Token) -> bool {
-        self.token == *token
+        self.token == *token || self.passed_on.as_ref().is_some_and(|passed_on| passed_on.has(token))
+    }
+
+    /// True when this request was sent for it.
+    pub(super) fn has_sent(&self, request: &Request) -> bool {
+        self.has(&request.token) || self.has(holder_in(request))
+    }
+
+    /// The token of its holder. The server may not know it yet.
+    pub(super) fn holder(&self) -> &Token {
+        self.passed_on.as_ref().and_then(|passed_on| passed_on.holder()).unwrap_or(&self.token)
+    }
+
+    /// The server is being told who has it, or was told and has not answered.
+    pub(super) fn is_being_told(&self) -> bool {
+        self.passed_on.as_ref().is_some_and(|passed_on| passed_on.last_named().is_some())
+    }
+
+    /// True when "not held" means that it is lost. A request that was sent before the server was told who has it may be executed
+    /// behind that one.
+    pub(super) fn is_lost_by(&self, request: &Request) -> bool {
+        let named = self.passed_on.as_ref().and_then(|passed_on| passed_on.last_named());
+        holder_in(request) == named.unwrap_or(&self.token)
+    }
+
+    /// The server has executed this renewal. Returns the token under which it had the lock, if it has it under another one now.
+    pub(super) fn told(&mut self, request: &Request) -> Option<Token> {
+        self.passed_on.as_mut()?.told(request, &mut self.token)
     }
 
     pub(super) fn wants_renewal(&self) -> bool {
@@ -278,6 +317,13 @@ impl Held {
         Action::Renew { nth: self.changes, shortens: self.shortens() }
     }
 
+    /// The same, which tells the server who has the lock.
+    pub(super) fn renewal_request(&mut self) -> Request {
+        let place_ttl = self.place_ttl;
+        let passed_on = self.passed_on.as_mut().and_then(|passed_on| passed_on.naming(place_ttl));
+        Request { passed_on, ..self.request(self.renewal()) }
+    }
+
     /// A renewal is being sent. The next one is due without a reply, too. A renewal that shortens the ttl shortens the lease
     /// from now on, because the server may execute it at any time.
     pub(super) fn renewing(&mut self, now: Moment) {
@@ -304,7 +350,10 @@ impl Held {
         for (_, caller) in self.ttl_changes.drain(..confirmed).filter_map(|ttl| ttl.caller) {
             let _ = caller.send(Ok(()));
         }
-        self.next_renewal = self.wants_renewal().then(|| renewal_after(sent, self.ttl));
+        let next = self.wants_renewal().then(|| renewal_after(sent, self.ttl));
+        // It was passed on after that request: the next one is due sooner.
+        let sooner = self.passed_on.as_ref().filter(|passed_on| passed_on.is_to_be_told());
+        self.next_renewal = sooner.and(self.next_renewal).into_iter().chain(next).min();
         true
     }
 
@@ -383,41 +432,45 @@ impl Held {
 
     /// The server has named the waiters that come next.
     pub(super) fn is_followed(&mut self, now: Moment, secrets: &str) {
-        self.followers = Some(Box::new(Followers::new(now, secrets)));
+        self.passed_on = Some(Box::new(PassedOn::followed_by(Followers::new(now, secrets))));
     }
 
     /// The server has named followers.
     pub(super) fn has_followers(&self) -> bool {
-        self.followers.is_some()
+        self.passed_on.as_ref().is_some_and(|passed_on| passed_on.is_to_followers())
     }
 
     /// As [`hand_over`](Self::hand_over), to a follower whose turn has come. `None` when it has not.
     pub(super) fn serves(&mut self, now: Moment, next: &Waiting) -> Option<Arc<Lease>> {
         let fits = self.fits(&next.ask) && next.ask.min_hold.is_none();
-        let followers = self.followers.as_mut().filter(|_| fits)?;
-        if followers.serve(now, next) { self.hand_over(now, &next.ask, 0) } else { None }
+        let passed_on = self.passed_on.as_mut().filter(|_| fits)?;
+        if passed_on.is_followed_by(now, next) { self.hand_over(now, next, 0) } else { None }
     }
 
     /// Followers have places in the queue that must be given back.
     pub(super) fn has_served(&self) -> bool {
-        self.followers.as_ref().is_some_and(|followers| followers.served().is_some())
+        self.passed_on.as_ref().is_some_and(|passed_on| passed_on.has_places())
     }
 
-    /// The next connection may lead to another queue.
-    pub(super) fn forget_followers(&mut self) {
-        if let Some(followers) = &mut self.followers {
-            followers.end();
+    /// The next request may lead to another server, and another queue.
+    pub(super) fn may_be_elsewhere(&mut self) {
+        if let Some(passed_on) = &mut self.passed_on {
+            passed_on.end();
+            passed_on.tell_again(&mut self.token);
         }
     }
 
     /// Ends the lease and begins that of the next holder with the same deadline. `None` without time left.
-    pub(super) fn hand_over(&mut self, now: Moment, ask: &Ask, fence: u64) -> Option<Arc<Lease>> {
+    pub(super) fn hand_over(&mut self, now: Moment, next: &Waiting, fence: u64) -> Option<Arc<Lease>> {
+        let ask = &next.ask;
+        self.passed_on.get_or_insert_default().to(&next.token);
         let deadline = self.lease.deadline()?;
         self.replace_lease(ask.lease(fence, now, deadline));
         self.renew = ask.renew;
         self.keep_until = ask.min_hold.map(|min_hold| now.after(min_hold));
         self.reserved_by = None;
-        self.next_renewal.get_or_insert(now);
+        // That renewal tells the server who has it.
+        self.next_renewal = Some(self.next_renewal.unwrap_or(now).min(now.after(TOLD_AFTER)));
         Some(Arc::clone(&self.lease))
     }
 
@@ -433,13 +486,14 @@ impl Held {
         early: bool,
         response: Option<Response>,
     ) -> Releasing {
-        let direct = !self.queue.marked && !self.queue.waited;
         let ttl = self.may_last(now);
-        let mut request = Request { ttl, direct, ..self.request(Action::Release) };
-        if let Some(followers) = &self.followers {
-            (request.followers, request.releases) = (followers.served(), followers.releases(now));
+        let mut request = Request { ttl, ..self.request(Action::Release) };
+        if let Some(passed_on) = &self.passed_on {
+            request.passed_on = passed_on.named_in_release(self.place_ttl);
+            request.releases = passed_on.releases(now);
         }
-        if self.may_be_queued() || request.followers.is_some() {
+        request.direct = !self.queue.marked && !self.queue.waited && request.passed_on.is_none();
+        if self.may_be_queued() || request.passed_on.is_some() {
             request.ttl = self.place_ttl;
         }
         let mut releasing = Releasing::new(now, Arc::clone(self.lease.key()), request, ttl);
@@ -457,6 +511,11 @@ impl Held {
             None => releasing,
         }
     }
+}
+
+/// Under this token the server has the lock once it has executed the request.
+fn holder_in(request: &Request) -> &Token {
+    request.passed_on.as_ref().and_then(|passed_on| passed_on.to.last()).unwrap_or(&request.token)
 }
 
 impl Drop for Held {

@@ -150,7 +150,7 @@ impl LockTable {
         };
         if self.connected && held.wants_renewal() {
             held.renewing(now);
-            self.outbox.push_urgent((id, held.request(held.renewal())));
+            self.outbox.push_urgent((id, held.renewal_request()));
         } else {
             held.suspend();
         }
@@ -164,6 +164,8 @@ impl LockTable {
         if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
             && self.connected
             && self.abilities.tracks_changes
+            // The answer to that one tells whose value to compare, and sends the watch.
+            && !held.is_being_told()
         {
             self.outbox.push_urgent((id, held.request(Action::Watch)));
         }

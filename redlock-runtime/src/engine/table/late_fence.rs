@@ -31,6 +31,14 @@ impl LockTable {
             self.outbox.push((id, request.clone()));
             return;
         }
+        // It was executed after the server was told who has the lock.
+        if *reply == Reply::NotHeld
+            && let Some(Attempt::Held(held)) = self.attempts.get(&id)
+            && held.token != request.token
+        {
+            self.outbox.push((id, Request { fenced: true, ..held.request(Action::Draw) }));
+            return;
+        }
         let callers = self.late_fences.remove(&id).unwrap_or_default();
         if let (Reply::Reserved { last }, Some(Attempt::Held(held))) = (reply, self.attempts.get(&id))
             && held.has(&request.token)

@@ -21,6 +21,7 @@ mod multi_key;
 mod on_push;
 mod on_reply;
 mod pass_on;
+mod passed_on;
 mod releasing;
 mod replication;
 mod reports;

@@ -188,7 +188,7 @@ impl LockTable {
     /// Releases a grant for a token without a waiter, unless the reply came before the push and the lock is held.
     fn return_unless_held(&mut self, now: Moment, push: &Push, fence: u64) {
         let holder = self.queues.holder(&push.name).and_then(|id| self.attempts.get(&id));
-        let is_held = matches!(holder, Some(Attempt::Held(held)) if held.has(&push.token));
+        let is_held = matches!(holder, Some(Attempt::Held(held)) if held.token == push.token);
         if !is_held {
             let name = Arc::clone(&push.name);
             let request = Request::new(Action::Release, Arc::clone(&name), push.token.clone(), CLAIM);

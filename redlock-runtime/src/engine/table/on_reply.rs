@@ -28,7 +28,7 @@ impl LockTable {
                 self.acquire_reply(now, id, sent, request, reply);
             }
             // A watch with an earlier token says nothing about this one.
-            Some(Attempt::Held(held)) if held.has(&request.token) => {
+            Some(Attempt::Held(held)) if held.has_sent(request) => {
                 self.renew_reply(now, id, sent, request, &reply);
             }
             Some(Attempt::Releasing(releasing))
@@ -165,12 +165,19 @@ impl LockTable {
             // The lease is over for a shutdown: its guard or the expiry of its key ends it.
             (Action::Renew { .. }, Reply::Done | Reply::Refused(_)) if held.is_closed() => {}
             (Action::Renew { nth, .. }, Reply::Done) => {
-                if held.renewed(now, sent, nth, request.ttl) {
+                let before = held.told(request);
+                let is_held = held.renewed(now, sent, nth, request.ttl);
+                if let Some(before) = before {
+                    self.is_told(now, id, before);
+                }
+                if is_held {
                     self.schedule(id);
                 } else {
                     self.lost(now, id, LostReason::Expired, true);
                 }
             }
+            (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free)
+                if !held.is_lost_by(request) => {}
             // Some nodes of a quorum may still have the key. Elsewhere the release hands a deleted lock to its queue.
             (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
                 let releases = self.abilities.votes || self.abilities.hands_over;

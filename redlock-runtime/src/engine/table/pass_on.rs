@@ -14,6 +14,7 @@ use crate::engine::command::AcquireOutcome;
 use crate::engine::protocol::{Id, Push};
 use crate::lease::Lease;
 use crate::telemetry::HandOver;
+use crate::token::Token;
 
 impl LockTable {
     /// The grant to `id` has named the waiters that come next.
@@ -54,6 +55,19 @@ impl LockTable {
             held = kept;
         }
         Some(held)
+    }
+
+    /// The server has the lock under the token of its holder, and no longer under this one.
+    pub(super) fn is_told(&mut self, now: Moment, id: Id, before: Token) {
+        if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) {
+            let leaving = held.leaves_for(now, before);
+            if held.is_watched() {
+                self.watch(id);
+            }
+            if let Some(leaving) = leaving {
+                self.release_apart(now, leaving);
+            }
+        }
     }
 
     /// The waiter `next_id` has the lock from now on, in place of `id`. Returns the lock when its caller has gone.

@@ -327,9 +327,20 @@ impl Lock {
         self.holder = Some(Holding { token: token.clone(), expires, inbox: inbox.clone() });
     }
 
+    /// The lock was passed on: it is held under each of these tokens.
+    fn is_held_by(&self, request: &Request) -> bool {
+        let passed_on = request.passed_on.as_ref();
+        self.is(&request.token)
+            || passed_on.is_some_and(|passed_on| passed_on.to.iter().any(|to| self.is(to)))
+    }
+
     fn renew(&mut self, request: &Request, now: Moment, shortens: bool) -> Reply {
+        let is_held = self.is_held_by(request);
         match &mut self.holder {
-            Some(holder) if holder.token == request.token => {
+            Some(holder) if is_held => {
+                if let Some(token) = request.passed_on.as_ref().and_then(|passed_on| passed_on.to.last()) {
+                    holder.token = token.clone();
+                }
                 let (before, expires) = (holder.expires, now.after(request.ttl));
                 holder.expires = if shortens { expires } else { expires.max(before) };
                 if holder.expires < before {
@@ -377,7 +388,7 @@ impl Lock {
     fn release(&mut self, request: &Request, now: Moment, clock: &mut u64) -> Reply {
         let was_told = self.queue.iter().take(2).any(|waiter| waiter.token == request.token);
         self.queue.retain(|waiter| waiter.token != request.token);
-        if !self.is(&request.token) {
+        if !self.is_held_by(request) {
             if was_told {
                 self.tell_next(&request.name, now);
             }

@@ -1,4 +1,4 @@
--- The value of a lock is the token of its holder; with an exclamation mark behind it while the lock has waiters. So the
+-- The value of a lock is the token of its holder; with an exclamation mark behind it once others have waited for it. So the
 -- holder's release looks for waiters only when there are some.
 
 -- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other

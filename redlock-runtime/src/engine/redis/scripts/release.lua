@@ -1,14 +1,20 @@
--- Releases a lock that this token holds: the longest waiter gets it, or it is free. If this token does not hold it, the
--- token leaves the queue. So do the followers that have had the lock. Behind free.lua and grant.lua.
+-- Releases a lock that this token holds, or one that it was passed on to: the longest waiter gets it, or it is free. If none of
+-- them holds it, they leave the queue. Behind free.lua and grant.lua.
 -- ARGV[3] above '0': other lock clients use the lock, too. They do not know its queue, and would never find it free while it has
 -- waiters. So about one release in 128, by the microseconds of the server's time, leaves it free for a moment and has the
 -- first two of the queue ask again; if these are of one process, which may be stopped, the first of another one, too. A release
 -- for followers counts for so many. Not by a count: with one for all locks, a lock that alternates with another might never be
 -- left free, and one for each lock would have to be stored.
--- ARGV[8] and so on: the tokens of the followers that have had the lock since it was granted to this token
--- Returns 1, or 0 when this token does not hold the lock, or 2 when the caller has to call again.
-local followers = {}
-for i = 8, #ARGV do followers[i - 7] = ARGV[i] .. '|' .. ARGV[2] .. '|' .. ARGV[4] .. '|unfenced' end
+-- ARGV[8] and so on: the tokens of those that its process has passed the lock on to, as far as pass_on.lua may not have told the
+-- server, or they may have places
+-- Returns 1, or 0 when none of these tokens holds the lock, or 2 when the caller has to call again.
+local holder, grace = parse(type(value) == 'string' and value or '')
+local is_held, followers = holder == token, {}
+for i = 8, #ARGV do
+  -- The lock may have been granted to a follower whose place was left: not by this process.
+  is_held = is_held or holder == ARGV[i] and (i == #ARGV or not unfenced)
+  followers[i - 7] = ARGV[i] .. '|' .. ARGV[2] .. '|' .. ARGV[4] .. '|unfenced'
+end
 
 local function leave_free()
   if ARGV[3] == '0' or time() % 128 >= tonumber(ARGV[3]) then return false end
@@ -25,8 +31,6 @@ local function leave_free()
   end
   return told > 0
 end
-
-local holder, grace = parse(type(value) == 'string' and value or '')
 
 -- If one that leaves was one of the first two, which are told when to ask, the next ones are told: else, if the other one dies,
 -- no waiter would ask. A foreign client releases without a push, so the new head asks now, and watches the lock from then on.
@@ -52,7 +56,7 @@ local function leave()
   tell(waiters, left, time(), '')
 end
 
-if holder ~= token then
+if not is_held then
   leave()
   -- It was deleted while callers wait. The first of them may be dead, and the others ask seldom.
   local is_gone = not holder and redis.call('EXISTS', lock) == 0

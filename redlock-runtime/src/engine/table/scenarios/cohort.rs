@@ -142,3 +142,63 @@ fn a_waiter_whose_wait_ends_when_it_first_asks_hears_the_answer() {
     scenario.answers(JOIN, busy);
     assert!(matches!(failed(&mut waiter), Some(LockError::TimedOut { .. })));
 }
+
+#[test]
+fn the_server_is_told_every_50_ms_who_of_a_cohort_has_the_lock() {
+    const TOLD_AFTER: Duration = Duration::from_millis(50);
+    let (mut scenario, mut outcomes) = with_waiters(5);
+    scenario.answers(RESERVE, Reply::Reserved { last: 42 });
+    scenario.drops_guard(0);
+    // It counts from the first hand-over that the server does not know of, however many follow.
+    scenario.passes(TOLD_AFTER / 2);
+    scenario.drops_guard(1);
+    scenario.tick();
+    scenario.is_quiet();
+    scenario.passes(TOLD_AFTER / 2);
+    scenario.tick();
+    let Some((id, sent, told)) = scenario.next() else { unreachable!("nothing was sent") };
+    let names = |request: &Request| request.passed_on.as_ref().map(|passed_on| passed_on.to.to_vec());
+    assert_eq!((told.action, &told.token, names(&told)), (RENEW, &token_of(0), Some(vec![token_of(2)])));
+    assert!(told.passed_on.as_ref().is_some_and(|passed_on| passed_on.place_ttl.is_none()));
+    // Unanswered, the lock is passed on all the same.
+    scenario.drops_guard(2);
+    scenario.table.reply(scenario.now, id, sent, &told, Reply::Done);
+    scenario.passes(TOLD_AFTER);
+    scenario.tick();
+    let Some((_, _, again)) = scenario.next() else { unreachable!("nothing was sent") };
+    assert_eq!((&again.token, names(&again)), (&token_of(2), Some(vec![token_of(3)])));
+    // A release names what the server may have.
+    scenario.drops_guard(3);
+    assert!(outcomes.drain(..3).all(|mut outcome| held(&mut outcome).is_some()));
+    let Some((_, _, release)) = scenario.next() else { unreachable!("nothing was sent") };
+    assert_eq!(
+        (release.action, &release.token, names(&release)),
+        (Action::Release, &token_of(2), Some(vec![token_of(3)]))
+    );
+    assert!(!release.direct);
+}
+
+#[test]
+fn an_answer_counts_that_comes_when_a_later_request_has_named_another_holder() {
+    let (mut scenario, mut outcomes) = with_waiters(3);
+    scenario.answers(RESERVE, Reply::Reserved { last: 42 });
+    let mut told = Vec::new();
+    for holder in [0, 1] {
+        scenario.drops_guard(holder);
+        scenario.passes(SECOND / 20);
+        scenario.tick();
+        told.extend(scenario.next());
+    }
+    let lease = outcomes.drain(..2).filter_map(|mut outcome| held(&mut outcome)).next_back();
+    for (id, sent, request) in told {
+        scenario.table.reply(scenario.now, id, sent, &request, Reply::Done);
+        scenario.send();
+    }
+    assert!(lease.is_some_and(|lease| lease.remaining(scenario.now).is_some()));
+    scenario.drops_guard(2);
+    assert!(held(&mut outcomes[0]).is_some());
+    scenario.table.settings.cohort = 0;
+    scenario.drops_guard(3);
+    let Some((_, _, release)) = scenario.next() else { unreachable!("nothing was sent") };
+    assert_eq!((&release.token, &release.passed_on), (&token_of(2), &None));
+}

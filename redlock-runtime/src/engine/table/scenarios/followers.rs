@@ -56,7 +56,8 @@ impl Scenario {
             (Action::Release, &token(holder), true)
         );
         let expected: Vec<_> = served.iter().map(|id| token(*id)).collect();
-        assert_eq!(request.followers.as_deref().unwrap_or_default(), expected);
+        let followers = request.passed_on.as_ref().map(|passed_on| &*passed_on.to);
+        assert_eq!(followers.unwrap_or_default(), expected);
     }
 }
 
@@ -200,4 +201,166 @@ fn behind_a_lock_that_was_passed_on_the_first_waiter_asks_when_its_claim_is_to_e
     scenario.passes(CLAIM);
     scenario.tick();
     assert!(scenario.unanswered().contains(&(3, AGAIN)), "{:?}", scenario.unanswered());
+}
+
+/// The next request tells the server that the lock has been passed on to these, and renews it.
+#[track_caller]
+fn tells(scenario: &mut Scenario, holder: Id, to: &[Id]) -> (Id, Moment, Request) {
+    let Some((id, sent, request)) = scenario.next() else { unreachable!("nothing was sent") };
+    assert_eq!((request.action, &request.token), (RENEW, &token(holder)));
+    let Some(passed_on) = &request.passed_on else { unreachable!("{request:?}") };
+    assert_eq!(*passed_on.to, *to.iter().map(|id| token(*id)).collect::<Vec<_>>());
+    assert_eq!(passed_on.place_ttl, Some(TTL), "they have places");
+    (id, sent, request)
+}
+
+/// A lock that was passed on to 2 and then to 3, whose body goes on.
+fn passed_on_to_the_third() -> (Scenario, Arc<Lease>) {
+    let (mut scenario, mut outcomes) = followed_by(&[2, 3]);
+    scenario.drops_guard(1);
+    scenario.drops_guard(2);
+    let Some(lease) = held(&mut outcomes[2]) else { unreachable!("its turn has come") };
+    (scenario, lease)
+}
+
+const TOLD_AFTER: Duration = Duration::from_millis(50);
+
+#[test]
+fn the_server_is_told_who_has_a_lock_that_was_passed_on_and_is_held_for_longer() {
+    let (mut scenario, lease) = passed_on_to_the_third();
+    scenario.passes(TOLD_AFTER.saturating_sub(Duration::from_millis(1)));
+    scenario.tick();
+    scenario.is_quiet();
+    scenario.passes(Duration::from_millis(1));
+    scenario.tick();
+    let (id, sent, request) = tells(&mut scenario, 1, &[2, 3]);
+    scenario.table.reply(scenario.now, id, sent, &request, Reply::Done);
+    assert!(lease.remaining(scenario.now).is_some_and(|left| left > CLAIM), "it is renewed, too");
+    scenario.sent.clear();
+    scenario.passes(TTL / 3);
+    scenario.tick();
+    let renewal = scenario.next().map(|(_, _, request)| (request.action, request.token, request.passed_on));
+    assert_eq!(renewal, Some((RENEW, token(3), None)));
+    scenario.sent.clear();
+    scenario.drops_guard(3);
+    scenario.gives_back(3, &[]);
+}
+
+#[test]
+fn until_the_server_has_answered_a_release_names_all_under_whose_tokens_it_may_have_the_lock() {
+    for answer in [None, Some(Reply::Refused(Refusal::Transient("BUSY".into())))] {
+        let (mut scenario, _lease) = passed_on_to_the_third();
+        scenario.passes(TOLD_AFTER);
+        scenario.tick();
+        let (id, sent, request) = tells(&mut scenario, 1, &[2, 3]);
+        if let Some(answer) = answer {
+            scenario.table.reply(scenario.now, id, sent, &request, answer);
+            scenario.send();
+        }
+        scenario.drops_guard(3);
+        scenario.gives_back(1, &[2, 3]);
+    }
+}
+
+#[test]
+fn over_the_next_connection_the_server_is_told_again() {
+    let (mut scenario, _lease) = passed_on_to_the_third();
+    scenario.passes(TOLD_AFTER);
+    scenario.tick();
+    tells(&mut scenario, 1, &[2, 3]);
+    scenario.table.disconnected("cut".into());
+    scenario.connects();
+    scenario.send();
+    let (id, sent, request) = tells(&mut scenario, 1, &[2, 3]);
+    scenario.table.reply(scenario.now, id, sent, &request, Reply::Done);
+    // Also when it has answered: its replica, which is the primary now, may not have heard of it.
+    scenario.table.disconnected("failed over".into());
+    scenario.connects();
+    scenario.send();
+    let (id, sent, request) = tells(&mut scenario, 1, &[3]);
+    scenario.table.reply(scenario.now, id, sent, &request, Reply::Done);
+    scenario.send();
+    scenario.drops_guard(3);
+    scenario.gives_back(3, &[]);
+}
+
+#[test]
+fn a_lock_that_the_server_does_not_have_any_more_when_it_is_told_is_lost() {
+    let (mut scenario, lease) = passed_on_to_the_third();
+    scenario.passes(TOLD_AFTER);
+    scenario.tick();
+    let (id, sent, request) = tells(&mut scenario, 1, &[2, 3]);
+    scenario.table.reply(scenario.now, id, sent, &request, Reply::NotHeld);
+    scenario.send();
+    assert_eq!(lease.lost_reason(), Some(LostReason::KeyChanged));
+    scenario.gives_back(1, &[2, 3]);
+}
+
+#[test]
+fn a_watch_that_is_executed_when_the_server_was_told_already_says_nothing_of_a_loss() {
+    let (mut scenario, lease) = passed_on_to_the_third();
+    scenario.table.abilities = HANDS_OVER_AND_TRACKS;
+    scenario.changes();
+    let watch = |(_, _, request): &(Id, Moment, Request)| request.action == Action::Watch;
+    let Some(at) = scenario.sent.iter().position(watch) else { unreachable!("it compares") };
+    let (id, sent, watch) = scenario.sent.remove(at);
+    scenario.sent.clear();
+    scenario.passes(TOLD_AFTER);
+    scenario.tick();
+    let (_, _, renewal) = tells(&mut scenario, 1, &[2, 3]);
+    scenario.table.reply(scenario.now, id, sent, &watch, Reply::NotHeld);
+    assert!(lease.remaining(scenario.now).is_some());
+    scenario.passes(CLAIM / 10);
+    scenario.tick();
+    scenario.is_quiet();
+    scenario.table.reply(scenario.now, id, sent, &renewal, Reply::Done);
+    scenario.send();
+    assert_eq!(
+        scenario.next().map(|(_, _, watch)| (watch.action, watch.token)),
+        Some((Action::Watch, token(3)))
+    );
+}
+
+#[test]
+fn a_fencing_token_that_is_drawn_when_the_server_was_told_already_is_drawn_anew() {
+    let (mut scenario, lease) = passed_on_to_the_third();
+    scenario.passes(TOLD_AFTER);
+    scenario.tick();
+    let (id, sent, renewal) = tells(&mut scenario, 1, &[2, 3]);
+    let (caller, mut drawn) = oneshot::channel();
+    scenario.table.fence(id, caller);
+    scenario.send();
+    scenario.table.reply(scenario.now, id, sent, &renewal, Reply::Done);
+    scenario.answers(Action::Draw, Reply::NotHeld);
+    let Some((id, sent, draw)) = scenario.next() else { unreachable!("it is drawn anew") };
+    assert_eq!((draw.action, &draw.token), (Action::Draw, &token(3)));
+    scenario.table.reply(scenario.now, id, sent, &draw, Reply::Reserved { last: 7 });
+    assert_eq!((drawn.try_recv(), lease.fence()), (Ok(()), 7));
+}
+
+#[test]
+fn a_waiter_whose_wait_ends_is_told_who_has_the_lock_now() {
+    let mut scenario = Scenario::connected();
+    let named = |id: Id| Token::from_value(&format!("secret-{id:015}@host:{id}"));
+    let mut outcomes = Vec::new();
+    for id in 1..=3 {
+        let (mut ask, outcome) = scenario.ask(None, None);
+        ask.fenced = false;
+        ask.gives_up_at = (id == 3).then_some(scenario.now.after(LONGEST));
+        scenario.table.contended.insert(&ask.name);
+        scenario.table.acquire(scenario.now, id, ask, named(id));
+        scenario.send();
+        let busy = scenario.busy(0);
+        scenario.answers(JOIN, busy);
+        outcomes.push(outcome);
+    }
+    let kind = PushKind::Granted { fence: 0, at: scenario.server_time(), marked: true };
+    let followers = named(2).secret().into();
+    scenario.table.on_push(scenario.now, &Push { token: named(1), name: "lock:k".into(), kind, followers });
+    scenario.drops_guard(1);
+    assert!(held(&mut outcomes[1]).is_some());
+    scenario.passes(LONGEST);
+    scenario.tick();
+    let Ok(AcquireOutcome::Failed(error)) = outcomes[2].try_recv() else { unreachable!("its wait is over") };
+    assert!(error.to_string().contains("host:2"), "{error}");
 }

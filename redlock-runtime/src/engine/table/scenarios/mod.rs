@@ -34,6 +34,7 @@ use crate::engine::settings::TableSettings;
 use crate::engine::slots::{Slot, Slots};
 use crate::error::{Holder, LockError};
 use crate::lease::Lease;
+use crate::lost_reason::LostReason;
 use crate::outcome::ReleaseOutcome;
 use crate::owner::Owner;
 use crate::telemetry;
