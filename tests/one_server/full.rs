@@ -297,3 +297,64 @@ fn a_server_that_cannot_save_does_it_later() {
 fn a_server_that_is_a_replica_for_a_while_does_it_later() {
     does_it_later(is_a_replica, is_a_primary, "replica");
 }
+
+/// It runs no script any more, and sets no key.
+fn forbids_scripts(server: &RedisServer) {
+    let _: String = server.run("ACL SETUSER default -eval -evalsha -set");
+}
+
+#[distributed_lock(key = "{key}", wait = "100ms", manager = locks)]
+fn waits_unfenced(locks: &LockManager, key: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+/// Each of these calls fails. Then a shutdown has nothing to release.
+#[track_caller]
+fn is_refused_and_owes_nothing(locks: LockManager, held: &str) {
+    for wait in [Duration::ZERO, SECOND / 10] {
+        for key in ["free", held] {
+            for keys in [&[key][..], &["a", key, "z"], &["a", "b", "c"]] {
+                let outcome = locks.lock_all(keys.iter().copied()).wait(wait).acquire_blocking();
+                assert!(outcome.is_err(), "{keys:?} with {wait:?}");
+            }
+            assert!(locks.lock(key).wait(wait).acquire_blocking().is_err(), "{key} with {wait:?}");
+        }
+    }
+    assert!(unfenced_of(&locks, "free").is_err() && waits_unfenced(&locks, "free").is_err());
+    // The first request of a waiter takes a free lock without its queue. Here it finds another one, and the next is refused.
+    let _ = waits_unfenced(&locks, held);
+    assert_eq!(runtime().block_on(locks.shutdown(Duration::ZERO)), Ok(()));
+}
+
+#[test]
+fn calls_that_were_only_refused_owe_no_release() {
+    for refuses in [fill, cannot_save, forbids_scripts] {
+        let server = RedisServer::start();
+        let (locks, other) = (connect(&server), connect(&server));
+        let held = other.lock("held").ttl(MINUTE).acquire_blocking().unwrap();
+        refuses(&server);
+        is_refused_and_owes_nothing(locks, "held");
+        drop(held);
+    }
+    // The refusal of a replica ends the connection.
+    for (keys, wait) in [(&["a"][..], 0), (&["a"], 100), (&["a", "b"], 0), (&["a", "b"], 100)] {
+        let server = RedisServer::start();
+        let locks = connect(&server);
+        is_a_replica(&server);
+        let request = locks.lock_all(keys.iter().copied()).wait(Duration::from_millis(wait));
+        assert!(request.acquire_blocking().is_err());
+        assert_eq!(runtime().block_on(locks.shutdown(Duration::ZERO)), Ok(()), "{keys:?} within {wait} ms");
+    }
+}
+
+#[test]
+fn calls_that_the_nodes_of_a_quorum_have_only_refused_owe_no_release() {
+    for refuses in [fill, cannot_save, forbids_scripts] {
+        let quorum = Quorum::durable(3);
+        let (locks, other) = (quorum.manager(), quorum.manager());
+        let held = other.lock("held").ttl(MINUTE).acquire_blocking().unwrap();
+        quorum.servers.iter().for_each(refuses);
+        is_refused_and_owes_nothing(locks, "held");
+        drop(held);
+    }
+}

@@ -452,8 +452,9 @@ impl Driver {
                 }
                 self.table.unreachable(now, trouble);
             }
-            TransportEvent::Broke { reason, .. } => {
+            TransportEvent::Broke { reason, refused, .. } => {
                 telemetry::broke(&reason);
+                self.table.refused_at_the_end(&refused);
                 self.table.disconnected(reason);
             }
             TransportEvent::Changed(names) => self.table.changed(now, names.as_deref()),

@@ -43,7 +43,7 @@ pub(super) fn calls(requests: &[(Id, Request)]) -> impl Iterator<Item = &[(Id, R
 pub(super) fn refuse_all(reply: &Reply, keys: usize) -> Vec<Reply> {
     let mut replies = vec![reply.clone(); keys];
     if let [Reply::Refused(first @ Refusal::Permanent(_)), ..] = replies.as_mut_slice() {
-        *first = Refusal::NoScript;
+        *first = if first.has_done_nothing(true) { Refusal::NoScript } else { Refusal::Unfinished };
     }
     replies
 }

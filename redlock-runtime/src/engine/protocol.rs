@@ -232,6 +232,17 @@ impl Refusal {
         matches!(self, Self::NoScript | Self::Unfinished | Self::Contended)
     }
 
+    /// True when the server has done nothing of the request. A script for `several` locks may have stopped behind one that it has
+    /// taken, but not for what a server checks at the start of a script or at its first write.
+    pub(crate) fn has_done_nothing(&self, several: bool) -> bool {
+        let at_first = ["OOM", "NOPERM", "NOAUTH"];
+        match self {
+            Self::NoScript | Self::Contended | Self::Transient(_) | Self::Moved(_) => true,
+            Self::Unfinished | Self::OutcomeUnknown(_) => false,
+            Self::Permanent(words) => !several || at_first.iter().any(|code| words.starts_with(code)),
+        }
+    }
+
     /// The node has become a replica, which takes no locks.
     pub(crate) fn is_of_a_replica(&self) -> bool {
         matches!(self, Self::Transient(words) if words.starts_with("READONLY"))

@@ -7,7 +7,7 @@ use super::{Attempt, LockTable};
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
 use crate::engine::outbox::Outbox;
-use crate::engine::protocol::Disconnected;
+use crate::engine::protocol::{Action, Disconnected, Id, Request};
 use crate::engine::slots::{Slot, Slots};
 
 impl LockTable {
@@ -72,6 +72,19 @@ impl LockTable {
                     self.renew(now, id);
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// These requests were refused with the answer that ends the connection. They are sent again over the next one.
+    pub(crate) fn refused_at_the_end(&mut self, requests: &[(Id, Request)]) {
+        for (id, request) in requests {
+            if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(id)
+                && waiting.is_asking()
+                && waiting.token == request.token
+                && matches!(request.action, Action::Acquire(_) | Action::AcquireNext { .. })
+            {
+                waiting.has_come_to_nothing();
             }
         }
     }

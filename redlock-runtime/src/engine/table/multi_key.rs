@@ -33,7 +33,7 @@ impl LockTable {
         let in_time = waiting.ask.capped(sent, safe_until(sent, waiting.ask.ttl)) > now;
         match reply {
             // Not tried in this call, but perhaps in an earlier one, whose reply was lost.
-            Reply::Skipped => waiting.unanswered = u32::from(waiting.asks > 1),
+            Reply::Skipped => waiting.has_come_to_nothing(),
             // The whole call is repeated.
             Reply::Refused(Refusal::NoScript) => return false,
             // The first key may be asked for again.
@@ -292,6 +292,25 @@ mod tests {
         // Also after the first.
         call.sends(&[(1, Action::Release)]);
         call.answers(vec![Reply::NotHeld]);
+        assert!(call.table.is_idle());
+    }
+
+    #[test]
+    fn a_call_of_which_the_server_has_done_nothing_leaves_nothing_to_release() {
+        for code in ["OOM", "NOPERM"] {
+            let mut call = Call::connected();
+            call.answers(refused_by(Refusal::Permanent(code.into())));
+            call.sends(&[(1, AGAIN)]);
+            call.answers(vec![Reply::Refused(Refusal::Permanent(code.into()))]);
+            call.says("!--");
+            call.sends(&[]);
+            assert!(call.table.is_idle());
+        }
+        let mut call = Call::connected();
+        call.answers(refused_by(Refusal::Transient("MISCONF".into())));
+        call.says("?--");
+        call.table.abandon(call.now, 1);
+        call.sends(&[]);
         assert!(call.table.is_idle());
     }
 

@@ -44,6 +44,14 @@ impl LockTable {
                     self.claim_ran_out(now, &request.name);
                 }
             }
+            // Its caller had left before.
+            Some(Attempt::Releasing(releasing)) if matches!(&reply, Reply::Refused(refusal) if has_taken_nothing(request.action, refusal)) =>
+            {
+                let is_over = releasing.token() == &request.token && releasing.has_come_to_nothing();
+                if is_over {
+                    self.remove(id);
+                }
+            }
             None if self.admin_calls.contains_key(&id) => self.admin_reply(now, id, reply),
             None if self.long_waits.asks(id) => self.holder_reply(now, id, reply),
             // The reply to an acquire whose caller has gone: its release is sent.
@@ -53,6 +61,12 @@ impl LockTable {
 
     fn acquire_reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
         let action = request.action;
+        if let (Reply::Refused(refusal), Some(Attempt::Waiting(waiting))) =
+            (&reply, self.attempts.get_mut(&id))
+            && has_taken_nothing(action, refusal)
+        {
+            waiting.has_come_to_nothing();
+        }
         if let Action::AcquireNext { .. } = action
             && self.is_skipped(now, id, sent, &reply)
         {
@@ -134,8 +148,6 @@ impl LockTable {
             }
             Reply::Refused(refusal) => {
                 let error = refusal.error(Some(Arc::clone(&waiting.ask.key)));
-                // An earlier one, over a connection that broke, may have taken the lock.
-                waiting.unanswered = waiting.unanswered.saturating_sub(1);
                 self.fail(now, id, error);
             }
             // No node answers an acquire like this.
@@ -207,5 +219,14 @@ impl LockTable {
             }
             _ => {}
         }
+    }
+}
+
+/// True when this was a request for a lock, and the server has done nothing of it.
+fn has_taken_nothing(action: Action, refusal: &Refusal) -> bool {
+    match action {
+        Action::Acquire(_) => refusal.has_done_nothing(false),
+        Action::AcquireNext { .. } => refusal.has_done_nothing(true),
+        _ => false,
     }
 }

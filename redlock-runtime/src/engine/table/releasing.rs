@@ -29,6 +29,8 @@ pub(super) struct Releasing {
     /// The server has granted the lock to this attempt, whose caller had left or could not be told in time.
     was_granted: bool,
     may_be_queued: bool,
+    /// So many requests may have taken the lock or a place, if that is all that is known of either.
+    unanswered: Option<u32>,
     /// The refusals so far.
     refusals: u32,
     /// The reason of the last one.
@@ -64,6 +66,7 @@ impl Releasing {
             repeated: false,
             was_granted: false,
             may_be_queued: false,
+            unanswered: None,
             refusals: 0,
             refused: None,
             hold: telemetry::Hold::default(),
@@ -109,6 +112,18 @@ impl Releasing {
         self.lasts = self.lasts.max(QUEUE_TTL);
         self.until = self.until.max(now.after(self.lasts));
         self
+    }
+
+    /// It has no place that it knows of, and nothing but so many requests without an answer.
+    pub(super) fn after_unanswered(mut self, requests: u32) -> Self {
+        self.unanswered = Some(requests);
+        self
+    }
+
+    /// The server has done nothing of one of these requests. True when that was the last one: there is nothing to release.
+    pub(super) fn has_come_to_nothing(&mut self) -> bool {
+        self.unanswered = self.unanswered.map(|requests| requests.saturating_sub(1));
+        self.unanswered == Some(0) && !self.was_granted
     }
 
     /// The server has granted the lock to this attempt.

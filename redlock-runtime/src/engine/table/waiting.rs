@@ -188,6 +188,11 @@ impl Waiting {
         self.asked_at().is_some()
     }
 
+    /// The server has done nothing of the last request. An earlier one, over a connection that broke, may have taken the lock.
+    pub(super) fn has_come_to_nothing(&mut self) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+    }
+
     /// The last request will not be sent.
     pub(super) fn taken_back(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
@@ -449,7 +454,7 @@ impl Waiting {
         if self.was_granted || matches!(self.deferred_push.as_deref(), Some(PushKind::Granted { .. })) {
             releasing.is_granted();
         }
-        releasing
+        if self.is_queued() { releasing } else { releasing.after_unanswered(self.unanswered) }
     }
 }
 

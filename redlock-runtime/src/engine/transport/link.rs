@@ -148,6 +148,8 @@ struct Up {
     grant_was_first: bool,
     /// When to connect anew, to see whether the hand-off is back.
     look_again: Option<Moment>,
+    /// The requests that were refused with the answer that ends the connection.
+    refused: Vec<(Id, Request)>,
 }
 
 struct Batch {
@@ -185,6 +187,8 @@ pub(crate) enum TransportEvent {
     Broke {
         reason: Arc<str>,
         unanswered: Vec<(Id, Request)>,
+        /// Of these the server has done nothing.
+        refused: Vec<(Id, Request)>,
     },
     /// One reply to each request, in their order.
     Replies {
@@ -239,7 +243,7 @@ impl Link {
     pub(super) fn restart(&mut self) -> Option<TransportEvent> {
         let was_up = matches!(self.state, State::Up(_));
         let unanswered = self.switch_to(connect(&self.node, self.io_timeout));
-        was_up.then(|| TransportEvent::Broke { reason: ELSEWHERE.into(), unanswered })
+        was_up.then(|| TransportEvent::Broke { reason: ELSEWHERE.into(), unanswered, refused: Vec::new() })
     }
 
     /// True when a test has mended its node: it connects without a pause.
@@ -368,6 +372,7 @@ impl Link {
                             standby: None,
                             grant_was_first: false,
                             look_again,
+                            refused: Vec::new(),
                         }));
                         return Poll::Ready(TransportEvent::Connected { abilities, server_info });
                     }
@@ -379,7 +384,11 @@ impl Link {
                 },
                 State::Up(up) if up.look_again.is_some_and(|at| at <= now) => {
                     let reason = "to see whether access rules allow the hand-off again".into();
-                    return Poll::Ready(TransportEvent::Broke { reason, unanswered: self.reconnect() });
+                    return Poll::Ready(TransportEvent::Broke {
+                        reason,
+                        unanswered: self.reconnect(),
+                        refused: Vec::new(),
+                    });
                 }
                 State::Up(up) => {
                     let reason = match up.poll(cx, now, self.io_timeout) {
@@ -387,7 +396,9 @@ impl Link {
                         Poll::Ready(Err(reason)) => reason,
                         Poll::Pending => ready!(up.poll_standby(cx, now, self.io_timeout, &self.node)),
                     };
-                    return Poll::Ready(TransportEvent::Broke { reason, unanswered: self.reconnect() });
+                    let refused = std::mem::take(&mut up.refused);
+                    let unanswered = self.reconnect();
+                    return Poll::Ready(TransportEvent::Broke { reason, unanswered, refused });
                 }
             }
         }
@@ -504,6 +515,10 @@ impl Up {
                     let hands_over = self.connection.hands_over();
                     if let Some(reason) = replies.iter().find_map(|reply| ends_connection(reply, hands_over))
                     {
+                        let is_refused = |reply: &Reply| matches!(reply, Reply::Refused(refusal) if refusal.has_done_nothing(true));
+                        let answered = batch.requests.iter().zip(&replies);
+                        let refused = answered.filter(|(_, reply)| is_refused(reply));
+                        self.refused = refused.map(|(request, _)| request.clone()).collect();
                         self.in_flight.push_front(batch);
                         return Poll::Ready(Err(reason.into()));
                     }

@@ -11,7 +11,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "release-does-not-compare",
         wrong: "A release frees the lock of any holder.",
         violates: EXCLUSION,
-        edits: &[edit(RELEASE_LUA, "if holder ~= token then\n", "if holder == nil then\n")],
+        edits: &[edit(RELEASE_LUA, "if not is_held then\n", "if holder == nil then\n")],
     },
     Mutant {
         name: "fencing-token-is-not-raised",

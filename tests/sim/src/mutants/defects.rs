@@ -126,8 +126,8 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 HOLDING,
-                "self.outbox.push_urgent((id, held.request(held.renewal())));",
-                "self.outbox.push((id, held.request(held.renewal())));",
+                "self.outbox.push_urgent((id, held.renewal_request()));",
+                "self.outbox.push((id, held.renewal_request()));",
             ),
             edit(
                 HOLDING,

@@ -127,8 +127,7 @@ fn of_refused_waiters_only_the_first_asks_again() {
     }
     // It leaves: the next one asks.
     scenario.abandons(1);
-    scenario.send();
-    scenario.answers(Action::Release, Reply::Done);
+    scenario.is_quiet();
     scenario.passes(2 * SECOND);
     scenario.tick();
     assert_eq!(scenario.unanswered(), [(2, JOIN_AGAIN)]);

@@ -147,3 +147,63 @@ fn a_waiter_that_leaves_without_a_connection_is_gone_from_the_queue_of_a_server_
     scenario.answers(Action::Release, Reply::NotHeld);
     assert!(scenario.table.is_idle());
 }
+
+#[test]
+fn a_call_that_was_only_refused_owes_no_release() {
+    let transient = || Reply::Refused(Refusal::Transient("MISCONF".into()));
+    let permanent = || Reply::Refused(Refusal::Permanent("OOM".into()));
+    // One try; a wait that ends in the pause behind a refusal; one that ends with a request under way, which is refused then.
+    for refused in [transient, permanent] {
+        let mut scenario = Scenario::connected();
+        let _outcome = scenario.acquires(1, Some(Duration::ZERO));
+        scenario.answers(Action::Acquire(Mode::OneTry), refused());
+        scenario.is_quiet();
+        assert!(scenario.table.is_idle());
+    }
+    for is_under_way in [false, true] {
+        let mut scenario = Scenario::connected();
+        let _outcome = scenario.acquires(1, None);
+        for action in [JOIN, JOIN_AGAIN] {
+            scenario.answers(action, transient());
+            scenario.passes(SECOND);
+            scenario.tick();
+        }
+        if !is_under_way {
+            scenario.answers(JOIN_AGAIN, transient());
+        }
+        scenario.abandons(1);
+        if is_under_way {
+            assert_eq!(scenario.unanswered(), [(1, JOIN_AGAIN), (1, Action::Release)]);
+            scenario.answers(JOIN_AGAIN, transient());
+            scenario.sent.clear();
+        }
+        scenario.is_quiet();
+        assert!(scenario.table.is_idle());
+    }
+}
+
+#[test]
+fn a_call_that_was_refused_after_an_answer_was_lost_owes_a_release() {
+    let mut scenario = Scenario::connected();
+    let _outcome = scenario.acquires(1, Some(SECOND));
+    scenario.sent.clear();
+    scenario.table.disconnected("cut".into());
+    scenario.connects();
+    scenario.send();
+    scenario.answers(JOIN_AGAIN, Reply::Refused(Refusal::Permanent("OOM".into())));
+    scenario.answers(Action::Release, Reply::NotHeld);
+    assert!(scenario.table.is_idle());
+}
+
+#[test]
+fn a_direct_request_that_found_another_value_is_no_request_that_may_have_taken_the_lock() {
+    let mut scenario = Scenario::connected();
+    let (mut ask, _outcome) = scenario.ask(Some(SECOND), None);
+    ask.fenced = false;
+    scenario.table.acquire(scenario.now, 1, ask, token_of(1));
+    scenario.send();
+    scenario.answers(JOIN, Reply::Refused(Refusal::Contended));
+    scenario.answers(JOIN_AGAIN, Reply::Refused(Refusal::Permanent("OOM".into())));
+    scenario.is_quiet();
+    assert!(scenario.table.is_idle());
+}

@@ -59,7 +59,7 @@ impl Cluster {
                 self.send_pages(now);
                 self.learn_soon(now);
             }
-            TransportEvent::Broke { reason, unanswered } => {
+            TransportEvent::Broke { reason, unanswered, .. } => {
                 telemetry::broke(&reason);
                 self.unanswered(now, node, unanswered);
                 self.serve_all_queues();

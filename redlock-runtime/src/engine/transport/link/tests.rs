@@ -97,6 +97,7 @@ fn a_server_that_answers_one_batch_after_the_other_is_not_silent() {
         standby: None,
         grant_was_first: false,
         look_again: None,
+        refused: Vec::new(),
     };
     assert!(matches!(up.poll(&mut cx, at(900), LIMIT), Poll::Ready(Ok(TransportEvent::Replies { .. }))));
     // The time for the second batch begins with the answer to the first.

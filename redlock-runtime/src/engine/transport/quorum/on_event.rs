@@ -25,7 +25,7 @@ impl Quorum {
                 self.members[node].unreachable(trouble.reason, trouble.is_permanent);
                 self.unreachable();
             }
-            TransportEvent::Broke { reason, unanswered } => {
+            TransportEvent::Broke { reason, unanswered, .. } => {
                 self.members[node].down(now, Arc::clone(&reason), unanswered);
                 self.absent(now, node, &reason);
             }

@@ -61,7 +61,7 @@ impl Scenario {
         self.quorum.on_event(
             self.now,
             node,
-            TransportEvent::Broke { reason: "gone".into(), unanswered: Vec::new() },
+            TransportEvent::Broke { reason: "gone".into(), unanswered: Vec::new(), refused: Vec::new() },
         );
     }
 
@@ -159,7 +159,11 @@ fn the_engine_does_not_end_before_a_node_that_was_cut_off_has_heard_of_a_release
         scenario.answers(node, &asked, &Reply::Done);
     }
     let unanswered = scenario.hears(2);
-    scenario.quorum.on_event(scenario.now, 2, TransportEvent::Broke { reason: "cut".into(), unanswered });
+    scenario.quorum.on_event(
+        scenario.now,
+        2,
+        TransportEvent::Broke { reason: "cut".into(), unanswered, refused: Vec::new() },
+    );
     assert!(!scenario.quorum.is_idle());
     scenario.connects(2, Duration::MAX);
     let owed = scenario.hears(2);
