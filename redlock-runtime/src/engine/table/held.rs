@@ -64,6 +64,8 @@ pub(super) struct Held {
     renew: bool,
     /// False while the lock, granted by a push, expires after the claim instead of the ttl.
     claimed: bool,
+    /// Since when it is held at the earliest. What is not renewed lasts for its ttl from then on.
+    since: Moment,
     /// The end of `min_hold`: after an earlier release, the key stays until then.
     keep_until: Option<Moment>,
     next_renewal: Option<Moment>,
@@ -126,6 +128,7 @@ impl Held {
             longer_until: None,
             renew: ask.renew,
             claimed: false,
+            since,
             next_renewal: Some(renewal_after(since, CLAIM.min(ask.ttl))),
             keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
             first_look: Some(since.after(FIRST_LOOK)),
@@ -318,10 +321,18 @@ impl Held {
     }
 
     /// The same, which tells the server who has the lock.
-    pub(super) fn renewal_request(&mut self) -> Request {
+    pub(super) fn renewal_request(&mut self, now: Moment) -> Request {
         let place_ttl = self.place_ttl;
         let passed_on = self.passed_on.as_mut().and_then(|passed_on| passed_on.naming(place_ttl));
-        Request { passed_on, ..self.request(self.renewal()) }
+        Request { passed_on, ttl: self.renews_for(now), ..self.request(self.renewal()) }
+    }
+
+    /// The renewal that claims a lock which is not renewed gives it the rest of its ttl.
+    fn renews_for(&self, now: Moment) -> Duration {
+        if self.renew || self.claimed || !self.ttl_changes.is_empty() {
+            return self.ttl;
+        }
+        self.ttl.saturating_sub(now.since(self.since)).max(Duration::from_millis(1))
     }
 
     /// A renewal is being sent. The next one is due without a reply, too. A renewal that shortens the ttl shortens the lease

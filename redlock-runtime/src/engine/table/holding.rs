@@ -150,7 +150,7 @@ impl LockTable {
         };
         if self.connected && held.wants_renewal() {
             held.renewing(now);
-            self.outbox.push_urgent((id, held.renewal_request()));
+            self.outbox.push_urgent((id, held.renewal_request(now)));
         } else {
             held.suspend();
         }

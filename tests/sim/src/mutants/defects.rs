@@ -126,8 +126,8 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 HOLDING,
-                "self.outbox.push_urgent((id, held.renewal_request()));",
-                "self.outbox.push((id, held.renewal_request()));",
+                "self.outbox.push_urgent((id, held.renewal_request(now)));",
+                "self.outbox.push((id, held.renewal_request(now)));",
             ),
             edit(
                 HOLDING,

@@ -160,3 +160,32 @@ fn the_reply_says_how_long_the_lock_lasts() {
         assert!(left.is_some_and(|left| left <= lasts && left > lasts / 2), "{left:?}");
     }
 }
+
+#[test]
+fn a_lock_that_is_not_renewed_lasts_for_its_ttl_from_its_grant_on() {
+    let mut scenario = Scenario::connected();
+    let (mut ask, mut outcome) = scenario.ask(None, None);
+    ask.renew = false;
+    scenario.table.acquire(scenario.now, 1, ask, token_of(1));
+    scenario.send();
+    let busy = scenario.busy(0);
+    scenario.answers(JOIN, busy);
+    let granted = scenario.now;
+    let at = scenario.server_time();
+    scenario.grants(1, at);
+    let Some(lease) = held(&mut outcome) else { unreachable!("it is granted") };
+    // Its claim is renewed late, and refused once.
+    scenario.passes(CLAIM / 3);
+    scenario.tick();
+    scenario.answers(RENEW, Reply::Refused(Refusal::Transient("BUSY".into())));
+    scenario.passes(CLAIM / 3);
+    scenario.sent.clear();
+    scenario.table.disconnected("cut".into());
+    scenario.connects();
+    scenario.send();
+    let Some((id, sent, renewal)) = scenario.next() else { unreachable!("its claim is renewed") };
+    assert_eq!((renewal.action, renewal.ttl), (RENEW, TTL.saturating_sub(scenario.now.since(granted))));
+    scenario.table.reply(scenario.now, id, sent, &renewal, Reply::Done);
+    let ends = lease.deadline().map(|deadline| deadline.since(granted));
+    assert!(ends.is_some_and(|ends| ends <= TTL && ends > TTL * 9 / 10), "{ends:?}");
+}
