@@ -459,3 +459,25 @@ fn a_replica_is_no_place_for_a_lock() {
     let _: String = replica.run("REPLICAOF NO ONE");
     waiter.join().unwrap().unwrap();
 }
+
+#[test]
+fn without_renewal_a_lock_that_was_handed_over_ends_a_ttl_after_that() {
+    let ttl = 3 * SECOND;
+    let server = RedisServer::start();
+    let (locks, other) = (connect(&server), connect(&server));
+    let guard = other.lock("k").acquire_blocking().unwrap();
+    let waiter = thread::spawn(move || {
+        let guard = locks.lock("k").ttl(ttl).renew(false).wait(LIMIT).acquire_blocking().unwrap();
+        (guard, Instant::now())
+    });
+    eventually("the waiter is queued", || server.run::<u32>("ZCARD lock:k%queue") == 1);
+    drop(guard);
+    let (guard, granted) = waiter.join().unwrap();
+    // It has less than a second before its claim, and none of the time that has passed since.
+    eventually("it has claimed the lock", || guard.remaining() > SECOND);
+    let since = granted.elapsed();
+    let lasts = since + guard.remaining();
+    assert!(lasts < ttl, "{lasts:?} of {ttl:?}");
+    eventually("its lease ends", || !guard.is_held());
+    eventually("so does its key", || server.run::<i32>("EXISTS lock:k") == 0);
+}
