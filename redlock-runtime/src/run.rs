@@ -478,9 +478,10 @@ impl LockRequest {
     pub fn run_blocking<R>(self, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
         let on_lost = self.options.on_lost;
         let held = HeldHere::acquire(self)?;
-        let entered = held.span.enter();
-        let output = body(&held.guard);
-        drop(entered);
+        let output = {
+            let _entered = held.span.enter();
+            body(&held.guard)
+        };
         held.release(on_lost)?;
         Ok(output)
     }

@@ -41,7 +41,8 @@ fn main() {
     for (file, text) in clock {
         write(&out.join(file), &renamed(&text, "crate"));
     }
-    let mut modules = format!("#[path = {:?}]\npub(crate) mod clock;\n", out.join("clock.rs"));
+    let mut modules =
+        format!("#[path = {:?}]\npub(crate) mod clock;\n", out.join("clock.rs").display().to_string());
     let mut table = String::from("pub(crate) const COPIES: &[Copy] = &[\n");
     let as_it_is = [("real", "", "", "", "")];
     for (name, file, from, to, scenario) in as_it_is.into_iter().chain(mutants::MUTANTS) {
@@ -67,7 +68,7 @@ fn main() {
                       pub(crate) mod wakers;\npub(crate) mod when_woken;\n";
         write(&copy.join("engine/mod.rs"), engine);
         write(&copy.join("mod.rs"), "pub(crate) mod alarm;\npub(crate) mod engine;\n");
-        writeln!(modules, "#[path = {:?}]\nmod {name};", copy.join("mod.rs")).unwrap();
+        writeln!(modules, "#[path = {:?}]\nmod {name};", copy.join("mod.rs").display().to_string()).unwrap();
         writeln!(table, "    ({name:?}, {scenario:?}, {name}::engine::scenarios::ALL),").unwrap();
     }
     write(&out.join("copies.rs"), &format!("{modules}{table}];\n"));

@@ -273,7 +273,8 @@ impl<'a> Expansion<'a> {
                 #krate::__private::#run(#lock_name, #body_name)
             }
         };
-        let locked = if self.args.needs_the_function() {
+        // A lint reports an endless loop in a closure whose type does not say so.
+        let locked = if self.args.needs_the_function() || !self.output.returns() {
             locked
         } else {
             quote_spanned!(span=> #krate::__private::call(move || #locked))

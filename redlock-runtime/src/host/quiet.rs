@@ -13,7 +13,6 @@ pub(crate) fn is_without_panic(question: impl FnOnce()) -> bool {
     if cfg!(panic = "abort") || thread::panicking() {
         return false;
     }
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let programs = Arc::new(take_hook());
     let (others, asks) = (Arc::clone(&programs), thread::current().id());
@@ -36,5 +35,7 @@ pub(crate) fn is_without_panic(question: impl FnOnce()) -> bool {
     }
     answered.is_ok()
 }
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 type PanicHook = Box<dyn Fn(&std::panic::PanicHookInfo<'_>) + Send + Sync + 'static>;

@@ -327,6 +327,10 @@ pub(crate) mod sync {
         }
 
         impl<T> UnboundedReceiver<T> {
+            pub(crate) fn len(&self) -> usize {
+                self.0.0.lock().unwrap().sent.len()
+            }
+
             pub(crate) fn is_empty(&self) -> bool {
                 self.0.0.lock().unwrap().sent.is_empty()
             }

@@ -186,7 +186,8 @@ impl Watch {
         }
         let is_due = late_at <= now.to_nanos();
         // No deadline comes while the clock stands still.
-        if !is_unread && !(is_due && !home.clock.of_runtime().is_some_and(RuntimeClock::is_paused)) {
+        let stands_still = home.clock.of_runtime().is_some_and(RuntimeClock::is_paused);
+        if !is_unread && (!is_due || stands_still) {
             (self.moves_at, self.is_excused) = (None, false);
             let reads_at = if home.has_unread() { now.after(READS_WITHIN).to_nanos() } else { NEVER };
             return if is_due { reads_at } else { reads_at.min(late_at) };
