@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kit::{LIMIT, RedisServer, SECOND, SentinelGroup, eventually};
-use redlocked::{LockError, LockManager, ReleaseOutcome};
+use redlocked::{LockError, LockManager, LockRequest, ReleaseOutcome};
 
 struct Servers {
     primary: RedisServer,
@@ -124,6 +124,49 @@ fn with_too_few_replicas_it_is_given_back() {
 
     servers.replicas[0].resume();
     eventually("the lock can be taken again", || all.lock("k").run_blocking(|_| ()).is_ok());
+}
+
+#[test]
+fn with_frozen_replicas_a_call_ends_at_its_limit() {
+    const MS: Duration = Duration::from_millis(1);
+    let servers = start();
+    let builder = LockManager::builder(servers.primary.url()).replicas(1).io_timeout(20 * SECOND);
+    let locks = builder.connect_blocking().unwrap();
+    locks.lock("k").run_blocking(|_| ()).unwrap();
+    for replica in &servers.replicas {
+        replica.pause();
+    }
+    let ends_within = |limit: Duration, request: LockRequest| {
+        let start = Instant::now();
+        let outcome = request.acquire_blocking().map(drop);
+        assert_not_replicated(&outcome, 0, 1);
+        assert!(start.elapsed() < limit, "{:?}", start.elapsed());
+    };
+    // The replicas have a quarter of `io_timeout` where the wait is as long.
+    for wait in [1, 200] {
+        ends_within(4 * SECOND, locks.lock("k").wait(wait * MS));
+    }
+    ends_within(4 * SECOND, locks.lock_all(["k", "l"]).wait(50 * MS));
+    // Behind those of another caller.
+    let start = Instant::now();
+    let long = {
+        let locks = locks.clone();
+        thread::spawn(move || locks.lock("long").wait(LIMIT).acquire_blocking().map(drop))
+    };
+    eventually("it is granted", || servers.primary.run::<i32>("EXISTS lock:long") == 1);
+    ends_within(8 * SECOND, locks.lock("k").wait(50 * MS));
+    let long = long.join().unwrap();
+    assert!(matches!(long, Err(LockError::NotReplicated { .. })), "{long:?}");
+    assert!(start.elapsed() > 4 * SECOND, "a longer wait is not cut short: {:?}", start.elapsed());
+    // A replica that is back in time confirms a lock about which it was asked before.
+    let call = {
+        let locks = locks.clone();
+        thread::spawn(move || locks.lock("late").wait(LIMIT).acquire_blocking().map(drop))
+    };
+    eventually("it is granted", || servers.primary.run::<i32>("EXISTS lock:late") == 1);
+    servers.replicas[0].resume();
+    call.join().unwrap().unwrap();
+    eventually("no key is left", || servers.primary.keys().is_empty());
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::slots::Slot;
+use crate::clock::Moment;
 use crate::error::{Holder, LockError};
 use crate::owner::Owner;
 use crate::token::Token;
@@ -373,6 +374,8 @@ pub(crate) enum ConnectionEvent {
 pub(crate) struct Unconfirmed {
     pub(crate) id: Id,
     pub(crate) request: Request,
+    /// When its caller stops waiting; `None`: never.
+    pub(crate) gives_up_at: Option<Moment>,
 }
 
 /// The outcome of that.

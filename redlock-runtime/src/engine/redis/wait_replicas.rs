@@ -2,7 +2,8 @@
 //!
 //! It has its own connection, because `WAIT` blocks the commands behind it. `WAIT` covers only the writes of its own
 //! connection and those before them in the replication stream, so a renewal is written behind the grant. While one batch
-//! waits, the next one grows.
+//! waits, the next one grows. A batch is written once, and waited for until the limit of one caller after the other: another
+//! write would have the replicas confirm that, too.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::node::RedisNode;
 use super::scripts::CONFIRM;
 use crate::clock::Moment;
 use crate::engine::command::Command;
-use crate::engine::protocol::{Confirmation, Disconnected, Unconfirmed};
+use crate::engine::protocol::{Confirmation, Disconnected, Id, Request, Unconfirmed};
 
 /// Confirms until the engine ends.
 pub(crate) struct Confirmer {
@@ -28,26 +29,44 @@ pub(crate) struct Confirmer {
     pub(crate) commands: WeakUnboundedSender<Command>,
 }
 
+/// A lock that its replicas do not have yet, and until when they have time.
+struct Pending {
+    id: Id,
+    request: Request,
+    until: Moment,
+}
+
 struct OpenConnection {
     exchange: Exchange,
     /// When the server last answered.
     heard: Moment,
+    /// The batch is written, and only waited for.
+    has_written: bool,
 }
 
 impl Confirmer {
     pub(crate) async fn run(self, mut unconfirmed: UnboundedReceiver<Unconfirmed>) {
-        let (mut open, mut batch) = (None, Vec::new());
+        let (mut open, mut new, mut batch) = (None, Vec::new(), Vec::new());
+        let mut began = Moment::now();
         loop {
-            // Before a batch needs it: with a server that is far away, connecting may take too long. If it fails, the next
-            // batch connects again and gets the error.
-            if open.is_none() && unconfirmed.is_empty() {
-                open = self.connect().await.ok();
+            if batch.is_empty() {
+                // Before a batch needs it: with a server that is far away, connecting may take too long. If it fails, the
+                // next batch connects again and gets the error.
+                if open.is_none() && unconfirmed.is_empty() {
+                    open = self.connect().await.ok();
+                }
+                if unconfirmed.recv_many(&mut new, 256).await == 0 {
+                    return;
+                }
+                began = Moment::now();
+                batch.extend(new.drain(..).map(|unconfirmed| self.pending(began, unconfirmed)));
+                if let Some(open) = &mut open {
+                    open.has_written = false;
+                }
             }
-            if unconfirmed.recv_many(&mut batch, 256).await == 0 {
-                return;
-            }
+            let left = self.limit.saturating_sub(Moment::now().since(began));
             let confirming = self.confirm(&mut open, &batch);
-            let answers = match tokio::time::timeout(self.limit, confirming).await {
+            let answers = match tokio::time::timeout(left, confirming).await {
                 Ok(Ok(answers)) => answers,
                 outcome => {
                     open = None;
@@ -61,16 +80,31 @@ impl Confirmer {
             let Some(commands) = self.commands.upgrade() else {
                 return;
             };
-            for (Unconfirmed { id, request }, confirmation) in batch.drain(..).zip(answers) {
-                let _ = commands.send(Command::Confirmed { id, token: request.token, confirmation });
+            let now = Moment::now();
+            for (pending, confirmation) in std::mem::take(&mut batch).into_iter().zip(answers) {
+                let is_short =
+                    matches!(confirmation, Confirmation::Reached(reached) if reached < self.wanted);
+                if is_short && pending.until > now {
+                    batch.push(pending);
+                } else {
+                    let Pending { id, request: Request { token, .. }, .. } = pending;
+                    let _ = commands.send(Command::Confirmed { id, token, confirmation });
+                }
             }
         }
+    }
+
+    /// The replicas have time until the limit of the caller, for half of the time of a batch at most. They have a tenth of it
+    /// at least, because a shorter wait is one try.
+    fn pending(&self, now: Moment, Unconfirmed { id, request, gives_up_at }: Unconfirmed) -> Pending {
+        let (soonest, latest) = (now.after(self.limit / 10), now.after(self.limit / 2));
+        Pending { id, request, until: gives_up_at.unwrap_or(latest).clamp(soonest, latest) }
     }
 
     async fn confirm(
         &self,
         open: &mut Option<OpenConnection>,
-        batch: &[Unconfirmed],
+        batch: &[Pending],
     ) -> Result<Vec<Confirmation>, Disconnected> {
         // Kept only if it answers: what comes late would be taken for the answers to the next batch.
         if let Some(mut earlier) = open.take() {
@@ -92,35 +126,36 @@ impl Confirmer {
 
     async fn connect(&self) -> Result<OpenConnection, Disconnected> {
         let exchange = self.node.clone().beside(self.limit).await?;
-        Ok(OpenConnection { exchange, heard: Moment::now() })
+        Ok(OpenConnection { exchange, heard: Moment::now(), has_written: false })
     }
 
-    async fn send(
-        &self,
-        open: &mut OpenConnection,
-        batch: &[Unconfirmed],
-    ) -> Result<Vec<Value>, Interrupted> {
+    async fn send(&self, open: &mut OpenConnection, batch: &[Pending]) -> Result<Vec<Value>, Interrupted> {
         let mut pipeline = Pipeline::with_capacity(batch.len() + 1);
-        for Unconfirmed { request, .. } in batch {
+        for Pending { request, .. } in batch.iter().filter(|_| !open.has_written) {
             pipeline.cmd("EVAL").arg(CONFIRM).arg(1);
             pipeline.arg(&*request.name).arg(request.token.value()).arg(in_ms(request.ttl));
         }
         // Zero would wait for ever.
-        let millis = in_ms(self.limit / 2).max(1);
+        let now = Moment::now();
+        let next = batch.iter().map(|pending| pending.until.since(now)).min();
+        let millis = in_ms(next.unwrap_or_default()).max(1);
         pipeline.cmd("WAIT").arg(self.wanted).arg(millis);
         let values = open.exchange.ask(&pipeline).await?;
-        open.heard = Moment::now();
+        (open.heard, open.has_written) = (Moment::now(), true);
         Ok(values)
     }
 }
 
-/// One answer to each write, and the answer to `WAIT`.
-fn read(mut values: Vec<Value>, batch: &[Unconfirmed]) -> Result<Vec<Confirmation>, Disconnected> {
+/// One answer to each write, unless that has been read before, and the answer to `WAIT`.
+fn read(mut values: Vec<Value>, batch: &[Pending]) -> Result<Vec<Confirmation>, Disconnected> {
     let reached = match values.pop() {
         Some(Value::Int(reached)) => u32::try_from(reached).unwrap_or(0),
         other => return Err(trouble(other.as_ref(), "")),
     };
-    let answers = values.iter().zip(batch).map(|(value, Unconfirmed { request, .. })| match value {
+    if values.is_empty() {
+        return Ok(vec![Confirmation::Reached(reached); batch.len()]);
+    }
+    let answers = values.iter().zip(batch).map(|(value, Pending { request, .. })| match value {
         Value::Int(1) => Confirmation::Reached(reached),
         Value::Int(0) => Confirmation::NotHeld,
         other => Confirmation::Unknown(trouble(Some(other), request.token.secret())),

@@ -111,7 +111,8 @@ impl LockTable {
             }
             (Some(caller), _) if !caller.is_closed() => {
                 held.deliver_to = Some(caller);
-                self.unconfirmed.push(Unconfirmed { id, request: held.request(held.renewal()) });
+                let (request, gives_up_at) = (held.request(held.renewal()), ask.gives_up_at);
+                self.unconfirmed.push(Unconfirmed { id, request, gives_up_at });
                 true
             }
             _ => false,

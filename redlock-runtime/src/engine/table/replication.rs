@@ -18,7 +18,9 @@ impl LockTable {
                 && held.deliver_to.is_some()
                 && !self.unconfirmed.iter().any(|unconfirmed| unconfirmed.id == id)
             {
-                self.unconfirmed.push(Unconfirmed { id, request: held.request(held.renewal()) });
+                // As for a caller without a limit: the replicas have the usual time again.
+                let request = held.request(held.renewal());
+                self.unconfirmed.push(Unconfirmed { id, request, gives_up_at: None });
             }
         }
     }
