@@ -210,8 +210,9 @@ impl LockManagerBuilder {
     }
 
     /// How many replicas of the server must confirm a lock, with [`WAIT`](https://redis.io/docs/latest/commands/wait/),
-    /// before the caller has it; 0 by default. When fewer confirm it within the [`io_timeout`](Self::io_timeout), the lock
-    /// is released, and the caller gets [`LockError::NotReplicated`].
+    /// before the caller has it; 0 by default. When fewer have confirmed it at the end of the caller's wait, or
+    /// after a quarter of the [`io_timeout`](Self::io_timeout) if that is sooner, the lock is released, and the caller gets
+    /// [`LockError::NotReplicated`].
     ///
     /// A failover then lets two callers in less often. It still can: a replica without the lock may be promoted, unless all
     /// replicas must confirm. `WAIT` costs a second connection and one more round trip. Renewals are not confirmed.
