@@ -374,22 +374,22 @@ fn access_rules_that_change_under_a_connection_lead_to_the_documented_fallback_a
                 let url = format!("redis://shop:secret@127.0.0.1:{}/", server.port());
                 let managers = [(); 2].map(|()| LockManager::connect_blocking(&url).unwrap());
                 let stop = std::sync::atomic::AtomicBool::new(false);
-                let served = std::sync::atomic::AtomicU32::new(0);
+                let grants = std::sync::atomic::AtomicU32::new(0);
                 let order = std::sync::atomic::Ordering::SeqCst;
                 let grants_come_in = |what: &str| {
-                    let before = served.load(order);
-                    eventually(what, || served.load(order) > before + 50);
+                    let before = grants.load(order);
+                    eventually(what, || grants.load(order) > before + 50);
                 };
                 thread::scope(|scope| {
                     let _stops = Stops(&stop);
                     for locks in managers.iter().chain(&managers) {
-                        let (stop, served) = (&stop, &served);
+                        let (stop, grants) = (&stop, &grants);
                         scope.spawn(move || {
                             let request = || locks.lock("k").ttl(2 * SECOND).wait(LIMIT);
                             while !stop.load(order) {
                                 // One that was under way hears of the change.
                                 if request().run_blocking(|_| ()).is_ok() {
-                                    served.fetch_add(1, order);
+                                    grants.fetch_add(1, order);
                                 }
                             }
                         });

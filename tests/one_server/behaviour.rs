@@ -226,7 +226,7 @@ fn a_failed_try_never_moves_the_holders_ttl(backend: &Backend) {
     let ends = |after: Duration| {
         let ttl = |server: &RedisServer| {
             let left: u64 = server.run("PTTL lock:k");
-            Instant::now() + Duration::from_millis(left) - after
+            Instant::now() + Duration::from_millis(left).saturating_sub(after)
         };
         backend.servers.iter().map(ttl).collect::<Vec<_>>()
     };

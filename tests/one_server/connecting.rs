@@ -324,14 +324,13 @@ fn a_proxy_that_cuts_idle_connections_costs_one_connection_each_time() {
     let waiter = thread::spawn(move || request.run_blocking(|_| ()));
     eventually("it waits", || server.run::<u32>("ZCARD lock:held%queue") == 1);
     // Those of this test come over other ones.
-    let mut before = connections();
-    for _ in 0..5 {
+    let first = connections();
+    for before in first..first + 5 {
         proxy.cut();
         eventually("it is connected again", || connections() > before);
         locks.lock("k").run_blocking(|_| ()).unwrap();
         assert!(held.is_held() && !waiter.is_finished());
         assert_eq!(connections(), before + 1);
-        before += 1;
     }
     assert_eq!(held.release_blocking(), Ok(ReleaseOutcome::Released));
     waiter.join().unwrap().unwrap();

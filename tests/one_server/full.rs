@@ -253,7 +253,7 @@ fn does_it_later(refuses: fn(&RedisServer), is_well: fn(&RedisServer), words: &s
         thread::spawn(move || request.run_blocking(|_| ()))
     };
     let waiter = wait("k", LIMIT);
-    let leaver = wait("leaves", SECOND / 2);
+    let second = wait("leaves", SECOND / 2);
     eventually("both wait", || server.run::<i32>("EXISTS lock:k%queue lock:leaves%queue") == 2);
     refuses(&server);
 
@@ -264,13 +264,13 @@ fn does_it_later(refuses: fn(&RedisServer), is_well: fn(&RedisServer), words: &s
     };
     is_refused(others.lock("free").acquire_blocking().map(drop));
     for guard in [released, waited_for, kept] {
-        let refused = guard.release_blocking();
-        assert!(matches!(&refused, Err(LockError::Unavailable { .. })), "{refused:?}");
+        let outcome = guard.release_blocking();
+        assert!(matches!(&outcome, Err(LockError::Unavailable { .. })), "{outcome:?}");
     }
-    let refused = leaver.join().unwrap();
+    let outcome = second.join().unwrap();
     assert!(
-        matches!(&refused, Err(LockError::TimedOut { .. } | LockError::Unavailable { .. })),
-        "{refused:?}"
+        matches!(&outcome, Err(LockError::TimedOut { .. } | LockError::Unavailable { .. })),
+        "{outcome:?}"
     );
     assert!(others.force_release_blocking("taken-away").is_err());
     assert!(held.is_held() && leaves.is_held() && !waiter.is_finished());
@@ -310,7 +310,7 @@ fn waits_unfenced(locks: &LockManager, key: &str) -> Result<(), LockError> {
 
 /// Each of these calls fails. Then a shutdown has nothing to release.
 #[track_caller]
-fn is_refused_and_owes_nothing(locks: LockManager, held: &str) {
+fn is_refused_and_owes_nothing(locks: &LockManager, held: &str) {
     for wait in [Duration::ZERO, SECOND / 10] {
         for key in ["free", held] {
             for keys in [&[key][..], &["a", key, "z"], &["a", "b", "c"]] {
@@ -320,9 +320,9 @@ fn is_refused_and_owes_nothing(locks: LockManager, held: &str) {
             assert!(locks.lock(key).wait(wait).acquire_blocking().is_err(), "{key} with {wait:?}");
         }
     }
-    assert!(unfenced_of(&locks, "free").is_err() && waits_unfenced(&locks, "free").is_err());
+    assert!(unfenced_of(locks, "free").is_err() && waits_unfenced(locks, "free").is_err());
     // The first request of a waiter takes a free lock without its queue. Here it finds another one, and the next is refused.
-    let _ = waits_unfenced(&locks, held);
+    let _ = waits_unfenced(locks, held);
     assert_eq!(runtime().block_on(locks.shutdown(Duration::ZERO)), Ok(()));
 }
 
@@ -333,7 +333,7 @@ fn calls_that_were_only_refused_owe_no_release() {
         let (locks, other) = (connect(&server), connect(&server));
         let held = other.lock("held").ttl(MINUTE).acquire_blocking().unwrap();
         refuses(&server);
-        is_refused_and_owes_nothing(locks, "held");
+        is_refused_and_owes_nothing(&locks, "held");
         drop(held);
     }
     // The refusal of a replica ends the connection.
@@ -354,7 +354,7 @@ fn calls_that_the_nodes_of_a_quorum_have_only_refused_owe_no_release() {
         let (locks, other) = (quorum.manager(), quorum.manager());
         let held = other.lock("held").ttl(MINUTE).acquire_blocking().unwrap();
         quorum.servers.iter().for_each(refuses);
-        is_refused_and_owes_nothing(locks, "held");
+        is_refused_and_owes_nothing(&locks, "held");
         drop(held);
     }
 }

@@ -288,5 +288,7 @@ fn a_mark_is_no_reason_for_a_renewal() {
         assert!(Instant::now() + guard.remaining() < end + SECOND / 20, "it was renewed");
     }
     drop(guards);
-    waits.into_iter().for_each(|wait| drop(runtime.block_on(wait).unwrap().unwrap()));
+    for wait in waits {
+        drop(runtime.block_on(wait).unwrap().unwrap());
+    }
 }

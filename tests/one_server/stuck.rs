@@ -272,7 +272,7 @@ fn beside_dead_waiters(foreign: bool, url: impl Fn(&RedisServer) -> String) -> D
     let live = connect(&url(&server));
     let call = thread::spawn(move || live.lock(key(0)).wait(3 * LIMIT).run_blocking(|_| Instant::now()));
     eventually("it waits", || waiters(&server) == 51);
-    let in_watch = || foreign || guard.as_ref().unwrap().remaining() < TTL - 400 * MS;
+    let in_watch = || foreign || guard.as_ref().unwrap().remaining() + 400 * MS < TTL;
     eventually("a holder watches its lock", in_watch);
     dead.kill();
     let start = Instant::now();

@@ -23,7 +23,9 @@ fn every_subset_of_slow_and_dead_nodes(nodes: usize) {
     let slow: Vec<_> =
         quorum.servers.iter().map(|server| DelayProxy::to(server.port(), ROUND_TRIP / 2)).collect();
     let dead: Vec<_> = quorum.servers.iter().map(|server| Proxy::to(server.port())).collect();
-    dead.iter().for_each(|node| node.refuse(true));
+    for node in &dead {
+        node.refuse(true);
+    }
     let states = [Node::Well, Node::Slow, Node::Dead];
     let mut subsets: Vec<Vec<Node>> = vec![Vec::new()];
     for _ in 0..nodes {
