@@ -119,7 +119,7 @@ fn at_most_one_is_inside_whatever_happens() {
 }
 
 /// Mistakes: a text of a script, and its replacement.
-const DOES_NOT_COMPARE: (&str, &str) = ("if holder ~= token then", "if holder == nil   then");
+const DOES_NOT_COMPARE: (&str, &str) = ("followers = holder == token, {}", "followers = holder ~= nil  , {}");
 
 const IS_NOT_RAISED: (&str, &str) = ("return fence", "return '1'  ");
 

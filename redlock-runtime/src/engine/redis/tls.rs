@@ -88,7 +88,7 @@ impl Tls {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             ConnectError::Refused(format!("`{host}` is not a name that a certificate can have"))
         })?;
-        let tcp = tcp_stream(host, port, settings).await.map_err(broke)?;
+        let tcp = tcp_stream(host, port, settings).await.map_err(|error| broke(&error))?;
         let mut config = Arc::clone(&self.config);
         if !self.shows_certificate {
             let resolver = Arc::new(NoCertificate { asked: Arc::clone(asked_for_certificate) });
@@ -165,13 +165,13 @@ fn identity(
     Ok((chain, key))
 }
 
-fn broke(error: std::io::Error) -> ConnectError {
+fn broke(error: &std::io::Error) -> ConnectError {
     ConnectError::Failed(Failure::Broke(error.to_string().into()))
 }
 
 fn explained(error: std::io::Error) -> ConnectError {
     let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
-        return broke(error);
+        return broke(&error);
     };
     ConnectError::Refused(match tls {
         // `BadSignature` when a trusted authority has the same name.
