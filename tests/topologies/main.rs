@@ -6,6 +6,7 @@
 //! `cargo test --features tls --test topologies tls::`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
+mod addresses;
 mod cluster;
 mod credentials;
 mod health;

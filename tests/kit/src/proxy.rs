@@ -1,11 +1,13 @@
 //! A TCP proxy in front of a server that can hold replies back, and cut every connection.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
+
+use crate::skipped;
 
 /// Passes all bytes on, until a test changes that.
 pub struct Proxy {
@@ -33,7 +35,34 @@ struct Shared {
 impl Proxy {
     /// In front of a server on `port`.
     pub fn to(port: u16) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        Self::behind(TcpListener::bind(("127.0.0.1", 0)).unwrap(), port)
+    }
+
+    /// In front of two servers, on one port of the first and the second address of `localhost`. `None` where it has
+    /// not two.
+    pub fn to_both(ports: [u16; 2]) -> Option<[Self; 2]> {
+        let mut addresses: Vec<IpAddr> =
+            ("localhost", 0).to_socket_addrs().unwrap().map(|it| it.ip()).collect();
+        addresses.dedup();
+        let [first, second] = addresses[..] else {
+            skipped("`localhost` has not two addresses");
+            return None;
+        };
+        if addresses.iter().any(|address| TcpListener::bind((*address, 0)).is_err()) {
+            skipped("an address of `localhost` is not one of this machine");
+            return None;
+        }
+        // Another process may have the port at the second address: then another one is tried.
+        for _ in 0..50 {
+            let here = TcpListener::bind((first, 0)).unwrap();
+            if let Ok(there) = TcpListener::bind((second, here.local_addr().unwrap().port())) {
+                return Some([Self::behind(here, ports[0]), Self::behind(there, ports[1])]);
+            }
+        }
+        panic!("no port is free at both addresses of `localhost`");
+    }
+
+    fn behind(listener: TcpListener, port: u16) -> Self {
         let proxy = Self { port: listener.local_addr().unwrap().port(), shared: Arc::default() };
         proxy.lead_to(port);
         let shared = Arc::clone(&proxy.shared);

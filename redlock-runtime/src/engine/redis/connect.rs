@@ -9,6 +9,7 @@ use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{ConnectionAddr, ConnectionInfo};
 
+use super::addresses::Addresses;
 use super::connect_error::ConnectError;
 use super::exchange::Exchange;
 use super::failure::Failure;
@@ -37,6 +38,7 @@ pub(super) fn tcp_settings() -> TcpSettings {
 /// Opens a connection, and logs in.
 pub(super) async fn open(
     info: &ConnectionInfo,
+    addresses: &Addresses,
     tls: Option<&Tls>,
     speak: Speak,
     timeout: Duration,
@@ -44,10 +46,10 @@ pub(super) async fn open(
     let opening = async {
         let (stream, wants_certificate) = match tls {
             Some(tls) => {
-                let opened = tls.open(info, &tcp_settings()).await?;
+                let opened = tls.open(info, addresses, &tcp_settings()).await?;
                 (opened.stream, opened.wants_certificate)
             }
-            None => (plain(info.addr()).await?, Arc::default()),
+            None => (plain(info.addr(), addresses).await?, Arc::default()),
         };
         let mut exchange = Exchange::over(stream);
         match log_in(&mut exchange, info.redis_settings(), speak).await {
@@ -61,7 +63,7 @@ pub(super) async fn open(
     tokio::time::timeout(timeout, opening).await.unwrap_or(Err(ConnectError::TimedOut))
 }
 
-async fn plain(address: &ConnectionAddr) -> Result<Stream, ConnectError> {
+async fn plain(address: &ConnectionAddr, addresses: &Addresses) -> Result<Stream, ConnectError> {
     // The words of the system, as they are: no stream has ended.
     let broke = |error: io::Error| ConnectError::Failed(Failure::Broke(error.to_string().into()));
     match address {
@@ -69,10 +71,13 @@ async fn plain(address: &ConnectionAddr) -> Result<Stream, ConnectError> {
         ConnectionAddr::Unix(path) => {
             tokio::net::UnixStream::connect(path).await.map(Stream::new).map_err(broke)
         }
-        ConnectionAddr::Tcp(host, port) => match simulated_connection(host, *port) {
-            Some(connecting) => connecting.await.map(Stream::new).map_err(broke),
-            None => tcp_stream(host, *port, &tcp_settings()).await.map(Stream::new).map_err(broke),
-        },
+        ConnectionAddr::Tcp(host, port) => {
+            if let Some(connecting) = simulated_connection(host, *port) {
+                return connecting.await.map(Stream::new).map_err(broke);
+            }
+            let opened = tcp_stream(host, *port, addresses, &tcp_settings()).await;
+            opened.map(Stream::new).map_err(broke)
+        }
         other => Err(ConnectError::Refused(format!("there is no such connection: {other}"))),
     }
 }

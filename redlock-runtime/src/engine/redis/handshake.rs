@@ -263,6 +263,11 @@ impl HandshakeCommands {
     }
 }
 
+/// The error unless this answer to `ROLE` is that of a primary.
+pub(super) fn is_of_a_primary(role: Value) -> Result<(), Unsuitable> {
+    Answers(vec![role]).are_of_a_primary(0)
+}
+
 pub(super) struct Answers(Vec<Value>);
 
 impl Answers {

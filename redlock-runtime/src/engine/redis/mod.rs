@@ -1,5 +1,6 @@
 //! The only place that names the `redis` crate: connecting, the scripts, and the replies of a server.
 
+mod addresses;
 pub(super) mod batch;
 pub(crate) mod connect;
 mod connect_error;

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use redis::ConnectionInfo;
 use redis::io::tcp::TcpSettings;
 
+use super::addresses::Addresses;
 use super::connect_error::ConnectError;
 use super::stream::Stream;
 
@@ -28,7 +29,12 @@ impl Tls {
     }
 
     #[expect(clippy::unused_async, reason = "as with the feature")]
-    pub(super) async fn open(&self, _: &ConnectionInfo, _: &TcpSettings) -> Result<Encrypted, ConnectError> {
+    pub(super) async fn open(
+        &self,
+        _: &ConnectionInfo,
+        _: &Addresses,
+        _: &TcpSettings,
+    ) -> Result<Encrypted, ConnectError> {
         match *self {}
     }
 }

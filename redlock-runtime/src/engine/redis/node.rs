@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline, Value};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::addresses::Addresses;
 use super::connect::open;
 use super::connect_error::ConnectError;
 use super::connection::RedisConnection;
@@ -13,7 +14,9 @@ use super::credential_source::CredentialSource;
 use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Inbox, Interrupted};
 use super::failure::Failure;
-use super::handshake::{Handshake, HandshakeCommands, HandshakeParams, Unsuitable, must_allow};
+use super::handshake::{
+    Handshake, HandshakeCommands, HandshakeParams, Unsuitable, is_of_a_primary, must_allow,
+};
 use super::keyspace::{ClockOf, Keyspace};
 use super::login::{Login, Speak, refuses_resp3};
 use super::sentinel::Sentinels;
@@ -62,6 +65,7 @@ impl NodeSettings {
 #[derive(Clone)]
 pub(crate) struct RedisNode {
     info: ConnectionInfo,
+    addresses: Addresses,
     keyspace: Keyspace,
     inbox: Arc<str>,
     /// In a Cluster: a key in another slot of this node than the inbox, if it has two.
@@ -112,6 +116,7 @@ impl RedisNode {
     fn named(info: ConnectionInfo, settings: &NodeSettings, keyspace: Keyspace, inbox: String) -> Self {
         Self {
             info,
+            addresses: Addresses::default(),
             keyspace,
             inbox: inbox.into(),
             elsewhere: None,
@@ -168,6 +173,7 @@ impl RedisNode {
         timeout: Duration,
         pushes: UnboundedSender<ConnectionEvent>,
     ) -> Result<RedisConnection, Disconnected> {
+        self.addresses = self.addresses.next_round();
         let Some(sentinels) = self.sentinels.clone() else {
             let is_announced = self.is_announced;
             return self.connect_there(timeout, &pushes).await.map_err(|mut trouble| {
@@ -192,16 +198,54 @@ impl RedisNode {
 
     /// Another connection to the primary, for commands that must not delay the locks.
     pub(super) async fn beside(mut self, timeout: Duration) -> Result<Exchange, Disconnected> {
+        self.addresses = self.addresses.next_round();
         if let Some(sentinels) = &self.sentinels {
             let found = sentinels.find(timeout).await?;
             self.info = self.info.set_addr(ConnectionAddr::Tcp(found.host, found.port));
         }
-        Ok(self.open(Speak::Resp2, timeout).await?.0)
+        let attempt = || self.open_beside(timeout);
+        self.addresses.try_each(timeout, may_pass, attempt).await
+    }
+
+    /// Connects to the first address of the host whose server can be used.
+    async fn connect_there(
+        self,
+        timeout: Duration,
+        pushes: &UnboundedSender<ConnectionEvent>,
+    ) -> Result<RedisConnection, Disconnected> {
+        let attempt = || self.clone().connect_once(timeout, pushes);
+        self.addresses.try_each(timeout, may_pass, attempt).await
+    }
+
+    /// Without a handshake. Where the host has several addresses, the server may be another one than that of the locks.
+    async fn open_beside(&self, timeout: Duration) -> Result<Exchange, Disconnected> {
+        let (mut exchange, _) = self.open(Speak::Resp2, timeout).await?;
+        if self.addresses.are_several() {
+            let mut ask = Pipeline::new();
+            ask.cmd("ROLE");
+            let role = self.answer(&mut exchange, &ask, timeout).await?;
+            is_of_a_primary(role).map_err(|unsuitable| self.unsuitable(&unsuitable))?;
+        }
+        Ok(exchange)
+    }
+
+    /// The answer to one command.
+    async fn answer(
+        &self,
+        exchange: &mut Exchange,
+        command: &Pipeline,
+        timeout: Duration,
+    ) -> Result<Value, Disconnected> {
+        match tokio::time::timeout(timeout, exchange.ask(command)).await {
+            Ok(Ok(answers)) => Ok(answers.into_iter().next().unwrap_or(Value::Nil)),
+            Ok(Err(interrupted)) => Err(self.interrupted(&interrupted)),
+            Err(_) => Err(self.no_answer(timeout)),
+        }
     }
 
     /// Connects, and subscribes to the inbox over the same connection, so that both end together. Its pushes and its end go
     /// to `pushes`.
-    async fn connect_there(
+    async fn connect_once(
         self,
         timeout: Duration,
         pushes: &UnboundedSender<ConnectionEvent>,
@@ -222,11 +266,12 @@ impl RedisNode {
             Ok(answers) => answers.map_err(|interrupted| self.interrupted(&interrupted))?,
             Err(_) => return Err(self.no_answer(timeout)),
         };
-        self.stale.set(handshake.client(&answers));
         let Handshake { abilities, sharded, server_info, run_id, late_requests, native_delete, no_hand_over } =
             handshake
                 .read(&answers, Moment::now().since(asked_at))
                 .map_err(|unsuitable| self.unsuitable(&unsuitable))?;
+        // Not for a server that was refused: at another address, it knows nothing of the connection that is to be closed.
+        self.stale.set(handshake.client(&answers));
         if let Some(reason) = no_hand_over {
             telemetry::cannot_hand_over(&reason, &self.info.addr().to_string(), abilities.tracks_changes);
         }
@@ -277,7 +322,7 @@ impl RedisNode {
         asked: Speak,
         timeout: Duration,
     ) -> Result<(Exchange, bool), ConnectError> {
-        let open = |speak| open(info, self.tls.as_ref(), speak, timeout);
+        let open = |speak| open(info, &self.addresses, self.tls.as_ref(), speak, timeout);
         if asked != Speak::Resp3 {
             return open(asked).await.map(|exchange| (exchange, false));
         }
@@ -311,15 +356,15 @@ impl RedisNode {
 
     /// The answer to `CLUSTER SLOTS` over its own connection: connecting and the answer each have the time limit.
     pub(super) async fn cluster_slots(&self, timeout: Duration) -> Result<Value, Disconnected> {
+        let node = Self { addresses: self.addresses.next_round(), ..self.clone() };
+        node.addresses.try_each(timeout, may_pass, || node.ask_slots(timeout)).await
+    }
+
+    async fn ask_slots(&self, timeout: Duration) -> Result<Value, Disconnected> {
         let (mut exchange, _) = self.open(Speak::Resp2, timeout).await?;
         let mut slots = Pipeline::new();
         slots.cmd("CLUSTER").arg("SLOTS");
-        let answer = match tokio::time::timeout(timeout, exchange.ask(&slots)).await {
-            Ok(Ok(answers)) => answers.into_iter().next().unwrap_or(Value::Nil),
-            Ok(Err(interrupted)) => return Err(self.interrupted(&interrupted)),
-            Err(_) => return Err(self.no_answer(timeout)),
-        };
-        match answer {
+        match self.answer(&mut exchange, &slots, timeout).await? {
             Value::ServerError(error) if error.code() == "NOPERM" => {
                 Err(self.unsuitable(&must_allow("CLUSTER|SLOTS", "it has a slot of the key", "")))
             }
@@ -413,4 +458,9 @@ impl RedisNode {
         let reason = format!("cannot connect to Redis at {}: {words}", self.info.addr()).into();
         Disconnected { reason, is_permanent }
     }
+}
+
+/// The same address later, or another one now, may lead to a connection.
+fn may_pass(trouble: &Disconnected) -> bool {
+    !trouble.is_permanent
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use redis::{ConnectionInfo, IntoConnectionInfo, Pipeline, Value};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::addresses::Addresses;
 use super::connect::open;
 use super::connect_error::ConnectError;
 use super::decode::text;
@@ -31,7 +32,7 @@ const DEFAULT_PORT: u16 = 26379;
 #[derive(Clone)]
 pub(crate) struct Sentinels {
     /// How to reach each.
-    all: Arc<[ConnectionInfo]>,
+    all: Arc<[(ConnectionInfo, Addresses)]>,
     /// Of the primary.
     name: Arc<str>,
     tls: Option<Tls>,
@@ -48,6 +49,8 @@ pub(super) struct PrimaryAddress {
 
 struct Sentinel {
     address: String,
+    /// Of its host.
+    addresses: Addresses,
     exchange: Exchange,
 }
 
@@ -69,7 +72,10 @@ impl Sentinels {
         let credentials = credentials(query)?;
         let sentinel = |host: &str| {
             let port = if has_port(host) { String::new() } else { format!(":{DEFAULT_PORT}") };
-            format!("redis://{credentials}{host}{port}/").into_connection_info().map_err(|_| FORM)
+            format!("redis://{credentials}{host}{port}/")
+                .into_connection_info()
+                .map(|info| (info, Addresses::default()))
+                .map_err(|_| FORM)
         };
         let all = hosts.split(',').map(sentinel).collect::<Result<_, _>>()?;
         let first = Arc::new(AtomicUsize::new(0));
@@ -80,9 +86,12 @@ impl Sentinels {
     pub(super) async fn find(&self, timeout: Duration) -> Result<PrimaryAddress, Disconnected> {
         let (first, all) = (self.first.load(Ordering::Relaxed), self.all.len());
         let calls = (first..first + all).map(|index| index % all).map(|index| {
-            let (sentinels, address) = (self.clone(), self.all[index].addr().to_string());
+            let (sentinels, address) = (self.clone(), self.all[index].0.addr().to_string());
             async move {
-                let found = sentinels.ask(&sentinels.all[index], timeout).await;
+                let (info, addresses) = &sentinels.all[index];
+                let addresses = &addresses.next_round();
+                let found =
+                    addresses.try_each(timeout, |_| true, || sentinels.ask(info, addresses, timeout)).await;
                 found.map(|found| (index, found)).map_err(|silence| (address, silence))
             }
         });
@@ -103,6 +112,8 @@ impl Sentinels {
 
     /// The error when the reported primary cannot be reached.
     pub(super) fn no_connection(&self, found: &PrimaryAddress, trouble: Disconnected) -> Disconnected {
+        // Also one at another address of the same name.
+        found.by.addresses.put_last();
         self.ask_another_first();
         let Disconnected { reason, is_permanent } = trouble;
         let reason =
@@ -142,9 +153,14 @@ impl Sentinels {
     }
 
     /// Connecting and the answer each have the time limit.
-    async fn ask(&self, info: &ConnectionInfo, timeout: Duration) -> Result<PrimaryAddress, Silence> {
-        let exchange = open(info, self.tls.as_ref(), Speak::Resp2, timeout).await?;
-        let mut by = Sentinel { address: info.addr().to_string(), exchange };
+    async fn ask(
+        &self,
+        info: &ConnectionInfo,
+        addresses: &Addresses,
+        timeout: Duration,
+    ) -> Result<PrimaryAddress, Silence> {
+        let exchange = open(info, addresses, self.tls.as_ref(), Speak::Resp2, timeout).await?;
+        let mut by = Sentinel { address: info.addr().to_string(), addresses: addresses.clone(), exchange };
         match tokio::time::timeout(timeout, by.primary(&self.name)).await {
             Ok(Ok(Some((host, port)))) => Ok(PrimaryAddress { host, port, by }),
             Ok(Ok(None)) => Err(Silence::Unknown),
@@ -283,10 +299,10 @@ mod tests {
         else {
             unreachable!()
         };
-        let addresses: Vec<_> = sentinels.all.iter().map(|info| info.addr().to_string()).collect();
+        let addresses: Vec<_> = sentinels.all.iter().map(|(info, _)| info.addr().to_string()).collect();
         assert_eq!(addresses, ["a:26379", "b:1", "::1:26379"]);
-        assert_eq!(sentinels.all[0].redis_settings().password(), Some("p@/"));
-        assert_eq!(sentinels.all[0].redis_settings().username(), Some("u"));
+        assert_eq!(sentinels.all[0].0.redis_settings().password(), Some("p@/"));
+        assert_eq!(sentinels.all[0].0.redis_settings().username(), Some("u"));
         assert_eq!((&*sentinels.name, primary.as_str()), ("main", "redis://shop:s%40@primary/2"));
         for unusable in ["a", "a/", "/main", "a,,b/main", "a/main?sentinel_pasword=p", "a:port/main"] {
             assert!(Sentinels::read(unusable, None).is_err(), "{unusable}");

@@ -17,6 +17,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore, SignatureScheme};
 
+use super::addresses::Addresses;
 use super::connect_error::ConnectError;
 use super::failure::Failure;
 use super::stream::Stream;
@@ -68,33 +69,33 @@ impl Tls {
     pub(super) async fn open(
         &self,
         info: &ConnectionInfo,
+        addresses: &Addresses,
         settings: &TcpSettings,
     ) -> Result<Encrypted, ConnectError> {
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
             return Err(ConnectError::Refused("TLS is for TCP".to_owned()));
         };
+        let name = ServerName::try_from(host.clone()).map_err(|_| {
+            ConnectError::Refused(format!("`{host}` is not a name that a certificate can have"))
+        })?;
+        let tcp = tcp_stream(host, *port, addresses, settings).await.map_err(|error| broke(&error))?;
         let wants_certificate = Arc::new(AtomicBool::new(false));
-        let stream = self.handshake(host, *port, settings, &wants_certificate).await?;
+        let stream = self.handshake(name, tcp, &wants_certificate).await?;
         Ok(Encrypted { stream: Stream::new(stream), wants_certificate })
     }
 
     async fn handshake(
         &self,
-        host: &str,
-        port: u16,
-        settings: &TcpSettings,
+        name: ServerName<'static>,
+        tcp: TcpStream,
         asked_for_certificate: &Arc<AtomicBool>,
     ) -> Result<TlsStream<TcpStream>, ConnectError> {
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
-            ConnectError::Refused(format!("`{host}` is not a name that a certificate can have"))
-        })?;
-        let tcp = tcp_stream(host, port, settings).await.map_err(|error| broke(&error))?;
         let mut config = Arc::clone(&self.config);
         if !self.shows_certificate {
             let resolver = Arc::new(NoCertificate { asked: Arc::clone(asked_for_certificate) });
             Arc::make_mut(&mut config).client_auth_cert_resolver = resolver;
         }
-        TlsConnector::from(config).connect(name, tcp).await.map_err(explained)
+        TlsConnector::from(config).connect(name, tcp).await.map_err(|error| explained(&error))
     }
 }
 
@@ -169,9 +170,9 @@ fn broke(error: &std::io::Error) -> ConnectError {
     ConnectError::Failed(Failure::Broke(error.to_string().into()))
 }
 
-fn explained(error: std::io::Error) -> ConnectError {
+fn explained(error: &std::io::Error) -> ConnectError {
     let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
-        return broke(&error);
+        return broke(error);
     };
     ConnectError::Refused(match tls {
         // `BadSignature` when a trusted authority has the same name.
