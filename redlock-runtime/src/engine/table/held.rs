@@ -27,6 +27,9 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// The longest that a released lock waits for the reply to the reservation of fencing tokens.
 const LONGEST_RESERVATION: Duration = Duration::from_millis(100);
 
+/// A change of which the server tells within this time after the answer to a renewal is taken for that renewal.
+const OWN_CHANGE: Duration = Duration::from_millis(5);
+
 /// For a caller of a ttl change that is not confirmed in time.
 const UNCONFIRMED: &str = "the new ttl is not confirmed, and goes along with the next renewals";
 
@@ -100,6 +103,10 @@ pub(super) struct QueueSeen {
     pub(super) waited: bool,
     /// The server has told of a change since the last answer to a watch.
     changed: bool,
+    /// A renewal is unanswered.
+    renews: bool,
+    /// When the last one was answered.
+    renewed_at: Option<Moment>,
     /// A request of this attempt as a waiter is unanswered, or was answered with a place: it may be in the queue.
     pub(super) asks: bool,
     /// It was asked for more than once, and a reply told of it: a push that tells of the same grant may follow.
@@ -281,9 +288,16 @@ impl Held {
         !self.is_closed() && (self.renew || !self.claimed || self.ttl_changes.iter().any(is_wanted))
     }
 
-    /// The server tells of a change, which may be a mark, a loss, or another expiry.
-    pub(super) fn is_changed(&mut self) {
-        self.queue.changed = true;
+    /// The server tells of a change, which may be a mark, a loss, or another expiry. Redis 6.2 also tells a client of its own
+    /// renewals, with their answers.
+    pub(super) fn is_changed(&mut self, now: Moment) {
+        let is_own = |answered: Moment| now.since(answered) < OWN_CHANGE;
+        self.queue.changed |= !self.queue.renews && !self.queue.renewed_at.is_some_and(is_own);
+    }
+
+    /// A renewal is answered.
+    pub(super) fn renewal_answered(&mut self, now: Moment) {
+        (self.queue.renews, self.queue.renewed_at) = (false, Some(now));
     }
 
     /// The answer to a watch: the lock is held, and perhaps marked. True when another client has
@@ -338,6 +352,7 @@ impl Held {
     /// A renewal is being sent. The next one is due without a reply, too. A renewal that shortens the ttl shortens the lease
     /// from now on, because the server may execute it at any time.
     pub(super) fn renewing(&mut self, now: Moment) {
+        self.queue.renews = true;
         if let Some(last) = self.ttl_changes.last_mut().filter(|last| last.shortens) {
             let ends = *last.ends.get_or_insert(safe_until(now, self.ttl));
             self.lease.shorten(ends);
@@ -390,6 +405,7 @@ impl Held {
     /// No renewal is due before the next connection, where it is sent at once, or an [`Extension`].
     pub(super) fn suspend(&mut self) {
         self.next_renewal = None;
+        self.queue.renews = false;
     }
 
     /// True when the lock may be handed over without the server: no `min_hold` and no ttl change is open, and there is time

@@ -123,7 +123,7 @@ impl LockTable {
         for id in ids {
             self.meets(id, "changed");
             if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) {
-                held.is_changed();
+                held.is_changed(now);
             }
             self.watch(id);
             match names {

@@ -167,6 +167,9 @@ impl LockTable {
         let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
             return;
         };
+        if let Action::Renew { .. } = request.action {
+            held.renewal_answered(now);
+        }
         match (request.action, reply) {
             (Action::Reserve { count }, reply) => {
                 held.reserved.answered(reply, count);

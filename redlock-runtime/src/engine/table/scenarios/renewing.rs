@@ -185,6 +185,34 @@ fn a_mark_is_not_repaired_and_what_changes_beside_it_is() {
     assert_eq!(scenario.unanswered(), [(1, RENEW), (1, Action::Watch)]);
 }
 
+/// Redis 6.2 tells a client of its own renewals.
+#[test]
+fn a_change_that_is_told_with_the_answer_to_a_renewal_is_no_other_expiry() {
+    for is_before in [true, false] {
+        let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
+        let _lease = watched(&mut scenario);
+        scenario.passes(TTL / 3);
+        scenario.tick();
+        assert_eq!(scenario.unanswered(), [(1, RENEW), (1, Action::Watch)]);
+        if is_before {
+            scenario.changes();
+        }
+        scenario.answers(RENEW, Reply::Done);
+        scenario.answers(Action::Watch, Reply::Done);
+        if !is_before {
+            scenario.changes();
+        }
+        scenario.answers(Action::Watch, Reply::Done);
+        scenario.is_quiet();
+        scenario.passes(SECOND);
+        scenario.tick();
+        scenario.is_quiet();
+        scenario.changes();
+        scenario.answers(Action::Watch, Reply::Done);
+        assert_eq!(scenario.unanswered(), [(1, RENEW), (1, Action::Watch)]);
+    }
+}
+
 #[test]
 fn a_lock_that_changes_all_the_time_is_not_renewed_all_the_time() {
     let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
