@@ -138,8 +138,7 @@ async fn keep(
         Some(0) => Some(
             Duration::from_millis(settings.io_timeout) * u32::try_from(hold.keys.len()).unwrap_or(u32::MAX),
         ),
-        // The answer that is under way then is awaited for so long at most.
-        wait => wait.map(|wait| Duration::from_millis(wait + settings.io_timeout)),
+        wait => wait.map(Duration::from_millis),
     };
     let inherits = settings.cohort > 0 || !hold.fenced && hold.keys.len() == 1;
     let keys: Vec<_> = hold.keys.iter().map(|number| key(*number)).collect();

@@ -37,8 +37,9 @@ const OWN_POLL: u64 = 1_800 * MILLISECOND;
 /// So long a lock that was given back may stay, where the caller blocks its runtime at once.
 const BLOCKED: u64 = 500 * MILLISECOND;
 
-/// So long a lock may be free beside a waiter that lives, behind others that are dead, when no release has freed it.
-const DESERTED: u64 = 2_500 * MILLISECOND;
+/// So long a lock may be free beside a waiter that lives, behind others that are dead, when no release has freed it: the 3 s of
+/// `docs/limits.md`, and its pause.
+const DESERTED: u64 = 3_300 * MILLISECOND;
 
 /// What a server stores of a lock.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the lock")]

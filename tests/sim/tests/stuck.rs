@@ -18,7 +18,6 @@ fn a_process_that_is_stuck_costs_others_a_claim() {
 }
 
 #[test]
-#[ignore = "the defect is still there"]
 fn waiters_that_are_dead_keep_nobody_from_a_lock_that_was_deleted() {
     holds("dead-in-front");
 }
@@ -29,7 +28,6 @@ fn a_full_server_takes_back_what_is_given_back() {
 }
 
 #[test]
-#[ignore = "the defect is still there"]
 fn calls_that_were_refused_owe_nothing_to_a_server_that_refuses() {
     holds("refused-until-the-end");
 }

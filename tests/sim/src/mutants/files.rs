@@ -34,6 +34,7 @@ pub(super) const HAND_OVER_LUA: &str = "redlock-runtime/src/engine/redis/scripts
 pub(super) const JOIN_LUA: &str = "redlock-runtime/src/engine/redis/scripts/join.lua";
 pub(super) const KEEP_LUA: &str = "redlock-runtime/src/engine/redis/scripts/keep.lua";
 pub(super) const MARK_LUA: &str = "redlock-runtime/src/engine/redis/scripts/mark.lua";
+pub(super) const PASS_ON_LUA: &str = "redlock-runtime/src/engine/redis/scripts/pass_on.lua";
 pub(super) const QUEUE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/queue.lua";
 pub(super) const RELEASE_LUA: &str = "redlock-runtime/src/engine/redis/scripts/release.lua";
 pub(super) const RENEW_LUA: &str = "redlock-runtime/src/engine/redis/scripts/renew.lua";

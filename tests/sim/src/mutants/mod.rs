@@ -75,6 +75,7 @@ const ORDER: &str = "first come, first served";
 const ONE_CLAIM: &str = "a stopped process costs one claim";
 const IN_TIME: &str = "each caller is back within its limit";
 const FEW_COMMANDS: &str = "the commands for an acquisition are within their bound";
+const NOTHING_OWED: &str = "calls that were refused owe nothing";
 const NOTHING_LEFT: &str = "nothing is left when all callers have gone";
 const CAUSE: &str = "a lock is lost only for a cause";
 const TRUE_OUTCOME: &str = "an outcome says what was";

@@ -1,7 +1,7 @@
 //! Defects of processes that are stuck and servers that are full: `plan/stuck.rs` draws what shows them.
 
-use super::files::{HAND_OVER_LUA, HOME};
-use super::{Mutant, NO_ORPHAN, PROMPT, edit};
+use super::files::{HAND_OVER_LUA, HELD, HOME, ON_REPLY, PASS_ON_LUA};
+use super::{FEW_COMMANDS, Mutant, NO_ORPHAN, NOTHING_LEFT, NOTHING_OWED, PROMPT, edit};
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant {
@@ -23,5 +23,31 @@ pub(super) const ALL: &[Mutant] = &[
             "if !self.is_watched.load(Ordering::SeqCst) && !",
             "if false && !self.is_watched.load(Ordering::SeqCst) && !",
         )],
+    },
+    Mutant {
+        name: "refused-call-owes-a-release",
+        wrong: "A call that the server has only refused counts as one that may have the lock: its release is sent and refused for the ttl.",
+        violates: NOTHING_OWED,
+        edits: &[edit(
+            ON_REPLY,
+            "            waiting.has_come_to_nothing();",
+            "            if false { waiting.has_come_to_nothing(); }",
+        )],
+    },
+    Mutant {
+        name: "passing-on-leaves-the-places",
+        wrong: "The server is told who has a lock that was passed on, and those that have had it keep their places in the queue.",
+        violates: NOTHING_LEFT,
+        edits: &[edit(
+            PASS_ON_LUA,
+            "if has_places then redis.call('ZREM', queue, unpack(places)) end",
+            "if has_places then redis.call('EXISTS', queue) end",
+        )],
+    },
+    Mutant {
+        name: "own-renewal-counts-as-a-change",
+        wrong: "Where the server tells a client of its own renewals, each one is repaired by the next one, ten times in a second.",
+        violates: FEW_COMMANDS,
+        edits: &[edit(HELD, "now.since(answered) < OWN_CHANGE", "now.since(answered) < OWN_CHANGE * 0")],
     },
 ];

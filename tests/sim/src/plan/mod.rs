@@ -10,7 +10,7 @@ use fastrand::Rng;
 
 use self::kinds::{KINDS, Kind, drawn};
 use self::matters::{MATTERS, Matter};
-use self::stuck::{BROKEN, STUCK};
+use self::stuck::STUCK;
 use crate::mutants::Mutant;
 use crate::server::Version;
 use crate::world::{CutKind, Latency};
@@ -395,13 +395,13 @@ impl Plan {
 
     /// What plans can be [about](Self::about).
     pub fn matters() -> impl Iterator<Item = &'static str> {
-        STUCK.iter().chain(&BROKEN).map(|(name, _)| *name)
+        STUCK.iter().map(|(name, _)| *name)
     }
 
     /// The plan of a seed about the matter of that name.
     #[must_use]
     pub fn about(matter: &str, seed: u64) -> Option<Self> {
-        let (_, matter) = STUCK.iter().chain(&BROKEN).find(|(name, _)| *name == matter)?;
+        let (_, matter) = STUCK.iter().find(|(name, _)| *name == matter)?;
         Some(Self::of_one_matter(seed, &mut Rng::with_seed(seed), *matter))
     }
 

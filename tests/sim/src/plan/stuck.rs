@@ -7,15 +7,13 @@ use super::matters::{Matter, one_of, processes};
 use super::{Fault, Hold, Plan, Way, What};
 
 /// As [`MATTERS`](super::matters::MATTERS), with their names for the command line.
-pub(super) const STUCK: [(&str, Matter); 3] = [
+pub(super) const STUCK: [(&str, Matter); 5] = [
     ("stopped-process", stopped_process),
+    ("dead-in-front", dead_in_front),
     ("full-server", full_server),
+    ("refused-until-the-end", refused_until_the_end),
     ("blocking-callers", blocking_callers),
 ];
-
-/// Those that are run by their names alone, until what they find is mended.
-pub(super) const BROKEN: [(&str, Matter); 2] =
-    [("dead-in-front", dead_in_front), ("refused-until-the-end", refused_until_the_end)];
 
 /// A process with many waiters is stopped, or its host loses power, before the holder releases. The callers of others have one
 /// try each, or wait for a moment.
