@@ -246,3 +246,26 @@ fn a_ttl_below_the_round_trip_is_a_mistake_that_names_both() {
     }
     eventually("no key is left", || server.keys().is_empty());
 }
+
+/// The first key is freed so late that the answer about the second comes after the limit.
+#[test]
+fn several_keys_have_one_limit_also_far_from_the_server() {
+    let server = RedisServer::start();
+    let proxy = DelayProxy::to(server.port(), 100 * MS);
+    let far = LockManager::connect_blocking(&proxy.url()).unwrap();
+    let near = connect(&server);
+    let first = near.lock("m1").acquire_blocking().unwrap();
+    let _second = near.lock("m2").acquire_blocking().unwrap();
+    let wait = 2 * SECOND;
+    let start = Instant::now();
+    let call = thread::spawn(move || far.lock_all(["m1", "m2"]).wait(wait).acquire_blocking());
+    eventually("the limit is near", || start.elapsed() > wait - 150 * MS);
+    drop(first);
+    assert_eq!(kind(call.join().unwrap()), Err(LockErrorKind::TimedOut));
+    // The answer that is under way at the limit is awaited for twice as long as usual.
+    assert!(start.elapsed() < wait * 3 / 2, "{:?}", start.elapsed());
+    eventually("nothing else is left", || {
+        let keys = server.keys();
+        keys.iter().all(|key| key == "lock:m2")
+    });
+}
