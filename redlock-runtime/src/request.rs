@@ -201,6 +201,9 @@ impl LockRequest {
     /// How long the key stays taken at least, counted from when the lock was taken: after an earlier release it stays until
     /// then. For a scheduled job that many machines start at nearly the same time. None by default.
     ///
+    /// The release tells the server of it. When the release cannot be delivered, or the process is killed, the key ends a ttl
+    /// after its last renewal: [`release`](crate::LockGuard::release) is an error then, and a body's result is returned as ever.
+    ///
     /// # Examples
     ///
     /// ```

@@ -57,6 +57,13 @@ pub(crate) fn lost(key: &str, reason: LostReason) {
     tracing::warn!(target: "redlocked", key, %reason, "lost a lock that was held");
 }
 
+/// The release that would have kept the key for its `min_hold` came too late.
+#[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "read with the feature `tracing`"))]
+pub(crate) fn kept_too_short(key: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "redlocked", key, "a key ended before its `min_hold`: its release did not reach Redis in time");
+}
+
 /// The limit of waits, `None` when none is reported.
 pub(crate) fn limit_of_waits(limit: Duration) -> Option<Duration> {
     (cfg!(feature = "tracing") && limit < Duration::MAX).then_some(limit)

@@ -14,7 +14,9 @@ use std::time::Duration;
 use crate::error::LockError;
 use crate::lost_reason::LostReason;
 use crate::origin::Origin;
-pub(crate) use log::{Found, broke, cannot_hand_over, connected, limit_of_waits, lost, refused, unreachable};
+pub(crate) use log::{
+    Found, broke, cannot_hand_over, connected, kept_too_short, limit_of_waits, lost, refused, unreachable,
+};
 pub(crate) use spans::{BodySpan, Entered};
 
 /// A manager starts.

@@ -20,6 +20,8 @@ pub(super) struct Releasing {
     lasts: Duration,
     /// By then the key has expired on the server.
     until: Moment,
+    /// By then the key has expired without a `min_hold`.
+    ttl_ends: Moment,
     /// The end of `min_hold`: before it, the release lets the key expire then.
     keep_until: Option<Moment>,
     again_at: Option<Moment>,
@@ -60,6 +62,7 @@ impl Releasing {
             request,
             lasts: ttl,
             until: now.after(ttl),
+            ttl_ends: now.after(ttl),
             keep_until: None,
             again_at: None,
             response: None,
@@ -165,6 +168,10 @@ impl Releasing {
     }
 
     pub(super) fn reply(&mut self, now: Moment, reply: Reply) -> ReleaseStep {
+        let was_late = self.repeated || self.ttl_ends <= now;
+        if was_late && reply == Reply::NotHeld && self.keep_until.is_some_and(|until| until > now) {
+            telemetry::kept_too_short(&self.key);
+        }
         // What lets a key expire does not leave the queue.
         let leaves = self.may_be_queued && reply == Reply::NotHeld && self.keep_until.take().is_some();
         match reply {
@@ -232,6 +239,9 @@ impl Releasing {
             self.answer(Err(error));
         }
         if self.until <= now {
+            if self.keep_until == Some(self.until) {
+                telemetry::kept_too_short(&self.key);
+            }
             return ReleaseStep::Done;
         }
         if self.again_at.is_some_and(|at| at <= now) {

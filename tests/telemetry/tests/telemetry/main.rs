@@ -8,5 +8,6 @@
 
 mod long_waits;
 mod metrics;
+mod min_hold;
 mod seen;
 mod spans;
