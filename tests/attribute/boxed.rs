@@ -430,6 +430,7 @@ mod services {
     /// Without `move`: what is borrowed lives as long as without the attribute.
     struct Pool(Vec<u32>);
 
+    #[allow(clippy::manual_async_fn, reason = "the block without `move` is the test")]
     impl Pool {
         #[distributed_lock(key = "service:no move:{x}")]
         fn first<'a>(&'a self, x: &'a str) -> impl Future<Output = Outcome<usize>> + 'a {

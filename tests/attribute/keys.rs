@@ -297,7 +297,14 @@ mod by_hand {
 /// A name without a lower-case letter may be a variable, a constant, a static or a generic constant: `key!` gives the key of
 /// the attribute, which escapes what is an argument.
 mod names_that_could_be_constants {
-    #![allow(non_snake_case, non_upper_case_globals, reason = "the names are the test")]
+    #![allow(
+        non_snake_case,
+        non_upper_case_globals,
+        clippy::just_underscores_and_digits,
+        clippy::used_underscore_binding,
+        clippy::redundant_closure_call,
+        reason = "the names, and what captures them, are the test"
+    )]
 
     use super::*;
     use redlocked::key;

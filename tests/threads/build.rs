@@ -36,6 +36,8 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
     let sources = here.join("../../redlock-runtime/src");
     println!("cargo::rerun-if-changed={}", sources.display());
+    // Named in the copied sources.
+    println!("cargo::rustc-check-cfg=cfg(feature, values(\"testing\"))");
     println!("cargo::rerun-if-changed={}", here.join("src").display());
     let clock = ["clock.rs", "clock/no_runtime.rs"].map(|file| (file, read(&sources.join(file))));
     for (file, text) in clock {

@@ -379,7 +379,6 @@ mod tests {
 
     #[test]
     fn mistakes() {
-        let given = "key = \"a\", ";
         for (text, hints) in [
             ("", vec!["missing `key`"]),
             ("ttl = \"1s\"", vec!["missing `key`"]),
@@ -442,6 +441,11 @@ mod tests {
                 assert!(error.contains(hint), "{text}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn mistakes_beside_a_key() {
+        let given = "key = \"a\", ";
         for (text, hint) in [
             ("ttl = '1'", "found a character"),
             ("ttl = b\"1s\"", "found a byte string"),

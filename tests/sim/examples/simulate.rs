@@ -108,8 +108,8 @@ fn order(mut words: Arguments) -> Result<Order, String> {
     let mutant = match words.value::<String>("--mutant", "the name of a mutant of scripts")? {
         None => None,
         Some(name) => {
-            let named = mutants::all().find(|mutant| mutant.name == name && mutant.is_of_scripts());
-            Some(named.ok_or_else(|| format!("`--mutant {name}` is not the name of a mutant of scripts"))?)
+            let found = mutants::all().find(|mutant| mutant.name == name && mutant.is_of_scripts());
+            Some(found.ok_or_else(|| format!("`--mutant {name}` is not the name of a mutant of scripts"))?)
         }
     };
     if let Some(seed) = seed {

@@ -109,12 +109,12 @@ mod tests {
                 || async {
                     let address = addresses.in_order(three())[0];
                     addresses.reached(address);
-                    tried.lock().unwrap().push(address);
+                    tried.lock().unwrap_or_else(PoisonError::into_inner).push(address);
                     if usable.is_some_and(|usable| address == three()[usable]) { Ok(()) } else { Err(()) }
                 },
             )
             .await;
-        (outcome, tried.into_inner().unwrap())
+        (outcome, tried.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     #[tokio::test]

@@ -306,7 +306,7 @@ mod tests {
         let (mut calls, mut liveness) =
             (Calls::default(), Liveness { used_within: limit, ..Liveness::default() });
         let stuck = Some(("lock:k7", "token@host:43"));
-        let mut refuse = |calls: &mut Calls, at: u64| {
+        let refuse = |calls: &mut Calls, at: u64| {
             hear(calls, "call", &[at, 7, 0, at * MS]);
             hear(calls, "back", &[at, 2, at * MS, 0]);
         };
