@@ -109,7 +109,7 @@ mod tests {
                 || async {
                     let address = addresses.in_order(three())[0];
                     addresses.reached(address);
-                    tried.lock().unwrap_or_else(PoisonError::into_inner).push(address);
+                    locked(&tried).push(address);
                     if usable.is_some_and(|usable| address == three()[usable]) { Ok(()) } else { Err(()) }
                 },
             )
