@@ -218,10 +218,19 @@ impl Cluster {
             }
             Some(_) => self.defer(deferred),
             None => {
-                queue.reason = Some(format!("no node of the Cluster has slot {}", slot.index()).into());
+                let reason: Arc<str> = format!("no node of the Cluster has slot {}", slot.index()).into();
+                queue.reason = Some(Arc::clone(&reason));
+                self.tell_delay(&deferred, reason);
                 self.defer(deferred);
                 self.learn_soon(now);
             }
+        }
+    }
+
+    /// A caller whose limit is over hears why its request has to wait.
+    fn tell_delay(&mut self, deferred: &Deferred, reason: Arc<str>) {
+        if let Action::Acquire(_) | Action::AcquireNext { .. } = deferred.request.action {
+            self.events.push_back(TransportEvent::Delayed { id: deferred.id, reason });
         }
     }
 

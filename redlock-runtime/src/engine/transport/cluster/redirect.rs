@@ -127,10 +127,9 @@ impl Cluster {
                 // A slot that is being moved still belongs to this node.
                 let moving = reason.starts_with("TRYAGAIN");
                 queue.reason = Some(Arc::clone(&reason));
-                if let Action::Acquire(_) | Action::AcquireNext { .. } = request.action {
-                    self.events.push_back(TransportEvent::Delayed { id, reason });
-                }
-                self.defer(Deferred { in_flight, id, request });
+                let deferred = Deferred { in_flight, id, request };
+                self.tell_delay(&deferred, reason);
+                self.defer(deferred);
                 if !moving {
                     self.learn_soon(now);
                 }
