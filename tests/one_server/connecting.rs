@@ -164,8 +164,7 @@ fn a_server_that_speaks_an_older_protocol_is_polled() {
     let backticks = Rewriter::of_answers(unknown.port(), "'HELLX'", "`HELLO`");
     let proxy = Rewriter::of_answers(unknown.port(), "unknown command", "not a command--");
     // Envoy, whose error has no code.
-    let envoy =
-        Rewriter::of_answers(unknown.port(), "-ERR unknown command 'HELLX'", "-unsupported command 'HELLO'");
+    let envoy = Rewriter::of_answers(unknown.port(), "-ERR unknown command", "-unsupported command");
     let no_such_protocol = Rewriter::to(server.port(), "HELLO\r\n$1\r\n3", "HELLO\r\n$1\r\n9");
     for older in [&unknown, &backticks, &proxy, &envoy, &no_such_protocol] {
         let locks = LockManager::connect_blocking(&older.url()).unwrap();
