@@ -370,6 +370,10 @@ fn access_rules_that_change_under_a_connection_lead_to_the_documented_fallback_a
         for rule in ["-publish", "-pubsub", "-zpopmin", "-zrem", "-zscore", "-zrange", "resetchannels"] {
             scope.spawn(move || {
                 let server = RedisServer::start();
+                // Before Redis 7.0, such a manager may learn of it only with its next connection.
+                if rule == "resetchannels" && server.known_rules("+spublish").is_empty() {
+                    return;
+                }
                 let _: String = server.run("ACL SETUSER shop on >secret ~* &* +@all");
                 let url = format!("redis://shop:secret@127.0.0.1:{}/", server.port());
                 let managers = [(); 2].map(|()| LockManager::connect_blocking(&url).unwrap());
