@@ -144,11 +144,11 @@ pub(crate) enum Reply {
     Voted { clock: u64 },
     /// Reserve, draw: the last of the reserved fencing tokens, or the one that was drawn; all are above each one given before.
     Reserved { last: u64 },
-    /// Renew, repair, watch, raise fence: this token holds it. Release, take away: this token held it. Ping: the node
+    /// Renew, repair, raise fence: this token holds it. Watch: the same, as the renewal in the same call has found. Release, take away: this token held it. Ping: the node
     /// takes locks.
     Done,
-    /// Watch: as done, and the lock is marked, because others wait for it.
-    Marked,
+    /// Watch: this token holds it, and the key lasts for so long.
+    HeldFor { left: Duration },
     /// This token does not hold it. Reserve: or no fencing tokens can be reserved now.
     NotHeld,
     /// Watch: the lock is free. Repair: it was free.

@@ -35,12 +35,13 @@ pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded
             | Action::Release
             | Action::TakeAway
             | Action::Repair { .. }
-            | Action::RaiseFence { .. }
-            | Action::Watch,
+            | Action::RaiseFence { .. },
             Value::Int(1),
         )
         | (Action::Ping { .. }, Value::Nil | Value::Okay) => Reply::Done,
-        (Action::Watch, Value::Int(2)) => Reply::Marked,
+        (Action::Watch, Value::Int(left)) if left > 0 => {
+            Reply::HeldFor { left: Duration::from_millis(left.unsigned_abs()) }
+        }
         (
             Action::Renew { .. }
             | Action::ExpireLater

@@ -106,7 +106,7 @@ fn reply_name(reply: &Reply) -> &'static str {
         Reply::Voted { .. } => "voted",
         Reply::Reserved { .. } => "reserved",
         Reply::Done => "done",
-        Reply::Marked => "marked",
+        Reply::HeldFor { .. } => "held",
         Reply::NotHeld => "not held",
         Reply::Free => "free",
         Reply::Found(_) | Reply::Page { .. } => "found",

@@ -27,9 +27,6 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// The longest that a released lock waits for the reply to the reservation of fencing tokens.
 const LONGEST_RESERVATION: Duration = Duration::from_millis(100);
 
-/// A change of which the server tells within this time after the answer to a renewal is taken for that renewal.
-const OWN_CHANGE: Duration = Duration::from_millis(5);
-
 /// For a caller of a ttl change that is not confirmed in time.
 const UNCONFIRMED: &str = "the new ttl is not confirmed, and goes along with the next renewals";
 
@@ -72,6 +69,8 @@ pub(super) struct Held {
     /// The end of `min_hold`: after an earlier release, the key stays until then.
     keep_until: Option<Moment>,
     next_renewal: Option<Moment>,
+    /// When the last one was sent; before the first one, since when it is held.
+    renewal_sent: Moment,
     /// The time of the first watch: most bodies end before.
     first_look: Option<Moment>,
     /// The number of ttl changes so far.
@@ -94,19 +93,12 @@ pub(super) struct Held {
 }
 
 /// What is known of the queue on the server.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the queue")]
 #[derive(Clone, Copy, Default)]
 pub(super) struct QueueSeen {
     /// The lock is marked: others wait.
     pub(super) marked: bool,
     /// It was waited for before.
     pub(super) waited: bool,
-    /// The server has told of a change since the last answer to a watch.
-    changed: bool,
-    /// A renewal is unanswered.
-    renews: bool,
-    /// When the last one was answered.
-    renewed_at: Option<Moment>,
     /// A request of this attempt as a waiter is unanswered, or was answered with a place: it may be in the queue.
     pub(super) asks: bool,
     /// It was asked for more than once, and a reply told of it: a push that tells of the same grant may follow.
@@ -137,6 +129,7 @@ impl Held {
             claimed: false,
             since,
             next_renewal: Some(renewal_after(since, CLAIM.min(ask.ttl))),
+            renewal_sent: since,
             keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
             first_look: Some(since.after(FIRST_LOOK)),
             changes: 0,
@@ -288,35 +281,18 @@ impl Held {
         !self.is_closed() && (self.renew || !self.claimed || self.ttl_changes.iter().any(is_wanted))
     }
 
-    /// The server tells of a change, which may be a mark, a loss, or another expiry. Redis 6.2 also tells a client of its own
-    /// renewals, with their answers.
-    pub(super) fn is_changed(&mut self, now: Moment) {
-        let is_own = |answered: Moment| now.since(answered) < OWN_CHANGE;
-        self.queue.changed |= !self.queue.renews && !self.queue.renewed_at.is_some_and(is_own);
-    }
-
-    /// A renewal is answered.
-    pub(super) fn renewal_answered(&mut self, now: Moment) {
-        (self.queue.renews, self.queue.renewed_at) = (false, Some(now));
-    }
-
-    /// The answer to a watch: the lock is held, and perhaps marked. True when another client has
-    /// changed something else than the mark: it may expire sooner than its lease. It is renewed
-    /// then, but not more often than every [`FIRST_LOOK`].
-    pub(super) fn is_to_be_repaired(&mut self, now: Moment, marked: bool) -> bool {
-        let is_new_mark = marked && !std::mem::replace(&mut self.queue.marked, true);
-        let changed = std::mem::take(&mut self.queue.changed);
-        if !changed || is_new_mark || !self.wants_renewal() {
+    /// The answer to a watch: the lock is held, and its key lasts for so long. True when another client has made the key expire
+    /// before the lease is over. It is renewed then, but not more often than every [`FIRST_LOOK`].
+    pub(super) fn is_to_be_repaired(&mut self, now: Moment, left: Duration) -> bool {
+        let expires_early = self.lease.deadline().is_some_and(|ends| ends > now.after(left));
+        if !expires_early || !self.wants_renewal() {
             return false;
         }
-        let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
-        let is_renewed =
-            self.lease.deadline().is_some_and(|ends| ends.after(FIRST_LOOK) > safe_until(now, lasts));
-        if is_renewed {
-            let soon = now.after(FIRST_LOOK);
-            self.next_renewal = Some(self.next_renewal.map_or(soon, |due| due.min(soon)));
+        let from = self.renewal_sent.after(FIRST_LOOK);
+        if now < from {
+            self.next_renewal = Some(self.next_renewal.map_or(from, |due| due.min(from)));
         }
-        !is_renewed
+        now >= from
     }
 
     /// True once, when the first watch is due.
@@ -352,7 +328,7 @@ impl Held {
     /// A renewal is being sent. The next one is due without a reply, too. A renewal that shortens the ttl shortens the lease
     /// from now on, because the server may execute it at any time.
     pub(super) fn renewing(&mut self, now: Moment) {
-        self.queue.renews = true;
+        self.renewal_sent = now;
         if let Some(last) = self.ttl_changes.last_mut().filter(|last| last.shortens) {
             let ends = *last.ends.get_or_insert(safe_until(now, self.ttl));
             self.lease.shorten(ends);
@@ -405,7 +381,6 @@ impl Held {
     /// No renewal is due before the next connection, where it is sent at once, or an [`Extension`].
     pub(super) fn suspend(&mut self) {
         self.next_renewal = None;
-        self.queue.renews = false;
     }
 
     /// True when the lock may be handed over without the server: no `min_hold` and no ttl change is open, and there is time

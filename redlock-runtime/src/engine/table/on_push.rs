@@ -122,9 +122,6 @@ impl LockTable {
         };
         for id in ids {
             self.meets(id, "changed");
-            if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) {
-                held.is_changed(now);
-            }
             self.watch(id);
             match names {
                 Some(_) => self.ask_early(now, id),
@@ -153,7 +150,7 @@ impl LockTable {
     /// The reply to a waiter's watch. The lock may have become free just before.
     pub(super) fn watch_reply(&mut self, now: Moment, id: Id, reply: &Reply) {
         match reply {
-            Reply::Free | Reply::Done | Reply::Marked => self.ask_early(now, id),
+            Reply::Free | Reply::HeldFor { .. } => self.ask_early(now, id),
             Reply::NotHeld => {
                 if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) {
                     waiting.split_votes = 0;

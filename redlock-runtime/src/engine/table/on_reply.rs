@@ -155,7 +155,7 @@ impl LockTable {
             | Reply::Voted { .. }
             | Reply::Reserved { .. }
             | Reply::Done
-            | Reply::Marked
+            | Reply::HeldFor { .. }
             | Reply::NotHeld
             | Reply::Free
             | Reply::Found(_)
@@ -167,9 +167,6 @@ impl LockTable {
         let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
             return;
         };
-        if let Action::Renew { .. } = request.action {
-            held.renewal_answered(now);
-        }
         match (request.action, reply) {
             (Action::Reserve { count }, reply) => {
                 held.reserved.answered(reply, count);
@@ -198,13 +195,10 @@ impl LockTable {
                 let releases = self.abilities.votes || self.abilities.hands_over;
                 self.lost(now, id, LostReason::KeyChanged, releases);
             }
-            (Action::Watch, Reply::Done | Reply::Marked) => {
-                if held.is_to_be_repaired(now, *reply == Reply::Marked) {
-                    self.renew(now, id);
-                } else {
-                    self.schedule(id);
-                }
+            (Action::Watch, Reply::HeldFor { left }) if held.is_to_be_repaired(now, *left) => {
+                self.renew(now, id)
             }
+            (Action::Watch, Reply::HeldFor { .. }) => self.schedule(id),
             (Action::Renew { .. }, Reply::Refused(Refusal::NoScript)) => self.renew(now, id),
             (Action::Watch, Reply::Refused(Refusal::NoScript)) => self.watch(id),
             (Action::Renew { .. }, Reply::Refused(refusal)) => {

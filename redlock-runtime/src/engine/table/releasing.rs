@@ -197,7 +197,7 @@ impl Releasing {
             | Reply::Skipped
             | Reply::Voted { .. }
             | Reply::Reserved { .. }
-            | Reply::Marked
+            | Reply::HeldFor { .. }
             | Reply::Free
             | Reply::Found(_)
             | Reply::Page { .. } => {}

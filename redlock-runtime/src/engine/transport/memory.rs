@@ -184,9 +184,12 @@ impl MemoryNode {
                 Reply::Reserved { last: *clock }
             }
             Action::Draw if lock.is(&request.token) => Reply::Reserved { last: next_fence(now, clock) },
-            Action::Watch | Action::WatchHolder if lock.is(&request.token) => Reply::Done,
-            Action::Watch | Action::WatchHolder if lock.holder.is_none() => Reply::Free,
-            Action::Reserve { .. } | Action::Draw | Action::Watch | Action::WatchHolder => Reply::NotHeld,
+            Action::Watch | Action::WatchHolder => match &lock.holder {
+                Some(holder) if lock.is(&request.token) => Reply::HeldFor { left: holder.expires.since(now) },
+                Some(_) => Reply::NotHeld,
+                None => Reply::Free,
+            },
+            Action::Reserve { .. } | Action::Draw => Reply::NotHeld,
             Action::Vote { fence } => lock.vote(request, fence, inbox, now, clock),
             Action::RaiseFence { .. } | Action::Repair { .. }
                 if lock.holder.is_some() && !lock.is(&request.token) =>

@@ -48,6 +48,10 @@ pub(super) const ALL: &[Mutant] = &[
         name: "own-renewal-counts-as-a-change",
         wrong: "Where the server tells a client of its own renewals, each one is repaired by the next one, ten times in a second.",
         violates: FEW_COMMANDS,
-        edits: &[edit(HELD, "now.since(answered) < OWN_CHANGE", "now.since(answered) < OWN_CHANGE * 0")],
+        edits: &[edit(
+            HELD,
+            "is_some_and(|ends| ends > now.after(left))",
+            "is_some_and(|_| left > Duration::ZERO)",
+        )],
     },
 ];

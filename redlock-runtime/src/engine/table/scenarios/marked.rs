@@ -75,9 +75,9 @@ fn a_holder_watches_again_when_a_waiter_of_its_process_has_marked_the_lock() {
     scenario.holds(1);
     scenario.passes(SECOND / 5);
     scenario.tick();
-    scenario.answers(Action::Watch, Reply::Done);
+    scenario.answers(Action::Watch, Reply::HeldFor { left: TTL });
     let _second = queued(2, &mut scenario);
-    scenario.answers(Action::Watch, Reply::Done);
+    scenario.answers(Action::Watch, Reply::HeldFor { left: TTL });
     // It has the mark already.
     let _third = queued(3, &mut scenario);
     scenario.is_quiet();

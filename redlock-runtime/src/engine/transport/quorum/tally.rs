@@ -115,10 +115,17 @@ impl Tally<'_> {
     }
 
     pub(super) fn watch(&self) -> Option<Outcome> {
-        // A waiter of a client of one of these servers alone has marked it there.
-        let mine = self.count(|reply| matches!(reply, Reply::Done | Reply::Marked));
-        if mine >= self.needed {
-            return Some(Outcome::Reply(Reply::Done));
+        let mut mine: Vec<_> = self
+            .said()
+            .filter_map(|reply| match reply {
+                Reply::HeldFor { left } => Some(*left),
+                _ => None,
+            })
+            .collect();
+        mine.sort_unstable_by(|one, other| other.cmp(one));
+        // With the end of this one, fewer nodes have it than are needed.
+        if let Some(&left) = self.needed.checked_sub(1).and_then(|last| mine.get(last)) {
+            return Some(Outcome::Reply(Reply::HeldFor { left }));
         }
         if self.awaited > 0 {
             return None;
