@@ -93,6 +93,7 @@ pub(super) struct Held {
 }
 
 /// What is known of the queue on the server.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the queue")]
 #[derive(Clone, Copy, Default)]
 pub(super) struct QueueSeen {
     /// The lock is marked: others wait.

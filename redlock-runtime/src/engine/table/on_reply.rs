@@ -196,7 +196,7 @@ impl LockTable {
                 self.lost(now, id, LostReason::KeyChanged, releases);
             }
             (Action::Watch, Reply::HeldFor { left }) if held.is_to_be_repaired(now, *left) => {
-                self.renew(now, id)
+                self.renew(now, id);
             }
             (Action::Watch, Reply::HeldFor { .. }) => self.schedule(id),
             (Action::Renew { .. }, Reply::Refused(Refusal::NoScript)) => self.renew(now, id),
