@@ -7,7 +7,7 @@ use redlocked::{LockInfo, LockManager};
 use tokio::time::{Instant, sleep};
 
 use crate::exit::Failure;
-use crate::lock_text::{Seconds, holder};
+use crate::lock_text::{Span, holder};
 
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(15);
@@ -41,12 +41,12 @@ impl Alive {
 impl fmt::Display for Alive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Renewed { after } => write!(f, "yes, it renewed its lease after {}", Seconds(*after)),
+            Self::Renewed { after } => write!(f, "yes, it renewed its lease after {}", Span(*after)),
             Self::Silent { watched } => {
-                write!(f, "no renewal in {}: it has ended, hangs, or does not renew", Seconds(*watched))
+                write!(f, "no renewal in {}: it has ended, hangs, or does not renew", Span(*watched))
             }
             Self::NotYet { watched } => {
-                write!(f, "unknown, no renewal in {}: with this lease it may come later", Seconds(*watched))
+                write!(f, "unknown, no renewal in {}: with this lease it may come later", Span(*watched))
             }
             Self::Unlimited => f.write_str("unknown, a lock without an end is not renewed"),
             Self::Gone { next: Some(next) } => write!(f, "unknown, by now {next} has the lock"),

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// Looks at locks on Redis, takes them away, and runs any program under one.
 #[derive(Parser, Debug)]
@@ -31,23 +31,24 @@ Exit codes:
 `redlocked run --help` has the codes of `run`.";
 
 #[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
     /// The address of Redis, in any form that the library takes. Default: the environment variable REDLOCK_URL, else
     /// REDIS_URL. Other users of the machine see an address with a password on the command line, but not in the environment
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// The start of every key on the server
-    #[arg(long, global = true, default_value = "lock:", value_name = "TEXT")]
-    pub(crate) prefix: String,
+    /// The start of every key on the server. Default: the environment variable REDLOCK_PREFIX, else `lock:`
+    #[arg(long, global = true, value_name = "TEXT")]
+    pub(crate) prefix: Option<String>,
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Lists the held locks
     ///
-    /// Prints one lock a line, sorted by key: the key, the holder, its function, when it asked for the lock by the clock of its
-    /// host, how long the lease lasts unless it is renewed, and the number of waiters. On a terminal there is a header, elsewhere
-    /// there are tabs between the columns.
+    /// Prints one lock a line, sorted by key: the key, the holder, its function, how long ago it asked for the lock by the clock
+    /// of its host, how long the lease lasts unless it is renewed, and the number of waiters. By default this is a table on a
+    /// terminal, which is cut to its width, and `tsv` elsewhere. `(foreign)` is a client of another kind than this library.
     ///
     /// The server walks over all its keys, locks or not, about 1,000 in a step.
     List(ListArgs),
@@ -58,11 +59,12 @@ pub(crate) enum Command {
     ///
     /// Then it watches whether the holder is alive: a live holder renews its lease every third of its ttl, and is seen to do so. One
     /// that has died, hangs, cannot reach Redis, or does not renew, is not. This takes up to half of the lease that is left, at most
-    /// 15 s; in JSON it is the field `renewed`, `null` where it is not known.
+    /// 15 s; in JSON it is the field `renewed`, `null` where it is not known. With another format than JSON, there is the line of
+    /// `list` alone.
     Show(ShowArgs),
     /// Shows the held locks, again and again; ends on q or Ctrl-C
     ///
-    /// Shows what `list` does, the locks with the most waiters first, as far as they fit on the screen.
+    /// Shows the table of `list`, the locks with the most waiters first, as far as they fit on the screen.
     #[cfg(unix)]
     Top(TopArgs),
     /// Waits until a lock is free
@@ -103,18 +105,61 @@ pub(crate) struct ListArgs {
     /// Only keys, without the prefix, that match: `*` stands for any characters, `?` for one
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
-    /// Prints a JSON array
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// The order of the locks
+    #[arg(long, default_value = "key", value_name = "COLUMN", help_heading = "Output")]
+    pub(crate) sort: Sort,
+    /// Goes on, and prints each lock again whose holder or number of waiters has changed since the last look. A lock that is free
+    /// by then has `(free)` as its holder, in JSON `null`; and there is one JSON object a line
+    #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_name = "INTERVAL",
+          value_parser = humantime::parse_duration, help_heading = "Output")]
+    pub(crate) watch: Option<Duration>,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// The form of the output
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<Format>,
+    /// Prints no header above a table or tab-separated values
     #[arg(long)]
-    pub(crate) json: bool,
+    pub(crate) no_header: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// For people: as wide as the terminal
+    Table,
+    /// For people: nothing is cut off, with the time of asking and the first waiter
+    Wide,
+    /// For programs: tab-separated, times in milliseconds and in seconds since 1970
+    Tsv,
+    /// For programs: the same, with all that is known of the waiters
+    Json,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum Sort {
+    /// By key
+    Key,
+    /// By host, process and function
+    Holder,
+    /// The longest ago first
+    Asked,
+    /// The shortest lease first
+    Lease,
+    /// The most waiters first
+    Waiters,
 }
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct ShowArgs {
     /// The key, without the prefix
     pub(crate) key: String,
-    /// Prints a JSON object, or `null` when the lock is free
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     /// Does not watch whether the holder is alive
     #[arg(short, long)]
     pub(crate) quick: bool,
@@ -126,6 +171,9 @@ pub(crate) struct TopArgs {
     /// Only keys, without the prefix, that match: `*` stands for any characters, `?` for one
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
+    /// The order of the locks
+    #[arg(long, default_value = "waiters", value_name = "COLUMN")]
+    pub(crate) sort: Sort,
     /// How long between two looks
     #[arg(long, default_value = "1s", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) interval: Duration,

@@ -1,55 +1,61 @@
 //! `redlocked list`.
 
-use std::io::{self, IsTerminal, Write};
+use std::collections::BTreeMap;
+use std::io::Write;
 
 use redlocked::{LockInfo, LockManager};
-use serde_json::Value;
 
+use crate::alive::is_same;
 use crate::args::ListArgs;
 use crate::exit::{Failure, OK};
-use crate::lock_text::{self, Ago, caller, lease_left, printable};
+use crate::lock_text::printable;
+use crate::output::{Printer, Row, sort};
 
-pub(crate) async fn list(locks: &LockManager, args: &ListArgs) -> Result<u8, Failure> {
-    let held = locks.list(&args.pattern).await?;
-    let mut out = io::stdout().lock();
-    if args.json {
-        let all: Value = held.iter().map(lock_text::json).collect();
-        writeln!(out, "{all}")?;
-    } else if out.is_terminal() {
-        for line in table(&held) {
-            writeln!(out, "{line}")?;
-        }
-    } else {
-        for lock in &held {
-            writeln!(out, "{}", columns(lock).join("\t"))?;
-        }
+pub(crate) async fn list(locks: &LockManager, prefix: &str, args: &ListArgs) -> Result<u8, Failure> {
+    let mut printer = Printer::new(&args.output);
+    let mut held = locks.list(&args.pattern).await?;
+    sort(&mut held, args.sort);
+    if held.is_empty() && !printer.is_json() {
+        // Standard error may be closed.
+        let _ = writeln!(std::io::stderr(), "{}", none(prefix, &args.pattern));
     }
-    Ok(OK)
-}
-
-const HEADER: [&str; 6] = ["KEY", "HOLDER", "FUNCTION", "ASKED", "LEASE LEFT", "WAITERS"];
-
-fn columns(lock: &LockInfo) -> [String; 6] {
-    let holder = lock.holder();
-    [
-        printable(lock.key()),
-        caller(holder.name(), None),
-        holder.function().unwrap_or("-").to_owned(),
-        holder.since().map_or_else(|| "-".to_owned(), |since| Ago(since).to_string()),
-        lease_left(lock),
-        lock.waiters().to_string(),
-    ]
-}
-
-/// A header and a line for each lock, the columns below each other.
-pub(crate) fn table(locks: &[LockInfo]) -> Vec<String> {
-    let header = HEADER.map(str::to_owned);
-    let rows: Vec<_> = std::iter::once(header).chain(locks.iter().map(columns)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: [usize; HEADER.len()] = std::array::from_fn(width);
-    let line = |row: &[String; HEADER.len()]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    let Some(interval) = args.watch else {
+        if !held.is_empty() || printer.is_json() {
+            printer.all(&held)?;
+        }
+        return Ok(OK);
     };
-    rows.iter().map(line).collect()
+    printer.rows(&held.iter().map(Row::from).collect::<Vec<_>>())?;
+    let mut seen = by_key(held);
+    loop {
+        tokio::time::sleep(interval).await;
+        let mut held = locks.list(&args.pattern).await?;
+        sort(&mut held, args.sort);
+        let is_new = |lock: &&LockInfo| !seen.get(lock.key()).is_some_and(|seen| is_unchanged(lock, seen));
+        let mut changed: Vec<Row<'_>> = held.iter().filter(is_new).map(Row::from).collect();
+        let is_held = |key: &str| held.iter().any(|lock| lock.key() == key);
+        changed.extend(seen.keys().filter(|key| !is_held(key)).map(|key| Row { key, lock: None }));
+        if !changed.is_empty() {
+            printer.rows(&changed)?;
+        }
+        seen = by_key(held);
+    }
+}
+
+fn by_key(locks: Vec<LockInfo>) -> BTreeMap<String, LockInfo> {
+    locks.into_iter().map(|lock| (lock.key().to_owned(), lock)).collect()
+}
+
+fn is_unchanged(lock: &LockInfo, seen: &LockInfo) -> bool {
+    is_same(lock, seen) && lock.waiters() == seen.waiters()
+}
+
+/// Why nothing is listed.
+pub(crate) fn none(prefix: &str, pattern: &str) -> String {
+    let (prefix, pattern) = (printable(prefix), printable(pattern));
+    let matching = if pattern == "*" { String::new() } else { format!(" match `{pattern}`") };
+    match &*prefix {
+        "" => format!("no locks{matching}"),
+        prefix => format!("no locks under `{prefix}`{matching}"),
+    }
 }

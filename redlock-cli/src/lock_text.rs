@@ -18,60 +18,89 @@ pub(crate) fn holder(lock: &LockInfo) -> String {
 
 pub(crate) fn waiter(waiter: &Waiter) -> String {
     let name = caller(waiter.name(), waiter.function());
-    waiter.since().map_or_else(|| name.clone(), |since| format!("{name}, asked {}", Ago(since)))
+    waiter.since().map_or_else(|| name.clone(), |since| format!("{name}, asked {} ago", Ago(since)))
 }
 
 pub(crate) fn lease_left(lock: &LockInfo) -> String {
-    lock.holder().expires_in().map_or_else(|| "without an end".to_owned(), |left| Seconds(left).to_string())
+    lock.holder().expires_in().map_or_else(|| "no end".to_owned(), |left| Span(left).to_string())
 }
 
 pub(crate) fn json(lock: &LockInfo) -> Value {
-    let time =
-        |since: Option<SystemTime>| since.map(|since| humantime::format_rfc3339_seconds(since).to_string());
+    let caller = |name: Option<&str>, function: Option<&str>, since: Option<SystemTime>| {
+        json!({
+            "name": name,
+            "function": function,
+            "asked": since.map(rfc3339),
+            "asked_epoch": since.map(epoch),
+        })
+    };
     let holder = lock.holder();
-    let queue = lock.queue().iter().map(|waiter| {
-        json!({ "name": waiter.name(), "function": waiter.function(), "asked": time(waiter.since()) })
-    });
+    let queue = lock.queue().iter().map(|waiter| caller(waiter.name(), waiter.function(), waiter.since()));
     json!({
         "key": lock.key(),
-        "holder": { "name": holder.name(), "function": holder.function(), "asked": time(holder.since()) },
+        "holder": caller(holder.name(), holder.function(), holder.since()),
         "lease_left_ms": holder.expires_in().map(in_ms),
         "waiters": lock.waiters(),
         "queue": queue.collect::<Value>(),
     })
 }
 
-fn in_ms(duration: Duration) -> u64 {
+pub(crate) fn in_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// `3.2 s`, or `45 ms` below a second.
-pub(crate) struct Seconds(pub(crate) Duration);
+/// In seconds since 1970.
+pub(crate) fn epoch(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
 
-impl fmt::Display for Seconds {
+/// To the second.
+pub(crate) fn rfc3339(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// `45 ms`, `3.2 s`, `2 min 3 s`, `5 h 4 min` or `3 d 2 h`.
+pub(crate) struct Span(pub(crate) Duration);
+
+impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 < Duration::from_secs(1) {
-            write!(f, "{} ms", self.0.as_millis())
-        } else {
-            write!(f, "{:.1} s", self.0.as_secs_f64())
+        match self.0.as_secs() {
+            0 => write!(f, "{} ms", self.0.as_millis()),
+            1..60 => write!(f, "{}.{} s", self.0.as_secs(), self.0.subsec_millis() / 100),
+            _ => whole(self.0.as_secs(), f),
         }
     }
 }
 
-/// `2m 3s ago`, on this clock.
+/// `0 s`, `12 s`, `2 min 3 s`: how long ago it was, on this clock.
 pub(crate) struct Ago(pub(crate) SystemTime);
 
 impl fmt::Display for Ago {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The clock of another host may be ahead.
-        let ago = SystemTime::now().duration_since(self.0).unwrap_or_default();
-        write!(f, "{} ago", humantime::format_duration(Duration::from_secs(ago.as_secs())))
+        whole(SystemTime::now().duration_since(self.0).unwrap_or_default().as_secs(), f)
     }
 }
 
-/// With control characters escaped: any client can write a key that would change what a terminal shows.
+/// In the two largest units.
+fn whole(seconds: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (minutes, hours) = (seconds / 60, seconds / 3_600);
+    match (minutes, hours) {
+        (0, _) => write!(f, "{seconds} s"),
+        (_, 0) => write!(f, "{minutes} min {} s", seconds % 60),
+        (_, ..24) => write!(f, "{hours} h {} min", minutes % 60),
+        _ => write!(f, "{} d {} h", hours / 24, hours % 24),
+    }
+}
+
+/// With control characters escaped, and those that turn the direction of a line: any client can write a key that would change
+/// what a terminal shows.
 pub(crate) fn printable(text: &str) -> String {
-    let escape = |char: char| if char.is_control() { char.escape_default().to_string() } else { char.into() };
+    let turns = |char| matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let escape = |char: char| match char {
+        _ if char.is_control() || turns(char) => char.escape_default().to_string(),
+        _ => char.into(),
+    };
     text.chars().map(escape).collect()
 }
 
@@ -89,7 +118,27 @@ mod tests {
     #[test]
     fn a_time_in_the_future_is_now() {
         let now = SystemTime::now();
-        assert_eq!(Ago(now + Duration::from_secs(60)).to_string(), "0s ago");
-        assert_eq!(Ago(now - Duration::from_millis(90_500)).to_string(), "1m 30s ago");
+        assert_eq!(Ago(now + Duration::from_secs(60)).to_string(), "0 s");
+        assert_eq!(Ago(now - Duration::from_millis(90_500)).to_string(), "1 min 30 s");
+    }
+
+    #[test]
+    fn a_span_has_its_two_largest_units() {
+        for (ms, text) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (9_760, "9.7 s"),
+            (59_999, "59.9 s"),
+            (62_900, "1 min 2 s"),
+            (3_600_000, "1 h 0 min"),
+            (93_600_000, "1 d 2 h"),
+        ] {
+            assert_eq!(Span(Duration::from_millis(ms)).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_text_cannot_change_what_a_terminal_shows() {
+        assert_eq!(printable("靴 \u{1b}[2J\u{202e}\n\"é\""), "靴 \\u{1b}[2J\\u{202e}\\n\"é\"");
     }
 }

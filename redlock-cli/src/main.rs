@@ -6,11 +6,15 @@ mod args;
 mod exit;
 mod list;
 mod lock_text;
+mod output;
 mod release;
 #[cfg(unix)]
 mod run;
+#[cfg(unix)]
+mod screen;
 mod server;
 mod show;
+mod table;
 #[cfg(unix)]
 mod top;
 mod wait;
@@ -36,7 +40,8 @@ fn main() -> ExitCode {
     let code = command(args).unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
             // Standard error may be closed.
-            let _ = writeln!(std::io::stderr(), "redlocked: {}", failure.message);
+            let red = anstyle::AnsiColor::Red.on_default().bold();
+            let _ = writeln!(anstream::stderr(), "{red}redlocked:{red:#} {}", failure.message);
         }
         failure.code
     });
@@ -48,10 +53,10 @@ fn command(args: Args) -> Result<u8, Failure> {
     runtime.block_on(async {
         let server = args.server;
         match args.command {
-            Command::List(args) => list::list(&server.connect().await?, &args).await,
+            Command::List(args) => list::list(&server.connect().await?, &server.prefix()?, &args).await,
             Command::Show(args) => show::show(&server.connect().await?, &args).await,
             #[cfg(unix)]
-            Command::Top(args) => top::top(&server.connect().await?, &args).await,
+            Command::Top(args) => top::top(&server.connect().await?, &server.prefix()?, &args).await,
             Command::Wait(args) => wait::wait(&server.connect().await?, &args).await,
             Command::Release(args) => release::release(&server.connect().await?, &args).await,
             #[cfg(unix)]

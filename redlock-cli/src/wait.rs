@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::args::WaitArgs;
 use crate::exit::{CONFLICT, Failure, OK};
-use crate::lock_text::{Seconds, holder, printable};
+use crate::lock_text::{Span, holder, printable};
 
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -18,7 +18,7 @@ pub(crate) async fn wait(locks: &LockManager, args: &WaitArgs) -> Result<u8, Fai
         let left = args.timeout.map_or(PAUSE, |timeout| timeout.saturating_sub(waited));
         if left.is_zero() {
             let (key, holder) = (printable(&args.key), holder(&lock));
-            let message = format!("gave up on `{key}` after waiting {}: locked by {holder}", Seconds(waited));
+            let message = format!("gave up on `{key}` after waiting {}: locked by {holder}", Span(waited));
             return Err(Failure::new(CONFLICT, message));
         }
         tokio::time::sleep(left.min(PAUSE)).await;

@@ -1,5 +1,5 @@
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kit::{RedisServer, eventually, unique};
 use redlocked::{LockGuard, LockManager};
@@ -27,8 +27,11 @@ fn waiter(server: &RedisServer, key: &str) -> Running {
 #[test]
 fn list_has_a_line_for_each_held_lock_sorted_by_key() {
     let server = RedisServer::start();
-    let empty = Said { code: Some(0), out: String::new(), err: String::new() };
-    assert_eq!(said(&server.url(), &["list"]), empty);
+    let empty = said(&server.url(), &["list"]);
+    assert_eq!((empty.code, &*empty.out), (Some(0), ""));
+    assert_eq!(empty.err, "no locks under `lock:`\n");
+    let empty = said(&server.url(), &["list", "--prefix", "shop:", "stock:*"]);
+    assert_eq!(empty.err, "no locks under `shop:` match `stock:*`\n");
 
     let locks = LockManager::connect_blocking(&server.url()).unwrap();
     let _guards = ["stock:2", "stock:1", "cron"].map(|key| hold(&locks, key));
@@ -37,35 +40,87 @@ fn list_has_a_line_for_each_held_lock_sorted_by_key() {
 
     let out = said(&server.url(), &["list"]).out;
     let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split('\t').collect()).collect();
-    let [cron, foreign, one, two] = &rows[..] else { panic!("{out}") };
+    let [header, cron, foreign, one, two] = &rows[..] else { panic!("{out}") };
+    assert_eq!(header[..], ["key", "holder", "function", "asked_epoch", "lease_left_ms", "waiters"]);
     let me = me();
     assert_eq!((cron[0], cron[1], cron[2], cron[5]), ("cron", &*me, "test", "0"));
-    assert!(cron[3].ends_with("s ago") && cron[4].ends_with(" s"), "{cron:?}");
-    assert_eq!(foreign[..], ["foreign", "a client of another kind", "-", "-", "without an end", "0"]);
+    let asked: u64 = cron[3].parse().unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    assert!((now - 60..=now).contains(&asked), "{cron:?}");
+    assert!((90_000..=100_000).contains(&cron[4].parse::<u64>().unwrap()), "{cron:?}");
+    assert_eq!(foreign[..], ["foreign", "", "", "", "", "0"]);
     assert_eq!((one[0], one[5], two[0], two[5]), ("stock:1", "1", "stock:2", "0"));
 
-    let out = said(&server.url(), &["list", "stock:?"]).out;
+    let out = said(&server.url(), &["list", "--no-header", "stock:?"]).out;
     assert_eq!(out.lines().count(), 2, "{out}");
+    let keys = |sort: &str| {
+        let out = said(&server.url(), &["list", "--no-header", "--sort", sort]).out;
+        out.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(keys("waiters"), ["stock:1", "cron", "foreign", "stock:2"]);
+    assert_eq!((&*keys("lease")[3], &*keys("asked")[3]), ("foreign", "foreign"), "it has neither");
+    let _: () = server.run("SET lock:foreign x PX 60000");
+    assert_eq!(keys("lease")[0], "foreign");
+}
+
+#[test]
+fn each_format_has_its_header_and_each_pipe_the_width_that_it_needs() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let key = "x".repeat(300);
+    let _guard = hold(&locks, &key);
+    for (format, header) in [("table", "KEY "), ("wide", "KEY "), ("tsv", "key\t")] {
+        for command in ["list", "show"] {
+            let mut arguments = vec![command, "-o", format];
+            arguments.extend((command == "show").then_some(&*key));
+            let out = said(&server.url(), &arguments).out;
+            let lines: Vec<&str> = out.lines().collect();
+            assert!(lines.len() == 2 && lines[0].starts_with(header), "{out}");
+            assert!(lines[1].starts_with(&key) && !out.contains('\u{1b}'), "{out}");
+            assert_eq!(out.contains("NEXT"), format == "wide", "{out}");
+        }
+    }
+    let free = said(&server.url(), &["show", "-o", "tsv", "free"]);
+    assert_eq!((free.code, &*free.out, &*free.err), (Some(1), "", "`free` is free\n"));
+}
+
+#[test]
+fn list_that_watches_has_a_line_for_each_change() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let first = hold(&locks, "first");
+    let mut list = Running::start(&server.url(), &["list", "--watch=20ms"]);
+    let mut text = String::new();
+    list.until(&mut text, "\t0\n");
+    let _second = hold(&locks, "second");
+    list.until(&mut text, "\t0\n");
+    drop(first);
+    list.until(&mut text, "\t\n");
+    let keys: Vec<&str> = text.lines().map(|line| line.split('\t').next().unwrap()).collect();
+    assert_eq!(keys, ["key", "first", "second", "first"], "{text}");
+    assert_eq!(text.lines().last(), Some("first\t\t\t\t\t"), "it is free");
 }
 
 #[test]
 fn json_has_the_same_in_fields() {
     let server = RedisServer::start();
     let locks = LockManager::connect_blocking(&server.url()).unwrap();
-    assert_eq!(said(&server.url(), &["list", "--json"]).out, "[]\n");
-    let free = said(&server.url(), &["show", "--json", "k"]);
+    assert_eq!(said(&server.url(), &["list", "-o", "json"]).out, "[]\n");
+    let free = said(&server.url(), &["show", "-o", "json", "k"]);
     assert_eq!((free.code, &*free.out), (Some(1), "null\n"));
 
     let _guard = hold(&locks, "k");
     let one: serde_json::Value =
-        serde_json::from_str(&said(&server.url(), &["show", "--quick", "--json", "k"]).out).unwrap();
+        serde_json::from_str(&said(&server.url(), &["show", "--quick", "-o", "json", "k"]).out).unwrap();
     let holder = &one["holder"];
     assert_eq!((&one["key"], &one["waiters"]), (&"k".into(), &0.into()));
     assert_eq!((&holder["name"], &holder["function"]), (&me().into(), &"test".into()));
-    assert!(humantime::parse_rfc3339(holder["asked"].as_str().unwrap()).is_ok(), "{one}");
+    let asked = humantime::parse_rfc3339(holder["asked"].as_str().unwrap()).unwrap();
+    assert_eq!(holder["asked_epoch"], asked.duration_since(UNIX_EPOCH).unwrap().as_secs(), "{one}");
     assert_eq!(one["queue"], serde_json::json!([]));
     assert!((90_000..=100_000).contains(&one["lease_left_ms"].as_u64().unwrap()), "{one}");
-    let all: serde_json::Value = serde_json::from_str(&said(&server.url(), &["list", "--json"]).out).unwrap();
+    let all: serde_json::Value =
+        serde_json::from_str(&said(&server.url(), &["list", "-o", "json"]).out).unwrap();
     assert_eq!(all[0]["key"], one["key"]);
 }
 
@@ -82,7 +137,7 @@ fn show_has_the_holder_and_ends_with_1_when_the_lock_is_free() {
     assert_eq!(held.code, Some(0));
     let lines: Vec<&str> = held.out.lines().collect();
     assert_eq!(lines[..2], ["key:         k", &format!("holder:      {} in test", me())], "{}", held.out);
-    assert!(lines[2].starts_with("asked:       ") && lines[2].contains("s ago, 20"), "{}", held.out);
+    assert!(lines[2].starts_with("asked:       ") && lines[2].contains(" s ago, 20"), "{}", held.out);
     assert!(lines[3].starts_with("lease left:  ") && lines[4] == "waiters:     2", "{}", held.out);
     for (waiter, place) in [(&first, 1), (&second, 2)] {
         let line = lines[4 + place];
@@ -99,7 +154,7 @@ fn show_says_whether_the_holder_renews_its_lease() {
     let renewed = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap()["renewed"].clone();
     let alive = said(&server.url(), &["show", "k"]).out;
     assert!(alive.contains("\nalive:       yes, it renewed its lease after "), "{alive}");
-    assert_eq!(renewed(&said(&server.url(), &["show", "--json", "k"]).out), true);
+    assert_eq!(renewed(&said(&server.url(), &["show", "-o", "json", "k"]).out), true);
     drop(guard);
 
     // As a holder that was killed leaves it.
@@ -107,9 +162,9 @@ fn show_says_whether_the_holder_renews_its_lease() {
     let silent = said(&server.url(), &["show", "k"]).out;
     assert!(silent.contains("\nalive:       no renewal in "), "{silent}");
     let _: () = server.run("SET lock:k x PX 2000");
-    assert_eq!(renewed(&said(&server.url(), &["show", "--json", "k"]).out), false);
+    assert_eq!(renewed(&said(&server.url(), &["show", "-o", "json", "k"]).out), false);
     let _: () = server.run("SET lock:k x");
-    assert_eq!(renewed(&said(&server.url(), &["show", "--json", "k"]).out), serde_json::Value::Null);
+    assert_eq!(renewed(&said(&server.url(), &["show", "-o", "json", "k"]).out), serde_json::Value::Null);
 }
 
 #[test]
@@ -170,7 +225,7 @@ fn the_address_is_that_of_the_argument_then_of_either_variable() {
         let mut command = tool("", &["list"]);
         command.args(url.map(|url| ["--url", url]).into_iter().flatten());
         command.env("REDLOCK_URL", redlock.unwrap_or_default()).env("REDIS_URL", redis);
-        Said::from(command.output().unwrap()).out.chars().next()
+        Said::from(command.arg("--no-header").output().unwrap()).out.chars().next()
     };
     let [argument, ours, general] = [argument.url(), ours.url(), general.url()];
     assert_eq!(keys(Some(&argument), Some(&ours), &general), Some('a'));
@@ -186,8 +241,19 @@ fn the_prefix_is_that_of_the_program_that_locks() {
     let server = RedisServer::start();
     let locks = LockManager::builder(server.url()).prefix("shop:").connect_blocking().unwrap();
     let _guard = hold(&locks, "k");
-    assert_eq!(said(&server.url(), &["list"]).out, "");
-    assert!(said(&server.url(), &["list", "--prefix", "shop:"]).out.starts_with("k\t"));
+    let listed = |variable: &str, arguments: &[&str]| {
+        let mut command = tool(&server.url(), arguments);
+        Said::from(command.env("REDLOCK_PREFIX", variable).output().unwrap())
+    };
+    assert_eq!(listed("", &["list"]).err, "no locks under `lock:`\n", "an empty variable does not count");
+    assert_eq!(listed("shop:", &["list", "--prefix", "other:"]).err, "no locks under `other:`\n");
+    for listed in [
+        listed("shop:", &["list"]),
+        listed("other:", &["list", "--prefix", "shop:"]),
+        listed("", &["list", "--prefix=shop:"]),
+    ] {
+        assert!(listed.out.contains("\nk\t"), "{listed:?}");
+    }
 }
 
 #[test]

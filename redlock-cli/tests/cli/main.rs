@@ -6,8 +6,11 @@
 //! | `running` | does `run` hold the lock around its command, and end as `flock(1)` does |
 //! | `ending` | has the whole group ended before another client can have the lock |
 //! | `screen` | what does a person see in a terminal |
+//! | `captures` | does it fit terminals of 60, 80 and 120 columns |
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
+#[cfg(unix)]
+mod captures;
 #[cfg(unix)]
 mod ending;
 mod looking;

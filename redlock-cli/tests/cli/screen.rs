@@ -16,7 +16,7 @@ use crate::tool::{LOST, signal_to};
 
 const TOOL: &str = env!("CARGO_BIN_EXE_redlocked");
 
-struct Terminal {
+pub(crate) struct Terminal {
     pty: Arc<Pty>,
     screen: Arc<Mutex<vt100::Parser>>,
     child: Child,
@@ -24,12 +24,23 @@ struct Terminal {
 
 impl Terminal {
     fn start(server: &RedisServer, program: &str, arguments: &[&str]) -> Self {
+        Self::sized(server, program, arguments, 100, 24)
+    }
+
+    pub(crate) fn sized(
+        server: &RedisServer,
+        program: &str,
+        arguments: &[&str],
+        columns: u16,
+        lines: u16,
+    ) -> Self {
         let (pty, pts) = open().unwrap();
-        pty.resize(Size::new(24, 100)).unwrap();
+        pty.resize(Size::new(lines, columns)).unwrap();
         let command = Command::new(program).args(arguments);
-        let command = command.env_remove("REDIS_URL").env("REDLOCK_URL", server.url()).env("TERM", "xterm");
+        let command = command.env_remove("REDIS_URL").env_remove("NO_COLOR").env_remove("REDLOCK_PREFIX");
+        let command = command.env("REDLOCK_URL", server.url()).env("TERM", "xterm");
         let child = command.env("tool", TOOL).env("PS1", "prompt> ").spawn(pts).unwrap();
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 100, 0)));
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(lines, columns, 0)));
         let pty = Arc::new(pty);
         let output = Arc::clone(&pty);
         let shown = Arc::clone(&screen);
@@ -55,8 +66,18 @@ impl Terminal {
         self.screen.lock().unwrap_or_else(PoisonError::into_inner).screen().contents()
     }
 
+    /// What is on the screen, where each line fits.
     #[track_caller]
-    fn shows(&self, text: &str) {
+    pub(crate) fn unwrapped(&self) -> String {
+        let parser = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
+        let (screen, (lines, _)) = (parser.screen(), parser.screen().size());
+        let text = screen.contents();
+        assert!((0..lines).all(|line| !screen.row_wrapped(line)), "a line is too long:\n{text}");
+        text
+    }
+
+    #[track_caller]
+    pub(crate) fn shows(&self, text: &str) {
         let mut seen = String::new();
         let limit = std::time::Instant::now() + kit::LIMIT;
         while std::time::Instant::now() < limit {
@@ -159,6 +180,7 @@ fn top_shows_locks_as_they_come_and_go_and_gives_the_screen_back() {
     terminal.shows("locks: 2");
     terminal.shows("second");
     drop((guard, second));
+    terminal.shows("no locks under `lock:`");
     terminal.shows("locks: 0");
     assert!(!terminal.text().contains("second"), "{}", terminal.text());
     terminal.types("xq");

@@ -11,7 +11,12 @@ pub(crate) const LOST: i32 = 70;
 /// The program with this address, and these arguments after it.
 pub(crate) fn tool(url: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redlocked"));
-    command.env_remove("REDIS_URL").env("REDLOCK_URL", url).args(arguments).stdin(Stdio::null());
+    command
+        .env_remove("REDIS_URL")
+        .env_remove("REDLOCK_PREFIX")
+        .env("REDLOCK_URL", url)
+        .args(arguments)
+        .stdin(Stdio::null());
     command
 }
 

@@ -1,0 +1,92 @@
+//! What a person sees in terminals of 60, 80 and 120 columns, compared with the files in `captures/`.
+//!
+//! `UPDATE_SNAPSHOTS=1 cargo test -p redlocked-cli captures` writes them; then read the difference.
+
+use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use kit::RedisServer;
+
+use crate::screen::Terminal;
+
+const SIZES: [(u16, u16); 3] = [(60, 40), (80, 40), (120, 40)];
+
+/// Seconds since 1970, so long ago. Half a minute later is the same text.
+fn ago(hours: u64, minutes: u64) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    now - hours * 3_600 - minutes * 60 - 15
+}
+
+/// Locks and waiters whose names and times are the same in each run.
+fn locks() -> RedisServer {
+    let server = RedisServer::start();
+    let hour = 3_600_000 + 300_000 + 45_000;
+    let set = |key: &str, holder: &str, hours, function: &str| {
+        let token = format!("AAAAAAAAAAAAAAAAAAAAAA@{holder}/{}/{function}", ago(hours, 4));
+        let _: () = server.run(&format!("SET lock:{key} {token} PX {hour}"));
+    };
+    set("cron:nightly", "web-3:4711", 2, "jobs::nightly");
+    set("注文:靴下-赤-二十七-特別", "倉庫-1:7", 3, "shop::orders::purchase");
+    set(
+        "tenant:0194f2b7:invoice:2026-11-24:reminder",
+        "shop-worker-7d9f8b6c4-x2x4z:1",
+        30,
+        "shop_worker::billing::reminders::send_all",
+    );
+    let _: () = server.run("SET lock:foreign x");
+    for waiter in 1..=12 {
+        let token = format!("{waiter:0>22}@web-{waiter}:4711/{}/shop::orders::purchase", ago(1, 2));
+        let _: () = server.run(&format!("ZADD lock:注文:靴下-赤-二十七-特別%queue {waiter} {token}"));
+    }
+    server
+}
+
+/// What the screen shows after these commands, at each size.
+fn captured(server: &RedisServer, arguments: &str) -> String {
+    let mut all = String::new();
+    for (columns, lines) in SIZES {
+        let script = format!("\"$tool\" {arguments}; echo code $?");
+        let terminal = Terminal::sized(server, "sh", &["-c", &script], columns, lines);
+        terminal.shows("code ");
+        writeln!(all, "── {columns} columns ──\n{}", terminal.unwrapped()).unwrap();
+    }
+    all
+}
+
+/// Compares with `captures/<name>.txt`.
+#[track_caller]
+fn is_as_captured(name: &str, seen: &str) {
+    let path = format!("{}/tests/cli/captures/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, seen).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        seen == expected,
+        "{path} has something else; UPDATE_SNAPSHOTS=1 writes it:\n{seen}\ninstead of\n{expected}"
+    );
+}
+
+#[test]
+fn list_fits_the_terminal_and_shows_its_waiters() {
+    let server = locks();
+    is_as_captured("list", &captured(&server, "list --sort waiters"));
+    is_as_captured("list_of_none", &captured(&server, "list --prefix shop: 'stock:*'"));
+}
+
+#[test]
+fn top_fits_the_terminal_and_shows_the_column_that_it_sorts_by() {
+    let server = locks();
+    let mut all = String::new();
+    for (columns, lines) in [(60, 24), (80, 24), (120, 24)] {
+        let terminal = Terminal::sized(&server, env!("CARGO_BIN_EXE_redlocked"), &["top"], columns, lines);
+        // The last line is there.
+        terminal.shows("tenant:");
+        kit::eventually("its end is there, too", || terminal.unwrapped().trim_end().ends_with(" 0"));
+        let text = terminal.unwrapped();
+        // It starts with the time.
+        writeln!(all, "── {columns} columns ──\n{}", &text["2026-11-22T11:53:54Z".len()..]).unwrap();
+    }
+    is_as_captured("top", &all);
+}
