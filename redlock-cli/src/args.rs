@@ -3,6 +3,7 @@
 
 #[cfg(unix)]
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -23,7 +24,7 @@ A duration is written as 500ms, 5s, 1m30s or '1m 30s'.
 Exit codes:
    0  done
    1  the lock is held by another caller in `run` and `wait`, or free in `show` and `release`;
-      or the question of `release` was not answered with yes
+      or the question of `release` was not answered with yes; or `doctor` misses a feature
   64  the command line, the key or the address cannot be used
   71  the operating system refused
   75  Redis cannot be reached: the same call may succeed later
@@ -40,6 +41,10 @@ pub(crate) struct ServerArgs {
     /// The start of every key on the server. Default: the environment variable REDLOCK_PREFIX, else `lock:`
     #[arg(long, global = true, value_name = "TEXT")]
     pub(crate) prefix: Option<String>,
+    /// A file with the certificate authorities, in PEM form, that sign the server's certificate. Default: those that the system
+    /// trusts
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -67,10 +72,23 @@ pub(crate) enum Command {
     /// Shows the table of `list`, the locks with the most waiters first, as far as they fit on the screen.
     #[cfg(unix)]
     Top(TopArgs),
+    /// Says whether the server takes locks now
+    ///
+    /// Writes once over a new connection, which changes nothing: a replica, a full server and one that cannot save are reported, too.
+    Ping,
+    /// Says what the server can do, and what is missing
+    ///
+    /// Connects, takes and releases a lock on a key of its own, and looks at each optional feature: what is missing has a line with
+    /// what to do. It ends by walking over all keys of the server for at most 10 s, as `list` does.
+    ///
+    /// Exits with 1 when all locks work, but a feature is missing; and with 64, 75 or 78 when they do not.
+    Doctor(DoctorArgs),
     /// Waits until a lock is free
     ///
     /// Returns when the lock is free: without a holder and without waiters. It looks ten times a second and takes no lock, so
     /// another caller may have it by then, and a lock that is free for less than that may be missed. `run` waits in the queue.
+    ///
+    /// After 1, 4, 16, 64 … seconds, standard error has a line that says who holds the lock.
     Wait(WaitArgs),
     /// Takes a lock away from its holder
     ///
@@ -82,6 +100,9 @@ pub(crate) enum Command {
     /// Runs a command while it holds a lock
     ///
     /// Takes the lock, runs the command, and releases the lock when the command and all processes of its group have ended.
+    ///
+    /// While it waits, standard error has a line after 1, 4, 16, 64 … seconds that says who holds the lock, and its own place in the
+    /// queue.
     ///
     /// The command can tell its resource REDLOCK_FENCING_TOKEN, a number that grows with each grant of the lock; REDLOCK_KEY is the
     /// key.
@@ -180,12 +201,22 @@ pub(crate) struct TopArgs {
 }
 
 #[derive(clap::Args, Debug)]
+pub(crate) struct DoctorArgs {
+    /// The form of the output. Default: words for people, as wide as the terminal
+    #[arg(short, long, value_name = "FORMAT", help_heading = "Output")]
+    pub(crate) output: Option<Format>,
+}
+
+#[derive(clap::Args, Debug)]
 pub(crate) struct WaitArgs {
     /// The key, without the prefix
     pub(crate) key: String,
     /// The longest to wait; then the exit code is 1. Default: without a limit
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Option<Duration>,
+    /// Does not say whom it waits for
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -209,6 +240,9 @@ pub(crate) struct RunArgs {
     /// Fails at once when the lock is held
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) nonblock: bool,
+    /// Does not say whom it waits for
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
     /// The exit code when the lock was not acquired
     #[arg(short = 'E', long, default_value_t = crate::exit::CONFLICT, value_name = "CODE")]
     pub(crate) conflict_exit_code: u8,

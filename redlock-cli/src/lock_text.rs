@@ -65,6 +65,7 @@ pub(crate) struct Span(pub(crate) Duration);
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_secs() {
+            0 if self.0.as_millis() == 0 => f.write_str("under 1 ms"),
             0 => write!(f, "{} ms", self.0.as_millis()),
             1..60 => write!(f, "{}.{} s", self.0.as_secs(), self.0.subsec_millis() / 100),
             _ => whole(self.0.as_secs(), f),
@@ -125,7 +126,8 @@ mod tests {
     #[test]
     fn a_span_has_its_two_largest_units() {
         for (ms, text) in [
-            (0, "0 ms"),
+            (0, "under 1 ms"),
+            (1, "1 ms"),
             (999, "999 ms"),
             (9_760, "9.7 s"),
             (59_999, "59.9 s"),

@@ -3,6 +3,7 @@
 
 mod alive;
 mod args;
+mod doctor;
 mod exit;
 mod list;
 mod lock_text;
@@ -18,6 +19,7 @@ mod table;
 #[cfg(unix)]
 mod top;
 mod wait;
+mod waiting;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -57,6 +59,8 @@ fn command(args: Args) -> Result<u8, Failure> {
             Command::Show(args) => show::show(&server.connect().await?, &args).await,
             #[cfg(unix)]
             Command::Top(args) => top::top(&server.connect().await?, &server.prefix()?, &args).await,
+            Command::Ping => doctor::ping(&server.connect().await?).await,
+            Command::Doctor(args) => doctor::doctor(&server, &args).await,
             Command::Wait(args) => wait::wait(&server.connect().await?, &args).await,
             Command::Release(args) => release::release(&server.connect().await?, &args).await,
             #[cfg(unix)]

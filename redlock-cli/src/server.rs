@@ -1,6 +1,7 @@
 //! Which server, and a manager for it.
 
 use std::env::{self, VarError};
+use std::time::Duration;
 
 use redlocked::{LockError, LockManager, LockManagerBuilder};
 
@@ -16,12 +17,28 @@ const DEFAULT_PREFIX: &str = "lock:";
 
 impl ServerArgs {
     pub(crate) fn builder(&self) -> Result<LockManagerBuilder, Failure> {
-        let environment = ENVIRONMENT.iter().filter_map(|name| env::var(name).ok());
-        let url = self.url.clone().into_iter().chain(environment).find(|url| !url.is_empty());
-        let url = url.ok_or_else(|| {
+        let (_, url) = self.address()?;
+        let builder = LockManager::builder(url).prefix(self.prefix()?);
+        // `run` and `wait` tell of long waits themselves.
+        let builder = builder.warn_after(Duration::MAX);
+        let Some(ca) = &self.ca else { return Ok(builder) };
+        let pem = std::fs::read(ca)
+            .map_err(|error| Failure::new(USAGE, format!("cannot read --ca {}: {error}", ca.display())))?;
+        Ok(builder.tls_ca(pem))
+    }
+
+    /// Where it is said, and what is said there.
+    fn address(&self) -> Result<(&'static str, String), Failure> {
+        let variables = ENVIRONMENT.iter().filter_map(|name| Some((*name, env::var(name).ok()?)));
+        let addresses = self.url.clone().map(|url| ("--url", url)).into_iter().chain(variables);
+        addresses.into_iter().find(|(_, url)| !url.is_empty()).ok_or_else(|| {
             Failure::new(USAGE, "there is no address of Redis: give --url, or set REDLOCK_URL or REDIS_URL")
-        })?;
-        Ok(LockManager::builder(url).prefix(self.prefix()?))
+        })
+    }
+
+    /// Where the address is said. What is said there may have a password.
+    pub(crate) fn source(&self) -> Result<&'static str, Failure> {
+        self.address().map(|(source, _)| source)
     }
 
     /// The start of every key on the server.

@@ -145,7 +145,6 @@ pub(crate) fn start(text: &str, width: usize) -> &str {
 }
 
 /// The text in as many lines as it needs.
-#[cfg(unix)]
 pub(crate) fn folded(mut text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     while text.width() > width {

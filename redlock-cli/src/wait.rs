@@ -8,10 +8,16 @@ use tokio::time::Instant;
 use crate::args::WaitArgs;
 use crate::exit::{CONFLICT, Failure, OK};
 use crate::lock_text::{Span, holder, printable};
+use crate::waiting::{Stands, told};
 
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) async fn wait(locks: &LockManager, args: &WaitArgs) -> Result<u8, Failure> {
+    let free = until_free(locks, args);
+    if args.quiet { free.await } else { told(locks, &args.key, Stands::Beside, free).await }
+}
+
+async fn until_free(locks: &LockManager, args: &WaitArgs) -> Result<u8, Failure> {
     let start = Instant::now();
     while let Some(lock) = locks.inspect(&args.key).await? {
         let waited = start.elapsed();

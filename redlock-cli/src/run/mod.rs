@@ -20,6 +20,7 @@ use crate::run::group::Group;
 use crate::run::signals::Signals;
 use crate::run::supervisor::{Ending, Grace, supervise, why_lost};
 use crate::run::watchdog::Watchdog;
+use crate::waiting::{Stands, told};
 
 /// The number that the resource compares, and the key, for the command.
 const FENCING_TOKEN: &str = "REDLOCK_FENCING_TOKEN";
@@ -42,8 +43,12 @@ async fn run_under_lock(
     grace: Grace,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
+    let acquired = async {
+        let acquire = acquire(locks, args);
+        if args.quiet { acquire.await } else { told(locks, &args.key, Stands::InTheQueue, acquire).await }
+    };
     let guard = tokio::select! {
-        guard = acquire(locks, args) => guard.map_err(|failure| match failure.code {
+        guard = acquired => guard.map_err(|failure| match failure.code {
             CONFLICT => Failure::new(args.conflict_exit_code, failure.message),
             _ => failure,
         })?,

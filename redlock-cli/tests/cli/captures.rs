@@ -90,3 +90,16 @@ fn top_fits_the_terminal_and_shows_the_column_that_it_sorts_by() {
     }
     is_as_captured("top", &all);
 }
+
+#[test]
+fn doctor_folds_what_is_missing() {
+    let server = RedisServer::start();
+    let _: () = server.run("ACL SETUSER default -publish -client|tracking");
+    let all = captured(&server, "doctor").replace(&server.port().to_string(), "#####");
+    // How long it took is another time in each run.
+    let steady = |line: &str| match line.split_once("ed in ") {
+        Some((words, _)) => format!("{words}ed in …\n"),
+        None => format!("{line}\n"),
+    };
+    is_as_captured("doctor", &all.lines().map(steady).collect::<String>());
+}

@@ -104,6 +104,52 @@ fn without_a_limit_it_waits_in_the_queue() {
 }
 
 #[test]
+fn after_a_second_it_says_whom_it_waits_for_and_its_place_in_the_queue() {
+    let server = RedisServer::start();
+    let mut holder = Running::start(&server.url(), &["run", "k", "--", "sleep", "60"]);
+    eventually("it is held", || !server.keys().is_empty());
+    let waits = |arguments: &[&str]| Running::start(&server.url(), arguments);
+    let queued = |number| eventually("it waits", || server.run::<usize>("ZCARD lock:k%queue") == number);
+    let first = waits(&["run", "-w", "2s", "k", "--", "true"]);
+    queued(1);
+    let second = waits(&["run", "-w", "2s", "k", "--", "true"]);
+    queued(2);
+    let silent = waits(&["run", "-w", "2s", "--quiet", "k", "--", "true"]);
+    let beside = waits(&["wait", "--timeout", "2s", "k"]);
+    let by = format!(":{} in sleep, lease left 2", holder.id());
+    for (waiter, place) in [(first, ", place 1 of "), (second, ", place 2 of "), (beside, " in the queue\n")]
+    {
+        let said = waiter.said();
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        let line = said.err.lines().next().unwrap().to_owned() + "\n";
+        assert!(line.starts_with("redlocked: waiting for 1."), "{line}");
+        assert!(line.contains("`k` is held by ") && line.contains(&by) && line.contains(place), "{line}");
+        assert!(line.ends_with(" in the queue\n"), "{line}");
+    }
+    let said = silent.said();
+    assert!(
+        said.err.starts_with("redlocked: gave up on `k`") && said.err.lines().count() == 1,
+        "{}",
+        said.err
+    );
+    assert!(holder.is_running());
+}
+
+#[test]
+fn during_an_outage_it_says_what_it_waits_for() {
+    let mut server = RedisServer::start();
+    let url = server.url();
+    server.kill();
+    let mut waiter = Running::start(&url, &["run", "k", "--", "echo", "done"]);
+    let mut text = String::new();
+    waiter.errors_until(&mut text, "\n");
+    assert!(text.starts_with("redlocked: waiting for "), "{text}");
+    assert!(text.contains("refused"), "{text}");
+    server.restart();
+    assert_eq!(waiter.said().out, "done\n");
+}
+
+#[test]
 fn a_tool_that_is_told_to_end_while_it_waits_leaves_the_queue() {
     let server = RedisServer::start();
     let holder = Running::start(&server.url(), &["run", "k", "--", "sleep", "60"]);

@@ -128,6 +128,29 @@ fn list_has_a_header_and_columns_below_each_other() {
 }
 
 #[test]
+fn a_terminal_has_colours_unless_the_environment_says_otherwise() {
+    let server = RedisServer::start();
+    let _guard = hold(&server, "k");
+    for (before, command, is_bold) in [
+        ("", "list", true),
+        ("NO_COLOR=1", "list", false),
+        ("TERM=dumb", "list", false),
+        ("", "top", true),
+        ("NO_COLOR=1", "top", false),
+    ] {
+        let mut terminal = Terminal::start(&server, "sh", &["-c", &format!("{before} \"$tool\" {command}")]);
+        terminal.shows("shop::buy");
+        let at = terminal.text().lines().position(|line| line.starts_with("KEY")).unwrap();
+        let screen = terminal.screen.lock().unwrap_or_else(PoisonError::into_inner);
+        let header = screen.screen().cell(at.try_into().unwrap(), 0).unwrap();
+        assert_eq!(header.bold(), is_bold, "{before} {command}");
+        drop(screen);
+        terminal.types("q");
+        assert!(terminal.ends().success());
+    }
+}
+
+#[test]
 fn release_shows_the_holder_and_takes_the_lock_away_on_yes_alone() {
     let server = RedisServer::start();
     let guard = hold(&server, "k");

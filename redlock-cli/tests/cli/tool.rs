@@ -70,12 +70,13 @@ impl Running {
     /// Reads its standard output until it ends with these words.
     #[cfg(unix)]
     pub(crate) fn until(&mut self, text: &mut String, end: &str) {
-        let out = self.0.stdout.as_mut().unwrap();
-        while !text.ends_with(end) {
-            let mut byte = [0];
-            out.read_exact(&mut byte).unwrap();
-            text.push(char::from(byte[0]));
-        }
+        read_until(self.0.stdout.as_mut().unwrap(), text, end);
+    }
+
+    /// Reads its standard error until it ends with these words.
+    #[cfg(unix)]
+    pub(crate) fn errors_until(&mut self, text: &mut String, end: &str) {
+        read_until(self.0.stderr.as_mut().unwrap(), text, end);
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
@@ -85,6 +86,15 @@ impl Running {
     #[cfg(unix)]
     pub(crate) fn signal(&self, signal: &str) {
         signal_to(signal, self.id());
+    }
+}
+
+#[cfg(unix)]
+fn read_until(from: &mut impl Read, text: &mut String, end: &str) {
+    while !text.ends_with(end) {
+        let mut byte = [0];
+        from.read_exact(&mut byte).unwrap();
+        text.push(char::from(byte[0]));
     }
 }
 
