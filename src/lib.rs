@@ -1,11 +1,12 @@
-// The first of two definitions counts: what is relative in the repository is absolute here, and what is elsewhere there is here.
-#![doc = "[hand-off]: https://raw.githubusercontent.com/redlocked/redlocked/main/docs/hand-off.svg"]
-#![doc = "[reference]: macro@distributed_lock"]
-#![doc = ""]
+// The first of two definitions counts: what is a file in the repository is a page here.
+#![cfg_attr(not(doctest), doc = include_str!("links.md"))]
+#![cfg_attr(not(doctest), doc = "")]
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(any(doctest, test))]
+#[cfg(any(doc, doctest))]
+pub mod docs;
+#[cfg(test)]
 mod pages;
 
 pub use redlock_macros::distributed_lock;

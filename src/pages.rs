@@ -1,217 +1,250 @@
-//! The README and the pages below `docs/`: their code compiles, their links lead somewhere, and the messages that they quote are
-//! those that a user gets.
+//! The README and the pages below `docs/`: their links lead somewhere, here and in the rustdoc, and the messages that they quote
+//! are those that a user gets.
 
-/// Makes the code of each page a doctest; the README is the front page of the crate.
-macro_rules! pages {
-    ($($(#[$when:meta])* $page:ident: $path:literal),* $(,)?) => {
-        $(
-            $(#[$when])*
-            #[cfg(doctest)]
-            #[doc = include_str!(concat!("../", $path))]
-            mod $page {}
-        )*
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, io};
 
-        #[cfg(test)]
-        const PAGES: &[(&str, &str)] = &[
-            ("README.md", include_str!("../README.md")),
-            $(($path, include_str!(concat!("../", $path)))),*
-        ];
+use crate::{LockError, LockManager};
+
+const README: &str = include_str!("../README.md");
+
+/// Where a label of a page leads to in the rustdoc.
+const LINKS: &str = include_str!("links.md");
+
+/// The modules of the pages.
+const MODULES: &str = include_str!("docs.rs");
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The papers of the repository that are no pages of the docs.
+const PAPERS: [&str; 7] = [
+    "BENCHMARKS.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "redlock-cli/README.md",
+    "redlock-macros/README.md",
+    "redlock-runtime/README.md",
+];
+
+/// The README and the pages, by their paths.
+fn pages() -> io::Result<Vec<(String, String)>> {
+    let mut pages = vec![("README.md".to_owned(), README.to_owned())];
+    for file in fs::read_dir(Path::new(ROOT).join("docs"))? {
+        let name = file?.file_name().display().to_string();
+        if name.strip_suffix(".md").is_some() {
+            let text = fs::read_to_string(Path::new(ROOT).join("docs").join(&name))?;
+            pages.push((format!("docs/{name}"), text));
+        }
+    }
+    Ok(pages)
+}
+
+/// The sources of the published crates.
+fn sources() -> io::Result<Vec<String>> {
+    let folders = ["src", "redlock-cli/src", "redlock-macros/src", "redlock-runtime/src"];
+    let mut folders: Vec<_> = folders.map(|path| Path::new(ROOT).join(path)).into();
+    let mut sources = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() { folders.push(path) } else { sources.push(fs::read_to_string(path)?) }
+        }
+    }
+    Ok(sources)
+}
+
+/// The lines of a page, those of its code left out.
+fn prose(page: &str) -> impl Iterator<Item = &str> {
+    page.split("```").step_by(2).flat_map(str::lines)
+}
+
+/// `[words](target)`: the targets.
+fn inline_links(page: &str) -> impl Iterator<Item = &str> {
+    prose(page).flat_map(|line| line.split("](").skip(1).filter_map(|rest| rest.split(')').next()))
+}
+
+/// `[label]: target`: both.
+fn definitions(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    prose(page).filter_map(|line| line.strip_prefix('[')?.split_once("]: "))
+}
+
+/// As GitHub calls the heading of a section.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|char| char.is_alphanumeric() || " -_".contains(*char));
+    kept.map(|char| if char == ' ' { '-' } else { char.to_ascii_lowercase() }).collect()
+}
+
+/// Why a link leads nowhere.
+fn broken_link(from: &str, link: &str) -> Option<String> {
+    let (target, section) =
+        link.split_once('#').map_or((link, None), |(target, section)| (target, Some(section)));
+    let place = match target {
+        "" => Path::new(ROOT).join(from),
+        _ if target.contains("://") => return None,
+        _ => Path::new(ROOT).join(from).parent()?.join(target),
     };
+    if !place.exists() {
+        return Some(format!("there is no {}", place.display()));
+    }
+    let (section, text) = (section?, fs::read_to_string(&place).unwrap_or_default());
+    let mut headings = text.lines().filter(|line| line.starts_with('#'));
+    let is_there = headings.any(|line| anchor(line.trim_start_matches('#').trim()) == section);
+    (!is_there).then(|| format!("{} has no section `{section}`", place.display()))
 }
 
-pages! {
-    access_rules: "docs/access-rules.md",
-    #[cfg(feature = "tls")]
-    addresses: "docs/addresses.md",
-    command_line: "docs/command-line.md",
-    comparison: "docs/comparison.md",
-    design: "docs/design.md",
-    errors: "docs/errors.md",
-    limits: "docs/limits.md",
-    manager: "docs/manager.md",
-    operating: "docs/operating.md",
-    migrating: "docs/migrating.md",
-    options: "docs/options.md",
-    recipes: "docs/recipes.md",
-    servers: "docs/servers.md",
-    #[cfg(feature = "testing")]
-    testing: "docs/testing.md",
-    topologies: "docs/topologies.md",
-    tuning: "docs/tuning.md",
-    // `examples/web` compiles it: it has the frameworks.
-    #[cfg(false)]
-    web: "docs/web.md",
+#[test]
+fn every_link_leads_somewhere() -> io::Result<()> {
+    let mut texts = pages()?;
+    for path in PAPERS {
+        texts.push((path.to_owned(), fs::read_to_string(Path::new(ROOT).join(path))?));
+    }
+    let mut broken = Vec::new();
+    for (from, text) in &texts {
+        let links = inline_links(text).chain(definitions(text).map(|(_, target)| target));
+        broken.extend(links.filter_map(|link| Some((from, link, broken_link(from, link)?))));
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-    use std::{fs, io};
-
-    use std::time::Duration;
-
-    use super::PAGES;
-    use crate::{LockError, LockManager};
-
-    const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
-
-    /// Where the links of a page lead, those in code left out.
-    fn links(page: &str) -> impl Iterator<Item = &str> {
-        let prose = page.split("```").step_by(2);
-        let lines = prose.flat_map(str::lines);
-        lines.flat_map(|line| {
-            let inline = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-            let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
-            inline.chain(definition.map(|(_, target)| target))
-        })
-    }
-
-    /// As GitHub calls the heading of a section.
-    fn anchor(heading: &str) -> String {
-        let kept = heading.chars().filter(|char| char.is_alphanumeric() || " -_".contains(*char));
-        kept.map(|char| if char == ' ' { '-' } else { char.to_ascii_lowercase() }).collect()
-    }
-
-    /// Why a link leads nowhere.
-    fn broken_link(root: &Path, from: &str, link: &str) -> Option<String> {
-        let (target, section) =
-            link.split_once('#').map_or((link, None), |(target, section)| (target, Some(section)));
-        let place = match target.strip_prefix(REPOSITORY) {
-            Some(path) => root.join(path),
-            None if target.contains("://") => return None,
-            None if target.is_empty() => root.join(from),
-            None => root.join(from).parent()?.join(target),
-        };
-        if !place.exists() {
-            return Some(format!("there is no {}", place.display()));
-        }
-        let (section, text) = (section?, fs::read_to_string(&place).unwrap_or_default());
-        let mut headings = text.lines().filter(|line| line.starts_with('#'));
-        let is_there = headings.any(|line| anchor(line.trim_start_matches('#').trim()) == section);
-        (!is_there).then(|| format!("{} has no section `{section}`", place.display()))
-    }
-
-    /// The papers of the repository that are no pages of the docs.
-    const PAPERS: [&str; 7] = [
-        "BENCHMARKS.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "redlock-cli/README.md",
-        "redlock-macros/README.md",
-        "redlock-runtime/README.md",
-    ];
-
-    #[test]
-    fn every_link_leads_somewhere() -> io::Result<()> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut texts: Vec<_> =
-            PAGES.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
-        for path in PAPERS {
-            texts.push((path.to_owned(), fs::read_to_string(root.join(path))?));
-        }
-        let mut broken = Vec::new();
-        for (from, text) in &texts {
-            broken.extend(links(text).filter_map(|link| Some((from, link, broken_link(root, from, link)?))));
-        }
-        assert!(broken.is_empty(), "{broken:#?}");
-        Ok(())
-    }
-
-    /// Rustdoc checks what a link names, but no address.
-    #[test]
-    fn every_link_of_the_sources_into_the_repository_leads_somewhere() -> io::Result<()> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut folders: Vec<_> =
-            ["src", "redlock-macros/src", "redlock-runtime/src"].map(|path| root.join(path)).into();
-        let mut found = Vec::new();
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder)? {
-                let path = entry?.path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else {
-                    let text = fs::read_to_string(path)?;
-                    let targets =
-                        text.split(REPOSITORY).skip(1).filter_map(|rest| rest.split([')', '"', '\n']).next());
-                    found.extend(targets.map(|target| format!("{REPOSITORY}{target}")));
+/// A file of the repository has another name there: so a page names it by a label, which `links.md` defines for the rustdoc.
+#[test]
+fn every_link_between_pages_leads_to_the_same_place_in_the_rustdoc() -> io::Result<()> {
+    let mut wrong = Vec::new();
+    for (from, text) in &pages()? {
+        let files = inline_links(text).filter(|link| !link.starts_with('#') && !link.contains("://"));
+        wrong.extend(files.map(|link| format!("{from}: `{link}` is no label: [words][options#how-long]")));
+        for (label, target) in definitions(text) {
+            let there = definitions(LINKS).find(|(other, _)| *other == label).map(|(_, there)| there);
+            let (file, section) =
+                target.split_once('#').map_or((target, ""), |(file, section)| (file, section));
+            let section = if section.is_empty() { String::new() } else { format!("#{section}") };
+            let page = file.strip_prefix("docs/").unwrap_or(file).strip_suffix(".md").unwrap_or_default();
+            let expected = match file {
+                "docs/hand-off.svg" => Some(format!("data:image/svg+xml,{}", percent_encoded(HAND_OFF))),
+                _ if file.ends_with("distributed_lock.md") => {
+                    Some(format!("macro@crate::distributed_lock{section}"))
                 }
+                "../README.md" => Some(format!("crate{section}")),
+                _ if label == format!("{page}{section}") => {
+                    Some(format!("crate::docs::{}{section}", page.replace('-', "_")))
+                }
+                _ => None,
+            };
+            if there.map(str::to_owned) != expected || there.is_none() {
+                wrong.push(format!(
+                    "{from}: `[{label}]: {target}` is `{there:?}` in src/links.md, not `{expected:?}`"
+                ));
             }
         }
-        let broken: Vec<_> = found.iter().filter_map(|link| broken_link(root, "src", link)).collect();
-        assert!(broken.is_empty() && !found.is_empty(), "{broken:#?}");
-        Ok(())
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    Ok(())
+}
 
-    #[test]
-    fn every_page_is_compiled_and_linked_from_the_readme() {
-        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
-        let files = fs::read_dir(docs).into_iter().flatten().flatten();
-        let names = files.map(|file| file.file_name().display().to_string());
-        let pages = names.filter(|name| name.strip_suffix(".md").is_some());
-        let (_, readme) = PAGES[0];
-        for page in pages.map(|name| format!("docs/{name}")) {
-            assert!(PAGES.iter().any(|(path, _)| *path == page), "{page} is not compiled");
-            assert!(readme.contains(&format!("({REPOSITORY}{page})")), "{page} is not linked");
+const HAND_OFF: &str = include_str!("../docs/hand-off.svg");
+
+fn percent_encoded(text: &str) -> String {
+    let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes()
+        .map(|byte| if kept(byte) { char::from(byte).into() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+/// Rustdoc checks what a link names, but no address. What is documented behind the facade names its pages by their place beside it.
+#[test]
+fn every_link_of_the_sources_to_a_page_leads_somewhere() -> io::Result<()> {
+    let (place, mut found, mut broken) = (concat!("(../redlocked", "/docs/"), 0, Vec::new());
+    for source in sources()? {
+        for link in source.split(place).skip(1).filter_map(|rest| rest.split(')').next()) {
+            let page = link.replacen("/index.html", ".md", 1).replace('_', "-");
+            broken.extend(broken_link("docs/options.md", &page));
+            found += 1;
         }
     }
+    assert!(broken.is_empty() && found > 0, "{broken:#?}");
+    Ok(())
+}
 
-    /// True when the pieces between each `…` are in the message, in order.
-    fn quotes(quoted: &str, message: &str) -> bool {
-        let mut rest = Some(message);
-        for piece in quoted.split('…') {
-            rest = rest.and_then(|rest| rest.split_once(piece)).map(|(_, behind)| behind);
-        }
-        rest.is_some()
+/// There may be no repository at that address yet, or another one later.
+#[test]
+fn the_address_of_the_repository_stands_in_the_manifest_alone() -> io::Result<()> {
+    let papers = PAPERS.iter().map(|path| fs::read_to_string(Path::new(ROOT).join(path)));
+    let texts = papers.collect::<io::Result<Vec<_>>>()?.into_iter().chain(sources()?);
+    let address = env!("CARGO_PKG_REPOSITORY");
+    let naming =
+        texts.chain(pages()?.into_iter().map(|(_, text)| text)).filter(|text| text.contains(address));
+    assert_eq!(naming.collect::<Vec<_>>(), Vec::<String>::new());
+    Ok(())
+}
+
+#[test]
+fn every_page_is_a_module_and_linked_from_the_readme() -> io::Result<()> {
+    for (page, _) in pages()?.iter().skip(1) {
+        let name = page.strip_prefix("docs/").unwrap_or(page);
+        assert!(MODULES.contains(&format!("\"{name}\"")), "{page} is no module of src/docs.rs");
+        assert!(README.contains(&format!("]: {page}\n")), "{page} is not linked");
     }
+    Ok(())
+}
 
-    #[test]
-    fn the_page_of_errors_quotes_the_messages() -> Result<(), LockError> {
-        let page = include_str!("../docs/errors.md");
-        let quoted = |error: &str| {
-            let row = page.lines().find_map(|line| line.strip_prefix(&format!("| `{error}` | ")))?;
-            let cell = row.split(" | ").next()?;
-            let code = cell.strip_prefix("`` ").and_then(|cell| cell.strip_suffix(" ``"));
-            code.or_else(|| cell.strip_prefix('`')?.strip_suffix('`'))
-        };
-
-        let locks = LockManager::builder("memory://errors").max_waiters(0).connect_blocking()?;
-        let lock = || locks.lock("stock:42");
-        let short = Duration::from_millis(10);
-        let held = lock().acquire_blocking()?;
-        let mut errors = vec![
-            ("Busy", lock().acquire_blocking().err()),
-            ("QueueFull", lock().wait(short).acquire_blocking().err()),
-            ("InvalidKey", locks.lock("").acquire_blocking().err()),
-            ("InvalidRequest", lock().ttl(Duration::ZERO).acquire_blocking().err()),
-            ("InvalidUrl", LockManager::connect_blocking("ftp://host").err()),
-            ("NotConfigured", Some(LockError::NotConfigured)),
-        ];
-        let others = LockManager::connect_blocking("memory://errors")?;
-        errors.push(("TimedOut", others.lock("stock:42").wait(short).acquire_blocking().err()));
-        // A waiter whose cancellation is still under way would be handed the lock.
-        while others.inspect_blocking("stock:42")?.is_some_and(|lock| lock.waiters() > 0) {}
-        locks.force_release_blocking("stock:42")?;
-        errors.push(("Lost", held.extend_blocking(short).err()));
-        errors.push(("Deadlock", lock().run_blocking(|_| lock().acquire_blocking().err())?));
-        let held = lock().acquire_blocking()?;
-        errors.push(("ShutdownIncomplete", locks.shutdown_blocking(Duration::ZERO).err()));
-        errors.push(("ManagerClosed", lock().acquire_blocking().err()));
-        drop(held);
-        let down = LockManager::builder("redis://127.0.0.1:1/").start()?;
-        errors.push(("Unavailable", down.lock("stock:42").acquire_blocking().err()));
-
-        for (name, error) in errors {
-            let message = error.map(|error| error.to_string()).unwrap_or_default();
-            let quoted = quoted(name);
-            assert!(quoted.is_some_and(|quoted| quotes(quoted, &message)), "{name}: {quoted:?}: {message}");
-        }
-        Ok(())
+/// True when the pieces between each `…` are in the message, in order.
+fn quotes(quoted: &str, message: &str) -> bool {
+    let mut rest = Some(message);
+    for piece in quoted.split('…') {
+        rest = rest.and_then(|rest| rest.split_once(piece)).map(|(_, behind)| behind);
     }
+    rest.is_some()
+}
 
-    #[test]
-    fn the_readme_is_short() {
-        let (_, readme) = PAGES[0];
-        assert!(readme.lines().count() <= 200);
+#[test]
+fn the_page_of_errors_quotes_the_messages() -> Result<(), LockError> {
+    let page = include_str!("../docs/errors.md");
+    let quoted = |error: &str| {
+        let row = page.lines().find_map(|line| line.strip_prefix(&format!("| `{error}` | ")))?;
+        let cell = row.split(" | ").next()?;
+        let code = cell.strip_prefix("`` ").and_then(|cell| cell.strip_suffix(" ``"));
+        code.or_else(|| cell.strip_prefix('`')?.strip_suffix('`'))
+    };
+
+    let locks = LockManager::builder("memory://errors").max_waiters(0).connect_blocking()?;
+    let lock = || locks.lock("stock:42");
+    let short = Duration::from_millis(10);
+    let held = lock().acquire_blocking()?;
+    let mut errors = vec![
+        ("Busy", lock().acquire_blocking().err()),
+        ("QueueFull", lock().wait(short).acquire_blocking().err()),
+        ("InvalidKey", locks.lock("").acquire_blocking().err()),
+        ("InvalidRequest", lock().ttl(Duration::ZERO).acquire_blocking().err()),
+        ("InvalidUrl", LockManager::connect_blocking("ftp://host").err()),
+        ("NotConfigured", Some(LockError::NotConfigured)),
+    ];
+    let others = LockManager::connect_blocking("memory://errors")?;
+    errors.push(("TimedOut", others.lock("stock:42").wait(short).acquire_blocking().err()));
+    // A waiter whose cancellation is still under way would be handed the lock.
+    while others.inspect_blocking("stock:42")?.is_some_and(|lock| lock.waiters() > 0) {}
+    locks.force_release_blocking("stock:42")?;
+    errors.push(("Lost", held.extend_blocking(short).err()));
+    errors.push(("Deadlock", lock().run_blocking(|_| lock().acquire_blocking().err())?));
+    let held = lock().acquire_blocking()?;
+    errors.push(("ShutdownIncomplete", locks.shutdown_blocking(Duration::ZERO).err()));
+    errors.push(("ManagerClosed", lock().acquire_blocking().err()));
+    drop(held);
+    let down = LockManager::builder("redis://127.0.0.1:1/").start()?;
+    errors.push(("Unavailable", down.lock("stock:42").acquire_blocking().err()));
+
+    for (name, error) in errors {
+        let message = error.map(|error| error.to_string()).unwrap_or_default();
+        let quoted = quoted(name);
+        assert!(quoted.is_some_and(|quoted| quotes(quoted, &message)), "{name}: {quoted:?}: {message}");
     }
+    Ok(())
+}
+
+#[test]
+fn the_readme_is_short() {
+    let definitions = definitions(README).count();
+    assert!(README.lines().count() - definitions <= 200);
 }

@@ -1,4 +1,4 @@
-//! [`LockManagerBuilder`]: the settings of a manager.
+//! [`LockManagerBuilder`](crate::LockManagerBuilder): the settings of a manager.
 
 mod connect;
 
@@ -9,12 +9,9 @@ use std::time::Duration;
 use crate::credentials::Credentials;
 use crate::engine::redis::credential_source::CredentialSource;
 use crate::engine::redis::tls::TlsSettings;
-#[cfg(doc)]
-use crate::error::LockError;
-#[cfg(doc)]
-use crate::manager::LockManager;
 
-/// The settings of a [`LockManager`]. [`LockManager::builder`] makes it with the defaults.
+/// The settings of a [`LockManager`](crate::LockManager). [`LockManager::builder`](crate::LockManager::builder) makes it
+/// with the defaults.
 ///
 /// # Examples
 ///
@@ -72,8 +69,9 @@ impl LockManagerBuilder {
 
     /// Adds a server: a lock on several servers survives the loss of any minority of them
     /// ([Redlock](https://redis.io/docs/latest/develop/use/patterns/distributed-locks/)). The servers are independent
-    /// primaries without replication between them, an odd number of three to seven. [`LockManager::connect`] and the
-    /// environment take the addresses in one text, with commas between them.
+    /// primaries without replication between them, an odd number of three to seven.
+    /// [`LockManager::connect`](crate::LockManager::connect) and the environment take the addresses in one text, with
+    /// commas between them.
     ///
     /// # Examples
     ///
@@ -130,7 +128,7 @@ impl LockManagerBuilder {
     /// The start of every key on the server; `lock:` by default, and it may be empty. In a Cluster, a prefix with a brace
     /// must hold a whole hash tag, as `{shop}:` does; all locks are then in one slot. `%queue`, `%clock` and `%inbox` are
     /// reserved for the library's own keys, and `|` separates the parts of a push: a prefix with one of them fails with
-    /// [`LockError::InvalidUrl`] when connecting.
+    /// [`LockError::InvalidUrl`](crate::LockError::InvalidUrl) when connecting.
     ///
     /// One key that is reached through two prefixes excludes both, but has two clocks of fencing
     /// tokens.
@@ -165,8 +163,8 @@ impl LockManagerBuilder {
     }
 
     /// How many callers may wait for one lock, over all processes; 100,000 by default. The next caller gets
-    /// [`LockError::QueueFull`] at once. With several servers there is no queue, hence no limit. A process that passes a lock on
-    /// to its own next callers gives their places back together: up to 31 count for some 10 ms more.
+    /// [`LockError::QueueFull`](crate::LockError::QueueFull) at once. With several servers there is no queue, hence no limit. A
+    /// process that passes a lock on to its own next callers gives their places back together: up to 31 count for some 10 ms more.
     ///
     /// # Examples
     ///
@@ -196,7 +194,7 @@ impl LockManagerBuilder {
     }
 
     /// Whether to accept a server that may evict locks when it is full, by its `maxmemory-policy`; false by default:
-    /// connecting fails with [`LockError::Misconfigured`].
+    /// connecting fails with [`LockError::Misconfigured`](crate::LockError::Misconfigured).
     ///
     /// # Examples
     ///
@@ -212,7 +210,7 @@ impl LockManagerBuilder {
     /// How many replicas of the server must confirm a lock, with [`WAIT`](https://redis.io/docs/latest/commands/wait/),
     /// before the caller has it; 0 by default. When fewer have confirmed it at the end of the caller's wait, or
     /// after a quarter of the [`io_timeout`](Self::io_timeout) if that is sooner, the lock is released, and the caller gets
-    /// [`LockError::NotReplicated`].
+    /// [`LockError::NotReplicated`](crate::LockError::NotReplicated).
     ///
     /// A failover then lets two callers in less often. It still can: a replica without the lock may be promoted, unless all
     /// replicas must confirm. `WAIT` costs a second connection and one more round trip. Renewals are not confirmed.
@@ -262,7 +260,7 @@ impl LockManagerBuilder {
     ///   next bodies in advance.
     /// - Processes take turns instead of callers: a waiter may have `at_most` bodies in front of it for each other process
     ///   that waits. Within a process the longest waiter is still the next holder.
-    /// - One waiter of each process stands in the queue on the server. [`inspect`](LockManager::inspect) counts these
+    /// - One waiter of each process stands in the queue on the server. [`inspect`](crate::LockManager::inspect) counts these
     ///   waiters; [`max_waiters`](Self::max_waiters) limits these, and the waiters of each process.
     /// - A release within the process does not ask the server whether the key is still there: its outcome is
     ///   [`Released`](crate::ReleaseOutcome::Released) unless the process already knew of the loss.
@@ -286,12 +284,14 @@ impl LockManagerBuilder {
     /// one asks.
     ///
     /// The calls run as tasks on the tokio runtime that the manager uses at the time. Each has three quarters of the
-    /// [`io_timeout`](Self::io_timeout). An error, a panic, or no answer in time is [`LockError::Unavailable`], and the manager
-    /// tries again, some times a second; credentials that the server refuses twice are [`LockError::Misconfigured`].
+    /// [`io_timeout`](Self::io_timeout). An error, a panic, or no answer in time is
+    /// [`LockError::Unavailable`](crate::LockError::Unavailable), and the manager tries again, some times a second; credentials that the server refuses twice are
+    /// [`LockError::Misconfigured`](crate::LockError::Misconfigured).
     ///
     /// For all servers of the manager: one, a quorum, the nodes of a Cluster, and the primary behind Sentinel. The
     /// sentinels themselves have `sentinel_user` and `sentinel_password` in the address. An address with a user or a
-    /// password is refused with [`LockError::InvalidUrl`]; `memory://` has no users and does not ask.
+    /// password is refused with [`LockError::InvalidUrl`](crate::LockError::InvalidUrl); `memory://` has no users and does
+    /// not ask.
     ///
     /// # Examples
     ///

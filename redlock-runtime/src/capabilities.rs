@@ -2,7 +2,7 @@
 
 /// The optional features that a server supports and its access rules permit. Every lock works without them, more slowly.
 ///
-/// [Access rules](https://github.com/redlocked/redlocked/blob/main/docs/access-rules.md) lists the permission for each.
+/// [Access rules](../redlocked/docs/access_rules/index.html) lists the permission for each.
 ///
 /// # Examples
 ///

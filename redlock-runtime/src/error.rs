@@ -17,7 +17,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why a lock was not acquired, or not kept.
 ///
-/// Each message names the key and the remedy; none contains a token. [Errors](https://github.com/redlocked/redlocked/blob/main/docs/errors.md)
+/// Each message names the key and the remedy; none contains a token. [Errors](../redlocked/docs/errors/index.html)
 /// lists all messages.
 ///
 /// # Examples

@@ -204,7 +204,7 @@ impl LockGuard {
     /// and below 2^53. So it grows across an expiry, and across a restart without data, a flush and
     /// a failover unless the server's clock is behind that of before. One key that is reached
     /// through two prefixes has two such numbers, which do not compare. [How far fencing tokens
-    /// go](https://github.com/redlocked/redlocked/blob/main/docs/options.md#how-far-fencing-tokens-go)
+    /// go](../redlocked/docs/options/index.html#how-far-fencing-tokens-go)
     /// says it in full.
     ///
     /// For several keys it is the largest of their numbers, and larger than the number of every

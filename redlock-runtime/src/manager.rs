@@ -24,7 +24,7 @@ use crate::key::QUEUE;
 ///
 /// The address starts with `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `rediss+sentinel://`,
 /// `redis+cluster://`, `rediss+cluster://` or `memory://`. Each form, and TLS, is described in
-/// [Addresses and TLS](https://github.com/redlocked/redlocked/blob/main/docs/addresses.md).
+/// [Addresses and TLS](../redlocked/docs/addresses/index.html).
 ///
 /// # Examples
 ///

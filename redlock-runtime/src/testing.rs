@@ -28,7 +28,7 @@ pub(crate) fn global_here() -> Option<LockManager> {
 /// What it does concerns the node: every manager of the same `memory://` name, and none of another name. No call waits or
 /// blocks. An engine hears of it when its runtime runs it next: an async test awaits something, such as the call under test.
 ///
-/// [Testing](https://github.com/redlocked/redlocked/blob/main/docs/testing.md) shows whole tests.
+/// [Testing](../redlocked/docs/testing/index.html) shows whole tests.
 ///
 /// # Examples
 ///

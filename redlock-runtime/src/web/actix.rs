@@ -8,7 +8,7 @@ use super::{Answer, PLAIN_TEXT, retry_after_seconds};
 use crate::error::LockError;
 
 /// The status, `Retry-After` where trying again may help, and a sentence that names no key, no holder and no server:
-/// [the table](https://github.com/redlocked/redlocked/blob/main/docs/web.md#what-a-client-hears). A middleware that logs has
+/// [the table](../redlocked/docs/web/index.html#what-a-client-hears). A middleware that logs has
 /// the error itself from `HttpResponse::error`. Needs the feature `actix-web`.
 ///
 /// # Examples

@@ -7,7 +7,7 @@ use super::{Answer, PLAIN_TEXT, retry_after_seconds};
 use crate::error::LockError;
 
 /// The status, `Retry-After` where trying again may help, and a sentence that names no key, no holder and no server:
-/// [the table](https://github.com/redlocked/redlocked/blob/main/docs/web.md#what-a-client-hears). The error itself is an
+/// [the table](../redlocked/docs/web/index.html#what-a-client-hears). The error itself is an
 /// extension of the response, for a layer that logs it. Needs the feature `axum`.
 ///
 /// # Examples

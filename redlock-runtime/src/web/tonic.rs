@@ -11,7 +11,7 @@ use crate::error::LockError;
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// The code, `grpc-retry-pushback-ms` where trying again may help, and a sentence that names no key, no holder and no server:
-/// [the table](https://github.com/redlocked/redlocked/blob/main/docs/web.md#what-a-client-hears). The error itself is the
+/// [the table](../redlocked/docs/web/index.html#what-a-client-hears). The error itself is the
 /// source of the status, which is not sent. Needs the feature `tonic`.
 ///
 /// # Examples

@@ -1,0 +1,44 @@
+//! The pages of the documentation: what to choose, what to do, and what is promised. They are here for `cargo doc` alone; a program
+//! cannot name this module.
+//!
+//! [Choosing options][options] and the [recipes] come first, [errors] when something fails.
+#![doc = ""]
+#![doc = include_str!("links.md")]
+
+/// A module for each page, whose code is a doctest.
+macro_rules! pages {
+    ($($(#[$when:meta])* $page:ident: $path:literal),* $(,)?) => {
+        $(
+            $(#[$when])*
+            // A failed doctest is named by the first file.
+            #[cfg_attr(not(doctest), doc = include_str!("links.md"))]
+            #[cfg_attr(not(doctest), doc = "")]
+            #[doc = include_str!(concat!("../docs/", $path))]
+            pub mod $page {}
+        )*
+    };
+}
+
+pages! {
+    access_rules: "access-rules.md",
+    #[cfg(any(not(doctest), feature = "tls"))]
+    addresses: "addresses.md",
+    command_line: "command-line.md",
+    comparison: "comparison.md",
+    design: "design.md",
+    errors: "errors.md",
+    limits: "limits.md",
+    manager: "manager.md",
+    migrating: "migrating.md",
+    operating: "operating.md",
+    options: "options.md",
+    recipes: "recipes.md",
+    servers: "servers.md",
+    #[cfg(any(not(doctest), feature = "testing"))]
+    testing: "testing.md",
+    topologies: "topologies.md",
+    tuning: "tuning.md",
+    // `examples/web` compiles it: it has the frameworks.
+    #[cfg(not(doctest))]
+    web: "web.md",
+}
