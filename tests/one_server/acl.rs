@@ -364,6 +364,51 @@ impl Drop for Stops<'_> {
 }
 
 /// What callers do while access rules are taken away under their connections, and given back.
+/// Callers of two managers take turns while `rule` forbids what a hand-over needs, and until it is allowed again.
+fn falls_back_and_comes_back(url: &str, rule: &str, change: &dyn Fn(&str), is_empty: &dyn Fn() -> bool) {
+    let managers = [(); 2].map(|()| LockManager::connect_blocking(url).unwrap());
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let grants = std::sync::atomic::AtomicU32::new(0);
+    let order = std::sync::atomic::Ordering::SeqCst;
+    let grants_come_in = |when: &str| {
+        let before = grants.load(order);
+        eventually(&format!("{rule}: {when}"), || grants.load(order) > before + 50);
+    };
+    thread::scope(|scope| {
+        let _stops = Stops(&stop);
+        for locks in managers.iter().chain(&managers) {
+            let (stop, grants) = (&stop, &grants);
+            scope.spawn(move || {
+                let request = || locks.lock("k").ttl(2 * SECOND).wait(LIMIT);
+                while !stop.load(order) {
+                    // One that was under way hears of the change.
+                    if request().run_blocking(|_| ()).is_ok() {
+                        grants.fetch_add(1, order);
+                    }
+                    // Else one that still waits in the queue is passed for as long as the load lasts.
+                    thread::sleep(SECOND / 500);
+                }
+            });
+        }
+        grants_come_in("it is handed over");
+        change(rule);
+        // In a Cluster, the plain channels are left.
+        let hands_over = rule == "-spublish";
+        let know =
+            || managers.iter().all(|it| it.capabilities_blocking().unwrap().hands_over() == hands_over);
+        // One that still waits in the queue is passed by the callers of one that does not.
+        within(4 * LIMIT, &format!("{rule}: each manager knows"), know);
+        // One grant a second would take longer.
+        grants_come_in("it is asked for again and again");
+        change("allchannels +@all");
+        let all = || managers.iter().all(|it| it.capabilities_blocking().unwrap().hands_over());
+        // After 5 s, then 10 s, 20 s …, if it had looked before.
+        within(4 * LIMIT, &format!("{rule}: each manager looks again"), all);
+        grants_come_in("it is handed over again");
+    });
+    eventually(&format!("{rule}: no key is left"), is_empty);
+}
+
 #[test]
 fn access_rules_that_change_under_a_connection_lead_to_the_documented_fallback_and_back() {
     thread::scope(|scope| {
@@ -374,46 +419,32 @@ fn access_rules_that_change_under_a_connection_lead_to_the_documented_fallback_a
                 if rule == "resetchannels" && server.known_rules("+spublish").is_empty() {
                     return;
                 }
-                let _: String = server.run("ACL SETUSER shop on >secret ~* &* +@all");
+                let change = |rule: &str| server.run::<()>(&format!("ACL SETUSER shop {rule}"));
+                change("on >secret ~* &* +@all");
                 let url = format!("redis://shop:secret@127.0.0.1:{}/", server.port());
-                let managers = [(); 2].map(|()| LockManager::connect_blocking(&url).unwrap());
-                let stop = std::sync::atomic::AtomicBool::new(false);
-                let grants = std::sync::atomic::AtomicU32::new(0);
-                let order = std::sync::atomic::Ordering::SeqCst;
-                let grants_come_in = |what: &str| {
-                    let before = grants.load(order);
-                    eventually(what, || grants.load(order) > before + 50);
-                };
-                thread::scope(|scope| {
-                    let _stops = Stops(&stop);
-                    for locks in managers.iter().chain(&managers) {
-                        let (stop, grants) = (&stop, &grants);
-                        scope.spawn(move || {
-                            let request = || locks.lock("k").ttl(2 * SECOND).wait(LIMIT);
-                            while !stop.load(order) {
-                                // One that was under way hears of the change.
-                                if request().run_blocking(|_| ()).is_ok() {
-                                    grants.fetch_add(1, order);
-                                }
-                                // Else one that still waits in the queue is passed for as long as the load lasts.
-                                thread::sleep(SECOND / 500);
-                            }
-                        });
+                falls_back_and_comes_back(&url, rule, &change, &|| server.keys().is_empty());
+            });
+        }
+    });
+}
+
+#[test]
+fn access_rules_that_change_under_a_connection_to_a_cluster_lead_to_the_documented_fallback_and_back() {
+    thread::scope(|scope| {
+        for rule in ["-spublish", "-spublish -publish", "-pubsub", "-zrem", "resetchannels"] {
+            scope.spawn(move || {
+                let cluster = RedisCluster::start();
+                if cluster.nodes[0].known_rules("+spublish").is_empty() {
+                    return;
+                }
+                let change = |rule: &str| {
+                    for node in &cluster.nodes {
+                        node.run::<()>(&format!("ACL SETUSER shop {rule}"));
                     }
-                    grants_come_in("it is handed over");
-                    let _: String = server.run(&format!("ACL SETUSER shop {rule}"));
-                    let less = || managers.iter().all(|it| !it.capabilities_blocking().unwrap().hands_over());
-                    // One that still waits in the queue is passed by the callers of one that does not.
-                    within(4 * LIMIT, &format!("each manager knows: {rule}"), less);
-                    // One grant a second would take longer.
-                    grants_come_in(rule);
-                    let _: String = server.run("ACL SETUSER shop allchannels +@all");
-                    let all = || managers.iter().all(|it| it.capabilities_blocking().unwrap().hands_over());
-                    // After 5 s, then 10 s, 20 s …, if it had looked before.
-                    within(4 * LIMIT, &format!("each manager looks again: {rule}"), all);
-                    grants_come_in("it is handed over again");
-                });
-                eventually(&format!("no key is left: {rule}"), || server.keys().is_empty());
+                };
+                change("on >secret ~* &* +@all");
+                let url = cluster.url().replace("://", "://shop:secret@");
+                falls_back_and_comes_back(&url, rule, &change, &|| cluster.keys().is_empty());
             });
         }
     });

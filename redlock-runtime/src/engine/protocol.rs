@@ -252,8 +252,9 @@ impl Refusal {
     /// Access rules forbid a command that only the hand-off needs. The handshake had found it allowed, or the server would not
     /// have been asked.
     pub(crate) fn forbids_hand_off(&self) -> bool {
-        const ONLY_FOR_HAND_OFF: [&str; 9] =
-            ["PUBLISH", "PUBSUB", "ZADD", "ZCARD", "ZPOPMIN", "ZRANGE", "ZRANK", "ZREM", "ZSCORE"];
+        const ONLY_FOR_HAND_OFF: [&str; 10] = [
+            "PUBLISH", "PUBSUB", "SPUBLISH", "ZADD", "ZCARD", "ZPOPMIN", "ZRANGE", "ZRANK", "ZREM", "ZSCORE",
+        ];
         let Self::Permanent(words) = self else {
             return false;
         };

@@ -154,8 +154,9 @@ fn on_sharded_channels(script: &str) -> String {
     }
     let script = script
         .replace("redis.call('PUBSUB', 'NUMSUB', next_inbox)[2]", "listeners(next_inbox, next_token, lock)")
+        .replace("redis.acl_check_cmd('PUBLISH', ", "may_notify(")
         .replace("redis.pcall('PUBLISH', ", "notify(")
-        .replace("redis.call('PUBLISH', ", "notify(");
+        .replace("redis.call('PUBLISH', ", "must_notify(");
     format!("{}{script}", include_str!("scripts/sharded.lua"))
 }
 

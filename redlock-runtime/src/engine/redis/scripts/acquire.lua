@@ -37,7 +37,7 @@ local function join()
   else
     redis.call('PEXPIRE', queue, QUEUE_TTL)
     -- Raises an error when access rules have changed, so that this waiter would not hear of its lock. From Redis 7.0 on.
-    if redis.acl_check_cmd and not redis.acl_check_cmd("PUBLISH", ARGV[4], '') then
+    if redis.acl_check_cmd and not redis.acl_check_cmd('PUBLISH', ARGV[4], '') then
       redis.call('PUBLISH', ARGV[4], '')
     end
   end

@@ -10,11 +10,23 @@ local function listeners(inbox, its_token, its_lock)
   return sharded + plain
 end
 
+-- Returns an error, as redis.pcall does.
 local function notify(inbox, text)
-  if redis.call('PUBSUB', 'SHARDNUMSUB', inbox)[2] > 0 then
-    redis.pcall('SPUBLISH', inbox, text)
+  local is_sharded = redis.call('PUBSUB', 'SHARDNUMSUB', inbox)[2] > 0
+  return redis.pcall(is_sharded and 'SPUBLISH' or 'PUBLISH', inbox, text)
+end
+
+-- Raises an error, as redis.call does. The server tells the line, which names the command.
+local function must_notify(inbox, text)
+  if redis.call('PUBSUB', 'SHARDNUMSUB', inbox)[2] == 0 then
+    redis.call('PUBLISH', inbox, text)
   else
-    redis.pcall('PUBLISH', inbox, text)
+    redis.call('SPUBLISH', inbox, text)
   end
+end
+
+local function may_notify(inbox, text)
+  local is_sharded = redis.call('PUBSUB', 'SHARDNUMSUB', inbox)[2] > 0
+  return redis.acl_check_cmd(is_sharded and 'SPUBLISH' or 'PUBLISH', inbox, text)
 end
 
