@@ -115,10 +115,20 @@ pub(crate) enum Command {
     /// that is stopped for longer than its lease is ended.
     #[cfg(unix)]
     Run(RunArgs),
-    /// Ends the command of another `redlocked run`, whose process cannot
-    #[cfg(unix)]
-    #[command(hide = true)]
-    Watchdog(WatchdogArgs),
+    /// Prints what a shell needs to complete command lines
+    ///
+    /// For bash: redlocked completions bash >~/.local/share/bash-completion/completions/redlocked
+    ///
+    /// For zsh, in a folder of $fpath: redlocked completions zsh >_redlocked
+    ///
+    /// For fish: redlocked completions fish >~/.config/fish/completions/redlocked.fish
+    Completions(CompletionsArgs),
+    /// Prints a manual page
+    ///
+    /// To read one: redlocked man run | man -l -
+    ///
+    /// To install them all: redlocked man --dir ~/.local/share/man/man1
+    Man(ManArgs),
 }
 
 #[derive(clap::Args, Debug)]
@@ -257,11 +267,19 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-#[cfg(unix)]
 #[derive(clap::Args, Debug)]
-pub(crate) struct WatchdogArgs {
-    #[arg(long, value_parser = humantime::parse_duration)]
-    pub(crate) kill_after: Duration,
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ManArgs {
+    /// The command whose page is printed. Default: the page of the whole program
+    pub(crate) command: Option<String>,
+    /// Writes the pages of the program and of each command into this folder instead
+    #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[cfg(unix)]

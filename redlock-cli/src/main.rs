@@ -7,6 +7,7 @@ mod doctor;
 mod exit;
 mod list;
 mod lock_text;
+mod manual;
 mod output;
 mod release;
 #[cfg(unix)]
@@ -30,16 +31,24 @@ use crate::args::{Args, Command};
 use crate::exit::Failure;
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
-        Ok(args) => args,
+    // Only `run` calls it: no part of the command line that is described to people.
+    #[cfg(unix)]
+    if std::env::args_os().nth(1).is_some_and(|first| first == run::watchdog::COMMAND) {
+        return end(run::watchdog::watchdog());
+    }
+    match Args::try_parse() {
+        Ok(args) => end(command(args)),
         Err(error) => {
             let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
             // Nothing is left to do where the help cannot be printed.
             let _ = error.print();
-            return ExitCode::from(code);
+            ExitCode::from(code)
         }
-    };
-    let code = command(args).unwrap_or_else(|failure| {
+    }
+}
+
+fn end(outcome: Result<u8, Failure>) -> ExitCode {
+    let code = outcome.unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
             // Standard error may be closed.
             let red = anstyle::AnsiColor::Red.on_default().bold();
@@ -65,8 +74,8 @@ fn command(args: Args) -> Result<u8, Failure> {
             Command::Release(args) => release::release(&server.connect().await?, &args).await,
             #[cfg(unix)]
             Command::Run(args) => run::run(&server, args).await,
-            #[cfg(unix)]
-            Command::Watchdog(args) => run::watchdog::watchdog(&args),
+            Command::Completions(args) => manual::completions(&args),
+            Command::Man(args) => manual::man(&args),
         }
     })
 }

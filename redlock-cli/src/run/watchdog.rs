@@ -16,8 +16,10 @@ use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
-use crate::args::WatchdogArgs;
 use crate::exit::{Failure, OK};
+
+/// The first argument of the second process.
+pub(crate) const COMMAND: &str = "watchdog";
 
 /// Goes on while the machine is suspended, where the system has such a clock. It is that of the leases.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -47,11 +49,13 @@ impl Watchdog {
         // It may be stopped, and must not stop this process.
         commands.set_nonblocking(true)?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["watchdog", "--kill-after", &format!("{}ms", kill_after.as_millis())]);
+        command.arg(COMMAND);
         command.stdin(Stdio::from(OwnedFd::from(input))).stdout(Stdio::null());
         // What the terminal sends to this process is not meant for it.
         command.process_group(0).spawn()?;
-        Ok(Self { commands: Some(commands) })
+        let mut watchdog = Self { commands: Some(commands) };
+        watchdog.send(&format!("{}\n", kill_after.as_nanos()));
+        Ok(watchdog)
     }
 
     /// The group may live for so long.
@@ -102,18 +106,26 @@ impl Order {
 }
 
 /// `redlocked watchdog`.
-pub(crate) fn watchdog(args: &WatchdogArgs) -> Result<u8, Failure> {
+pub(crate) fn watchdog() -> Result<u8, Failure> {
     // A service manager may signal all processes of a service: this one ends last, and by itself.
     SigSet::all().thread_block().map_err(io::Error::from)?;
+    let Some(kill_after) = kill_after() else { return Ok(OK) };
     let orders = orders();
     // Without a command there is nothing to end.
     if let Ok(Order::Until(group, until)) = orders.recv() {
-        watch(&orders, group, until, args.kill_after)?;
+        watch(&orders, group, until, kill_after)?;
     }
     Ok(OK)
 }
 
-/// From standard input; the end of it is the end of the first process.
+/// The first line of standard input: the time between SIGTERM and SIGKILL.
+fn kill_after() -> Option<Duration> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).ok()?;
+    line.trim().parse().ok().map(Duration::from_nanos)
+}
+
+/// From the rest of standard input; the end of it is the end of the first process.
 fn orders() -> Receiver<Order> {
     let (sender, orders) = channel();
     std::thread::spawn(move || {

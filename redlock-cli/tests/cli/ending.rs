@@ -7,8 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kit::{Proxy, RedisServer, eventually};
 
-use crate::running::Scratch;
-use crate::tool::{LOST, Running, report, said, signal_to};
+use crate::tool::{LOST, Running, Scratch, report, said, signal_to};
 
 const TTL: &str = "2s";
 const TTL_NANOS: u64 = 2_000_000_000;

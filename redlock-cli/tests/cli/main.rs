@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `looking` | what do `list`, `show`, `wait` and `release` print, and how do they end |
 //! | `reaching` | what do `ping` and `doctor` say of a server, and how is one reached |
+//! | `manual` | what do shells complete, and what do the manual pages say |
 //! | `running` | does `run` hold the lock around its command, and end as `flock(1)` does |
 //! | `ending` | has the whole group ended before another client can have the lock |
 //! | `screen` | what does a person see in a terminal |
@@ -15,6 +16,7 @@ mod captures;
 #[cfg(unix)]
 mod ending;
 mod looking;
+mod manual;
 mod reaching;
 #[cfg(unix)]
 mod running;

@@ -77,7 +77,7 @@ fn an_authority_of_ones_own_is_given_as_a_file() {
     authority.vouch_for("server", "DNS:localhost,IP:127.0.0.1");
     let server = TlsServer::start(&authority, "no");
     let url = server.url("rediss", "127.0.0.1");
-    let ca = crate::running::Scratch::new();
+    let ca = crate::tool::Scratch::new();
     std::fs::write(ca.path(), authority.pem("ca.pem")).unwrap();
     assert_eq!(said(&url, &["ping"]).code, Some(78), "the system does not trust it");
     let takes = said(&url, &["ping", "--ca", ca.path()]);

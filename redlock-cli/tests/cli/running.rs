@@ -1,33 +1,8 @@
 use std::fs;
-use std::path::PathBuf;
 
-use kit::{RedisServer, eventually, unique};
+use kit::{RedisServer, eventually};
 
-use crate::tool::{Running, said, tool};
-
-/// A file that no other test uses, and that is gone with this.
-pub(crate) struct Scratch(PathBuf);
-
-impl Scratch {
-    pub(crate) fn new() -> Self {
-        Self(std::env::temp_dir().join(unique("redlocked-cli")))
-    }
-
-    pub(crate) fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-
-    /// What was written so far.
-    pub(crate) fn text(&self) -> String {
-        fs::read_to_string(&self.0).unwrap_or_default()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
+use crate::tool::{Running, Scratch, said, tool};
 
 #[test]
 fn the_exit_code_is_that_of_the_command() {

@@ -11,8 +11,7 @@ use pty_process::Size;
 use pty_process::blocking::{Command, Pty, open};
 use redlocked::{LockGuard, LockManager};
 
-use crate::running::Scratch;
-use crate::tool::{LOST, signal_to};
+use crate::tool::{LOST, Scratch, signal_to};
 
 const TOOL: &str = env!("CARGO_BIN_EXE_redlocked");
 

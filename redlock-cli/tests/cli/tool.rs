@@ -1,9 +1,10 @@
 //! The program as a test starts it.
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use kit::eventually;
+use kit::{eventually, unique};
 
 #[cfg(unix)]
 pub(crate) const LOST: i32 = 70;
@@ -102,6 +103,30 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// A file that no other test uses, and that is gone with this.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self(std::env::temp_dir().join(unique("redlocked-cli")))
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    /// What was written so far.
+    pub(crate) fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).unwrap_or_default()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
