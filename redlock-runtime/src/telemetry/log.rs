@@ -14,7 +14,7 @@ pub(crate) fn cannot_hand_over(reason: &str, server: &str, tracks_changes: bool)
     #[cfg(feature = "tracing")]
     tracing::warn!(
         target: "redlocked",
-        reason,
+        error = reason,
         "Redis at {server} cannot hand locks over: there is no order among processes, and {}",
         if tracks_changes { "a release wakes one waiter of each" } else { "waiters ask about every 50 ms" }
     );
@@ -37,24 +37,24 @@ pub(crate) fn connected(abilities: Abilities) {
 /// Logged once for each outage.
 pub(crate) fn unreachable(reason: &str) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: "redlocked", reason, "no connection to Redis");
+    tracing::warn!(target: "redlocked", error = reason, "no connection to Redis");
 }
 
 pub(crate) fn broke(reason: &str) {
     super::metrics::reconnects();
     #[cfg(feature = "tracing")]
-    tracing::info!(target: "redlocked", reason, "connecting to Redis again");
+    tracing::info!(target: "redlocked", error = reason, "connecting to Redis again");
 }
 
 /// Logged once for a caller that waits without a limit, because that caller gets no error.
 pub(crate) fn refused(key: &str, reason: &str) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: "redlocked", key, reason, "Redis refuses a lock that is waited for without a limit");
+    tracing::warn!(target: "redlocked", key, error = reason, "Redis refuses a lock that is waited for without a limit");
 }
 
 pub(crate) fn lost(key: &str, reason: LostReason) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: "redlocked", key, %reason, "lost a lock that was held");
+    tracing::warn!(target: "redlocked", key, reason = reason.as_str(), "lost a lock that was held: {reason}");
 }
 
 /// The release that would have kept the key for its `min_hold` came too late.
@@ -96,44 +96,45 @@ pub(super) fn waits_long(
     waiters_here: usize,
     found: &Found<'_>,
 ) {
+    let waited_ms = milliseconds(waited);
     match found {
         Found::Held { holder, in_front, waiters } => tracing::warn!(
             target: "redlocked",
             parent: span,
             key,
-            ?waited,
+            waited_ms,
             holder = holder.name().unwrap_or("a client of another kind"),
-            function = holder.function(),
-            since = holder.since().map(utc),
-            in_front,
-            waiters,
-            waiters_here,
+            holder_function = holder.function(),
+            holder_since = holder.since().map(utc),
+            in_front = in_front.map(number),
+            waiters = number(*waiters),
+            waiters_here = number(waiters_here),
             "a caller waits long for a lock that another one holds"
         ),
         Found::Free => tracing::warn!(
             target: "redlocked",
             parent: span,
             key,
-            ?waited,
-            waiters_here,
+            waited_ms,
+            waiters_here = number(waiters_here),
             "a caller has waited long for a lock that is free now"
         ),
         Found::Refused { reason } => tracing::warn!(
             target: "redlocked",
             parent: span,
             key,
-            ?waited,
-            waiters_here,
-            reason,
+            waited_ms,
+            waiters_here = number(waiters_here),
+            error = reason,
             "a caller waits long for a lock that Redis refuses"
         ),
         Found::Unknown { reason } => tracing::warn!(
             target: "redlocked",
             parent: span,
             key,
-            ?waited,
-            waiters_here,
-            reason,
+            waited_ms,
+            waiters_here = number(waiters_here),
+            error = reason,
             "a caller waits long for a lock, and Redis does not say who holds it"
         ),
     }
@@ -146,7 +147,22 @@ pub(super) fn long_wait_ended(
     waited: Duration,
     outcome: &'static str,
 ) {
-    tracing::info!(target: "redlocked", parent: span, key, ?waited, outcome, "a long wait for a lock has ended");
+    let waited_ms = milliseconds(waited);
+    tracing::info!(target: "redlocked", parent: span, key, waited_ms, outcome, "a long wait for a lock has ended");
+}
+
+/// A field that is a number also behind `tracing-opentelemetry`, which writes unsigned numbers as text.
+#[cfg(feature = "tracing")]
+pub(super) fn number<N>(number: N) -> i64
+where
+    i64: TryFrom<N>,
+{
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(feature = "tracing")]
+pub(super) fn milliseconds(time: Duration) -> i64 {
+    number(time.as_millis())
 }
 
 /// As in `2026-11-22T11:30:05Z`.

@@ -88,12 +88,14 @@ impl Wait {
     }
 
     pub(crate) fn fails(&mut self, error: &LockError) {
-        self.ends(error.kind().as_str());
+        self.metrics.ends(error.kind().as_str());
+        self.span.fails(error);
     }
 
     pub(crate) fn acquires(&mut self, fence: u64) -> Hold {
         let hold = Hold { metrics: self.metrics.hold(), span: self.span.hold(fence) };
-        self.ends("acquired");
+        self.metrics.ends("acquired");
+        self.span.ends("acquired");
         hold
     }
 
@@ -101,11 +103,6 @@ impl Wait {
     pub(crate) fn joins(&mut self) {
         self.metrics.joins();
         self.span.ends("joined");
-    }
-
-    fn ends(&mut self, outcome: &'static str) {
-        self.metrics.ends(outcome);
-        self.span.ends(outcome);
     }
 }
 
@@ -138,7 +135,7 @@ impl Hold {
 
     fn ends_by(&self, reason: LostReason) {
         self.metrics.ends(reason != LostReason::Released, reason.as_str());
-        self.span.ends(reason.as_str());
+        self.span.ends(reason);
     }
 }
 
@@ -167,6 +164,6 @@ impl HoldOfLease {
 
     pub(crate) fn ends(&self, reason: LostReason) {
         self.metrics.ends(reason != LostReason::Released, reason.as_str());
-        self.span.ends(reason.as_str());
+        self.span.ends(reason);
     }
 }

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::log::Found;
+use crate::error::LockError;
 use crate::lost_reason::LostReason;
 use crate::origin::Origin;
 
@@ -43,6 +44,8 @@ impl Wait {
     }
 
     pub(super) fn ends(&mut self, _outcome: &'static str) {}
+
+    pub(super) fn fails(&mut self, _error: &LockError) {}
 }
 
 #[derive(Clone, Default)]
@@ -55,7 +58,7 @@ impl Hold {
         BodySpan
     }
 
-    pub(super) fn ends(&self, _outcome: &'static str) {}
+    pub(super) fn ends(&self, _reason: LostReason) {}
 }
 
 pub(crate) struct BodySpan;
@@ -76,5 +79,5 @@ impl HoldOfLease {
 
     pub(super) fn set(&self, _hold: &Hold) {}
 
-    pub(super) fn ends(&self, _outcome: &'static str) {}
+    pub(super) fn ends(&self, _reason: LostReason) {}
 }

@@ -1,14 +1,24 @@
 //! The spans, through the crate `tracing`: `lock_wait` and `lock_hold`, children of the caller's span at the time of its call.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::log::{self, Found};
+use super::log::{self, Found, milliseconds, number};
+use crate::clock::Moment;
+use crate::error::LockError;
+use crate::error_kind::LockErrorKind;
 use crate::lost_reason::LostReason;
 use crate::origin::Origin;
+
+/// Through `tracing-opentelemetry`, the span has failed.
+fn has_failed(span: &Span, why: &dyn fmt::Display) {
+    span.record("otel.status_code", "ERROR");
+    span.record("otel.status_description", tracing::field::display(why));
+}
 
 /// In the span until it is dropped, on this thread.
 pub(crate) struct Entered<'a>(
@@ -22,7 +32,7 @@ pub(super) struct Call(Option<Arc<Span>>);
 impl Call {
     pub(super) fn queued(&self, in_front: u32) {
         if let Some(span) = &self.0 {
-            span.record("in_front", in_front);
+            span.record("in_front", number(in_front));
         }
     }
 
@@ -47,11 +57,12 @@ pub(super) struct Wait {
 struct Subject {
     origin: Origin,
     key: Box<str>,
+    since: Moment,
 }
 
 impl Subject {
     fn new(keys: &[String], origin: &Origin) -> Self {
-        Self { origin: origin.clone(), key: keys.join(", ").into() }
+        Self { origin: origin.clone(), key: keys.join(", ").into(), since: Moment::now() }
     }
 
     fn function(&self) -> Option<&str> {
@@ -83,6 +94,9 @@ impl Wait {
             in_front = Empty,
             fencing_token = Empty,
             outcome = Empty,
+            waited_ms = Empty,
+            otel.status_code = Empty,
+            otel.status_description = Empty,
         );
         self.subject = Some(subject);
         Call(Some(Arc::new(self.span.clone())))
@@ -97,7 +111,7 @@ impl Wait {
         let Some(subject) = &self.subject else {
             return Hold(None);
         };
-        let fence = Some(fence).filter(|fence| *fence > 0);
+        let fence = Some(fence).filter(|fence| *fence > 0).map(number);
         self.span.record("fencing_token", fence);
         let span = tracing::info_span!(
             target: "redlocked",
@@ -108,15 +122,28 @@ impl Wait {
             function = subject.function(),
             fencing_token = fence,
             outcome = Empty,
+            held_ms = Empty,
+            otel.status_code = Empty,
+            otel.status_description = Empty,
         );
-        Hold(Some(Arc::new(Mutex::new(Some(span)))))
+        let holding = Holding { span, since: Moment::now() };
+        Hold(Some(Arc::new(Mutex::new(Some(holding)))))
     }
 
     pub(super) fn ends(&mut self, outcome: &'static str) {
-        if self.subject.take().is_some() {
+        if let Some(subject) = self.subject.take() {
             self.span.record("outcome", outcome);
+            self.span.record("waited_ms", milliseconds(Moment::now().since(subject.since)));
             self.span = Span::none();
         }
+    }
+
+    pub(super) fn fails(&mut self, error: &LockError) {
+        // Callers that skip their work while another one does it expect this.
+        if error.kind() != LockErrorKind::Busy {
+            has_failed(&self.span, error);
+        }
+        self.ends(error.kind().as_str());
     }
 }
 
@@ -128,10 +155,15 @@ impl Drop for Wait {
 
 /// `None` for a nested call. The span is dropped, which closes it, when the hold ends; its lease may live on.
 #[derive(Clone, Default)]
-pub(super) struct Hold(Option<Arc<Mutex<Option<Span>>>>);
+pub(super) struct Hold(Option<Arc<Mutex<Option<Holding>>>>);
+
+struct Holding {
+    span: Span,
+    since: Moment,
+}
 
 impl Hold {
-    fn span(&self) -> Option<std::sync::MutexGuard<'_, Option<Span>>> {
+    fn holding(&self) -> Option<std::sync::MutexGuard<'_, Option<Holding>>> {
         Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -143,14 +175,19 @@ impl Hold {
     }
 
     pub(super) fn body_span(&self) -> BodySpan {
-        BodySpan(self.span().and_then(|span| span.clone()).unwrap_or_else(Span::none))
+        let span = self.holding().and_then(|holding| Some(holding.as_ref()?.span.clone()));
+        BodySpan(span.unwrap_or_else(Span::none))
     }
 
-    pub(super) fn ends(&self, outcome: &'static str) {
+    pub(super) fn ends(&self, reason: LostReason) {
         // Closed outside the mutex: a subscriber may do anything then.
-        let span = self.span().and_then(|mut span| span.take());
-        if let Some(span) = span {
-            span.record("outcome", outcome);
+        let holding = self.holding().and_then(|mut holding| holding.take());
+        if let Some(Holding { span, since }) = holding {
+            span.record("outcome", reason.as_str());
+            span.record("held_ms", milliseconds(Moment::now().since(since)));
+            if reason != LostReason::Released {
+                has_failed(&span, &reason);
+            }
         }
     }
 }
@@ -177,9 +214,9 @@ impl HoldOfLease {
         let _ = self.0.set(hold.clone());
     }
 
-    pub(super) fn ends(&self, outcome: &'static str) {
+    pub(super) fn ends(&self, reason: LostReason) {
         if let Some(hold) = self.0.get() {
-            hold.ends(outcome);
+            hold.ends(reason);
         }
     }
 }

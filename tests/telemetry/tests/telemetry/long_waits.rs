@@ -31,11 +31,8 @@ fn ends(key: &str) -> Vec<String> {
     ends.map(|event| field(&event, "outcome").to_owned()).collect()
 }
 
-/// As `{:?}` shows it.
-fn duration(shown: &str) -> Duration {
-    let number = |end| shown.strip_suffix(end)?.parse::<f64>().ok();
-    let seconds = number("ms").map(|milliseconds| milliseconds / 1000.0).or_else(|| number("s"));
-    Duration::from_secs_f64(seconds.unwrap())
+fn waited(event: &SeenEvent) -> Duration {
+    Duration::from_millis(field(event, "waited_ms").parse().unwrap())
 }
 
 fn waiters(locks: &LockManager, key: &str) -> u32 {
@@ -73,15 +70,15 @@ async fn a_warning_says_who_holds_the_lock_in_which_function_since_when_and_how_
     );
     eventually("again after four times as long", || warnings(&key).len() == 2);
     for (warning, at_least) in warnings(&key).iter().zip([LIMIT, 4 * LIMIT]) {
-        assert_eq!(field(warning, "function"), "telemetry::long_waits::import");
+        assert_eq!(field(warning, "holder_function"), "telemetry::long_waits::import");
         assert!(field(warning, "holder").ends_with(&format!(":{}", std::process::id())), "{warning:?}");
         assert!(
-            field(warning, "since").starts_with("20") && field(warning, "since").ends_with('Z'),
+            field(warning, "holder_since").starts_with("20") && field(warning, "holder_since").ends_with('Z'),
             "{warning:?}"
         );
         assert_eq!((field(warning, "in_front"), field(warning, "waiters")), ("1", "2"));
         assert_eq!(field(warning, "waiters_here"), "1");
-        assert!(duration(field(warning, "waited")) >= at_least, "{warning:?}");
+        assert!(waited(warning) >= at_least, "{warning:?}");
         assert_eq!(warning.within, ["lock_wait", "request"]);
     }
     assert!(ends(&key).is_empty());
@@ -109,7 +106,7 @@ async fn the_holder_is_the_one_at_the_time_of_the_warning() {
     assert!(warnings(&key).is_empty(), "the limit is later");
     eventually("a warning", || !warnings(&key).is_empty());
     let warning = &warnings(&key)[0];
-    assert_eq!((field(warning, "function"), field(warning, "in_front")), ("second", "2"));
+    assert_eq!((field(warning, "holder_function"), field(warning, "in_front")), ("second", "2"));
     drop(second);
     for waits in others_wait {
         drop(waits.await.unwrap().unwrap());
@@ -168,7 +165,7 @@ async fn without_redis_the_warning_says_why_the_holder_is_unknown() {
     let waits = tokio::spawn(locks.lock(&*key).wait_forever().acquire());
     eventually("it waits", || waiters(&locks, &key) == 1);
     server.kill();
-    eventually("a warning", || warnings(&key).iter().any(|event| field(event, "reason") != "-"));
+    eventually("a warning", || warnings(&key).iter().any(|event| field(event, "error") != "-"));
     waits.abort();
     eventually("it ends", || ends(&key) == ["cancelled"]);
     drop(held);
@@ -198,7 +195,7 @@ async fn a_lock_that_the_server_refuses_is_not_called_free() {
     eventually("a warning", || !warnings(&key).is_empty());
     for warning in warnings(&key) {
         assert_eq!(field(&warning, "message"), "a caller waits long for a lock that Redis refuses");
-        assert!(field(&warning, "reason").contains("NOREPLICAS"), "{warning:?}");
+        assert!(field(&warning, "error").contains("NOREPLICAS"), "{warning:?}");
     }
     let _: String = server.run("CONFIG SET min-replicas-to-write 0");
     assert!(waits.await.unwrap().is_ok());

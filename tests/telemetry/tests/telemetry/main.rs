@@ -6,6 +6,7 @@
     reason = "a test may panic, and counts are exact"
 )]
 
+mod alerts;
 mod long_waits;
 mod metrics;
 mod min_hold;

@@ -380,6 +380,9 @@ async fn the_dashboard_and_the_table_name_exactly_what_is_exported() {
         ["_bucket", "_sum", "_count"].iter().find_map(|end| str::strip_suffix(name, end)).unwrap_or(name)
     };
     assert_eq!(exported, dashboard.into_iter().map(of_series).collect(), "in the dashboard and exported");
+    let alerts = names(include_str!("../../../../docs/alerts.yaml"));
+    let unknown: Vec<_> = alerts.into_iter().map(of_series).filter(|name| !exported.contains(name)).collect();
+    assert!(unknown.is_empty(), "in the alerts and not exported: {unknown:?}");
     let table = include_str!("../../../../docs/operating.md");
     assert_eq!(exported, names(table).into_iter().map(of_series).collect(), "in the page and exported");
     let cells = exported.iter().filter(|name| table.contains(&format!("\n| `{name}` | ")));

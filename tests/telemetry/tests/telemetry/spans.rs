@@ -116,8 +116,34 @@ async fn the_outcome_says_how_a_wait_and_a_hold_ended() {
         "lock_wait(cancelled) < -",
     ];
     assert_eq!(closed(&key), expected, "while the guard of the lost lock lives");
-    let lines: Vec<_> = events("key", &key).into_iter().map(|event| event.level).collect();
-    assert_eq!(lines, [Level::WARN], "the loss");
+    let lines = events("key", &key);
+    assert_eq!(lines.iter().map(|line| line.level).collect::<Vec<_>>(), [Level::WARN], "the loss");
+    assert_eq!(lines[0].fields["reason"], "force_released", "as in the metrics");
+}
+
+#[tokio::test]
+async fn opentelemetry_is_told_of_a_span_that_failed_and_why() {
+    let (locks, key) = (memory(), unique("failed"));
+    let held = locks.lock(&*key).acquire().await.unwrap();
+    assert!(locks.lock(&*key).acquire().await.is_err(), "busy is what callers that skip expect");
+    let error = locks.lock(&*key).wait(Duration::from_millis(20)).acquire().await.unwrap_err();
+    locks.force_release(&key).await.unwrap();
+    held.lost().await;
+    let _ = closed(&key);
+    let found = spans(&key);
+    let statuses: Vec<_> = found
+        .iter()
+        .map(|span| [span.name, field(span, "otel.status_code"), field(span, "otel.status_description")])
+        .collect();
+    let expected = [
+        ["lock_wait", "-", "-"],
+        ["lock_hold", "ERROR", "it was released by force"],
+        ["lock_wait", "-", "-"],
+        ["lock_wait", "ERROR", &error.to_string()],
+    ];
+    assert_eq!(statuses, expected);
+    assert!(field(&found[3], "waited_ms").parse::<u32>().unwrap() >= 20);
+    assert!(field(&found[1], "held_ms").parse::<u32>().unwrap() >= 20);
 }
 
 #[tokio::test]
