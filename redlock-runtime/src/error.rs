@@ -18,7 +18,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// Why a lock was not acquired, or not kept.
 ///
 /// Each message names the key and the remedy; none contains a token. [Errors](../redlocked/docs/errors/index.html)
-/// lists all messages.
+/// lists all messages. `{:?}` is the message, too, so that it is what `fn main() -> Result<(), LockError>`, `unwrap` and a
+/// failed `assert_eq!` print; `{:#?}` has the variant in front of it.
 ///
 /// # Examples
 ///
@@ -30,12 +31,13 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// let _guard = locks.lock("stock:42").acquire_blocking()?;
 ///
 /// let error = locks.lock("stock:42").acquire_blocking().unwrap_err();
-/// assert!(matches!(&error, LockError::Busy { key, .. } if &**key == "stock:42"));
+/// assert!(matches!(error, LockError::Busy { .. }));
+/// assert_eq!(error.key(), Some("stock:42"));
 /// assert!(error.to_string().starts_with("`stock:42` is locked by "));
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
     /// Another caller has the lock, and the request was for one try (`wait` of zero).
@@ -208,6 +210,68 @@ impl LockError {
         }
     }
 
+    /// The key that the error is about, without the prefix; `None` where it is about none: the connection, the end of the
+    /// manager, a missing one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::{LockError, LockManager};
+    ///
+    /// let locks = LockManager::connect_blocking("memory://error-key-example")?;
+    /// let _guard = locks.lock("stock:42").acquire_blocking()?;
+    ///
+    /// let busy = locks.lock("stock:42").acquire_blocking().unwrap_err();
+    /// assert_eq!(busy.key(), Some("stock:42"));
+    /// assert_eq!(LockError::NotConfigured.key(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Busy { key, .. }
+            | Self::TimedOut { key, .. }
+            | Self::Deadlock { key }
+            | Self::QueueFull { key, .. }
+            | Self::Lost { key, .. }
+            | Self::NotReplicated { key, .. }
+            | Self::InvalidKey { key, .. }
+            | Self::InvalidRequest { key, .. } => Some(key),
+            Self::Unavailable { key, .. }
+            | Self::Misconfigured { key, .. }
+            | Self::ManagerClosed { key, .. } => key.as_deref(),
+            Self::ShutdownIncomplete { .. } | Self::InvalidUrl { .. } | Self::NotConfigured => None,
+        }
+    }
+
+    /// The holder that kept the caller out: of [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut); `None` for every other
+    /// error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::{Holder, LockError, LockManager};
+    ///
+    /// let locks = LockManager::connect_blocking("memory://error-holder-example")?;
+    /// let _guard = locks.lock("report").label("nightly").acquire_blocking()?;
+    ///
+    /// let busy = locks.lock("report").acquire_blocking().unwrap_err();
+    /// assert_eq!(busy.holder().and_then(Holder::function), Some("nightly"));
+    /// assert_eq!(LockError::NotConfigured.holder(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn holder(&self) -> Option<&Holder> {
+        match self {
+            Self::Busy { holder, .. } | Self::TimedOut { holder, .. } => Some(holder),
+            _ => None,
+        }
+    }
+
     /// When the same call may succeed; `None` where trying again does not help, or may do the work twice.
     ///
     /// - [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut): what is left of the holder's lease. The lock may be free
@@ -315,6 +379,16 @@ impl fmt::Display for LockError {
                  REDLOCK_URL or REDIS_URL",
             ),
         }
+    }
+}
+
+/// The message, as [`Display`](fmt::Display); with `{:#?}` in the variant.
+impl fmt::Debug for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        f.debug_tuple(&format!("{:?}", self.kind())).field(&format_args!("{self}")).finish()
     }
 }
 

@@ -61,7 +61,7 @@ fn each_error_has_a_kind_of_its_own_that_is_called_like_it() {
     for (kind, error) in KINDS.into_iter().zip(samples()) {
         assert_eq!(error.kind(), kind);
         let variant = format!("{kind:?}");
-        assert!(format!("{error:?}").starts_with(&variant), "{error:?}");
+        assert_eq!(format!("{error:#?}"), format!("{variant}(\n    {error},\n)"));
         let mut name = String::new();
         for letter in variant.chars() {
             if letter.is_uppercase() && !name.is_empty() {
@@ -73,6 +73,30 @@ fn each_error_has_a_kind_of_its_own_that_is_called_like_it() {
         assert!(!names.contains(&name), "{name} twice");
         names.push(name);
     }
+}
+
+#[test]
+fn debug_is_the_message_because_main_and_unwrap_print_it() {
+    for error in samples() {
+        assert_eq!(format!("{error:?}"), error.to_string());
+        assert_eq!(format!("{:?}", Err::<(), _>(&error)), format!("Err({error})"));
+    }
+}
+
+#[test]
+fn each_error_that_is_about_a_key_names_it_and_two_name_the_holder() {
+    for error in samples() {
+        let kind = error.kind();
+        let has_no_key = matches!(
+            kind,
+            LockErrorKind::ShutdownIncomplete | LockErrorKind::InvalidUrl | LockErrorKind::NotConfigured
+        );
+        assert_eq!(error.key(), (!has_no_key).then_some(SECRET), "{kind}");
+        let holder = error.holder().map(Holder::name);
+        assert_eq!(holder, error.is_busy().then_some(Some(SECRET)), "{kind}");
+    }
+    let (key, reason) = (None, "shut down");
+    assert_eq!(LockError::ManagerClosed { key, reason }.key(), None);
 }
 
 #[test]
