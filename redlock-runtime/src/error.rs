@@ -15,6 +15,9 @@ use crate::owner::Owner;
 /// When to try again after a failure whose end is not known.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
+/// No caller is told to come again sooner, unless the lease ends before.
+const SOONEST: Duration = Duration::from_millis(10);
+
 /// Why a lock was not acquired, or not kept.
 ///
 /// Each message names the key and the remedy; none contains a token. [Errors](../redlocked/docs/errors/index.html)
@@ -274,9 +277,10 @@ impl LockError {
 
     /// When the same call may succeed; `None` where trying again does not help, or may do the work twice.
     ///
-    /// - [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut): what is left of the holder's lease. The lock may be free
-    ///   sooner, when its holder releases it, and later, when the holder renews it. One second for a holder without a time
-    ///   to live.
+    /// - [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut): for how long this manager's callers of late have held a lock of
+    ///   the same template or [`label`](crate::LockRequest::label), at least 10 ms; one second before the first of them has
+    ///   released one, and for a request without either. Never more than what is left of the holder's lease, which is
+    ///   [`Holder::expires_in`].
     /// - [`QueueFull`](Self::QueueFull), [`NotReplicated`](Self::NotReplicated), [`Unavailable`](Self::Unavailable): one
     ///   second.
     /// - [`Lost`](Self::Lost) has none: the body has begun, and only its author knows whether it can be repeated.
@@ -285,14 +289,17 @@ impl LockError {
     ///
     /// ```
     /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use std::thread::sleep;
     /// use std::time::Duration;
     /// use redlocked::{LockError, LockManager};
     ///
     /// let locks = LockManager::connect_blocking("memory://retry-after-example")?;
-    /// let _guard = locks.lock("stock:42").ttl(Duration::from_secs(10)).acquire_blocking()?;
+    /// let purchase = || locks.lock("stock:42").label("purchase");
+    /// purchase().run_blocking(|_guard| sleep(Duration::from_millis(50)))?;
     ///
-    /// let busy = locks.lock("stock:42").acquire_blocking().unwrap_err();
-    /// assert!(busy.retry_after().is_some_and(|after| after <= Duration::from_secs(10)));
+    /// let _guard = purchase().acquire_blocking()?;
+    /// let after = purchase().acquire_blocking().unwrap_err().retry_after();
+    /// assert!(after.is_some_and(|after| after >= Duration::from_millis(50) && after < Duration::from_secs(10)));
     /// assert_eq!(LockError::NotConfigured.retry_after(), None);
     /// # Ok(())
     /// # }
@@ -301,7 +308,8 @@ impl LockError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Busy { holder, .. } | Self::TimedOut { holder, .. } => {
-                Some(holder.expires_in().unwrap_or(TRY_AGAIN))
+                let usual = holder.usual_hold.map_or(TRY_AGAIN, |usual| usual.max(SOONEST));
+                Some(holder.expires_in.into_iter().fold(usual, Ord::min))
             }
             Self::QueueFull { .. } | Self::NotReplicated { .. } | Self::Unavailable { .. } => Some(TRY_AGAIN),
             Self::Deadlock { .. }
@@ -313,6 +321,13 @@ impl LockError {
             | Self::InvalidRequest { .. }
             | Self::InvalidUrl { .. }
             | Self::NotConfigured => None,
+        }
+    }
+
+    /// For how long the lock that kept the caller out is usually held.
+    pub(crate) fn set_usual_hold(&mut self, usual: Option<Duration>) {
+        if let Self::Busy { holder, .. } | Self::TimedOut { holder, .. } = self {
+            holder.usual_hold = usual;
         }
     }
 
@@ -416,6 +431,8 @@ impl Error for LockError {}
 pub struct Holder {
     pub(crate) owner: Option<Owner>,
     pub(crate) expires_in: Option<Duration>,
+    /// For how long locks of its kind are held, as far as the process that was refused has seen.
+    pub(crate) usual_hold: Option<Duration>,
 }
 
 impl Holder {

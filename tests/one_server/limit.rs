@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kit::{DelayProxy, LIMIT, Quorum, RedisServer, SECOND, connect, eventually};
-use redlocked::{LockError, LockErrorKind, LockGuard, LockManager, distributed_lock};
+use redlocked::{Holder, LockError, LockErrorKind, LockGuard, LockManager, distributed_lock};
 use tokio::runtime::{Builder, Runtime};
 
 const MS: Duration = Duration::from_millis(1);
@@ -268,4 +268,45 @@ fn several_keys_have_one_limit_also_far_from_the_server() {
         let keys = server.keys();
         keys.iter().all(|key| key == "lock:m2")
     });
+}
+
+/// Whoever finds a lock busy is told for how long it is usually held: the lease of a lock that is renewed says nothing of that.
+#[test]
+fn a_busy_caller_is_told_of_the_usual_hold_of_its_template_and_not_of_the_lease() {
+    const BODY: Duration = Duration::from_millis(300);
+    for cohort in [0, 8] {
+        let server = RedisServer::start();
+        let locks = LockManager::builder(server.url()).cohort(cohort).connect_blocking().unwrap();
+        let request = |key: &str, label: &str| locks.lock(key).label(label).ttl(30 * SECOND);
+        let told = |key: &str, label: &str| {
+            let busy = request(key, label).acquire_blocking().unwrap_err();
+            let lease = busy.holder().and_then(Holder::expires_in).unwrap();
+            assert!(busy.is_busy() && lease > 20 * SECOND, "{busy}");
+            busy.retry_after().unwrap()
+        };
+        let guard = request("a", "body").acquire_blocking().unwrap();
+        assert_eq!(told("a", "body"), SECOND, "nobody has released one yet");
+        drop(guard);
+        // They wait for each other, and a wait is no hold.
+        runtime().block_on(async {
+            let bodies = (0..4).map(|_| {
+                let request = request("a", "body").wait(LIMIT);
+                tokio::spawn(async move { request.run(async |_| tokio::time::sleep(BODY).await).await })
+            });
+            for body in bodies.collect::<Vec<_>>() {
+                body.await.unwrap().unwrap();
+            }
+        });
+        request("a", "kept").min_hold(2 * SECOND).run_blocking(|_| ()).unwrap();
+        let _others = ["b", "c", "d"].map(|key| request(key, "body").acquire_blocking().unwrap());
+        let body = told("b", "body");
+        assert!(body > BODY / 3 && body < SECOND, "a body of {BODY:?} is {body:?}");
+        assert_eq!(told("c", "other"), SECOND, "nothing is known of it");
+        let kept = told("d", "kept");
+        assert!(kept >= 2 * SECOND && kept < 3 * SECOND, "{kept:?}");
+        let short = locks.lock("e").ttl(SECOND).acquire_blocking().unwrap();
+        let lease = request("e", "kept").acquire_blocking().unwrap_err().retry_after().unwrap();
+        assert!(lease <= SECOND, "the lease is over then: {lease:?}");
+        drop(short);
+    }
 }

@@ -174,6 +174,8 @@ impl Options {
             gives_up_at: deadline.gives_up_at,
             caller: Some(caller),
             call: self.call.clone(),
+            origin: self.origin.clone(),
+            kind: None,
         });
         let id = engine.new_id();
         let key = Arc::clone(&ask.key);

@@ -8,8 +8,10 @@ use tokio::sync::oneshot;
 use super::protocol::{Action, Confirmation, Disconnected, Id, Inspection, Reply, Request};
 use crate::capabilities::Abilities;
 use crate::clock::Moment;
+use crate::engine::hold_times::HoldKind;
 use crate::error::LockError;
 use crate::lease::Lease;
+use crate::origin::Origin;
 use crate::outcome::ReleaseOutcome;
 use crate::telemetry;
 use crate::token::Token;
@@ -92,6 +94,9 @@ pub(crate) struct Ask {
     pub(crate) caller: Option<Caller>,
     /// The call that it is part of.
     pub(crate) call: telemetry::Call,
+    pub(crate) origin: Origin,
+    /// That of the origin, once the table has the request.
+    pub(crate) kind: HoldKind,
 }
 
 /// How an attempt ends for its caller.

@@ -64,6 +64,7 @@ pub(crate) mod command;
 mod driver;
 mod fifo;
 pub(crate) mod handle;
+pub(crate) mod hold_times;
 pub(crate) mod home;
 pub(crate) mod multi_key;
 mod outbox;

@@ -23,13 +23,18 @@ const KINDS: [LockErrorKind; 14] = [
 pub(crate) const SECRET: &str = "customer-7";
 
 /// The lease of a sample's holder.
-pub(crate) const LEASE: Duration = Duration::from_millis(2_300);
+pub(crate) const LEASE: Duration = Duration::from_millis(20_300);
+
+/// For how long such locks are held.
+pub(crate) const USUAL: Duration = Duration::from_millis(2_300);
 
 /// A kind that is new here is new in [`KINDS`], too.
 fn sample(kind: LockErrorKind) -> LockError {
     let (text, reason): (Arc<str>, &str) = (SECRET.into(), SECRET);
-    let (key, holder) =
-        (Arc::clone(&text), Holder { owner: Some(Owner::read(&text)), expires_in: Some(LEASE) });
+    let (key, holder) = (
+        Arc::clone(&text),
+        Holder { owner: Some(Owner::read(&text)), expires_in: Some(LEASE), usual_hold: Some(USUAL) },
+    );
     match kind {
         LockErrorKind::Busy => LockError::Busy { key, holder },
         LockErrorKind::TimedOut => {
@@ -104,14 +109,36 @@ fn trying_again_is_proposed_where_it_may_help() {
     let second = Some(Duration::from_secs(1));
     for error in samples() {
         let expected = match error.kind() {
-            LockErrorKind::Busy | LockErrorKind::TimedOut => Some(LEASE),
+            LockErrorKind::Busy | LockErrorKind::TimedOut => Some(USUAL),
             LockErrorKind::QueueFull | LockErrorKind::NotReplicated | LockErrorKind::Unavailable => second,
             _ => None,
         };
         assert_eq!(error.retry_after(), expected, "{error:?}");
     }
-    let without_ttl = LockError::Busy { key: "k".into(), holder: Holder::default() };
-    assert_eq!(without_ttl.retry_after(), second);
+}
+
+#[test]
+fn a_busy_lock_is_expected_to_be_free_after_a_usual_hold_and_never_after_its_lease() {
+    let told = |usual: Option<u64>, lease: Option<u64>| {
+        let [usual_hold, expires_in] = [usual, lease].map(|time| time.map(Duration::from_millis));
+        let holder = Holder { expires_in, usual_hold, ..Holder::default() };
+        let busy = LockError::Busy { key: "k".into(), holder };
+        assert_eq!(busy.holder().and_then(Holder::expires_in), expires_in);
+        busy.retry_after().map(|after| after.as_millis())
+    };
+    for (usual, lease, after) in [
+        (Some(2_000), Some(30_000), 2_000),
+        (Some(2_000), Some(1_500), 1_500),
+        (Some(2_000), None, 2_000),
+        (None, Some(30_000), 1_000),
+        (None, Some(300), 300),
+        (None, None, 1_000),
+        (Some(0), Some(30_000), 10),
+        (Some(0), Some(4), 4),
+        (Some(u64::MAX), Some(0), 0),
+    ] {
+        assert_eq!(told(usual, lease), Some(after), "{usual:?} {lease:?}");
+    }
 }
 
 #[test]

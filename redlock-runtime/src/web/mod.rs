@@ -106,12 +106,12 @@ mod tests {
 
     #[test]
     fn a_client_that_is_told_when_to_come_again_never_comes_too_soon() {
-        let told = |lease: Duration| {
-            let holder = Holder { expires_in: Some(lease), ..Holder::default() };
+        let told = |usual: Duration| {
+            let holder = Holder { usual_hold: Some(usual), ..Holder::default() };
             retry_after_seconds(&LockError::Busy { key: "k".into(), holder })
         };
-        for (lease, seconds) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (29_999, 30), (30_000, 30)] {
-            assert_eq!(told(Duration::from_millis(lease)), Some(seconds), "{lease} ms");
+        for (usual, seconds) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (29_999, 30), (30_000, 30)] {
+            assert_eq!(told(Duration::from_millis(usual)), Some(seconds), "{usual} ms");
         }
         assert_eq!(told(Duration::MAX), Some(u64::MAX));
         assert_eq!(retry_after_seconds(&LockError::NotConfigured), None);

@@ -11,6 +11,7 @@ use crate::engine::command::{AcquireOutcome, Ask};
 use crate::engine::protocol::{ConnectionEvent, Id};
 use crate::engine::transport::link::{Link, Node};
 use crate::engine::transport::memory::MemoryNode;
+use crate::origin::Origin;
 use crate::token::Token;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -54,6 +55,8 @@ fn acquire(id: Id) -> (Command, oneshot::Receiver<AcquireOutcome>) {
         gives_up_at: None,
         caller: Some(caller),
         call: telemetry::Call::default(),
+        origin: Origin::Unnamed,
+        kind: None,
     });
     (Command::Acquire { id, ask, token: Token::from_value("token") }, outcome)
 }

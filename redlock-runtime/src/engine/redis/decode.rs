@@ -137,6 +137,7 @@ fn holder(value: &[u8], pttl: i64) -> Holder {
     Holder {
         owner: std::str::from_utf8(value).ok().and_then(token::owner_of),
         expires_in: u64::try_from(pttl).ok().map(Duration::from_millis),
+        usual_hold: None,
     }
 }
 

@@ -29,6 +29,7 @@ impl LockTable {
             ask.fail(trouble.error(Some(Arc::clone(&ask.key))));
             return;
         }
+        ask.kind = self.hold_times.kind(&ask.origin);
         // A local hand-over draws from the fencing tokens of its lock.
         ask.fenced |= self.settings.cohort > 0;
         let name = Arc::clone(&ask.name);
@@ -142,8 +143,9 @@ impl LockTable {
     }
 
     /// Ends the attempt with an error, and releases the lock that it may have got.
-    pub(super) fn fail(&mut self, now: Moment, id: Id, error: LockError) {
+    pub(super) fn fail(&mut self, now: Moment, id: Id, mut error: LockError) {
         if let Some(Attempt::Waiting(mut waiting)) = self.attempts.remove(&id) {
+            error.set_usual_hold(self.hold_times.usual(waiting.ask.kind));
             self.wait_ends(now, &waiting, error.kind().as_str());
             waiting.ask.fail(error);
             self.drop_waiting(now, id, &waiting);

@@ -15,6 +15,7 @@ use super::reserved_fences::ReservedFences;
 use super::waiting::Waiting;
 use crate::clock::Moment;
 use crate::engine::command::{Ask, Caller, Extension, Response};
+use crate::engine::hold_times::Hold;
 use crate::engine::protocol::{Action, CLAIM, Disconnected, Refusal, Request};
 use crate::error::LockError;
 use crate::lease::{Lease, safe_until};
@@ -68,6 +69,8 @@ pub(super) struct Held {
     since: Moment,
     /// The end of `min_hold`: after an earlier release, the key stays until then.
     keep_until: Option<Moment>,
+    /// That of the caller who has it now.
+    pub(super) hold: Hold,
     next_renewal: Option<Moment>,
     /// When the last one was sent; before the first one, since when it is held.
     renewal_sent: Moment,
@@ -132,6 +135,7 @@ impl Held {
             next_renewal: Some(renewal_after(since, CLAIM.min(ask.ttl))),
             renewal_sent: since,
             keep_until: ask.min_hold.map(|min_hold| since.after(min_hold)),
+            hold: Hold { kind: ask.kind, since },
             first_look: Some(since.after(FIRST_LOOK)),
             changes: 0,
             ttl_changes: Vec::new(),
@@ -188,6 +192,11 @@ impl Held {
 
     pub(super) fn is_watched(&self) -> bool {
         self.first_look.is_none() && !self.is_closed()
+    }
+
+    /// When the key is free after a release.
+    pub(super) fn free_after(&self, now: Moment) -> Moment {
+        self.keep_until.into_iter().fold(now, Ord::max)
     }
 
     /// No body has run.
@@ -471,6 +480,7 @@ impl Held {
         self.replace_lease(ask.lease(fence, now, deadline));
         self.renew = ask.renew;
         self.keep_until = ask.min_hold.map(|min_hold| now.after(min_hold));
+        self.hold = Hold { kind: ask.kind, since: now };
         self.reserved_by = None;
         // That renewal tells the server who has it.
         self.next_renewal = Some(self.next_renewal.unwrap_or(now).min(now.after(TOLD_AFTER)));

@@ -186,11 +186,14 @@ impl LockTable {
     pub(crate) fn release(&mut self, now: Moment, id: Id, response: Option<Response>) {
         self.meets(id, "release");
         match self.attempts.remove(&id) {
-            Some(Attempt::Held(held)) => match self.hand_over_locally(now, id, held) {
-                Some(held) => self.drop_held(now, id, &held, response),
-                // Handed over locally: to the server it is still held.
-                None => Releasing::answer_released(response),
-            },
+            Some(Attempt::Held(held)) => {
+                self.hold_times.learn(held.hold, held.free_after(now));
+                match self.hand_over_locally(now, id, held) {
+                    Some(held) => self.drop_held(now, id, &held, response),
+                    // Handed over locally: to the server it is still held.
+                    None => Releasing::answer_released(response),
+                }
+            }
             other => {
                 // Lost before: the attempt is gone, or is being released.
                 if let Some(other) = other {

@@ -37,6 +37,7 @@ use crate::host::HashMap;
 use foldhash::HashMapExt;
 
 use super::command::AdminCall;
+use super::hold_times::HoldTimes;
 use super::outbox::Outbox;
 use super::protocol::{Disconnected, Id, Request, Unconfirmed};
 use super::settings::TableSettings;
@@ -76,6 +77,7 @@ pub(crate) struct LockTable {
     attempts: HashMap<Id, Attempt>,
     queues: Queues,
     contended: Contended,
+    hold_times: HoldTimes,
     late_fences: LateFences,
     long_waits: LongWaits,
     last_words: LastWords,
@@ -106,6 +108,7 @@ impl LockTable {
             attempts: HashMap::new(),
             queues: Queues::default(),
             contended: Contended::default(),
+            hold_times: HoldTimes::default(),
             late_fences: LateFences::default(),
             long_waits: LongWaits::default(),
             last_words: LastWords::default(),

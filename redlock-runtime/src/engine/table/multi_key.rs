@@ -72,6 +72,7 @@ mod tests {
     use crate::engine::protocol::{Place, ServerTime};
     use crate::engine::settings::TableSettings;
     use crate::error::Holder;
+    use crate::origin::Origin;
     use crate::owner::Owner;
     use crate::telemetry;
     use crate::token::Token;
@@ -113,6 +114,8 @@ mod tests {
             gives_up_at: Some(now.after(100 * TTL)),
             caller: Some(caller),
             call: telemetry::Call::default(),
+            origin: Origin::Unnamed,
+            kind: None,
         });
         (ask, outcome)
     }
@@ -200,7 +203,10 @@ mod tests {
 
     fn queued() -> Reply {
         let place = Some(Place { in_front: 0, at: ServerTime(1) });
-        Reply::Busy { holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL) }, place }
+        Reply::Busy {
+            holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), usual_hold: None },
+            place,
+        }
     }
 
     fn refused_by(refusal: Refusal) -> Vec<Reply> {

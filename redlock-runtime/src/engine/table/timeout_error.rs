@@ -151,7 +151,11 @@ impl LockTable {
             return None;
         };
         let expires_in = held.lease.remaining(now)?;
-        Some(Holder { owner: token::owner_of(held.holder().value()), expires_in: Some(expires_in) })
+        Some(Holder {
+            owner: token::owner_of(held.holder().value()),
+            expires_in: Some(expires_in),
+            usual_hold: None,
+        })
     }
 
     /// The waiter that asks the server: the first of this process, or the only one of a lock that

@@ -261,7 +261,11 @@ impl Holding {
     }
 
     fn seen(&self, now: Moment) -> Holder {
-        Holder { owner: token::owner_of(self.token.value()), expires_in: Some(self.expires.since(now)) }
+        Holder {
+            owner: token::owner_of(self.token.value()),
+            expires_in: Some(self.expires.since(now)),
+            usual_hold: None,
+        }
     }
 }
 

@@ -35,6 +35,7 @@ use crate::engine::slots::{Slot, Slots};
 use crate::error::{Holder, LockError};
 use crate::lease::Lease;
 use crate::lost_reason::LostReason;
+use crate::origin::Origin;
 use crate::outcome::ReleaseOutcome;
 use crate::owner::Owner;
 use crate::telemetry;
@@ -128,6 +129,8 @@ impl Scenario {
             gives_up_at: wait.map(|wait| self.now.after(wait.max(SECOND))),
             caller: Some(caller),
             call: telemetry::Call::default(),
+            origin: Origin::Unnamed,
+            kind: None,
         });
         (ask, outcome)
     }
@@ -146,7 +149,7 @@ impl Scenario {
     }
 
     fn busy(&self, in_front: u32) -> Reply {
-        let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL) };
+        let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), usual_hold: None };
         Reply::Busy { holder, place: Some(Place { in_front, at: self.server_time() }) }
     }
 

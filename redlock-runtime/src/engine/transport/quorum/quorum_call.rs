@@ -190,7 +190,7 @@ mod tests {
 
     #[expect(clippy::unnecessary_wraps, reason = "tests mix it with `None`")]
     fn busy(name: &str) -> Option<Reply> {
-        let holder = Holder { owner: Some(Owner::read(name)), expires_in: None };
+        let holder = Holder { owner: Some(Owner::read(name)), expires_in: None, usual_hold: None };
         Some(Reply::Busy { holder, place: None })
     }
 

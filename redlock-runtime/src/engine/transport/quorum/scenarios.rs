@@ -251,7 +251,7 @@ fn a_call_waits_for_a_quorum_that_is_far_away() {
 /// What a node with this value tells of its lock.
 fn found(value: Option<&[u8]>) -> Reply {
     Reply::Found(value.map(|value| Inspection {
-        holder: Holder { owner: None, expires_in: None },
+        holder: Holder { owner: None, expires_in: None, usual_hold: None },
         value: Token::naming(value),
         waiters: 0,
         queue: Vec::new(),
