@@ -37,6 +37,7 @@ pages! {
     #[cfg(any(not(doctest), feature = "testing"))]
     testing: "testing.md",
     topologies: "topologies.md",
+    troubleshooting: "troubleshooting.md",
     tuning: "tuning.md",
     // `examples/web` compiles it: it has the frameworks.
     #[cfg(not(doctest))]
