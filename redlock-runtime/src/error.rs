@@ -162,7 +162,7 @@ pub enum LockError {
         reason: Arc<str>,
     },
     /// There is no process-wide manager: the program has not called [`set_global`](crate::LockManager::set_global), and
-    /// neither `REDLOCK_URL` nor `REDIS_URL` is set.
+    /// neither `REDLOCK_URL` nor `REDIS_URL` is set. With the feature `testing` those two do not count.
     NotConfigured,
 }
 
@@ -344,6 +344,15 @@ impl LockError {
     }
 }
 
+#[cfg(not(feature = "testing"))]
+const NOT_CONFIGURED: &str = "no lock manager is configured: call `LockManager::set_global` at startup, or set REDLOCK_URL or \
+                              REDIS_URL";
+
+#[cfg(feature = "testing")]
+const NOT_CONFIGURED: &str = "no lock manager is configured for this thread: keep the value of `locks.testing()?.global_here()` \
+                              in the test, on the thread that makes the call, or call `LockManager::set_global` where the \
+                              code runs on several threads; with the feature `testing`, REDLOCK_URL and REDIS_URL do not count";
+
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -389,10 +398,7 @@ impl fmt::Display for LockError {
             }
             Self::InvalidKey { key, reason } => write!(f, "`{key}` cannot be the key of a lock: {reason}"),
             Self::InvalidUrl { url, reason } => write!(f, "cannot connect to `{url}`: {reason}"),
-            Self::NotConfigured => f.write_str(
-                "no lock manager is configured: call `LockManager::set_global` at startup, or set \
-                 REDLOCK_URL or REDIS_URL",
-            ),
+            Self::NotConfigured => f.write_str(NOT_CONFIGURED),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The process-wide manager: set by the program, or made from the environment.
 
+#[cfg(not(feature = "testing"))]
 use std::env;
 use std::sync::{PoisonError, RwLock};
 
@@ -8,8 +9,20 @@ use crate::manager::LockManager;
 
 static GLOBAL: RwLock<Option<LockManager>> = RwLock::new(None);
 
-/// These variables hold the address for a program that does not call `set_global`; the first non-empty one counts.
-const ENVIRONMENT: [&str; 2] = ["REDLOCK_URL", "REDIS_URL"];
+/// The address for a program that does not call `set_global`: the first of these variables that is not empty.
+#[cfg(not(feature = "testing"))]
+fn url_of_environment() -> Option<String> {
+    ["REDLOCK_URL", "REDIS_URL"]
+        .into_iter()
+        .filter_map(|name| env::var(name).ok())
+        .find(|url| !url.is_empty())
+}
+
+/// The environment of a test may name the server of production.
+#[cfg(feature = "testing")]
+fn url_of_environment() -> Option<String> {
+    None
+}
 
 impl LockManager {
     /// Makes this the process-wide manager, which annotated functions use unless they name another one.
@@ -33,6 +46,9 @@ impl LockManager {
     /// The process-wide manager: the one that [`set_global`](Self::set_global) set, else one for the address in the
     /// environment variable `REDLOCK_URL` or `REDIS_URL`, started at the first use. The call does not wait for the
     /// connection.
+    ///
+    /// With the feature `testing`, the manager that `Testing::global_here` has set for this thread comes first, and the environment
+    /// does not count: a test that sets no manager must not lock the server that it names.
     ///
     /// # Errors
     ///
@@ -61,8 +77,7 @@ impl LockManager {
         if let Some(manager) = &*global {
             return Ok(manager.clone());
         }
-        let url = ENVIRONMENT.iter().filter_map(|name| env::var(name).ok()).find(|url| !url.is_empty());
-        let manager = Self::builder(url.ok_or(LockError::NotConfigured)?).start()?;
+        let manager = Self::builder(url_of_environment().ok_or(LockError::NotConfigured)?).start()?;
         *global = Some(manager.clone());
         Ok(manager)
     }

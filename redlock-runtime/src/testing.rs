@@ -93,6 +93,40 @@ impl LockManager {
 const NOT_IN_MEMORY: &str = "`testing` is for a manager of one node in memory: connect this one to `memory://` and a name of your choice";
 
 impl Testing {
+    /// The manager that this was made from: for a function with `manager = …`, or a type that has one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::{LockError, LockManager, distributed_lock};
+    ///
+    /// struct Shop {
+    ///     locks: LockManager,
+    /// }
+    ///
+    /// impl Shop {
+    ///     #[distributed_lock(key = "stock:{sku}", manager = self.locks)]
+    ///     async fn purchase(&self, sku: u32) -> Result<(), LockError> {
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let node = LockManager::connect("memory://testing-manager-example").await?.testing()?;
+    /// let shop = Shop { locks: node.manager() };
+    /// let held = node.hold("stock:42", "shop::refund")?;
+    /// assert!(shop.purchase(42).await.is_err_and(|error| error.is_busy()));
+    /// drop(held);
+    /// shop.purchase(42).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn manager(&self) -> LockManager {
+        self.locks.clone()
+    }
+
     /// True while any caller holds the lock on the node.
     ///
     /// # Examples
