@@ -654,18 +654,20 @@ fn runs(process: ProcessId) -> bool {
     world.is_running(process) && !world.is_dead(process)
 }
 
-/// How many processes stop for good, if nothing else goes wrong. One that is killed has no claims: its connections end.
+/// How many processes stop for good, if nothing else goes wrong. One that is killed has no claims: its connections end. With a
+/// grant, the next two processes are told when its lease ends: of three, all that know it may have stopped or died.
 fn stopped(plan: &Plan) -> Option<u64> {
-    let stop = plan.faults.iter().map(|(_, fault)| match fault {
-        Fault::Freeze(process, _) | Fault::PowerOff(process) => Some(Some(*process)),
-        Fault::Kill(_) => Some(None),
+    let gone = plan.faults.iter().map(|(_, fault)| match fault {
+        Fault::Freeze(process, _) | Fault::PowerOff(process) => Some((*process, true)),
+        Fault::Kill(process) => Some((*process, false)),
         _ => None,
     });
+    let gone = gone.collect::<Option<BTreeSet<_>>>().filter(|gone| gone.len() <= 2)?;
     if plan.calls.iter().any(|call| matches!(call.what, What::ForceRelease(_))) {
         return None;
     }
-    let stop: BTreeSet<_> = stop.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
-    u64::try_from(stop.len()).ok().filter(|stop| *stop > 0)
+    let stop = gone.iter().filter(|(_, stops)| *stops).count();
+    u64::try_from(stop).ok().filter(|stop| *stop > 0)
 }
 
 /// How long a renewal takes behind all requests that may be in flight, if the only server is slow and nothing else is wrong.
