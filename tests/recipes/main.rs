@@ -1,0 +1,81 @@
+//! What the page "Recipes" promises of processes that die: the recipe, with shorter times, in real processes.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
+
+use std::process::exit;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use kit::{Job, LIMIT, RedisServer, SECOND, Worker, eventually, listen, runtime, say};
+use redlocked::{LockError, LockManager, distributed_lock};
+
+/// As on the page: the runner's lock ends this long after its death,
+const TTL: Duration = SECOND;
+/// the others wait for longer than that and the job,
+const WAIT: Duration = Duration::from_secs(3);
+/// and a tick that is done stays locked for longer than they wait.
+const MIN_HOLD: Duration = Duration::from_secs(20);
+
+#[distributed_lock(key = "cron:invoices:{tick}", ttl = TTL, wait = WAIT, min_hold = MIN_HOLD, manager = locks, on_busy = Ok(false))]
+async fn send_invoices(locks: &LockManager, tick: u64, job: Duration) -> Result<bool, LockError> {
+    if !job.is_zero() {
+        say("runs", &[tick]);
+        tokio::time::sleep(job).await;
+    }
+    Ok(true)
+}
+
+#[test]
+#[ignore = "runs in a worker process"]
+fn replica() {
+    let Some(job) = Job::of_this_process() else {
+        return;
+    };
+    let (command, commands) = channel();
+    listen(move |line| drop(command.send(line)), || exit(0));
+    let locks = LockManager::connect_blocking(&job.url).unwrap();
+    for tick in commands.iter().map(|line| line.parse().unwrap()) {
+        let work = if job.task == "hangs" { 10 * LIMIT } else { Duration::ZERO };
+        let ran = runtime().block_on(send_invoices(&locks, tick, work)).unwrap();
+        say("done", &[tick, u64::from(ran)]);
+    }
+}
+
+/// How many of these replicas have run the tick, when all have tried.
+fn runs(replicas: &[Worker], tick: u64) -> u64 {
+    let outcome = |replica: &Worker| {
+        let done = replica.says("done");
+        assert_eq!(done[0], tick);
+        done[1]
+    };
+    replicas.iter().map(outcome).sum()
+}
+
+#[test]
+fn a_tick_is_run_once_also_if_its_runner_is_killed() {
+    let server = RedisServer::start();
+    let locks = kit::connect(&server);
+    let start = |task| Worker::start("replica", task, &server.url(), &[]);
+    let mut runner = start("hangs");
+    runner.tell("7");
+    assert_eq!(runner.says("runs"), [7]);
+
+    let mut others = [start("works"), start("works")];
+    for other in &mut others {
+        other.tell("7");
+    }
+    eventually("both wait", || {
+        locks.inspect_blocking("cron:invoices:7").unwrap().is_some_and(|lock| lock.waiters() == 2)
+    });
+    runner.kill();
+    assert_eq!(runs(&others, 7), 1, "one of the others runs it");
+
+    let mut late = [start("works")];
+    late[0].tell("7");
+    assert_eq!(runs(&late, 7), 0, "a late replica finds it done");
+
+    for other in &mut others {
+        other.tell("8");
+    }
+    assert_eq!(runs(&others, 8), 1, "where nobody dies, one runs it");
+}
