@@ -7,7 +7,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod by_hand;
+mod order;
 mod peer;
+mod second;
 
 use std::thread::{self, JoinHandle, sleep};
 use std::time::Duration;

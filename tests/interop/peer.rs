@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use kit::{LIMIT, RedisServer, install};
+use kit::{LIMIT, RedisServer, Worker, install};
 
 use super::by_hand;
 
@@ -43,11 +43,20 @@ fn peers() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("interop")
 }
 
+/// A Python with redis-py.
+static PYTHON: LazyLock<Result<PathBuf, String>> =
+    LazyLock::new(|| install::python(&peers(), include_str!("requirements.txt")));
+
 fn python(script: &str, server: &RedisServer) -> Option<Peer> {
-    static PYTHON: LazyLock<Result<PathBuf, String>> =
-        LazyLock::new(|| install::python(&peers(), include_str!("requirements.txt")));
     let python = or_skip("redis-py", PYTHON.as_ref())?;
     Some(Peer::process(Command::new(python).arg(script), server))
+}
+
+/// A process of the second client; with its seed, its number of callers, and that of its keys.
+pub(crate) fn second(server: &RedisServer, numbers: &[String; 3]) -> Option<Worker> {
+    const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/second/worker.py");
+    let python = or_skip("redis-py", PYTHON.as_ref())?;
+    Some(Worker::run(Command::new(python).args(["-B", SCRIPT, &server.url()]).args(numbers)))
 }
 
 pub(crate) fn node_redlock(server: &RedisServer) -> Option<Peer> {

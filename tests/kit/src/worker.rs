@@ -65,7 +65,11 @@ impl Worker {
         let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--exact", test, "--ignored", "--test-threads=1"]);
-        command.env(TASK, task).env(URL, url).env(NUMBERS, numbers.join(" "));
+        Self::run(command.env(TASK, task).env(URL, url).env(NUMBERS, numbers.join(" ")))
+    }
+
+    /// Runs another program, which reports as [`say`] does and ends with its standard input.
+    pub fn run(command: &mut Command) -> Self {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = process.stdin.take();
         let output = BufReader::new(process.stdout.take().unwrap());

@@ -18,16 +18,17 @@ impl Random {
     }
 
     /// From `from` to `to`, without `to`.
-    pub(crate) fn between(&mut self, from: u64, to: u64) -> u64 {
+    pub fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.next() % (to - from)
     }
 
-    pub(crate) fn index(&mut self, len: usize) -> usize {
+    /// Below `len`.
+    pub fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(len).unwrap()).unwrap()
     }
 
     /// True so many times in a hundred.
-    pub(crate) fn percent(&mut self, times: u64) -> bool {
+    pub fn percent(&mut self, times: u64) -> bool {
         self.next() % 100 < times
     }
 
