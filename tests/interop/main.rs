@@ -1,6 +1,8 @@
 //! Other libraries on the same key, as in a fleet that migrates service by service: redis-py, node-redlock, and a
 //! hand-written lock. They exclude us and we exclude them, and neither releases a lock of the other.
 //!
+//! And a second client of our own protocol, with processes of both in one queue: `second.rs`.
+//!
 //! The libraries are fetched below `target/interop/`. Where python3, node or their registries are missing, their tests
 //! say so and pass; with `CI` in the environment they fail.
 #![cfg(unix)]
