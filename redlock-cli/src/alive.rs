@@ -67,7 +67,7 @@ pub(crate) async fn watch(locks: &LockManager, seen: &LockInfo) -> Result<Alive,
     loop {
         sleep(PAUSE.min(due)).await;
         let lock = locks.inspect(seen.key()).await?;
-        let Some(lock) = lock.as_ref().filter(|lock| is_same(lock, seen)) else {
+        let Some(lock) = lock.as_ref().filter(|lock| lock.has_same_holder(seen)) else {
             return Ok(Alive::Gone { next: lock.as_ref().map(holder) });
         };
         let watched = start.elapsed();
@@ -83,10 +83,4 @@ pub(crate) async fn watch(locks: &LockManager, seen: &LockInfo) -> Result<Alive,
             return Ok(Alive::NotYet { watched });
         }
     }
-}
-
-/// True when both have the same holder.
-pub(crate) fn is_same(lock: &LockInfo, seen: &LockInfo) -> bool {
-    let who = |lock: &LockInfo| (holder(lock), lock.holder().since());
-    who(lock) == who(seen)
 }

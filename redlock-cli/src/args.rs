@@ -83,6 +83,14 @@ pub(crate) enum Command {
     ///
     /// Exits with 1 when all locks work, but a feature is missing; and with 64, 75 or 78 when they do not.
     Doctor(DoctorArgs),
+    /// Shows live who holds a lock, and who held it for how long
+    ///
+    /// On a terminal this is a picture: one row for each process, and time from left to right; the darker, the longer it held the
+    /// lock there. It ends on q or Ctrl-C. Elsewhere there are two lines for each hold, when it begins and when it has
+    /// ended: since when, who, for how long, and how many wait.
+    ///
+    /// It looks 50 times a second. So times are as exact as that, and a hold that is shorter may be missed.
+    Watch(WatchArgs),
     /// Waits until a lock is free
     ///
     /// Returns when the lock is free: without a holder and without waiters. It looks ten times a second and takes no lock, so
@@ -215,6 +223,21 @@ pub(crate) struct DoctorArgs {
     /// The form of the output. Default: words for people, as wide as the terminal
     #[arg(short, long, value_name = "FORMAT", help_heading = "Output")]
     pub(crate) output: Option<Format>,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct WatchArgs {
+    /// The key, without the prefix
+    pub(crate) key: String,
+    /// How much time the picture shows
+    #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) window: Duration,
+    /// How long between two looks
+    #[arg(long, default_value = "20ms", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) interval: Duration,
+    /// Prints lines on a terminal, too
+    #[arg(long)]
+    pub(crate) lines: bool,
 }
 
 #[derive(clap::Args, Debug)]

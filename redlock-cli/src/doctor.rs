@@ -217,7 +217,7 @@ fn print(checks: &[Check], format: Option<Format>) -> std::io::Result<()> {
     out.flush()
 }
 
-/// The warnings of the library that have a reason.
+/// The warnings of the library that have a reason, in the field `error`.
 #[derive(Default)]
 struct Log(Mutex<Vec<String>>);
 
@@ -266,7 +266,7 @@ struct Line {
 
 impl Visit for Line {
     fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "reason" {
+        if field.name() == "error" {
             self.reason = Some(value.to_owned());
         }
     }

@@ -5,7 +5,6 @@ use std::io::Write;
 
 use redlocked::{LockInfo, LockManager};
 
-use crate::alive::is_same;
 use crate::args::ListArgs;
 use crate::exit::{Failure, OK};
 use crate::lock_text::printable;
@@ -47,7 +46,7 @@ fn by_key(locks: Vec<LockInfo>) -> BTreeMap<String, LockInfo> {
 }
 
 fn is_unchanged(lock: &LockInfo, seen: &LockInfo) -> bool {
-    is_same(lock, seen) && lock.waiters() == seen.waiters()
+    lock.has_same_holder(seen) && lock.waiters() == seen.waiters()
 }
 
 /// Why nothing is listed.

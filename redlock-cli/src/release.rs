@@ -4,7 +4,6 @@ use std::io::{self, IsTerminal, Write};
 
 use redlocked::{LockInfo, LockManager};
 
-use crate::alive::is_same;
 use crate::args::ReleaseArgs;
 use crate::exit::{CONFLICT, Failure, OK, USAGE};
 use crate::lock_text::{caller, holder, lease_left, printable};
@@ -20,15 +19,21 @@ pub(crate) async fn release(locks: &LockManager, args: &ReleaseArgs) -> Result<u
         if !is_confirmed(&asked)? {
             return Err(Failure::new(CONFLICT, format!("`{key}` was not released")));
         }
-        // A person takes time to answer, and answered for this holder.
+        // A person takes time to answer, and answered for this holder. One of another kind has no token to take the lock from.
+        if locks.force_release_from(&asked).await? {
+            return released(&key, &holder(&asked));
+        }
         let lock = locks.inspect(&args.key).await?.ok_or_else(free)?;
-        if !is_same(&lock, &asked) {
+        if !lock.has_same_holder(&asked) {
             let message = format!("`{key}` was not released: by now {} holds it", holder(&lock));
             return Err(Failure::new(CONFLICT, message));
         }
     }
-    let released = locks.force_release(&args.key).await?.ok_or_else(free)?;
-    let holder = caller(released.name(), released.function());
+    let former = locks.force_release(&args.key).await?.ok_or_else(free)?;
+    released(&key, &caller(former.name(), former.function()))
+}
+
+fn released(key: &str, holder: &str) -> Result<u8, Failure> {
     writeln!(io::stdout(), "released `{key}`, which was held by {holder}")?;
     Ok(OK)
 }

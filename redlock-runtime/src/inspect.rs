@@ -13,6 +13,7 @@ use crate::error::{Holder, LockError};
 use crate::key;
 use crate::manager::LockManager;
 use crate::owner::Owner;
+use crate::token::Token;
 
 /// So many locks of a listing are asked for at a time.
 const INSPECTED_TOGETHER: usize = 1_000;
@@ -37,15 +38,17 @@ const INSPECTED_TOGETHER: usize = 1_000;
 pub struct LockInfo {
     key: String,
     holder: Holder,
+    /// [Names](Token::naming) the value of the key. It is shown to nobody.
+    value: Token,
     waiters: u32,
     queue: Vec<Waiter>,
 }
 
 impl LockInfo {
     fn new(key: &str, found: Inspection) -> Self {
-        let Inspection { holder, waiters, queue, .. } = found;
+        let Inspection { holder, value, waiters, queue } = found;
         let queue = queue.into_iter().map(|owner| Waiter { owner }).collect();
-        Self { key: key.to_owned(), holder, waiters, queue }
+        Self { key: key.to_owned(), holder, value, waiters, queue }
     }
 
     /// The key, without the prefix.
@@ -70,6 +73,31 @@ impl LockInfo {
     #[must_use]
     pub fn holder(&self) -> &Holder {
         &self.holder
+    }
+
+    /// True when both show the same call that holds the lock, not only the same process and function. Clients of another kind are
+    /// told apart by what they wrote into the key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://info-same-holder-example")?;
+    /// # let look = || locks.inspect_blocking("stock:42");
+    /// let guard = locks.lock("stock:42").acquire_blocking()?;
+    /// let (first, second) = (look()?, look()?);
+    /// guard.release_blocking()?;
+    /// let _next = locks.lock("stock:42").acquire_blocking()?;
+    /// let third = look()?;
+    /// if let (Some(first), Some(second), Some(third)) = (first, second, third) {
+    ///     assert!(first.has_same_holder(&second) && !first.has_same_holder(&third));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn has_same_holder(&self, other: &Self) -> bool {
+        (&self.key, &self.value) == (&other.key, &other.value)
     }
 
     /// How many callers wait in the queue on the server. With a [`cohort`](crate::LockManagerBuilder::cohort) these are one
@@ -273,6 +301,69 @@ impl LockManager {
     /// ```
     pub fn force_release_blocking(&self, key: &str) -> Result<Option<Holder>, LockError> {
         block_on(self.engine(), self.force_release(key))
+    }
+
+    /// [`force_release`](Self::force_release), but only while the holder that `seen` shows has the lock: for an operator, or a
+    /// program, that has looked before. True when it was released; false when that holder had it no longer, and for a client of
+    /// another kind, which has no token that tells it from the next one.
+    ///
+    /// # Errors
+    ///
+    /// As [`inspect`](Self::inspect). After [`LockError::Unavailable`] the lock may have been taken away, or may be later; but no
+    /// later holder loses it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not undo the release.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect("memory://force-from-example").await?;
+    /// let hung = locks.lock("stock:42").acquire().await?;
+    /// if let Some(seen) = locks.inspect("stock:42").await? {
+    ///     assert!(locks.force_release_from(&seen).await?);
+    ///     let _next = locks.lock("stock:42").acquire().await?;
+    ///     assert!(!locks.force_release_from(&seen).await?, "the next holder keeps it");
+    /// }
+    /// # drop(hung);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn force_release_from(&self, seen: &LockInfo) -> Result<bool, LockError> {
+        let key = seen.key();
+        key::validate(self.prefix(), key)?;
+        let Some(token) = seen.value.named() else { return Ok(false) };
+        let (caller, outcome) = oneshot::channel();
+        // For each node of a quorum, a quarter of it.
+        let ttl = self.io_timeout().saturating_mul(4);
+        let op = AdminOp::ReleaseToken { name: self.name(key), token, ttl, caller };
+        self.send_admin(Some(key), op, outcome).await
+    }
+
+    /// [`force_release_from`](Self::force_release_from) for sync code: blocks this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`force_release_from`](Self::force_release_from).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// # let locks = redlocked::LockManager::connect_blocking("memory://force-from-blocking-example")?;
+    /// # let hung = locks.lock("stock:42").acquire_blocking()?;
+    /// if let Some(seen) = locks.inspect_blocking("stock:42")? {
+    ///     assert!(locks.force_release_from_blocking(&seen)?);
+    /// }
+    /// # drop(hung);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn force_release_from_blocking(&self, seen: &LockInfo) -> Result<bool, LockError> {
+        block_on(self.engine(), self.force_release_from(seen))
     }
 
     /// All held locks whose keys match `pattern`, sorted by key. `*` stands for any characters, `?` for one.

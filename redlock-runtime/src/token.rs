@@ -81,6 +81,14 @@ impl Token {
         Self(digits.into())
     }
 
+    /// The token that this [names](Self::naming); `None` for the value of a foreign client.
+    pub(crate) fn named(&self) -> Option<Self> {
+        let digits = self.0.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).ok());
+        let bytes: Option<Vec<u8>> = digits.map(|two| u8::from_str_radix(two?, 16).ok()).collect();
+        let value = String::from_utf8(bytes?).ok()?;
+        (value.as_bytes().get(SECRET_LENGTH) == Some(&b'@')).then(|| Self(value.into()))
+    }
+
     /// The random characters at its start, which no other token has.
     pub(crate) fn secret(&self) -> &str {
         self.0.split_at_checked(SECRET_LENGTH).map_or(&*self.0, |(secret, _)| secret)
@@ -180,6 +188,15 @@ impl fmt::Debug for Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_read_back_as_the_token() {
+        let token = Token::from_value("AAAAAAAAAAAAAAAAAAAAAA@web-3:7/1/f");
+        assert_eq!(Token::naming(token.value().as_bytes()).named(), Some(token));
+        for foreign in [&b""[..], b"x", b"\xff\xfe", "AAAAAAAAAAAAAAAAAAAAAAé".as_bytes()] {
+            assert_eq!(Token::naming(foreign).named(), None);
+        }
+    }
 
     #[test]
     fn a_token_shows_its_owner_and_hides_its_secret() -> Result<(), getrandom::Error> {

@@ -189,6 +189,7 @@ mod everywhere {
         max_hold_ends_what_renewals_would_not
         min_hold_keeps_the_key
         a_body_may_finish_after_a_loss
+        a_lock_is_taken_only_from_the_holder_that_was_seen
     } }
 }
 
@@ -200,6 +201,7 @@ mod with_a_queue {
         locks_can_be_looked_at_and_listed
         a_holder_and_its_waiters_say_who_they_are
         a_hung_holder_can_be_relieved
+        a_lock_that_is_taken_from_its_holder_goes_to_the_next_waiter
     } }
 }
 
@@ -774,6 +776,44 @@ fn a_holder_and_its_waiters_say_who_they_are(backend: &Backend) {
     for waiter in waiters {
         waiter.join().unwrap().unwrap();
     }
+}
+
+fn a_lock_is_taken_only_from_the_holder_that_was_seen(backend: &Backend) {
+    let (locks, operator) = (backend.manager(), backend.manager());
+    let look = || operator.inspect_blocking("k").unwrap().unwrap();
+    let first = locks.lock("k").acquire_blocking().unwrap();
+    let seen = look();
+    assert!(format!("{seen:?}").contains("Token(..)"), "its token is not shown");
+    assert!(seen.has_same_holder(&look()));
+    first.release_blocking().unwrap();
+
+    let second = locks.lock("k").acquire_blocking().unwrap();
+    assert!(!look().has_same_holder(&seen));
+    assert!(!operator.force_release_from_blocking(&seen).unwrap());
+    assert!(look().has_same_holder(&look()), "it keeps its lock");
+    assert!(operator.force_release_from_blocking(&look()).unwrap());
+    let next = operator.lock("k").acquire_blocking().unwrap();
+    assert_eq!(second.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+
+    // The server does not tell a client of its own changes.
+    assert!(operator.force_release_from_blocking(&look()).unwrap());
+    assert!(!next.is_held());
+}
+
+fn a_lock_that_is_taken_from_its_holder_goes_to_the_next_waiter(backend: &Backend) {
+    let (locks, operator) = (backend.manager(), backend.manager());
+    let hung = locks.lock("k").acquire_blocking().unwrap();
+    let waiter = {
+        let locks = backend.manager();
+        std::thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking().unwrap())
+    };
+    let look = || operator.inspect_blocking("k").unwrap().unwrap();
+    eventually("a caller waits", || look().waiters() == 1);
+    assert!(operator.force_release_from_blocking(&look()).unwrap());
+    let next = waiter.join().unwrap();
+    assert!(next.fencing_token() > hung.fencing_token());
+    assert_eq!(hung.release_blocking().unwrap(), ReleaseOutcome::AlreadyLost);
+    assert_eq!(next.release_blocking().unwrap(), ReleaseOutcome::Released);
 }
 
 fn a_hung_holder_can_be_relieved(backend: &Backend) {

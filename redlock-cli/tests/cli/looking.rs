@@ -216,6 +216,32 @@ fn release_takes_the_lock_away_and_asks_only_on_a_terminal() {
 }
 
 #[test]
+fn watch_has_a_line_for_each_hold_that_begins_and_that_has_ended() {
+    let server = RedisServer::start();
+    let locks = LockManager::connect_blocking(&server.url()).unwrap();
+    let guard = hold(&locks, "k");
+    let mut watch = Running::start(&server.url(), &["watch", "k", "--interval", "10ms"]);
+    let mut text = String::new();
+    watch.until(&mut text, "\thas it\t0 waiting\n");
+    guard.release_blocking().unwrap();
+    // By the same process, in the same function: another hold all the same.
+    let second = hold(&locks, "k");
+    let mut rest = String::new();
+    watch.until(&mut rest, "\thas it\t0 waiting\n");
+    second.release_blocking().unwrap();
+    watch.until(&mut rest, "s\t0 waiting\n");
+    text += &rest;
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        assert!(humantime::parse_rfc3339(fields[0]).is_ok(), "{text}");
+        assert_eq!((fields[1], fields[3]), (&*format!("{} in test", me()), "0 waiting"), "{text}");
+    }
+    let whats: Vec<&str> = text.lines().map(|line| line.split('\t').nth(2).unwrap()).collect();
+    assert_eq!((whats.len(), whats[0], whats[2]), (4, "has it", "has it"), "{text}");
+    assert!(whats[1].starts_with("held it for ") && whats[3].starts_with("held it for "), "{text}");
+}
+
+#[test]
 fn the_address_is_that_of_the_argument_then_of_either_variable() {
     let [argument, ours, general] = [(); 3].map(|()| RedisServer::start());
     for (server, key) in [(&argument, "a"), (&ours, "o"), (&general, "g")] {

@@ -214,6 +214,29 @@ fn top_shows_locks_as_they_come_and_go_and_gives_the_screen_back() {
 }
 
 #[test]
+fn watch_draws_who_holds_a_lock_and_who_held_it() {
+    let mut server = RedisServer::start();
+    let guard = hold(&server, "注文");
+    let mut terminal = Terminal::tool(&server, &["watch", "注文", "--window", "2s"]);
+    terminal.shows("`注文`: held by ");
+    terminal.shows("in shop::buy for ");
+    terminal.shows("█|");
+    drop(guard);
+    terminal.shows("`注文`: free, 0 waiting");
+    terminal.shows("the last holds");
+    terminal.shows("  held for ");
+    terminal.shows("no caller held the lock");
+    server.kill();
+    terminal.shows("refused");
+    server.restart();
+    let _guard = hold(&server, "注文");
+    terminal.shows("`注文`: held by ");
+    terminal.unwrapped();
+    terminal.types("q");
+    assert!(terminal.ends().success());
+}
+
+#[test]
 fn top_ends_on_ctrl_c_and_goes_on_through_an_outage() {
     let mut server = RedisServer::start();
     let mut terminal = Terminal::tool(&server, &["top", "--interval", "100ms"]);

@@ -194,6 +194,13 @@ pub(crate) enum AdminOp {
         name: Arc<str>,
         caller: oneshot::Sender<Result<Option<Inspection>, LockError>>,
     },
+    /// Release, if this token holds it, which may take a quarter of the ttl.
+    ReleaseToken {
+        name: Arc<str>,
+        token: Token,
+        ttl: Duration,
+        caller: oneshot::Sender<Result<bool, LockError>>,
+    },
     /// All names that match the pattern, read in pages.
     List {
         pattern: Arc<str>,
@@ -222,6 +229,9 @@ impl AdminOp {
 
     pub(crate) fn request(&self) -> Request {
         let (action, name) = match self {
+            Self::ReleaseToken { name, token, ttl, .. } => {
+                return Request::new(Action::Release, Arc::clone(name), token.clone(), *ttl);
+            }
             Self::Inspect { name, .. } => (Action::Inspect, name),
             Self::ForceRelease { name, .. } => (Action::ForceRelease, name),
             Self::List { pattern, cursor, .. } => (Action::List { cursor: *cursor }, pattern),
@@ -234,6 +244,9 @@ impl AdminOp {
         // A caller that has gone is not told, here and below.
         match self {
             Self::Inspect { caller, .. } | Self::ForceRelease { caller, .. } => {
+                let _ = caller.send(Err(error));
+            }
+            Self::ReleaseToken { caller, .. } => {
                 let _ = caller.send(Err(error));
             }
             Self::List { caller, .. } => {
@@ -250,6 +263,10 @@ impl AdminOp {
         match (self, reply) {
             (Self::Inspect { caller, .. } | Self::ForceRelease { caller, .. }, Reply::Found(found)) => {
                 drop(caller.send(Ok(found)));
+                None
+            }
+            (Self::ReleaseToken { caller, .. }, reply @ (Reply::Done | Reply::NotHeld)) => {
+                drop(caller.send(Ok(reply == Reply::Done)));
                 None
             }
             (Self::List { pattern, mut found, caller, .. }, Reply::Page { cursor, names }) => {

@@ -3,8 +3,8 @@
 //! Each is sent once, but for the last, which a new connection sends again. Without a connection, or without a reply in
 //! time, it fails.
 
-use super::LockTable;
 use super::closing::SHUT_DOWN;
+use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::AdminCall;
 use crate::engine::protocol::{Action, Disconnected, Id, Reply};
@@ -33,8 +33,13 @@ impl LockTable {
         let request = call.op.request();
         self.outbox.push((id, request.clone()));
         // The server does not tell a client of a change that it made itself.
-        if request.action == Action::ForceRelease
-            && let Some(holder) = self.queues.holder(&request.name)
+        let takes_from = |held: &Attempt| match (request.action, held) {
+            (Action::ForceRelease, _) => true,
+            (Action::Release, Attempt::Held(held)) => held.has(&request.token),
+            _ => false,
+        };
+        if let Some(holder) = self.queues.holder(&request.name)
+            && self.attempts.get(&holder).is_some_and(takes_from)
         {
             self.lost(now, holder, LostReason::ForceReleased, true);
         }
