@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use crate::capabilities::Abilities;
 use crate::error::Holder;
+#[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
+use crate::error::LockError;
 use crate::lost_reason::LostReason;
 
 /// Logged once for each connection to a server that hands no locks over.
@@ -62,6 +64,20 @@ pub(crate) fn lost(key: &str, reason: LostReason) {
 pub(crate) fn kept_too_short(key: &str) {
     #[cfg(feature = "tracing")]
     tracing::warn!(target: "redlocked", key, "a key ended before its `min_hold`: its release did not reach Redis in time");
+}
+
+/// A web request is answered as a failure of the service, whose client hears no reason.
+#[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
+pub(crate) fn request_failed(error: &LockError) {
+    #[cfg(feature = "tracing")]
+    tracing::error!(target: "redlocked", outcome = error.kind().as_str(), %error, "a request failed for want of a lock");
+}
+
+/// A web request is told to come again, because Redis or this process is not there for it.
+#[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
+pub(crate) fn request_not_served(error: &LockError) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "redlocked", outcome = error.kind().as_str(), %error, "a request was turned away for want of a lock");
 }
 
 /// The limit of waits, `None` when none is reported.

@@ -17,6 +17,8 @@ use crate::origin::Origin;
 pub(crate) use log::{
     Found, broke, cannot_hand_over, connected, kept_too_short, limit_of_waits, lost, refused, unreachable,
 };
+#[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
+pub(crate) use log::{request_failed, request_not_served};
 pub(crate) use spans::{BodySpan, Entered};
 
 /// A manager starts.

@@ -9,7 +9,7 @@ use crate::error::LockError;
 
 /// The status, `Retry-After` where trying again may help, and a sentence that names no key, no holder and no server:
 /// [the table](../redlocked/docs/web/index.html#what-a-client-hears). A middleware that logs has
-/// the error itself from `HttpResponse::error`. Needs the feature `actix-web`.
+/// the error itself from `HttpResponse::error`; with the feature `tracing`, an answer of 5xx leaves a line in the log. Needs the feature `actix-web`.
 ///
 /// # Examples
 ///
@@ -35,11 +35,12 @@ impl ResponseError for LockError {
     }
 
     fn error_response(&self) -> HttpResponse {
+        let text = Answer::given_to(self).text();
         let mut response = HttpResponse::build(self.status_code());
         if let Some(seconds) = retry_after_seconds(self) {
             response.insert_header((RETRY_AFTER, seconds));
         }
-        response.content_type(PLAIN_TEXT).body(Answer::to(self).text())
+        response.content_type(PLAIN_TEXT).body(text)
     }
 }
 
@@ -66,5 +67,11 @@ mod tests {
             let sent = format!("{headers} {}", String::from_utf8_lossy(&body));
             assert!(sent.contains("text/plain; charset=utf-8") && !sent.contains(SECRET), "{sent}");
         }
+    }
+
+    #[cfg(feature = "tracing")]
+    #[test]
+    fn an_answer_of_5xx_leaves_a_line() {
+        crate::web::lines::each_failure_leaves_one(|error| error.error_response().status().is_server_error());
     }
 }

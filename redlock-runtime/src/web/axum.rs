@@ -8,7 +8,8 @@ use crate::error::LockError;
 
 /// The status, `Retry-After` where trying again may help, and a sentence that names no key, no holder and no server:
 /// [the table](../redlocked/docs/web/index.html#what-a-client-hears). The error itself is an
-/// extension of the response, for a layer that logs it. Needs the feature `axum`.
+/// extension of the response, for a layer that logs it; with the feature `tracing`, an answer of 5xx leaves a line in the log.
+/// Needs the feature `axum`.
 ///
 /// # Examples
 ///
@@ -31,7 +32,7 @@ use crate::error::LockError;
 #[cfg_attr(docsrs, doc(cfg(feature = "axum")))]
 impl IntoResponse for LockError {
     fn into_response(self) -> Response {
-        let answer = Answer::to(&self);
+        let answer = Answer::given_to(&self);
         let mut response = Response::new(Body::from(answer.text()));
         if let Ok(status) = answer.http_status().try_into() {
             *response.status_mut() = status;
@@ -69,5 +70,11 @@ mod tests {
             let sent = format!("{:?}", response.headers());
             assert!(!sent.contains(SECRET), "{sent}");
         }
+    }
+
+    #[cfg(feature = "tracing")]
+    #[test]
+    fn an_answer_of_5xx_leaves_a_line() {
+        crate::web::lines::each_failure_leaves_one(|error| error.into_response().status().is_server_error());
     }
 }

@@ -12,6 +12,7 @@ mod tonic;
 
 use crate::error::LockError;
 use crate::error_kind::LockErrorKind;
+use crate::telemetry;
 
 /// What to tell a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +30,18 @@ enum Answer {
 }
 
 impl Answer {
+    /// The answer that is given now. One that blames the service leaves a line in the log, because its client hears no reason,
+    /// and may tell nobody.
+    fn given_to(error: &LockError) -> Self {
+        let answer = Self::to(error);
+        match answer {
+            Self::Failed => telemetry::request_failed(error),
+            Self::Unavailable => telemetry::request_not_served(error),
+            Self::InUse | Self::TooManyWait | Self::InvalidName => {}
+        }
+        answer
+    }
+
     fn to(error: &LockError) -> Self {
         match error.kind() {
             LockErrorKind::Busy | LockErrorKind::TimedOut => Self::InUse,
@@ -78,6 +91,9 @@ fn retry_after_seconds(error: &LockError) -> Option<u64> {
 
 #[cfg(any(feature = "axum", feature = "actix-web"))]
 const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+
+#[cfg(all(test, feature = "tracing"))]
+mod lines;
 
 #[cfg(all(test, any(feature = "axum", feature = "actix-web")))]
 mod tests {

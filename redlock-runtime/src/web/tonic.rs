@@ -12,7 +12,8 @@ const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// The code, `grpc-retry-pushback-ms` where trying again may help, and a sentence that names no key, no holder and no server:
 /// [the table](../redlocked/docs/web/index.html#what-a-client-hears). The error itself is the
-/// source of the status, which is not sent. Needs the feature `tonic`.
+/// source of the status, which is not sent; with the feature `tracing`, the codes `Internal` and `Unavailable` leave a line in the
+/// log. Needs the feature `tonic`.
 ///
 /// # Examples
 ///
@@ -34,7 +35,7 @@ const PUSHBACK: &str = "grpc-retry-pushback-ms";
 #[cfg_attr(docsrs, doc(cfg(feature = "tonic")))]
 impl From<LockError> for Status {
     fn from(error: LockError) -> Self {
-        let answer = Answer::to(&error);
+        let answer = Answer::given_to(&error);
         let code = match answer {
             Answer::InUse => Code::Aborted,
             Answer::TooManyWait => Code::ResourceExhausted,
@@ -93,5 +94,13 @@ mod tests {
             let sent = format!("{} {:?} {:?}", status.message(), status.details(), status.metadata());
             assert!(!sent.contains(SECRET), "{sent}");
         }
+    }
+
+    #[cfg(feature = "tracing")]
+    #[test]
+    fn an_internal_error_and_an_outage_leave_a_line() {
+        crate::web::lines::each_failure_leaves_one(|error| {
+            matches!(Status::from(error).code(), Code::Internal | Code::Unavailable)
+        });
     }
 }
