@@ -1,6 +1,7 @@
 //! [`LockManagerBuilder`](crate::LockManagerBuilder): the settings of a manager.
 
 mod connect;
+mod events;
 
 use std::error::Error;
 use std::fmt;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use crate::credentials::Credentials;
 use crate::engine::redis::credential_source::CredentialSource;
 use crate::engine::redis::tls::TlsSettings;
+use crate::telemetry::Events;
 
 /// The settings of a [`LockManager`](crate::LockManager). [`LockManager::builder`](crate::LockManager::builder) makes it
 /// with the defaults.
@@ -45,6 +47,7 @@ pub struct LockManagerBuilder {
     own_thread: Option<bool>,
     tls: TlsSettings,
     credentials: Option<CredentialSource>,
+    events: Events,
 }
 
 impl LockManagerBuilder {
@@ -64,6 +67,7 @@ impl LockManagerBuilder {
             own_thread: None,
             tls: TlsSettings::default(),
             credentials: None,
+            events: Events::default(),
         }
     }
 

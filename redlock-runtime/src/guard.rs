@@ -107,7 +107,9 @@ impl LockGuard {
             wait.joins();
             return self;
         }
-        let hold = wait.acquires(self.fencing_token());
+        let events = self.engine.events();
+        owned.clone().for_each(|grant| events.acquired(grant.lease().key(), grant.lease().fence()));
+        let hold = wait.acquires(self.fencing_token(), events);
         owned.for_each(|grant| grant.lease().observed(&hold));
         self.hold = hold;
         self

@@ -77,7 +77,7 @@ impl Lease {
 
     /// Its caller has it.
     pub(crate) fn observed(&self, hold: &telemetry::Hold) {
-        self.hold.set(hold, || self.lost_reason());
+        self.hold.set(&self.key, hold, || self.lost_reason());
     }
 
     /// The user's key, without the prefix.
@@ -140,7 +140,7 @@ impl Lease {
     }
 
     fn over(&self, reason: LostReason) {
-        self.hold.ends(reason);
+        self.hold.ends(&self.key, reason);
         // The state was written before this look at the event, and `end_event` makes the event before its look at the state:
         // one of the two sees what the other has written.
         atomic::fence(Ordering::SeqCst);

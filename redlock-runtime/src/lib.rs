@@ -56,6 +56,7 @@ pub use manager::LockManager;
 pub use options::OnLost;
 pub use outcome::ReleaseOutcome;
 pub use request::LockRequest;
+pub use telemetry::LockEvent;
 #[cfg(feature = "testing")]
 pub use testing::{Calls, GlobalHere, HeldElsewhere, Testing};
 

@@ -43,6 +43,7 @@ mod connecting;
 mod credentials;
 mod direct;
 mod ending;
+mod events;
 mod exclusion;
 mod faults;
 mod followers;

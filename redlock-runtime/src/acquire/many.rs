@@ -25,6 +25,7 @@ use crate::lease_end::LeaseEnd;
 use crate::manager::LockManager;
 use crate::options::{Options, WaitDeadline};
 use crate::reentrancy::Hold;
+use crate::telemetry::Events;
 
 /// An attempt at all the keys of a request.
 pub(super) struct AcquireAll {
@@ -64,6 +65,11 @@ impl AcquireAll {
         // One script takes them all, and a plain command only one.
         let options = Options { fenced: true, ..options };
         Ok(Self { manager, options, keys, deadline, taken: Vec::new(), asked: VecDeque::new() })
+    }
+
+    /// The callback of its manager.
+    pub(super) fn events(&self) -> Events {
+        self.manager.engine().events().clone()
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {

@@ -185,19 +185,26 @@ impl State {
         {
             *self = request.start()?;
         }
-        let outcome = match self {
+        let (events, outcome) = match self {
             Self::One(one) => {
-                let key = one.asked_key().cloned();
-                match ready!(one.poll(cx)) {
+                let (key, events) = (one.asked_key().cloned(), one.events());
+                let outcome = match ready!(one.poll(cx)) {
                     OneOutcome::Done(outcome) => outcome,
                     OneOutcome::Skipped => Err(LockError::Unavailable { key, reason: SKIPPED.into() }),
-                }
+                };
+                (events, outcome)
             }
-            Self::Many(many) => ready!(many.poll(cx)),
+            Self::Many(many) => {
+                let outcome = ready!(many.poll(cx));
+                (many.events(), outcome)
+            }
             // Polling after completion stays pending, and does not panic.
             Self::New(_) | Self::Done => return Poll::Pending,
         };
         *self = Self::Done;
+        if let Err(error) = &outcome {
+            events.fails(error);
+        }
         Poll::Ready(outcome)
     }
 }

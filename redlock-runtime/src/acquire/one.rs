@@ -17,6 +17,7 @@ use crate::host;
 use crate::manager::LockManager;
 use crate::options::{Options, WaitDeadline};
 use crate::reentrancy::Hold;
+use crate::telemetry::Events;
 use crate::token;
 
 /// An attempt at one key. Dropping it ends the attempt: a lock that it has acquired, or may still acquire, is released.
@@ -72,6 +73,16 @@ impl AcquireOne {
             State::Asked { key, .. } => Some(key),
             State::Fencing { hold, .. } => Some(hold.lease.key()),
             State::Joined { .. } | State::Done => None,
+        }
+    }
+
+    /// The callback of its manager; none once it is done.
+    pub(super) fn events(&self) -> Events {
+        match &self.state {
+            State::Asked { engine, .. } | State::Fencing { engine, .. } | State::Joined { engine, .. } => {
+                engine.events().clone()
+            }
+            State::Done => Events::default(),
         }
     }
 

@@ -173,9 +173,11 @@ impl LockManagerBuilder {
             warn_after: telemetry::limit_of_waits(self.warn_after),
             own_thread: self.own_thread,
         };
-        let engine = Engine::start(deployment, engine_settings).map_err(|error| LockError::Unavailable {
-            key: None,
-            reason: format!("the thread of the lock manager cannot be started: {error}").into(),
+        let engine = Engine::start(deployment, engine_settings, self.events).map_err(|error| {
+            LockError::Unavailable {
+                key: None,
+                reason: format!("the thread of the lock manager cannot be started: {error}").into(),
+            }
         })?;
         Ok(LockManager::new(engine, self.prefix, self.io_timeout, self.max_waiters))
     }

@@ -19,6 +19,7 @@ use super::tested::Tested;
 use super::transport::Deployment;
 use crate::clock::{Clock, Moment};
 use crate::host;
+use crate::telemetry::Events;
 use crate::token::TokenSource;
 
 /// The handle of an engine. Its loop ends when the last handle is dropped and everything is released.
@@ -29,6 +30,7 @@ pub(crate) struct Engine {
     multi_key: MultiKey,
     io_timeout: Duration,
     clock: Clock,
+    events: Events,
     /// `None` where a test has no hold on the node.
     tested: Option<Tested>,
     /// `None` for an engine with a thread of its own.
@@ -39,7 +41,11 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the loop, which connects.
-    pub(crate) fn start(mut deployment: Deployment, settings: EngineSettings) -> io::Result<Self> {
+    pub(crate) fn start(
+        mut deployment: Deployment,
+        settings: EngineSettings,
+        events: Events,
+    ) -> io::Result<Self> {
         let (commands, inbox) = unbounded_channel();
         let multi_key = deployment.multi_key();
         let own_thread = settings.own_thread;
@@ -53,7 +59,8 @@ impl Engine {
         } else {
             Some(Home::new(driver, own_thread.is_some())?)
         };
-        let engine = Self::new(commands, multi_key, settings.io_timeout, clock, tested, home);
+        let mut engine = Self::new(commands, multi_key, settings.io_timeout, clock, tested, home);
+        engine.events = events;
         engine.home.iter().for_each(Home::settle);
         Ok(engine)
     }
@@ -73,6 +80,7 @@ impl Engine {
             multi_key,
             io_timeout,
             clock,
+            events: Events::default(),
             tested,
             home,
             process: AtomicU32::new(host::process_id()),
@@ -123,6 +131,11 @@ impl Engine {
 
     pub(crate) fn now(&self) -> Moment {
         self.clock.now()
+    }
+
+    /// The callback of its manager.
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
     }
 
     /// For `testing()`.

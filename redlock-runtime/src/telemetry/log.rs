@@ -54,6 +54,12 @@ pub(crate) fn refused(key: &str, reason: &str) {
     tracing::warn!(target: "redlocked", key, error = reason, "Redis refuses a lock that is waited for without a limit");
 }
 
+/// The program hears of its panic by its hook.
+pub(super) fn callback_panicked() {
+    #[cfg(feature = "tracing")]
+    tracing::error!(target: "redlocked", "the callback of `on_event` panicked");
+}
+
 pub(crate) fn lost(key: &str, reason: LostReason) {
     #[cfg(feature = "tracing")]
     tracing::warn!(target: "redlocked", key, reason = reason.as_str(), "lost a lock that was held: {reason}");

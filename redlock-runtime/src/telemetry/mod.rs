@@ -3,6 +3,7 @@
 //! Everything here is empty without those features, so callers need not know of them. Metrics name no keys, and nothing
 //! names a token.
 
+mod events;
 mod log;
 #[cfg_attr(not(feature = "metrics"), path = "no_metrics.rs")]
 mod metrics;
@@ -14,6 +15,8 @@ use std::time::Duration;
 use crate::error::LockError;
 use crate::lost_reason::LostReason;
 use crate::origin::Origin;
+pub(crate) use events::Events;
+pub use events::LockEvent;
 pub(crate) use log::{
     Found, broke, cannot_hand_over, connected, kept_too_short, limit_of_waits, lost, refused, unreachable,
 };
@@ -94,8 +97,9 @@ impl Wait {
         self.span.fails(error);
     }
 
-    pub(crate) fn acquires(&mut self, fence: u64) -> Hold {
-        let hold = Hold { metrics: self.metrics.hold(), span: self.span.hold(fence) };
+    pub(crate) fn acquires(&mut self, fence: u64, events: &Events) -> Hold {
+        let loss = events::Loss::new(events);
+        let hold = Hold { metrics: self.metrics.hold(), span: self.span.hold(fence), loss };
         self.metrics.ends("acquired");
         self.span.ends("acquired");
         hold
@@ -115,6 +119,7 @@ impl Wait {
 pub(crate) struct Hold {
     metrics: metrics::Hold,
     span: spans::Hold,
+    loss: events::Loss,
 }
 
 impl Hold {
@@ -125,7 +130,9 @@ impl Hold {
 
     /// Its guard releases it.
     pub(crate) fn ends(&self) {
-        self.ends_by(LostReason::Released);
+        let reason = LostReason::Released;
+        self.metrics.ends(false, reason.as_str());
+        self.span.ends(reason);
     }
 
     /// Its release finds that the key was deleted or overwritten before.
@@ -133,11 +140,7 @@ impl Hold {
         let reason = LostReason::KeyChanged;
         self.metrics.ends(true, reason.as_str());
         self.span.was_lost(key, reason);
-    }
-
-    fn ends_by(&self, reason: LostReason) {
-        self.metrics.ends(reason != LostReason::Released, reason.as_str());
-        self.span.ends(reason);
+        self.loss.tell(key, reason);
     }
 }
 
@@ -146,26 +149,32 @@ impl Hold {
 pub(crate) struct HoldOfLease {
     metrics: metrics::HoldOfLease,
     span: spans::HoldOfLease,
+    loss: events::LossOfLease,
 }
 
 impl HoldOfLease {
     /// `over`: why the lease has ended, if it has.
-    pub(crate) fn set(&self, hold: &Hold, over: impl FnOnce() -> Option<LostReason>) {
+    pub(crate) fn set(&self, key: &str, hold: &Hold, over: impl FnOnce() -> Option<LostReason>) {
         self.metrics.set(&hold.metrics);
         self.span.set(&hold.span);
+        self.loss.set(&hold.loss);
         // It may have ended before this was set.
         if let Some(reason) = over() {
-            self.ends(reason);
+            self.ends(key, reason);
         }
     }
 
     /// That of no call before its caller has it.
     pub(crate) fn get(&self) -> Hold {
-        Hold { metrics: self.metrics.get(), span: self.span.get() }
+        Hold { metrics: self.metrics.get(), span: self.span.get(), loss: self.loss.get() }
     }
 
-    pub(crate) fn ends(&self, reason: LostReason) {
-        self.metrics.ends(reason != LostReason::Released, reason.as_str());
+    pub(crate) fn ends(&self, key: &str, reason: LostReason) {
+        let is_lost = reason != LostReason::Released;
+        self.metrics.ends(is_lost, reason.as_str());
         self.span.ends(reason);
+        if is_lost {
+            self.loss.tell(key, reason);
+        }
     }
 }
