@@ -11,7 +11,8 @@ use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use kit::{LIMIT, RedisServer};
 use redlocked::LockManager;
-use redlocked_web::ShopClient;
+use redlocked_web::Order;
+use redlocked_web::shop_client::ShopClient;
 use tokio::task::JoinSet;
 
 const PIECES: u32 = 20;
@@ -113,9 +114,13 @@ impl Address {
 
     async fn buy_over_grpc(&self, sku: &str) -> Answer {
         let mut client = ShopClient::connect(format!("http://{}", self.address)).await.unwrap();
-        let status = match client.purchase(sku).await {
+        let status = match client.purchase(Order { sku: sku.to_owned() }).await {
             Ok(sold) => {
-                return Answer { outcome: Outcome::Sold, retry_after: None, text: format!("{sold:?}") };
+                return Answer {
+                    outcome: Outcome::Sold,
+                    retry_after: None,
+                    text: format!("{:?}", sold.into_inner()),
+                };
             }
             Err(status) => status,
         };
@@ -168,7 +173,7 @@ fn a_client_hears_when_to_come_again_and_nothing_of_the_service(program: Program
     redis.run::<()>(&format!("SET left:hat {PIECES}"));
     let shop = Instance::start(program, &redis.url());
     in_time(async {
-        let locks = LockManager::connect(&redis.url()).await.unwrap();
+        let locks = LockManager::builder(redis.url()).prefix("shop:").connect().await.unwrap();
         let guard = locks.lock("stock:hat").ttl(Duration::from_secs(20)).acquire().await.unwrap();
         let in_use = shop.at.buy("hat").await;
         assert_eq!(in_use.outcome, Outcome::InUse, "{in_use:?}");
@@ -233,6 +238,26 @@ macro_rules! shops {
             }
         }
     )*};
+}
+
+/// What a user pastes is what these tests run.
+#[test]
+fn the_page_shows_the_shops_whole() {
+    let page = include_str!("../../../docs/web.md");
+    for (name, program) in [
+        ("axum_shop.rs", include_str!("../src/bin/axum_shop.rs")),
+        ("actix_shop.rs", include_str!("../src/bin/actix_shop.rs")),
+        ("tonic_shop.rs", include_str!("../src/bin/tonic_shop.rs")),
+    ] {
+        let (_, code) = program.split_once("\nuse ").unwrap();
+        assert!(page.contains(&format!("```rust,no_run\nuse {code}```")), "{name} is not on the page");
+    }
+    for (name, text) in [
+        ("build.rs", include_str!("../build.rs").split_once("\n\n").unwrap().1),
+        ("shop.proto", include_str!("../proto/shop.proto")),
+    ] {
+        assert!(page.contains(text), "{name} is not on the page");
+    }
 }
 
 shops! { axum: AXUM, actix: ACTIX, tonic: TONIC }

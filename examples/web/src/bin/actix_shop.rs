@@ -8,40 +8,41 @@
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 
+use std::env;
 use std::error::Error;
 use std::net::TcpListener;
 
 use actix_web::error::{ErrorBadGateway, ErrorGone};
 use actix_web::web::{Data, Path, post};
 use actix_web::{App, HttpServer};
+use redis::AsyncCommands;
 use redlocked::{LockManager, distributed_lock};
-use redlocked_web::Stock;
 
 struct Shop {
     locks: LockManager,
-    stock: Stock,
+    stock: redis::Client,
 }
 
 /// Sells one piece. Over all instances of the shop, one request at a time is in here for an article.
 #[distributed_lock(key = "stock:{sku}", wait = "1s", manager = shop.locks)]
 async fn purchase(shop: Data<Shop>, sku: Path<String>) -> actix_web::Result<String> {
-    let left = shop.stock.left(&sku).await.map_err(ErrorBadGateway)?;
-    if left == 0 {
-        return Err(ErrorGone("sold out"));
-    }
-    shop.stock.set_left(&sku, left - 1).await.map_err(ErrorBadGateway)?;
-    Ok(format!("{} left", left - 1))
+    let mut stock = shop.stock.get_multiplexed_async_connection().await.map_err(ErrorBadGateway)?;
+    let left: Option<u32> = stock.get(format!("left:{sku}")).await.map_err(ErrorBadGateway)?;
+    let left = left.and_then(|left| left.checked_sub(1)).ok_or_else(|| ErrorGone("sold out"))?;
+    let () = stock.set(format!("left:{sku}"), left).await.map_err(ErrorBadGateway)?;
+    Ok(format!("{left} left"))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let address = redlocked_web::address();
-    let url = std::env::var("REDIS_URL")?;
-    let locks = LockManager::builder(url.as_str()).max_waiters(64).connect().await?;
-    let shop = Data::new(Shop { locks, stock: Stock::at(&url)? });
+    let url = env::var("REDIS_URL")?;
+    let locks = LockManager::builder(url.as_str()).prefix("shop:").max_waiters(64).connect().await?;
+    // Once, outside of the function that makes the workers: they share the manager.
+    let shop = Data::new(Shop { locks, stock: redis::Client::open(url)? });
+    let app = move || App::new().app_data(shop.clone()).route("/purchase/{sku}", post().to(purchase));
 
+    let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
     let listener = TcpListener::bind(address)?;
     println!("listening on {}", listener.local_addr()?);
-    let app = move || App::new().app_data(shop.clone()).route("/purchase/{sku}", post().to(purchase));
     Ok(HttpServer::new(app).workers(2).listen(listener)?.run().await?)
 }

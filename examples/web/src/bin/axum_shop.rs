@@ -8,42 +8,45 @@
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 
+use std::env;
 use std::error::Error;
 
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::post;
+use redis::AsyncCommands;
 use redlocked::{LockManager, distributed_lock};
-use redlocked_web::Stock;
 use tokio::net::TcpListener;
 
 #[derive(Clone)]
 struct Shop {
     locks: LockManager,
-    stock: Stock,
+    stock: redis::Client,
 }
 
 /// Sells one piece. Over all instances of the shop, one request at a time is in here for an article.
 #[distributed_lock(key = "stock:{sku}", wait = "1s", manager = shop.locks)]
 async fn purchase(State(shop): State<Shop>, Path(sku): Path<String>) -> axum::response::Result<String> {
-    let left = shop.stock.left(&sku).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
-    if left == 0 {
+    let broken = |_| StatusCode::BAD_GATEWAY;
+    let mut stock = shop.stock.get_multiplexed_async_connection().await.map_err(broken)?;
+    let left: Option<u32> = stock.get(format!("left:{sku}")).await.map_err(broken)?;
+    let Some(left) = left.and_then(|left| left.checked_sub(1)) else {
         return Err((StatusCode::GONE, "sold out").into());
-    }
-    shop.stock.set_left(&sku, left - 1).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
-    Ok(format!("{} left", left - 1))
+    };
+    let () = stock.set(format!("left:{sku}"), left).await.map_err(broken)?;
+    Ok(format!("{left} left"))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let address = redlocked_web::address();
-    let url = std::env::var("REDIS_URL")?;
-    let locks = LockManager::builder(url.as_str()).max_waiters(64).connect().await?;
-    let shop = Shop { locks, stock: Stock::at(&url)? };
+    let url = env::var("REDIS_URL")?;
+    let locks = LockManager::builder(url.as_str()).prefix("shop:").max_waiters(64).connect().await?;
+    let shop = Shop { locks, stock: redis::Client::open(url)? };
+    let router = Router::new().route("/purchase/{sku}", post(purchase)).with_state(shop);
 
+    let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
     let listener = TcpListener::bind(address).await?;
     println!("listening on {}", listener.local_addr()?);
-    let router = Router::new().route("/purchase/{sku}", post(purchase)).with_state(shop);
     Ok(axum::serve(listener, router).await?)
 }

@@ -7,51 +7,58 @@
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
+#![allow(clippy::pedantic, unreachable_pub, unused_qualifications, reason = "what `tonic-prost-build` makes")]
 
+use std::env;
 use std::error::Error;
 
+use proto::shop_server::ShopServer;
+use proto::{Order, Sold};
+use redis::AsyncCommands;
 use redlocked::{LockManager, distributed_lock};
-use redlocked_web::{Purchase, ShopServer, Sold, Stock};
 use tokio::net::TcpListener;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
+mod proto {
+    tonic::include_proto!("shop");
+}
+
 struct Shop {
     locks: LockManager,
-    stock: Stock,
+    stock: redis::Client,
 }
 
 impl Shop {
     /// Sells one piece. Over all instances of the shop, one request at a time is in here for an article.
     #[distributed_lock(key = "stock:{sku}", wait = "1s", manager = self.locks)]
     async fn sell(&self, sku: &str) -> Result<Sold, Status> {
-        let stock = |_| Status::unknown("the stock does not answer");
-        let left = self.stock.left(sku).await.map_err(stock)?;
-        if left == 0 {
-            return Err(Status::not_found("sold out"));
-        }
-        self.stock.set_left(sku, left - 1).await.map_err(stock)?;
-        Ok(Sold { left: left - 1 })
+        let broken = |_| Status::unknown("the stock does not answer");
+        let mut stock = self.stock.get_multiplexed_async_connection().await.map_err(broken)?;
+        let left: Option<u32> = stock.get(format!("left:{sku}")).await.map_err(broken)?;
+        let left = left.and_then(|left| left.checked_sub(1)).ok_or_else(|| Status::not_found("sold out"))?;
+        let () = stock.set(format!("left:{sku}"), left).await.map_err(broken)?;
+        Ok(Sold { left })
     }
 }
 
 #[tonic::async_trait]
-impl redlocked_web::Shop for Shop {
-    async fn purchase(&self, request: Request<Purchase>) -> Result<Response<Sold>, Status> {
+impl proto::shop_server::Shop for Shop {
+    async fn purchase(&self, request: Request<Order>) -> Result<Response<Sold>, Status> {
         Ok(Response::new(self.sell(&request.into_inner().sku).await?))
     }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let address = redlocked_web::address();
-    let url = std::env::var("REDIS_URL")?;
-    let locks = LockManager::builder(url.as_str()).max_waiters(64).connect().await?;
-    let shop = Shop { locks, stock: Stock::at(&url)? };
+    let url = env::var("REDIS_URL")?;
+    let locks = LockManager::builder(url.as_str()).prefix("shop:").max_waiters(64).connect().await?;
+    let shop = ShopServer::new(Shop { locks, stock: redis::Client::open(url)? });
 
+    let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
     let listener = TcpListener::bind(address).await?;
     println!("listening on {}", listener.local_addr()?);
-    let server = Server::builder().add_service(ShopServer::new(shop));
-    Ok(server.serve_with_incoming(TcpIncoming::from(listener)).await?)
+    let incoming = TcpIncoming::from(listener);
+    Ok(Server::builder().add_service(shop).serve_with_incoming(incoming).await?)
 }
