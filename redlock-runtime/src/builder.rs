@@ -8,6 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::credentials::Credentials;
+use crate::defaults::Defaults;
 use crate::engine::redis::credential_source::CredentialSource;
 use crate::engine::redis::tls::TlsSettings;
 use crate::telemetry::Events;
@@ -37,6 +38,7 @@ pub struct LockManagerBuilder {
     prefix: String,
     io_timeout: Duration,
     max_waiters: u32,
+    defaults: Defaults,
     foreign_clients: bool,
     allow_eviction: bool,
     node_timeout: Duration,
@@ -57,6 +59,7 @@ impl LockManagerBuilder {
             prefix: "lock:".to_owned(),
             io_timeout: Duration::from_secs(1),
             max_waiters: 100_000,
+            defaults: Defaults::default(),
             foreign_clients: true,
             allow_eviction: false,
             node_timeout: Duration::from_millis(200),
@@ -178,6 +181,83 @@ impl LockManagerBuilder {
     /// ```
     pub fn max_waiters(mut self, waiters: u32) -> Self {
         self.max_waiters = waiters;
+        self
+    }
+
+    /// The [`ttl`](crate::LockRequest::ttl) of every lock that is asked for without one, by the attribute or by hand; 30 s by
+    /// default, at least 10 ms, else connecting fails with [`LockError::InvalidUrl`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use std::time::Duration;
+    /// use redlocked::{LockError, LockManager, distributed_lock};
+    ///
+    /// #[distributed_lock(key = "stock:{sku}", guard = lock)]
+    /// async fn purchase(sku: u32) -> Result<Duration, LockError> {
+    ///     Ok(lock.remaining())
+    /// }
+    ///
+    /// let builder = LockManager::builder("memory://default-ttl-example").default_ttl(Duration::from_secs(5));
+    /// builder.connect().await?.set_global();
+    /// assert!(purchase(42).await? <= Duration::from_secs(5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn default_ttl(mut self, ttl: Duration) -> Self {
+        self.defaults.ttl = ttl;
+        self
+    }
+
+    /// The [`wait`](crate::LockRequest::wait) of every call that is made without one, by the attribute or by hand; zero by
+    /// default: one try.
+    ///
+    /// [`try_acquire`](crate::LockRequest::try_acquire) makes one try all the same. So does an attribute with `on_busy` and without
+    /// `wait`: a job that skips its turn must not wait for it, and run a second time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// use std::time::Duration;
+    /// use redlocked::{LockError, LockManager};
+    ///
+    /// let builder = LockManager::builder("memory://default-wait-example").default_wait(Duration::from_millis(50));
+    /// let locks = builder.connect_blocking()?;
+    /// let _guard = locks.lock("stock:42").acquire_blocking()?;
+    /// let late = locks.lock("stock:42").acquire_blocking();
+    /// assert!(matches!(late, Err(LockError::TimedOut { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn default_wait(mut self, wait: Duration) -> Self {
+        self.defaults.wait = wait;
+        self
+    }
+
+    /// The [`max_hold`](crate::LockRequest::max_hold) of every lock that is asked for without one, by the attribute or by hand;
+    /// unlimited by default. At least 10 ms, else connecting fails with [`LockError::InvalidUrl`]. A request with a longer
+    /// [`min_hold`](crate::LockRequest::min_hold) fails with [`LockError::InvalidRequest`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use std::time::Duration;
+    /// use redlocked::{LockError, LockManager};
+    ///
+    /// let builder = LockManager::builder("memory://default-max-hold-example").default_max_hold(Duration::from_millis(20));
+    /// let locks = builder.connect().await?;
+    /// let hangs = locks.lock("import").run(async |_| std::future::pending::<()>().await);
+    /// assert!(matches!(hangs.await, Err(LockError::Lost { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn default_max_hold(mut self, max_hold: Duration) -> Self {
+        self.defaults.max_hold = Some(max_hold);
         self
     }
 

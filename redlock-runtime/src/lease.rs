@@ -23,6 +23,10 @@ pub(crate) const MIN_TTL: Duration = Duration::from_millis(10);
 /// The longest ttl: above 2^53 ms, Lua's numbers are no longer exact.
 pub(crate) const MAX_TTL_MS: u64 = 1 << 53;
 
+pub(crate) fn ttl_is_in_range(ttl: Duration) -> bool {
+    ttl >= MIN_TTL && ttl.as_millis() <= u128::from(MAX_TTL_MS)
+}
+
 /// Until when a holder may rely on a lock of `ttl` whose request was sent at `sent`.
 pub(crate) fn safe_until(sent: Moment, ttl: Duration) -> Moment {
     let drift = ttl / 100 + Duration::from_millis(2);

@@ -15,6 +15,7 @@ mod builder;
 mod capabilities;
 mod clock;
 mod credentials;
+mod defaults;
 mod engine;
 mod error;
 mod error_kind;

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::block_on::block_on;
 use crate::capabilities::Capabilities;
+use crate::defaults::Defaults;
 use crate::engine::command::{AdminCall, AdminOp, Command, ShutdownIncomplete};
 use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::error::LockError;
@@ -49,6 +50,7 @@ struct Shared {
     prefix: String,
     io_timeout: Duration,
     max_waiters: u32,
+    defaults: Defaults,
 }
 
 impl LockManager {
@@ -117,8 +119,15 @@ impl LockManager {
         block_on(self.engine(), self.shutdown(limit))
     }
 
-    pub(crate) fn new(engine: Engine, prefix: String, io_timeout: Duration, max_waiters: u32) -> Self {
-        Self { shared: Arc::new(Shared { engine: Arc::new(engine), prefix, io_timeout, max_waiters }) }
+    pub(crate) fn new(
+        engine: Engine,
+        prefix: String,
+        io_timeout: Duration,
+        max_waiters: u32,
+        defaults: Defaults,
+    ) -> Self {
+        let engine = Arc::new(engine);
+        Self { shared: Arc::new(Shared { engine, prefix, io_timeout, max_waiters, defaults }) }
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -136,6 +145,11 @@ impl LockManager {
 
     pub(crate) fn max_waiters(&self) -> u32 {
         self.shared.max_waiters
+    }
+
+    /// For what a request leaves out.
+    pub(crate) fn defaults(&self) -> &Defaults {
+        &self.shared.defaults
     }
 
     pub(crate) fn io_timeout(&self) -> Duration {

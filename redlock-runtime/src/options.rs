@@ -6,19 +6,29 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::key;
-use crate::lease::{MAX_TTL_MS, MIN_TTL};
+use crate::lease::{MAX_TTL_MS, MIN_TTL, ttl_is_in_range};
 use crate::manager::LockManager;
 use crate::origin::Origin;
 use crate::reentrancy::{self, Hold};
 use crate::telemetry;
 
+/// How long a caller waits for a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// The default of the manager.
+    Default,
+    AtMost(Duration),
+    Forever,
+}
+
 /// The options that apply to each key of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    pub(crate) ttl: Duration,
-    /// `None`: without a limit.
-    pub(crate) wait: Option<Duration>,
+    /// `None`: the default of the manager.
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Wait,
     pub(crate) renew: bool,
+    /// `None`: the default of the manager.
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
     pub(crate) on_lost: OnLost,
@@ -33,8 +43,8 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            ttl: Duration::from_secs(30),
-            wait: Some(Duration::ZERO),
+            ttl: None,
+            wait: Wait::Default,
             renew: true,
             max_hold: None,
             min_hold: None,
@@ -62,9 +72,45 @@ impl Options {
     pub(crate) fn check(&self, manager: &LockManager, key: String) -> Result<Arc<str>, LockError> {
         key::validate(manager.prefix(), &key)?;
         let key: Arc<str> = key.into();
-        check_ttl(&key, self.ttl)?;
-        check_hold(&key, self.min_hold, self.max_hold)?;
+        check_ttl(&key, self.ttl(manager))?;
+        self.check_hold(manager, &key)?;
         Ok(key)
+    }
+
+    pub(crate) fn ttl(&self, manager: &LockManager) -> Duration {
+        self.ttl.unwrap_or(manager.defaults().ttl)
+    }
+
+    /// `None`: without a limit.
+    pub(crate) fn max_hold(&self, manager: &LockManager) -> Option<Duration> {
+        self.max_hold.or(manager.defaults().max_hold)
+    }
+
+    fn check_hold(&self, manager: &LockManager, key: &Arc<str>) -> Result<(), LockError> {
+        let (ttl, max) = (self.ttl(manager), self.max_hold(manager));
+        let whose = |own: Option<Duration>, name: &str| {
+            if own.is_some() { name.to_owned() } else { format!("manager's `default_{name}`") }
+        };
+        let min = self.min_hold.unwrap_or_default();
+        let reason = if max.is_some_and(|max| max < MIN_TTL) {
+            "a `max_hold` must be at least 10 ms".to_owned()
+        } else if min.as_millis() > u128::from(MAX_TTL_MS) {
+            "a `min_hold` must be below 2^53 ms".to_owned()
+        } else if let Some(max) = max.filter(|max| min > *max) {
+            let whose = whose(self.max_hold, "max_hold");
+            format!(
+                "a `min_hold` of {min:?} is longer than the {whose} of {max:?}: shorten it, or give a longer `max_hold`"
+            )
+        } else if !self.renew && min > ttl {
+            let whose = whose(self.ttl, "ttl");
+            format!(
+                "a `min_hold` of {min:?} is longer than the {whose} of {ttl:?}, and without renewal the key may be gone by then: \
+                 give a `ttl` as long as `min_hold`"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
     }
 
     /// The lock that the caller already holds, for a `reentrant` request to join.
@@ -78,30 +124,22 @@ impl Options {
 
     pub(crate) fn deadline(&self, manager: &LockManager) -> WaitDeadline {
         let started = manager.engine().now();
-        let one_try = self.wait == Some(Duration::ZERO);
-        let limit = if one_try { Some(manager.io_timeout()) } else { self.wait };
+        let wait = match self.wait {
+            Wait::Default => Some(manager.defaults().wait),
+            Wait::AtMost(wait) => Some(wait),
+            Wait::Forever => None,
+        };
+        let one_try = wait == Some(Duration::ZERO);
+        let limit = if one_try { Some(manager.io_timeout()) } else { wait };
         WaitDeadline { started, one_try, gives_up_at: limit.map(|limit| started.after(limit)) }
     }
 }
 
 pub(crate) fn check_ttl(key: &Arc<str>, ttl: Duration) -> Result<(), LockError> {
-    if ttl >= MIN_TTL && ttl.as_millis() <= u128::from(MAX_TTL_MS) {
+    if ttl_is_in_range(ttl) {
         return Ok(());
     }
     let reason = format!("a ttl of {ttl:?} is out of range; it must be at least 10 ms and below 2^53 ms");
-    Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
-}
-
-fn check_hold(key: &Arc<str>, min: Option<Duration>, max: Option<Duration>) -> Result<(), LockError> {
-    let reason = if max.is_some_and(|max| max < MIN_TTL) {
-        "a `max_hold` must be at least 10 ms"
-    } else if min.is_some_and(|min| min.as_millis() > u128::from(MAX_TTL_MS)) {
-        "a `min_hold` must be below 2^53 ms"
-    } else if min.zip(max).is_some_and(|(min, max)| min > max) {
-        "`min_hold` is longer than `max_hold`"
-    } else {
-        return Ok(());
-    };
     Err(LockError::InvalidRequest { key: Arc::clone(key), reason: reason.into() })
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::manager::LockManager;
 use crate::one_or_many::OneOrMany;
-use crate::options::{OnLost, Options};
+use crate::options::{OnLost, Options, Wait};
 use crate::origin::{Origin, Site};
 
 /// A request for a lock: its key, how long the lock outlives a crashed holder, how long the caller waits for it.
@@ -93,8 +93,9 @@ impl LockRequest {
         self
     }
 
-    /// How long the lock outlives a crashed or disconnected holder; 30 s by default, at least 10 ms. It does not limit a
-    /// live holder: the lock is renewed every third of this time.
+    /// How long the lock outlives a crashed or disconnected holder, at least 10 ms; by default the
+    /// [`default_ttl`](crate::LockManagerBuilder::default_ttl) of the manager, 30 s. It does not limit a live holder: the lock is
+    /// renewed every third of this time.
     ///
     /// # Examples
     ///
@@ -108,11 +109,12 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = ttl;
+        self.options.ttl = Some(ttl);
         self
     }
 
-    /// How long the caller waits for the lock at most, through retries, reconnects and I/O. Zero by default: one try.
+    /// How long the caller waits for the lock at most, through retries, reconnects and I/O. Zero is one try. By default
+    /// the [`default_wait`](crate::LockManagerBuilder::default_wait) of the manager: one try.
     ///
     /// An answer that is under way at the end is awaited for as long as answers usually take, or a
     /// quarter of [`io_timeout`](crate::LockManagerBuilder::io_timeout): so a wait shorter than a
@@ -131,7 +133,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.options.wait = Some(wait);
+        self.options.wait = Wait::AtMost(wait);
         self
     }
 
@@ -153,7 +155,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn wait_forever(mut self) -> Self {
-        self.options.wait = None;
+        self.options.wait = Wait::Forever;
         self
     }
 
@@ -179,7 +181,8 @@ impl LockRequest {
     }
 
     /// How long a holder keeps the lock at most, at least 10 ms; then the holder loses it, although it could be renewed.
-    /// Unlimited by default.
+    /// By default the [`default_max_hold`](crate::LockManagerBuilder::default_max_hold) of the manager: unlimited, as is
+    /// [`Duration::MAX`].
     ///
     /// # Examples
     ///

@@ -226,3 +226,124 @@ mod managers_in_branches {
         Ok(())
     }
 }
+
+/// What the attribute leaves out is that of its manager.
+mod defaults {
+    use std::time::{Duration, Instant};
+
+    use kit::LIMIT;
+    use redlocked::LockErrorKind;
+
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(7);
+
+    struct Shop(LockManager);
+
+    impl Shop {
+        async fn new() -> Outcome<Self> {
+            let url = format!("memory://{}", kit::unique("defaults"));
+            let builder = LockManager::builder(url).default_ttl(TTL).default_wait(Duration::from_millis(40));
+            builder.default_max_hold(Duration::from_secs(60)).connect().await.map(Self)
+        }
+
+        #[distributed_lock(key = "k", manager = self.0, guard = lock)]
+        async fn left_out(&self) -> Outcome<Duration> {
+            Ok(lock.remaining())
+        }
+
+        #[distributed_lock(key = "k", ttl = "90s", wait = "0s", manager = self.0, guard = lock)]
+        async fn explicit(&self) -> Outcome<Duration> {
+            Ok(lock.remaining())
+        }
+
+        #[distributed_lock(key = "k", manager = self.0, on_busy = Ok(false))]
+        async fn skips(&self) -> Outcome<bool> {
+            Ok(true)
+        }
+
+        #[distributed_lock(key = "k", manager = self.0)]
+        fn left_out_blocking(&self) -> Outcome {
+            Ok(())
+        }
+
+        #[distributed_lock(key = "min", min_hold = "2m", manager = self.0)]
+        async fn kept_for_too_long(&self) -> Outcome {
+            unreachable!("its options contradict the manager's")
+        }
+
+        #[distributed_lock(key = "burst", min_hold = "8s", renew = false, manager = self.0)]
+        async fn kept_longer_than_its_ttl(&self) -> Outcome {
+            unreachable!("its options contradict the manager's")
+        }
+
+        #[distributed_lock(key = "min", min_hold = "2m", max_hold = Duration::MAX, manager = self.0)]
+        async fn kept(&self) -> Outcome {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_option_that_is_left_out_is_that_of_the_manager() -> Outcome {
+        let shop = Shop::new().await?;
+        let (ttl, own) = (shop.left_out().await?, shop.explicit().await?);
+        assert!(ttl <= TTL && ttl > Duration::from_secs(1), "{ttl:?}");
+        assert!(own > 2 * TTL, "the attribute wins: {own:?}");
+        assert!(shop.0.lock("k").acquire().await?.remaining() <= TTL);
+
+        let _held = shop.0.lock("k").acquire().await?;
+        let busy = |outcome: Outcome<Duration>| outcome.map(drop).map_err(|error| error.kind());
+        assert_eq!(busy(shop.left_out().await), Err(LockErrorKind::TimedOut));
+        assert_eq!(busy(shop.explicit().await), Err(LockErrorKind::Busy));
+        assert_eq!(shop.left_out_blocking().map_err(|error| error.kind()), Err(LockErrorKind::TimedOut));
+        let by_hand = shop.0.lock("k").try_acquire().await.map(drop);
+        assert_eq!(by_hand.map_err(|error| error.kind()), Err(LockErrorKind::Busy));
+        Ok(())
+    }
+
+    /// A job that waits for its turn to be over runs a second time.
+    #[tokio::test]
+    async fn a_call_that_skips_does_not_wait() -> Outcome {
+        let url = format!("memory://{}", kit::unique("skips"));
+        let shop = Shop(LockManager::builder(url).default_wait(LIMIT).connect().await?);
+        assert!(shop.skips().await?);
+        let _held = shop.0.lock("k").acquire().await?;
+        let started = Instant::now();
+        assert!(!shop.skips().await?);
+        assert!(started.elapsed() < LIMIT / 2, "{:?}", started.elapsed());
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn options_that_contradict_a_default_are_an_error_that_names_both() -> Outcome {
+        let shop = Shop::new().await?;
+        for (outcome, words) in [
+            (shop.kept_for_too_long().await, ["`min_hold` of 120s", "manager's `default_max_hold` of 60s"]),
+            (shop.kept_longer_than_its_ttl().await, ["`min_hold` of 8s", "manager's `default_ttl` of 7s"]),
+        ] {
+            assert!(matches!(&outcome, Err(LockError::InvalidRequest { .. })), "{outcome:?}");
+            let said = outcome.map_err(|error| error.to_string());
+            assert!(
+                words.iter().all(|word| said.as_ref().is_err_and(|said| said.contains(word))),
+                "{said:?}"
+            );
+        }
+        shop.kept().await
+    }
+
+    #[tokio::test]
+    async fn a_default_out_of_range_fails_when_connecting() {
+        let short = Duration::from_millis(9);
+        for (builder, name) in [
+            (LockManager::builder("memory://").default_ttl(short), "`default_ttl` of 9ms"),
+            (LockManager::builder("memory://").default_ttl(Duration::MAX), "`default_ttl`"),
+            (LockManager::builder("memory://").default_max_hold(short), "`default_max_hold` of 9ms"),
+        ] {
+            let refused = builder.connect().await.err();
+            assert!(
+                matches!(&refused, Some(LockError::InvalidUrl { reason, .. }) if reason.contains(name)),
+                "{refused:?}"
+            );
+        }
+    }
+}

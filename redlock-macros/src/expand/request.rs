@@ -128,6 +128,10 @@ impl Request<'_> {
                 }
             });
         }
+        if args.on_busy.is_some() && args.wait.is_none() {
+            // Whoever skips its turn must not wait for it, whatever the manager's default is.
+            calls.extend(quote_spanned!(span=> .wait(::core::time::Duration::ZERO)));
+        }
         if let Some(renew) = args.renew {
             calls.extend(quote_spanned!(span=> .renew(#renew)));
         }

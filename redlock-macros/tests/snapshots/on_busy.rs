@@ -3,6 +3,7 @@ async fn nightly() -> Result<Outcome, Error> {
             let __lock = ::redlocked::__private::lock(
                     ::redlocked::__private::key("nightly"),
                 )
+                .wait(::core::time::Duration::ZERO)
                 .from_site(
                     &::redlocked::__private::Site {
                         function: ::core::concat!(::core::module_path!(), "::nightly"),

@@ -11,6 +11,7 @@ fn count(n: u32) -> Option<impl Iterator<Item = u32>> {
                     "",
                 ),
             )
+            .wait(::core::time::Duration::ZERO)
             .from_site(
                 &::redlocked::__private::Site {
                     function: ::core::concat!(::core::module_path!(), "::count"),

@@ -173,9 +173,9 @@ impl Options {
         let ask = Box::new(Ask {
             name,
             key,
-            ttl: self.ttl,
+            ttl: self.ttl(manager),
             renew: self.renew,
-            max_hold: self.max_hold,
+            max_hold: self.max_hold(manager),
             min_hold: self.min_hold,
             fenced: self.fenced,
             one_try: deadline.one_try,

@@ -164,6 +164,10 @@ impl LockManagerBuilder {
                 reason: "`replicas` is for one Redis server and its replicas".into(),
             });
         }
+        if let Some(mistake) = self.defaults.mistake() {
+            let url = without_credentials(&self.url).into();
+            return Err(LockError::InvalidUrl { url, reason: mistake.into() });
+        }
         let engine_settings = EngineSettings {
             io_timeout: self.io_timeout,
             replicas: self.replicas,
@@ -179,6 +183,6 @@ impl LockManagerBuilder {
                 reason: format!("the thread of the lock manager cannot be started: {error}").into(),
             }
         })?;
-        Ok(LockManager::new(engine, self.prefix, self.io_timeout, self.max_waiters))
+        Ok(LockManager::new(engine, self.prefix, self.io_timeout, self.max_waiters, self.defaults))
     }
 }

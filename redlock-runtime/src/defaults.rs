@@ -1,0 +1,33 @@
+//! [`Defaults`]: what applies where a request leaves an option out.
+
+use std::time::Duration;
+
+use crate::lease::{MIN_TTL, ttl_is_in_range};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Defaults {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+    /// `None`: without a limit.
+    pub(crate) max_hold: Option<Duration>,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self { ttl: Duration::from_secs(30), wait: Duration::ZERO, max_hold: None }
+    }
+}
+
+impl Defaults {
+    /// Which of them no lock can have, and why.
+    pub(crate) fn mistake(&self) -> Option<String> {
+        if !ttl_is_in_range(self.ttl) {
+            let ttl = self.ttl;
+            return Some(format!(
+                "a `default_ttl` of {ttl:?} is out of range; it must be at least 10 ms and below 2^53 ms"
+            ));
+        }
+        let max_hold = self.max_hold.filter(|max_hold| *max_hold < MIN_TTL)?;
+        Some(format!("a `default_max_hold` of {max_hold:?} is out of range; it must be at least 10 ms"))
+    }
+}
