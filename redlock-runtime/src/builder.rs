@@ -1,4 +1,4 @@
-//! [`LockManagerBuilder`](crate::LockManagerBuilder): the settings of a manager.
+//! [`LockManagerBuilder`]: the settings of a manager.
 
 mod connect;
 mod events;

@@ -417,6 +417,22 @@ impl fmt::Debug for Testing {
 }
 
 /// A lock that a test holds for a caller of another process, from [`Testing::hold`]. Dropping it releases the lock.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), redlocked::LockError> {
+/// use redlocked::LockManager;
+///
+/// let locks = LockManager::connect_blocking("memory://held-elsewhere-example")?;
+/// let held = locks.testing()?.hold("stock:42", "shop::refund")?;
+/// let busy = locks.lock("stock:42").acquire_blocking().unwrap_err();
+/// assert!(busy.is_busy() && busy.to_string().contains("shop::refund"));
+/// drop(held);
+/// locks.lock("stock:42").acquire_blocking()?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the lock is released when this is dropped"]
 pub struct HeldElsewhere {
     testing: Testing,
@@ -437,6 +453,26 @@ impl fmt::Debug for HeldElsewhere {
 }
 
 /// While it lives, a manager is the process-wide one of this thread, from [`Testing::global_here`].
+///
+/// # Examples
+///
+/// ```
+/// use redlocked::{LockError, LockManager, distributed_lock};
+///
+/// #[distributed_lock(key = "report", global)]
+/// fn report() -> Result<&'static str, LockError> {
+///     Ok("sent")
+/// }
+///
+/// # fn main() -> Result<(), LockError> {
+/// let node = LockManager::connect_blocking("memory://global-here-example")?.testing()?;
+/// let here = node.global_here();
+/// assert_eq!(report()?, "sent");
+/// assert_eq!(node.calls("report").acquired, 1);
+/// drop(here);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "it ends when this is dropped"]
 pub struct GlobalHere {
     before: Option<LockManager>,
