@@ -117,7 +117,7 @@ pub(crate) enum Command {
     ///
     /// When the lock cannot be renewed, the whole group gets SIGTERM, and SIGKILL before the lease ends; when the lock was taken
     /// away, SIGKILL at once. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the group, with SIGKILL after --kill-after. A second
-    /// process does the same when this one is killed or stands still.
+    /// process does the same when this one is killed or stands still; after a kill it releases the lock, too.
     ///
     /// The command runs in a process group of its own, and gets the terminal when it reads from it. Ctrl-Z stops both: a command
     /// that is stopped for longer than its lease is ended.

@@ -36,6 +36,13 @@ impl ServerArgs {
         })
     }
 
+    /// The same server, whatever the environment says.
+    #[cfg(unix)]
+    pub(crate) fn resolved(&self) -> Result<Self, Failure> {
+        let (_, url) = self.address()?;
+        Ok(Self { url: Some(url), prefix: Some(self.prefix()?), ca: self.ca.clone() })
+    }
+
     /// Where the address is said. What is said there may have a password.
     pub(crate) fn source(&self) -> Result<&'static str, Failure> {
         self.address().map(|(source, _)| source)

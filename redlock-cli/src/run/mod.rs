@@ -19,7 +19,7 @@ use crate::lock_text::printable;
 use crate::run::group::Group;
 use crate::run::signals::Signals;
 use crate::run::supervisor::{Ending, Grace, supervise, why_lost};
-use crate::run::watchdog::Watchdog;
+use crate::run::watchdog::{Held, Task, Watchdog};
 use crate::waiting::{Stands, told};
 
 /// The number that the resource compares, and the key, for the command.
@@ -31,13 +31,14 @@ pub(crate) async fn run(server: &ServerArgs, args: RunArgs) -> Result<u8, Failur
     let mut signals = Signals::listen()?;
     // On a thread of its own, the lock is renewed whatever this one does.
     let locks = server.builder()?.own_thread(true).start()?;
-    let code = run_under_lock(&locks, &args, grace, &mut signals).await;
+    let code = run_under_lock(server, &locks, &args, grace, &mut signals).await;
     // Releases what an early end has left, and says so to the queue. A server that does not answer lets it expire.
     let _ = locks.shutdown(Duration::ZERO).await;
     code
 }
 
 async fn run_under_lock(
+    server: &ServerArgs,
     locks: &LockManager,
     args: &RunArgs,
     grace: Grace,
@@ -66,7 +67,10 @@ async fn run_under_lock(
         }
     }
     // Before the command, which does not start where this fails.
-    let watchdog = Watchdog::start(grace.kill_after)?;
+    let seen = locks.inspect(&args.key).await.ok().flatten();
+    let task =
+        Task { kill_after: grace.kill_after, server: server.resolved()?, held: seen.as_ref().map(Held::of) };
+    let watchdog = Watchdog::start(&task)?;
     let group = start(args, &guard)?;
     let ending = supervise(group, &guard, grace, signals, watchdog).await;
     release(guard, ending).await

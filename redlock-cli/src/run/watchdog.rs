@@ -1,7 +1,8 @@
 //! A second process that ends the command when the first cannot: because it was killed, or stands still.
 //!
 //! The first one says again and again until when the lease lasts, on the clock that all processes of the machine share. The second
-//! one ends the group before that time, or at once when the first one is gone.
+//! one ends the group before that time, or at once when the first one is gone: then it also releases the lock, once the group has
+//! ended.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -15,8 +16,12 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
+use redlocked::{LockError, LockInfo};
+use serde_json::{Value, json};
 
+use crate::args::ServerArgs;
 use crate::exit::{Failure, OK};
+use crate::lock_text::{epoch, printable};
 
 /// The first argument of the second process.
 pub(crate) const COMMAND: &str = "watchdog";
@@ -29,6 +34,64 @@ const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
 
 /// How long it may take to see that the clock has jumped, after the machine was suspended.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// What the second process has to know, for the time when it is alone.
+pub(crate) struct Task {
+    /// The time between SIGTERM and SIGKILL.
+    pub(crate) kill_after: Duration,
+    pub(crate) server: ServerArgs,
+    /// `None` where the server did not say who holds the lock: it is not released then.
+    pub(crate) held: Option<Held>,
+}
+
+/// The lock of the first process, as others see it.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Held {
+    key: String,
+    name: Option<String>,
+    function: Option<String>,
+    asked: Option<u64>,
+}
+
+impl Held {
+    pub(crate) fn of(lock: &LockInfo) -> Self {
+        let holder = lock.holder();
+        Self {
+            key: lock.key().to_owned(),
+            name: holder.name().map(ToOwned::to_owned),
+            function: holder.function().map(ToOwned::to_owned),
+            asked: holder.since().map(epoch),
+        }
+    }
+}
+
+impl Task {
+    /// One line. The address may have a password, so it is neither an argument nor in the environment.
+    fn write(&self) -> String {
+        let ServerArgs { url, prefix, ca } = &self.server;
+        let held = self.held.as_ref().map(|Held { key, name, function, asked }| {
+            json!({ "key": key, "name": name, "function": function, "asked": asked })
+        });
+        let ms = u64::try_from(self.kill_after.as_millis()).unwrap_or(u64::MAX);
+        let task = json!({ "kill_after_ms": ms, "url": url, "prefix": prefix, "ca": ca, "held": held });
+        format!("{task}\n")
+    }
+
+    fn read(line: &str) -> Option<Self> {
+        let task: Value = serde_json::from_str(line).ok()?;
+        let text = |of: &Value, field: &str| of[field].as_str().map(ToOwned::to_owned);
+        let held = |of: &Value| {
+            let (name, function) = (text(of, "name"), text(of, "function"));
+            Some(Held { key: text(of, "key")?, name, function, asked: of["asked"].as_u64() })
+        };
+        let (url, prefix) = (text(&task, "url"), text(&task, "prefix"));
+        Some(Self {
+            kill_after: Duration::from_millis(task["kill_after_ms"].as_u64()?),
+            server: ServerArgs { url, prefix, ca: text(&task, "ca").map(Into::into) },
+            held: held(&task["held"]),
+        })
+    }
+}
 
 fn now() -> io::Result<Duration> {
     Ok(clock_gettime(CLOCK)?.into())
@@ -43,8 +106,7 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// `kill_after`: the time between SIGTERM and SIGKILL.
-    pub(crate) fn start(kill_after: Duration) -> io::Result<Self> {
+    pub(crate) fn start(task: &Task) -> io::Result<Self> {
         let (commands, input) = UnixStream::pair()?;
         // It may be stopped, and must not stop this process.
         commands.set_nonblocking(true)?;
@@ -54,7 +116,7 @@ impl Watchdog {
         // What the terminal sends to this process is not meant for it.
         command.process_group(0).spawn()?;
         let mut watchdog = Self { commands: Some(commands) };
-        watchdog.send(&format!("{}\n", kill_after.as_nanos()));
+        watchdog.send(&task.write());
         Ok(watchdog)
     }
 
@@ -109,20 +171,43 @@ impl Order {
 pub(crate) fn watchdog() -> Result<u8, Failure> {
     // A service manager may signal all processes of a service: this one ends last, and by itself.
     SigSet::all().thread_block().map_err(io::Error::from)?;
-    let Some(kill_after) = kill_after() else { return Ok(OK) };
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    let Some(task) = Task::read(&line) else { return Ok(OK) };
     let orders = orders();
     // Without a command there is nothing to end.
-    if let Ok(Order::Until(group, until)) = orders.recv() {
-        watch(&orders, group, until, kill_after)?;
+    if let Ok(Order::Until(group, until)) = orders.recv()
+        && let Some(left) = watch(&orders, group, until, task.kill_after)?
+        && let Some(held) = &task.held
+    {
+        let key = printable(&held.key);
+        let end = if release(&task.server, held, left)? {
+            "the lock is released"
+        } else {
+            "the lock ends with its lease"
+        };
+        // Standard error may be closed.
+        let _ = writeln!(
+            io::stderr(),
+            "redlocked: the process that held `{key}` was killed: its command was ended, and {end}"
+        );
     }
     Ok(OK)
 }
 
-/// The first line of standard input: the time between SIGTERM and SIGKILL.
-fn kill_after() -> Option<Duration> {
-    let mut line = String::new();
-    io::stdin().read_line(&mut line).ok()?;
-    line.trim().parse().ok().map(Duration::from_nanos)
+/// Whether the lock was still that of the first process, and is no more. It has so much time: nobody else can have it meanwhile.
+fn release(server: &ServerArgs, held: &Held, left: Duration) -> io::Result<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ask = async {
+        let Ok(locks) = server.connect().await else { return Ok(false) };
+        match locks.inspect(&held.key).await? {
+            // By its token: a release that arrives late finds another one.
+            Some(lock) if Held::of(&lock) == *held => locks.force_release_from(&lock).await,
+            _ => Ok::<_, LockError>(false),
+        }
+    };
+    let outcome = runtime.block_on(async { tokio::time::timeout(left, ask).await });
+    Ok(matches!(outcome, Ok(Ok(true))))
 }
 
 /// From the rest of standard input; the end of it is the end of the first process.
@@ -139,29 +224,98 @@ fn orders() -> Receiver<Order> {
     orders
 }
 
-fn watch(orders: &Receiver<Order>, group: Pid, mut until: Duration, kill_after: Duration) -> io::Result<()> {
-    loop {
+/// Returns when the group has ended, or its time is over: with what is left of the lease, if the first process is gone and the
+/// group has ended.
+fn watch(
+    orders: &Receiver<Order>,
+    group: Pid,
+    mut until: Duration,
+    kill_after: Duration,
+) -> io::Result<Option<Duration>> {
+    let is_gone = loop {
         let terminate_at = until.saturating_sub(kill_after);
         match orders.recv_timeout(terminate_at.saturating_sub(now()?).min(PAUSE)) {
             Ok(Order::Until(_, later)) => until = later,
-            Ok(Order::Done) => return Ok(()),
+            Ok(Order::Done) => return Ok(None),
             Err(RecvTimeoutError::Timeout) if now()? < terminate_at => {}
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => break false,
+            Err(RecvTimeoutError::Disconnected) => break true,
         }
-    }
+    };
+    let lease_end = until;
     let until = until.min(now()? + kill_after);
     // It may have ended, here and below.
     let _ = killpg(group, Signal::SIGTERM);
     // A stopped process cannot end.
     let _ = killpg(group, Signal::SIGCONT);
-    while now()? < until {
-        // Once the group has ended, another one may get its number.
-        if matches!(orders.try_recv(), Ok(Order::Done)) || killpg(group, None) == Err(Errno::ESRCH) {
-            return Ok(());
+    let pause =
+        |until: Duration| Ok::<_, io::Error>(until.saturating_sub(now()?).min(Duration::from_millis(20)));
+    while now()? < until && !has_ended(group) {
+        if matches!(orders.try_recv(), Ok(Order::Done)) {
+            return Ok(None);
         }
-        std::thread::sleep(until.saturating_sub(now()?).min(Duration::from_millis(20)));
+        std::thread::sleep(pause(until)?);
     }
-    // All of them at once, also those that are just starting others.
-    let _ = killpg(group, Signal::SIGKILL);
-    Ok(())
+    // All of them at once, also those that are just starting others. Once the group has ended, another one may get its number: but
+    // not while a process of it has not been collected.
+    if !is_collected(group) {
+        let _ = killpg(group, Signal::SIGKILL);
+    }
+    while is_gone && now()? < lease_end {
+        if has_ended(group) {
+            return Ok(Some(lease_end.saturating_sub(now()?)));
+        }
+        std::thread::sleep(pause(lease_end)?);
+    }
+    Ok(None)
+}
+
+/// No process has its number.
+fn is_collected(group: Pid) -> bool {
+    killpg(group, None) == Err(Errno::ESRCH)
+}
+
+/// No process of it runs. In some containers, no other process collects those that have ended.
+fn has_ended(group: Pid) -> bool {
+    is_collected(group) || is_dead(group).unwrap_or(false)
+}
+
+/// `None` where the system does not tell.
+fn is_dead(group: Pid) -> Option<bool> {
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let texts = processes.filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
+    let mut states = texts.filter_map(|text| {
+        // Behind the name of the program: its state, its parent, its group.
+        let mut fields = text.rsplit_once(") ")?.1.split(' ');
+        let (state, of) = (fields.next()?.to_owned(), fields.nth(1)?.parse::<i32>().ok()?);
+        (of == group.as_raw()).then_some(state)
+    });
+    let first = states.next()?;
+    Some(std::iter::once(first).chain(states).all(|state| matches!(&*state, "Z" | "X")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_read_as_it_was_written() {
+        let held =
+            Held { key: "k\n".to_owned(), name: Some("web:7".to_owned()), function: None, asked: Some(7) };
+        let server = ServerArgs {
+            url: Some("redis://:p@h/".to_owned()),
+            prefix: Some(String::new()),
+            ca: Some("/ca".into()),
+        };
+        let task = Task { kill_after: Duration::from_millis(1500), server, held: Some(held) };
+        let line = task.write();
+        assert_eq!(line.lines().count(), 1, "{line}");
+        let read = Task::read(&line);
+        assert!(read.is_some_and(|read| read.held == task.held
+            && read.kill_after == task.kill_after
+            && read.server.url == task.server.url
+            && read.server.prefix == task.server.prefix
+            && read.server.ca == task.server.ca));
+        assert!(Task::read("").is_none());
+    }
 }

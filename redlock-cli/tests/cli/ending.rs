@@ -152,6 +152,29 @@ fn a_tool_that_is_killed_or_frozen_leaves_no_group_behind_its_lease() {
     }
 }
 
+#[test]
+fn a_lock_is_free_soon_after_its_tool_is_killed_and_not_before_the_group_has_ended() {
+    let server = RedisServer::start();
+    let beats = Scratch::new();
+    let beat = format!("trap '' TERM; while :; do date +%s%N >>{}; sleep 0.01; done", beats.path());
+    // With 60 s, the end of the lease is none of what is seen here.
+    let arguments = ["run", "--ttl", "60s", "--kill-after", "500ms", "k", "--", "sh", "-c", &beat];
+    let group = Group { tool: Running::start(&server.url(), &arguments), beats };
+    eventually("the group runs", || group.times().len() > 4);
+    let next = Next::queued(&server);
+    let hit = now();
+    group.tool.signal("-KILL");
+    let entered = next.entered();
+    dead_before(&group, entered, "killed tool");
+    let took = Duration::from_nanos(entered - hit);
+    report(&format!("killed tool: the next holder had the lock after {took:.0?}"));
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    let said = group.tool.said();
+    let end = "the process that held `k` was killed: its command was ended, and the lock is released\n";
+    assert_eq!(said.err, format!("redlocked: {end}"));
+    assert_eq!(server.run::<i64>("EXISTS lock:k"), 0);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_tool_without_its_watchdog_says_so_and_goes_on() {
