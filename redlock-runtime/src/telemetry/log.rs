@@ -127,7 +127,7 @@ pub(super) fn waits_long(
             waited_ms,
             holder = holder.name().unwrap_or("a client of another kind"),
             holder_function = holder.function(),
-            holder_since = holder.since().map(utc),
+            holder_asked_at = holder.since().map(utc),
             in_front = in_front.map(number),
             waiters = number(*waiters),
             waiters_here = number(waiters_here),

@@ -1,6 +1,6 @@
 //! The lines that the answers leave in the log.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
@@ -19,7 +19,8 @@ struct Shown(String);
 
 impl Visit for Shown {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0 += &format!("{field}={value:?};");
+        // Writing into a string does not fail.
+        let _ = write!(self.0, "{field}={value:?};");
     }
 }
 

@@ -73,7 +73,8 @@ async fn a_warning_says_who_holds_the_lock_in_which_function_since_when_and_how_
         assert_eq!(field(warning, "holder_function"), "telemetry::long_waits::import");
         assert!(field(warning, "holder").ends_with(&format!(":{}", std::process::id())), "{warning:?}");
         assert!(
-            field(warning, "holder_since").starts_with("20") && field(warning, "holder_since").ends_with('Z'),
+            field(warning, "holder_asked_at").starts_with("20")
+                && field(warning, "holder_asked_at").ends_with('Z'),
             "{warning:?}"
         );
         assert_eq!((field(warning, "in_front"), field(warning, "waiters")), ("1", "2"));
