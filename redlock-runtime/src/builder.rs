@@ -185,7 +185,7 @@ impl LockManagerBuilder {
     }
 
     /// The [`ttl`](crate::LockRequest::ttl) of every lock that is asked for without one, by the attribute or by hand; 30 s by
-    /// default, at least 10 ms, else connecting fails with [`LockError::InvalidUrl`].
+    /// default, at least 10 ms, else connecting fails with [`LockError::InvalidUrl`](crate::LockError::InvalidUrl).
     ///
     /// # Examples
     ///
@@ -238,8 +238,8 @@ impl LockManagerBuilder {
     }
 
     /// The [`max_hold`](crate::LockRequest::max_hold) of every lock that is asked for without one, by the attribute or by hand;
-    /// unlimited by default. At least 10 ms, else connecting fails with [`LockError::InvalidUrl`]. A request with a longer
-    /// [`min_hold`](crate::LockRequest::min_hold) fails with [`LockError::InvalidRequest`].
+    /// unlimited by default. At least 10 ms, else connecting fails with [`LockError::InvalidUrl`](crate::LockError::InvalidUrl). A
+    /// request with a longer [`min_hold`](crate::LockRequest::min_hold) fails with [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
     ///
     /// # Examples
     ///
@@ -369,8 +369,8 @@ impl LockManagerBuilder {
     ///
     /// The calls run as tasks on the tokio runtime that the manager uses at the time. Each has three quarters of the
     /// [`io_timeout`](Self::io_timeout). An error, a panic, or no answer in time is
-    /// [`LockError::Unavailable`](crate::LockError::Unavailable), and the manager tries again, some times a second; credentials that the server refuses twice are
-    /// [`LockError::Misconfigured`](crate::LockError::Misconfigured).
+    /// [`LockError::Unavailable`](crate::LockError::Unavailable), and the manager tries again, some times a
+    /// second; credentials that the server refuses twice are [`LockError::Misconfigured`](crate::LockError::Misconfigured).
     ///
     /// For all servers of the manager: one, a quorum, the nodes of a Cluster, and the primary behind Sentinel. The
     /// sentinels themselves have `sentinel_user` and `sentinel_password` in the address. An address with a user or a
