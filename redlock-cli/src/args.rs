@@ -211,10 +211,10 @@ pub(crate) struct TopArgs {
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
     /// The order of the locks
-    #[arg(long, default_value = "waiters", value_name = "COLUMN")]
+    #[arg(help_heading = "Output", long, default_value = "waiters", value_name = "COLUMN")]
     pub(crate) sort: Sort,
     /// How long between two looks
-    #[arg(long, default_value = "1s", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(help_heading = "Output", long, default_value = "1s", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) interval: Duration,
 }
 
@@ -230,13 +230,13 @@ pub(crate) struct WatchArgs {
     /// The key, without the prefix
     pub(crate) key: String,
     /// How much time the picture shows
-    #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(help_heading = "Output", long, default_value = "30s", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) window: Duration,
     /// How long between two looks
-    #[arg(long, default_value = "20ms", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(help_heading = "Output", long, default_value = "20ms", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) interval: Duration,
     /// Prints lines on a terminal, too
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     pub(crate) lines: bool,
 }
 
@@ -245,10 +245,10 @@ pub(crate) struct WaitArgs {
     /// The key, without the prefix
     pub(crate) key: String,
     /// The longest to wait; then the exit code is 1. Default: without a limit
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(help_heading = "Waiting", long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Option<Duration>,
     /// Does not say whom it waits for
-    #[arg(short, long)]
+    #[arg(help_heading = "Waiting", short, long)]
     pub(crate) quiet: bool,
 }
 
@@ -268,22 +268,22 @@ pub(crate) struct RunArgs {
     /// The key, without the prefix
     pub(crate) key: String,
     /// The longest to wait for the lock. Default: without a limit
-    #[arg(short, long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(help_heading = "Waiting", short, long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) wait: Option<Duration>,
     /// Fails at once when the lock is held
-    #[arg(short, long, conflicts_with = "wait")]
+    #[arg(help_heading = "Waiting", short, long, conflicts_with = "wait")]
     pub(crate) nonblock: bool,
     /// Does not say whom it waits for
-    #[arg(short, long)]
+    #[arg(help_heading = "Waiting", short, long)]
     pub(crate) quiet: bool,
     /// The exit code when the lock was not acquired
-    #[arg(short = 'E', long, default_value_t = crate::exit::CONFLICT, value_name = "CODE")]
+    #[arg(help_heading = "Waiting", short = 'E', long, default_value_t = crate::exit::CONFLICT, value_name = "CODE")]
     pub(crate) conflict_exit_code: u8,
     /// How long the lock outlives this machine. It is renewed every third of this time. At least 1s
-    #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(help_heading = "Lease", long, default_value = "30s", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) ttl: Duration,
     /// How long the command has between SIGTERM and SIGKILL; at most half of the ttl. Default: a third of the ttl, at most 10s
-    #[arg(short, long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(help_heading = "Lease", short, long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) kill_after: Option<Duration>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]

@@ -4,12 +4,14 @@ use std::io::{self, Write};
 
 use redlocked::{LockInfo, LockManager};
 use serde_json::Value;
+use terminal_size::{Width, terminal_size_of};
 
 use crate::alive::watch;
 use crate::args::{Format, ShowArgs};
 use crate::exit::{CONFLICT, Failure, OK};
 use crate::lock_text::{self, Ago, holder, lease_left, printable, rfc3339, waiter};
 use crate::output::Printer;
+use crate::table::folded;
 
 pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
@@ -38,22 +40,32 @@ pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Fai
             write!(out, "alive:       ")?;
             // Who reads sees the rest meanwhile.
             out.flush()?;
-            writeln!(out, "{}", watch(locks, &lock).await?)?;
+            writeln!(out, "{}", beside(&watch(locks, &lock).await?.to_string()))?;
         }
     }
     Ok(OK)
 }
 
 fn describe(lock: &LockInfo, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "key:         {}", printable(lock.key()))?;
-    writeln!(out, "holder:      {}", holder(lock))?;
+    let mut lines = vec![("key:".to_owned(), printable(lock.key())), ("holder:".to_owned(), holder(lock))];
     if let Some(since) = lock.holder().since() {
-        writeln!(out, "asked:       {} ago, {}", Ago(since), rfc3339(since))?;
+        lines.push(("asked:".to_owned(), format!("{} ago, {}", Ago(since), rfc3339(since))));
     }
-    writeln!(out, "lease left:  {}", lease_left(lock))?;
-    writeln!(out, "waiters:     {}", lock.waiters())?;
-    for (place, next) in (1..).zip(lock.queue()) {
-        writeln!(out, "{place:11}  {}", waiter(next))?;
+    lines.push(("lease left:".to_owned(), lease_left(lock)));
+    lines.push(("waiters:".to_owned(), lock.waiters().to_string()));
+    let queue = (1..).zip(lock.queue());
+    lines.extend(queue.map(|(place, next)| (format!("{place:LABEL$}"), waiter(next))));
+    for (label, words) in lines {
+        writeln!(out, "{label:LABEL$}  {}", beside(&words))?;
     }
     Ok(())
+}
+
+const LABEL: usize = 11;
+
+/// Beside a label, in as many lines as a terminal needs.
+fn beside(words: &str) -> String {
+    let Some((Width(width), _)) = terminal_size_of(io::stdout()) else { return words.to_owned() };
+    let room = usize::from(width).saturating_sub(LABEL + 2).max(LABEL);
+    folded(words, room).join(&format!("\n{:LABEL$}  ", ""))
 }

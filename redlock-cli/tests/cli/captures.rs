@@ -9,7 +9,7 @@ use kit::RedisServer;
 
 use crate::screen::Terminal;
 
-const SIZES: [(u16, u16); 3] = [(60, 40), (80, 40), (120, 40)];
+const SIZES: [(u16, u16); 3] = [(60, 120), (80, 120), (120, 120)];
 
 /// Seconds since 1970, so long ago. Half a minute later is the same text.
 fn ago(hours: u64, minutes: u64) -> u64 {
@@ -35,7 +35,8 @@ fn locks() -> RedisServer {
     );
     let _: () = server.run("SET lock:foreign x");
     for waiter in 1..=12 {
-        let token = format!("{waiter:0>22}@web-{waiter}:4711/{}/shop::orders::purchase", ago(1, 2));
+        let token =
+            format!("{waiter:0>22}@web-{waiter}:4711/{}/shop::orders::purchase|30000|inbox", ago(1, 2));
         let _: () = server.run(&format!("ZADD lock:注文:靴下-赤-二十七-特別%queue {waiter} {token}"));
     }
     server
@@ -45,9 +46,9 @@ fn locks() -> RedisServer {
 fn captured(server: &RedisServer, arguments: &str) -> String {
     let mut all = String::new();
     for (columns, lines) in SIZES {
-        let script = format!("\"$tool\" {arguments}; echo code $?");
+        let script = format!("\"$tool\" {arguments}; echo [exit $?]");
         let terminal = Terminal::sized(server, "sh", &["-c", &script], columns, lines);
-        terminal.shows("code ");
+        kit::eventually("it ends", || terminal.unwrapped().trim_end().ends_with(']'));
         writeln!(all, "── {columns} columns ──\n{}", terminal.unwrapped()).unwrap();
     }
     all
@@ -102,4 +103,25 @@ fn doctor_folds_what_is_missing() {
         None => format!("{line}\n"),
     };
     is_as_captured("doctor", &all.lines().map(steady).collect::<String>());
+}
+
+#[test]
+fn help_has_its_options_in_groups() {
+    let server = RedisServer::start();
+    for (name, arguments) in [("help", "-h"), ("help_of_list", "list --help"), ("help_of_run", "run --help")]
+    {
+        is_as_captured(name, &captured(&server, arguments));
+    }
+}
+
+#[test]
+fn show_has_a_line_for_each_waiter() {
+    let server = locks();
+    let all = captured(&server, "show --quick 注文:靴下-赤-二十七-特別");
+    // The time itself is another one in each run.
+    let steady = |line: &str| match line.split_once(" ago, 20") {
+        Some((words, _)) => format!("{words} ago, …\n"),
+        None => format!("{line}\n"),
+    };
+    is_as_captured("show", &all.lines().map(steady).collect::<String>());
 }
