@@ -485,3 +485,62 @@ fn an_async_program_that_drops_its_guard_and_ends_leaves_no_lock() {
         eventually("the release is read", || server.keys().is_empty());
     }
 }
+
+#[cfg(not(feature = "testing"))]
+mod a_clock_that_locks_in_memory_do_not_obey {
+    use redlocked::{LockError, LockManager, distributed_lock};
+
+    use super::{Builder, SECOND, runtime};
+    use kit::unique;
+
+    #[distributed_lock(key = "k", manager = locks)]
+    async fn nap(locks: &LockManager) -> Result<(), LockError> {
+        tokio::time::sleep(SECOND).await;
+        Ok(())
+    }
+
+    fn names_the_feature(outcome: Result<(), LockError>) {
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, LockError::Misconfigured { key: Some(_), .. }), "{error:?}");
+        assert!(
+            error.to_string().contains("is paused") && error.to_string().contains("feature `testing`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn ends_each_async_call_with_the_name_of_the_feature() {
+        let url = format!("memory://{}", unique("paused"));
+        let outside = LockManager::connect_blocking(&url).unwrap();
+        Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+            let inside = LockManager::connect(&url).await.unwrap();
+            for locks in [&inside, &outside] {
+                names_the_feature(nap(locks).await);
+                names_the_feature(locks.lock_all(["a", "b"]).acquire().await.map(drop));
+                // The clock of a blocked thread does not matter.
+                locks.lock("k").acquire_blocking().unwrap().release_blocking().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn is_no_matter_before_it_is_paused_and_once_it_is_resumed() {
+        runtime().block_on(async {
+            let locks = LockManager::connect(&format!("memory://{}", unique("resumed"))).await.unwrap();
+            nap(&locks).await.unwrap();
+            tokio::time::pause();
+            names_the_feature(nap(&locks).await);
+            tokio::time::resume();
+            nap(&locks).await.unwrap();
+        });
+    }
+
+    #[test]
+    fn is_no_matter_for_a_manager_with_a_thread_of_its_own() {
+        Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+            let url = format!("memory://{}", unique("own-thread"));
+            let locks = LockManager::builder(url).own_thread(true).connect().await.unwrap();
+            locks.lock("k").acquire().await.unwrap().release().await.unwrap();
+        });
+    }
+}

@@ -4,7 +4,7 @@ mod many;
 mod one;
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -29,6 +29,10 @@ const ENGINE_IS_LATE: Duration = Duration::from_millis(200);
 /// For a key that was asked for alone, which the engine does not skip.
 const SKIPPED: &str = "the lock was not asked for";
 
+/// For a test whose clock the manager does not obey: the paused clock would run ahead of the locks, and the test could hang.
+const PAUSED: &str = "the clock of this tokio runtime is paused, which the locks of `memory://` obey with the feature `testing` \
+                      alone: `cargo add --dev redlocked --features testing`";
+
 /// The future of [`LockRequest::acquire`]. Nothing is sent before its first poll. Dropping it leaves the queue, and
 /// releases a lock that it may have acquired.
 ///
@@ -49,6 +53,14 @@ const SKIPPED: &str = "the lock was not asked for";
 pub struct Acquire {
     state: State,
     wait: telemetry::Wait,
+}
+
+/// Who waits for the lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    Task,
+    /// A thread, on which the clock of its runtime does not move either.
+    Blocked,
 }
 
 enum State {
@@ -152,16 +164,21 @@ impl LockRequest {
         let limit = limit.map(|at| at.after(last_answer).after(ENGINE_IS_LATE));
         let engine = Arc::clone(manager.engine());
         let mut acquire = Self { manager: Some(manager), ..self }.acquire();
-        block_on_until(&engine, limit.map(|at| (engine.clock(), at)), &mut acquire)
+        let outcome = poll_fn(|cx| acquire.poll_as(Caller::Blocked, cx));
+        block_on_until(&engine, limit.map(|at| (engine.clock(), at)), outcome)
             .unwrap_or_else(|| Err(acquire.overdue()))
     }
 
     /// Checks the request, then sends it.
-    fn start(self) -> Result<State, LockError> {
+    fn start(self, caller: Caller) -> Result<State, LockError> {
         let manager = match self.manager {
             Some(manager) => manager,
             None => LockManager::global()?,
         };
+        if caller == Caller::Task && manager.engine().is_beside_a_paused_clock() {
+            let key = self.keys.as_slice().first().map(|key| key.as_str().into());
+            return Err(LockError::Misconfigured { key, reason: PAUSED.into() });
+        }
         match self.keys {
             OneOrMany::One(key) => {
                 let key = self.options.check(&manager, key)?;
@@ -179,11 +196,11 @@ impl LockRequest {
 }
 
 impl State {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
+    fn poll(&mut self, caller: Caller, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
         if let Self::New(_) = self
             && let Self::New(request) = std::mem::replace(self, Self::Done)
         {
-            *self = request.start()?;
+            *self = request.start(caller)?;
         }
         let (events, outcome) = match self {
             Self::One(one) => {
@@ -213,13 +230,19 @@ impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { state, wait } = &mut *self;
+        self.poll_as(Caller::Task, cx)
+    }
+}
+
+impl Acquire {
+    fn poll_as(&mut self, caller: Caller, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
+        let Self { state, wait } = self;
         if let State::New(LockRequest { keys, options, .. }) = state {
             options.call = wait.begins(keys.as_slice(), &options.origin);
         }
         let polled = {
             let _span = wait.enter();
-            ready!(state.poll(cx))
+            ready!(state.poll(caller, cx))
         };
         Poll::Ready(match polled {
             Ok(guard) => Ok(guard.observed(wait)),
@@ -229,9 +252,7 @@ impl Future for Acquire {
             }
         })
     }
-}
 
-impl Acquire {
     /// The error when the engine sends no outcome within the limit.
     fn overdue(&mut self) -> LockError {
         let key = match &self.state {

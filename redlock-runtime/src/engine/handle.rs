@@ -31,7 +31,7 @@ pub(crate) struct Engine {
     io_timeout: Duration,
     clock: Clock,
     events: Events,
-    /// `None` where a test has no hold on the node.
+    /// `None` where the locks are not in memory.
     tested: Option<Tested>,
     /// `None` for an engine with a thread of its own.
     home: Option<Arc<Home>>,
@@ -141,6 +141,11 @@ impl Engine {
     /// For `testing()`.
     pub(crate) fn tested(&self) -> Option<&Tested> {
         self.tested.as_ref()
+    }
+
+    /// True in a test that has paused the clock of this tokio runtime, if its locks are in memory and do not obey it.
+    pub(crate) fn is_beside_a_paused_clock(&self) -> bool {
+        self.home.is_some() && self.tested.as_ref().is_some_and(Tested::is_beside_a_paused_clock)
     }
 
     /// Which keys may be in one call.

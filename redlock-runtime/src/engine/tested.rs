@@ -43,6 +43,11 @@ impl Tested {
         Some(Self { node, calls: Mutex::default() })
     }
 
+    #[expect(clippy::unused_self, reason = "without the feature it is asked")]
+    pub(crate) fn is_beside_a_paused_clock(&self) -> bool {
+        false
+    }
+
     /// With the clock of the manager.
     pub(crate) fn node(&self) -> &MemoryNode {
         &self.node

@@ -60,6 +60,19 @@ pub(super) fn running_clock() -> Option<Instant> {
     (before <= now.into_std() && now.into_std() <= std::time::Instant::now()).then_some(now)
 }
 
+#[cfg(not(feature = "testing"))]
+pub(super) fn clock_stands_still() -> bool {
+    if running_clock().is_some() {
+        return false;
+    }
+    // It was paused, but it may have been resumed since.
+    let (then, start) = (Instant::now(), std::time::Instant::now());
+    while start.elapsed().is_zero() {
+        std::hint::spin_loop();
+    }
+    Instant::now() == then
+}
+
 /// `here` is the number of the runtime of this thread.
 pub(super) fn runtime_has_drivers(here: u64) -> bool {
     /// The last runtime that had them.

@@ -61,6 +61,12 @@ pub(crate) fn running_clock() -> Option<Instant> {
     if world().is_some() { Some(Instant::now()) } else { machine::running_clock() }
 }
 
+/// True when a test has paused the clock of this tokio runtime.
+#[cfg(not(feature = "testing"))]
+pub(crate) fn clock_stands_still() -> bool {
+    world().is_none() && machine::clock_stands_still()
+}
+
 /// True when this thread has no other thread beside it that could do its work.
 pub(crate) fn has_one_thread() -> bool {
     world().is_some()

@@ -49,6 +49,12 @@ impl Deployment {
         clock
     }
 
+    /// True if no server has the locks.
+    #[cfg(not(feature = "testing"))]
+    pub(super) fn is_in_memory(&self) -> bool {
+        matches!(self, Self::Nodes(nodes) if nodes.iter().all(Node::is_in_memory))
+    }
+
     /// The only node, if it is in memory.
     #[cfg(feature = "testing")]
     pub(super) fn node_in_memory(&self) -> Option<&memory::MemoryNode> {
