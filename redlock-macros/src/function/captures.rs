@@ -6,9 +6,10 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 use syn::ext::IdentExt as _;
-use syn::{Attribute, Expr, FnArg, Pat, ReceiverKind, Signature, Type};
+use syn::{Attribute, Expr, FnArg, Pat, ReceiverKind, Signature};
 
 use super::scope::{bindings_in, is_condition};
+use super::types::Shape;
 use crate::attribute::LockArgs;
 use crate::variables::{Variable, find};
 
@@ -52,7 +53,9 @@ impl Captures {
                 }),
                 // What is expected of the argument itself is not met by another variable.
                 FnArg::Typed(input) if input.attrs.iter().any(|attr| attr.path().is_ident("expect")) => {}
-                FnArg::Typed(input) if !has_no_drop(&input.ty) => captures.bind(&input.pat, &input.attrs),
+                FnArg::Typed(input) if !Shape::of(&input.ty).has_no_drop() => {
+                    captures.bind(&input.pat, &input.attrs);
+                }
                 _ => {}
             }
         }
@@ -173,23 +176,7 @@ impl Binding {
 fn is_by_value(receiver: &ReceiverKind) -> bool {
     match receiver {
         ReceiverKind::Value => true,
-        ReceiverKind::Typed(_, ty) => !has_no_drop(ty),
-        _ => false,
-    }
-}
-
-/// True for references, numbers and compounds of them: types without a destructor, by their spelling.
-fn has_no_drop(ty: &Type) -> bool {
-    const PRIMITIVES: [&str; 17] = [
-        "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64",
-        "u128", "usize", "str",
-    ];
-    match ty {
-        Type::Reference(_) | Type::Ptr(_) => true,
-        Type::Array(ty) => has_no_drop(&ty.elem),
-        Type::Group(ty) => has_no_drop(&ty.elem),
-        Type::Tuple(ty) => ty.elems.iter().all(has_no_drop),
-        Type::Path(ty) => ty.path.get_ident().is_some_and(|name| PRIMITIVES.iter().any(|it| name == it)),
+        ReceiverKind::Typed(_, ty) => !Shape::of(ty).has_no_drop(),
         _ => false,
     }
 }

@@ -5,3 +5,4 @@ pub(crate) mod item;
 pub(crate) mod return_type;
 pub(crate) mod returned_future;
 pub(crate) mod scope;
+pub(crate) mod types;

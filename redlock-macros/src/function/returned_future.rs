@@ -6,13 +6,13 @@ use quote::quote;
 use syn::parse::Parser as _;
 use syn::{
     Block, Expr, ExprAsync, ExprCall, ExprMethodCall, Ident, Item, Local, Pat, ReturnType, Signature, Stmt,
-    Type, token,
+    token,
 };
 
 use super::captures::Captures;
 use super::item::LockedFn;
-use super::return_type::is_future;
 use super::scope::{Scope, stands_for_a_pattern};
+use super::types::Shape;
 use crate::errors::Errors;
 
 /// A body that is `Box::pin(…)` or `async move { … }` as a whole.
@@ -97,12 +97,13 @@ impl ReturnedFuture {
 /// Refuses every other function that returns a future, whose body would run without the lock. True if it was refused.
 pub(crate) fn refuse_future(sig: &Signature, errors: &mut Errors) -> bool {
     if let ReturnType::Type(_, ty) = &sig.output
-        && is_future(ty)
+        && let shape = Shape::of(ty)
+        && shape.is_future()
     {
         let name = &sig.ident;
         // Where a trait dictates a boxed future, the function cannot be `async`.
-        let advice = match &**ty {
-            Type::ImplTrait(_) => {
+        let advice = match shape {
+            Shape::Traits(_) => {
                 format!("write `async fn {name}`, or let `async move {{ ... }}` be the whole body")
             }
             _ => "let `Box::pin(async move { ... })`, or `async move { ... }.boxed()`, be the whole body"

@@ -3,10 +3,9 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
-use syn::{
-    Attribute, FieldPat, FnArg, GenericArgument, Ident, Pat, PatIdent, PathArguments, Signature, Type,
-    TypeParamBound,
-};
+use syn::{Attribute, FieldPat, FnArg, Ident, Pat, PatIdent, Signature};
+
+use super::types::Shape;
 
 /// The user's own identifiers, with their hygiene.
 #[derive(Default)]
@@ -34,7 +33,7 @@ impl Scope {
                 }
                 FnArg::Typed(input) => {
                     scope.bind(&input.pat);
-                    printed(&input.pat, &input.ty, &mut scope.printed);
+                    printed(&input.pat, &Shape::of(&input.ty), &mut scope.printed);
                     if input.attrs.iter().any(is_condition) {
                         scope.conditional.extend(names_in(&input.pat));
                     }
@@ -153,79 +152,21 @@ pub(crate) fn bindings_in(pat: &Pat) -> Vec<(&PatIdent, bool)> {
 }
 
 /// Adds the names in `pat` whose types have a `Display`, by their spelling.
-fn printed(pat: &Pat, ty: &Type, names: &mut Vec<Ident>) {
-    match (pat, ty) {
-        (_, Type::Group(ty)) => printed(pat, &ty.elem, names),
-        (Pat::Ident(pat), ty) if has_display(ty) => names.push(pat.ident.clone()),
-        (Pat::Reference(pat), Type::Reference(ty)) => printed(&pat.pat, &ty.elem, names),
-        (Pat::Tuple(pat), Type::Tuple(ty)) => {
-            pat.elems.iter().zip(&ty.elems).for_each(|(pat, ty)| printed(pat, ty, names));
+fn printed(pat: &Pat, shape: &Shape<'_>, names: &mut Vec<Ident>) {
+    match (pat, shape) {
+        (Pat::Ident(pat), shape) if shape.has_display() => names.push(pat.ident.clone()),
+        (Pat::Reference(pat), Shape::Reference(inner)) => printed(&pat.pat, inner, names),
+        (Pat::Tuple(pat), Shape::Tuple(shapes)) => {
+            pat.elems.iter().zip(shapes).for_each(|(pat, shape)| printed(pat, shape, names));
         }
         // `Path(id): Path<u64>`.
-        (Pat::TupleStruct(pat), ty) if pat.elems.len() == 1 => {
-            if let (Some(pat), Some(ty)) = (pat.elems.first(), only_argument(ty)) {
-                printed(pat, ty, names);
+        (Pat::TupleStruct(pat), shape) if pat.elems.len() == 1 => {
+            if let (Some(pat), Some(shape)) = (pat.elems.first(), shape.only_argument()) {
+                printed(pat, shape, names);
             }
         }
         _ => {}
     }
-}
-
-fn has_display(ty: &Type) -> bool {
-    const PRINTED: [&str; 23] = [
-        "bool",
-        "char",
-        "f32",
-        "f64",
-        "i8",
-        "i16",
-        "i32",
-        "i64",
-        "i128",
-        "isize",
-        "u8",
-        "u16",
-        "u32",
-        "u64",
-        "u128",
-        "usize",
-        "str",
-        "String",
-        "IpAddr",
-        "Ipv4Addr",
-        "Ipv6Addr",
-        "SocketAddr",
-        "Uuid",
-    ];
-    match ty {
-        Type::Reference(ty) => has_display(&ty.elem),
-        Type::Group(ty) => has_display(&ty.elem),
-        Type::Paren(ty) => has_display(&ty.elem),
-        Type::ImplTrait(ty) => ty.bounds.iter().any(|bound| {
-            matches!(bound, TypeParamBound::Trait(bound)
-                if bound.path.segments.last().is_some_and(|name| name.ident == "Display"))
-        }),
-        Type::Path(path) => path.path.segments.last().is_some_and(|name| {
-            let name = name.ident.to_string();
-            PRINTED.contains(&name.as_str())
-                || ["Arc", "Box", "Cow", "Rc"].contains(&name.as_str())
-                    && only_argument(ty).is_some_and(has_display)
-        }),
-        _ => false,
-    }
-}
-
-/// `T` of `Path<T>`.
-fn only_argument(ty: &Type) -> Option<&Type> {
-    let Type::Path(path) = ty else { return None };
-    let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else {
-        return None;
-    };
-    let mut types = arguments.args.iter().filter_map(|argument| match argument {
-        GenericArgument::Type(ty) => Some(ty),
-        _ => None,
-    });
-    types.next().filter(|_| types.next().is_none())
 }
 
 /// True for `#[cfg(…)]`, and for a `#[cfg_attr(…)]` that may be one.
