@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::Error;
 
@@ -34,6 +35,17 @@ impl Errors {
     pub(crate) fn finish(self) -> Option<Error> {
         self.0
     }
+}
+
+/// A `compile_error!` for each of them, without the `::core::` that syn writes before it: a crate of the 2015 edition looks for that
+/// in itself.
+pub(crate) fn compile_errors(errors: &Error) -> TokenStream {
+    let is_root = |token: &TokenTree| match token {
+        TokenTree::Ident(name) => name == "core",
+        TokenTree::Punct(mark) => mark.as_char() == ':',
+        _ => false,
+    };
+    errors.to_compile_error().into_iter().filter(|token| !is_root(token)).collect()
 }
 
 /// The candidate that `word` was probably meant to be: at most two typos away, and one in a short word.

@@ -8,7 +8,7 @@ use syn::spanned::Spanned as _;
 use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
 
 use crate::attribute::value;
-use crate::errors::Errors;
+use crate::errors::{Errors, compile_errors};
 use crate::key::template::Template;
 use crate::key::{self, Renderer, Rewritten};
 
@@ -29,7 +29,7 @@ pub(crate) fn expand(tokens: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let parsed = parse.parse2(tokens);
     let rendered = errors.keep(parsed).map(|by_hand| by_hand.rendered(&mut errors)).unwrap_or_default();
-    errors.finish().map_or(rendered, |errors| errors.to_compile_error())
+    errors.finish().map_or(rendered, |errors| compile_errors(&errors))
 }
 
 fn parse(input: ParseStream) -> Result<ByHand> {

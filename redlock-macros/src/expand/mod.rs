@@ -12,7 +12,7 @@ use syn::{Expr, Ident};
 use self::request::Request;
 use crate::attribute::LockArgs;
 use crate::checks::{conflicts, global};
-use crate::errors::Errors;
+use crate::errors::{Errors, compile_errors};
 use crate::facade;
 use crate::function::captures::{Captures, Mentions};
 use crate::function::item::{self, LockedFn};
@@ -31,7 +31,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let Some(errors) = errors.finish() else {
         return output.unwrap_or_default();
     };
-    let errors = errors.to_compile_error();
+    let errors = compile_errors(&errors);
     match function {
         // Where an expression stands, only one can be written.
         None if item::is_expression(&item) => errors,

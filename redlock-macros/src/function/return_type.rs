@@ -66,9 +66,11 @@ impl Output {
         let Some(ty) = &self.ty else {
             return TokenStream::new();
         };
-        // With the user's own span, so that rustc's messages name the user's type and no macro.
+        // With the user's own span, so that rustc's messages name the user's type and no macro. Not so the root of the path: in the
+        // user's edition there may be no `::core`.
+        let option = quote_spanned!(Span::mixed_site().located_at(self.first)=> ::core::option::Option);
         quote_spanned! {self.first=>
-            if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<#ty> {
+            if let #option::Some(__unreachable_output) = #option::None::<#ty> {
                 return __unreachable_output;
             }
         }

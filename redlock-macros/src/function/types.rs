@@ -219,7 +219,7 @@ mod tests {
     }
 
     /// Holds for each of the types that are listed, and for no other one.
-    fn only(known: &[Type], others: &[Type], is: impl Fn(&Shape<'_>) -> bool) {
+    fn only<'a>(known: &'a [Type], others: &'a [Type], is: impl Fn(&Shape<'a>) -> bool) {
         for (types, expected) in [(known, true), (others, false)] {
             for ty in types {
                 assert_eq!(is(&Shape::of(ty)), expected, "{}", ty.to_token_stream());
@@ -243,7 +243,7 @@ mod tests {
             parse_quote!(impl Iterator<Item = u8>),
             parse_quote!(Vec<BoxStream<'static, u8>>),
         ];
-        only(&streams, &others, |shape| shape.is_stream());
+        only(&streams, &others, Shape::is_stream);
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
             parse_quote!(later!(u8)),
             parse_quote!(Self::Future),
         ];
-        only(&known, &others, |shape| shape.is_no_future());
+        only(&known, &others, Shape::is_no_future);
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
             parse_quote!(impl Copy),
             parse_quote!(Option<u8>),
         ];
-        only(&known, &others, |shape| shape.has_no_drop());
+        only(&known, &others, Shape::has_no_drop);
     }
 
     #[test]
@@ -321,6 +321,6 @@ mod tests {
         ];
         let others: [Type; 4] =
             [parse_quote!(Option<u8>), parse_quote!(Arc<A>), parse_quote!((u8, u8)), parse_quote!(impl Copy)];
-        only(&known, &others, |shape| shape.has_display());
+        only(&known, &others, Shape::has_display);
     }
 }
