@@ -33,7 +33,12 @@ pub(crate) fn keys(value: Expr, errors: &mut Errors) -> Option<Vec<Key>> {
             let expected = format!("expected a list such as `{}`", hint("keys"));
             let found = literal(&other);
             let message = match errors.keep(found)? {
-                Some(Lit::Str(_)) => format!("{expected}, found a string: one key is `{}`", hint("key")),
+                Some(Lit::Str(lit)) => {
+                    let lit = lit.token();
+                    format!(
+                        "expected a list, found a string: write `keys = [{lit}, ...]`, or `key = {lit}` for one key"
+                    )
+                }
                 Some(lit) => format!("{expected}, found {}", describe(lit)),
                 None => match bracketed(&other) {
                     Some(found) => format!("{expected}, found {found}"),
@@ -102,7 +107,7 @@ mod tests {
     fn what_is_not_a_list_of_keys() {
         for (text, hints) in [
             ("[]", vec!["the list is empty"]),
-            ("\"a\"", vec!["found a string: one key is `key = "]),
+            ("\"a\"", vec!["found a string: write `keys = [\"a\", ...]`, or `key = \"a\"` for one key"]),
             ("5", vec!["expected a list such as `keys = [", "found an integer"]),
             ("(\"a\", \"b\")", vec!["found a tuple"]),
             ("[\"a\"; 2]", vec!["found a repetition"]),

@@ -4,7 +4,7 @@ pub(crate) mod duration;
 pub(crate) mod keys;
 pub(crate) mod length;
 mod options;
-mod recovery;
+pub(crate) mod recovery;
 pub(crate) mod value;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
@@ -15,11 +15,8 @@ use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
 
 use self::keys::Key;
 use self::length::Length;
-use self::options::{DURATIONS, FLAGS, OPTIONS, hint, meant};
-use self::recovery::{
-    cut_in_two, hyphenated, missing_comma, skip_to_comma, starts_option, typed_guard, unquoted_duration,
-    unquoted_template, with_arguments,
-};
+use self::options::{FLAGS, OPTIONS, hint, meant};
+use self::recovery::{hyphenated, no_comma, skip_to_comma, starts_option, without_equals};
 use self::value::OnLost;
 use crate::errors::{Errors, list};
 use crate::variables::find;
@@ -109,11 +106,11 @@ impl LockArgs {
         })
     }
 
-    fn flag(&mut self, name: Ident, value: Option<bool>) {
+    fn flag(&mut self, name: Ident, value: bool) {
         if name == "global" {
-            self.global = (value != Some(false)).then_some(name);
+            self.global = value.then_some(name);
         } else {
-            self.reentrant = value;
+            self.reentrant = Some(value);
         }
     }
 }
@@ -123,15 +120,20 @@ impl LockArgs {
 struct Draft {
     args: LockArgs,
     seen: Vec<String>,
+    /// What was meant with `global` is not known.
+    global_is_broken: bool,
 }
 
 impl Draft {
     /// One `name = value`, or a flag.
     fn option(&mut self, input: ParseStream, errors: &mut Errors) -> Result<()> {
         if input.peek(LitStr) {
+            let is_more = self.seen.iter().any(|name| other_key(name).is_some());
             // Counts as given, so that `key` is not reported as missing too.
             self.seen.push("key".to_owned());
-            return Err(input.error("expected an option, found a string: write `key = \"...\"`"));
+            let advice =
+                if is_more { "several keys are `keys = [..., ...]`" } else { "write `key = \"...\"`" };
+            return Err(input.error(format!("expected an option, found a string: {advice}")));
         }
         if input.peek(Token![,]) {
             return Err(input.error("expected an option, found `,`: remove it"));
@@ -143,7 +145,8 @@ impl Draft {
         let text = name.to_string();
         if !OPTIONS.contains(&text.as_str()) {
             let (words, text) = hyphenated(&name, input)?;
-            return Err(self.unknown(&name, &words, &text));
+            let is_alone = input.is_empty() || input.peek(Token![,]);
+            return Err(self.unknown(&words, &text, is_alone));
         }
         if self.seen.contains(&text) {
             errors.at(&name, format!("`{text}` is given twice: remove one"));
@@ -153,25 +156,22 @@ impl Draft {
         self.seen.push(text.clone());
 
         let args = &mut self.args;
-        if text == "global" {
-            // Set before its value is parsed, so that a bad value is not reported as a missing `global` too.
-            args.global = Some(name.clone());
-        }
+        // Until its value is parsed: a bad value is not reported as a missing `global` too.
+        self.global_is_broken |= text == "global";
         if FLAGS.contains(&text.as_str())
             && (input.is_empty() || input.peek(Token![,]) || starts_option(input))
         {
-            args.flag(name, Some(true));
+            self.global_is_broken &= text != "global";
+            args.flag(name, true);
             return Ok(());
         }
         let hint = hint(&text);
         if !input.peek(Token![=]) || input.peek(Token![==]) || input.peek(Token![=>]) {
-            let span_is_the_name = input.is_empty() || input.peek(Token![,]);
-            let span = if span_is_the_name { name.span() } else { input.span() };
-            let message = match text.as_str() {
-                "renew" if span_is_the_name => RENEW.to_owned(),
-                _ => format!("expected `{hint}`"),
-            };
-            return Err(Error::new(span, message));
+            return Err(match without_equals(&name, input) {
+                Some(error) => error,
+                None if text == "renew" => Error::new_spanned(name, RENEW),
+                None => Error::new_spanned(name, format!("expected `{hint}`")),
+            });
         }
         let eq: Token![=] = input.parse()?;
         if input.is_empty() && text == "renew" {
@@ -184,29 +184,7 @@ impl Draft {
             args.krate = Some(value::crate_path(input)?);
             return Ok(());
         }
-        if text == "guard" && input.peek(Token![mut]) {
-            return Err(input.error("a guard is a reference, and not mutable: write `guard = lock`"));
-        }
-        let is_typed = input.peek(Ident) && input.peek2(Token![:]) && !input.peek2(Token![::]);
-        if text == "key" && is_typed {
-            return Err(unquoted_template(input));
-        }
-        if text == "guard" && is_typed {
-            return Err(typed_guard(input));
-        }
-        if text == "key"
-            && let Some(error) = cut_in_two(input).or_else(|| with_arguments(input))
-        {
-            return Err(error);
-        }
-        if text == "keys"
-            && let Some(error) = missing_comma(input)
-        {
-            return Err(error);
-        }
-        if DURATIONS.contains(&text.as_str())
-            && let Some(error) = unquoted_duration(input)
-        {
+        if let Some(error) = recovery::mistake(&text, input) {
             return Err(error);
         }
         let value = recovery::value(input, hint)?;
@@ -221,7 +199,12 @@ impl Draft {
             "on_lost" => {
                 args.on_lost = Some(OnLost { name, value: errors.keep(value::when_lost(&value)) });
             }
-            "global" | "reentrant" => args.flag(name, errors.keep(value::boolean(&value, &text))),
+            "global" | "reentrant" => {
+                if let Some(value) = errors.keep(value::boolean(&value, &text)) {
+                    self.global_is_broken &= text != "global";
+                    args.flag(name, value);
+                }
+            }
             "guard" => args.guard = errors.keep(value::binding(&value)),
             "manager" => args.manager = errors.keep(value::manager(value, hint)),
             "on_error" => args.on_error = errors.keep(value::expression(value, hint)),
@@ -239,34 +222,45 @@ impl Draft {
             errors.push(input.error("expected `,` before this option"));
             return;
         }
-        errors.push(input.error("expected `,`"));
+        errors.push(no_comma(input));
         skip_to_comma(input);
         let _ = input.parse::<Token![,]>();
     }
 
-    fn unknown(&mut self, name: &Ident, words: &TokenStream, text: &str) -> Error {
+    fn unknown(&mut self, words: &TokenStream, text: &str, is_alone: bool) -> Error {
         Error::new_spanned(
             words,
             match meant(text) {
                 Some(option) => {
                     // Counts as given, so that `kye` is not reported as a missing `key` too.
                     self.seen.push(option.to_owned());
-                    if option == "global" {
-                        self.args.global = Some(name.clone());
-                    }
+                    self.global_is_broken |= option == "global";
                     format!("unknown option `{text}`, did you mean `{option}`?")
+                }
+                None if is_alone && self.seen.iter().any(|name| other_key(name).is_some()) => {
+                    format!(
+                        "`{text}` is no option: what the key is made of stands in its template, as in `key = \"...:{{{text}}}\"`"
+                    )
                 }
                 None => format!("unknown option `{text}`, expected {}", list(OPTIONS, "or")),
             },
         )
     }
 
-    fn finish(self, errors: &mut Errors) -> LockArgs {
+    fn finish(mut self, errors: &mut Errors) -> LockArgs {
         if !self.seen.iter().any(|name| other_key(name).is_some()) {
             errors.push(Error::new(
                 Span::call_site(),
                 "missing `key`, the name of what is locked: write `#[distributed_lock(key = \"order:{id}\")]`",
             ));
+        }
+        if self.global_is_broken {
+            // A key that is the same for every call, or is not, is no second mistake.
+            self.args
+                .key
+                .iter_mut()
+                .chain(self.args.keys.iter_mut().flatten())
+                .for_each(|key| *key = Key::Broken);
         }
         self.args
     }
@@ -383,6 +377,7 @@ mod tests {
             ("", vec!["missing `key`"]),
             ("ttl = \"1s\"", vec!["missing `key`"]),
             ("\"a:{b}\"", vec!["found a string: write `key"]),
+            ("key = \"a:{b}\", \"a:{c}\"", vec!["several keys are `keys = [..., ...]`"]),
             ("kye = \"a\"", vec!["did you mean `key`?"]),
             ("key = \"a\", key = \"b\"", vec!["`key` is given twice"]),
             ("keys = [\"a\"], keys = [\"b\"]", vec!["`keys` is given twice"]),
@@ -400,8 +395,11 @@ mod tests {
             ("key = stock:{sku}:all, ttl = 1", vec!["`key = \"stock:{sku}:all\"`", "found an integer"]),
             ("key = 1.5", vec!["found a float"]),
             ("key = ,", vec!["expected a value"]),
-            ("key == \"a\"", vec!["expected `key = "]),
-            ("key: \"a\", wait = 1", vec!["expected `key = ", "found an integer"]),
+            ("key == \"a\"", vec!["joined by `=`: write `key = \"a\"`"]),
+            ("key: \"a\", wait = 1", vec!["write `key = \"a\"`", "found an integer"]),
+            ("key(\"a:{b}\"), wait = 1", vec!["write `key = \"a:{b}\"`", "found an integer"]),
+            ("keys(\"a\", b.c())", vec!["write `keys = [\"a\", b.c()]`"]),
+            ("key =>, wait = 1", vec!["write `key = ...`", "found an integer"]),
             ("key = \"{}\" \"{0}\", wait = 1", vec!["names no argument", "expected `,`", "found an integer"]),
             (
                 "key = \"a\" ttl = \"1\" wait = 1",
@@ -417,7 +415,7 @@ mod tests {
             ("key = \"a\",, ttl = 1", vec!["found `,`", "found an integer"]),
             ("redlocked::key = \"a\"", vec!["unknown option `redlocked`", "missing `key`"]),
             ("key = \"a\", r#ttl = \"1s\"", vec!["unknown option `r#ttl`, did you mean `ttl`?"]),
-            ("key => \"a\"", vec!["expected `key = "]),
+            ("key => \"a\"", vec!["write `key = \"a\"`"]),
             ("key = \"s:{}\", sku", vec!["a template takes no arguments: write `key = \"s:{sku}\"`"]),
             (
                 "key = \"s:{:04}:{}\", order.id, f(x), ttl = \"1s\"",
@@ -427,6 +425,17 @@ mod tests {
             ),
             ("key = \"s:{}\", a, b", vec!["write `key = redlocked::key!(\"s:{}\", a, b)`"]),
             ("key = \"s:{0}\", global", vec!["is a position"]),
+            ("key = \"s:{a:>4}\", a = b.c", vec!["write `key = redlocked::key!(\"s:{a:>4}\", a = b.c)`"]),
+            ("key = \"s:{a}\", a", vec!["`a` is no option: what the key is made of stands in its template"]),
+            ("key = \"s:{wait}\", wait = 1", vec!["found an integer"]),
+            ("key = \"u:{user[\"id\"]}\"", vec!["write `key = redlocked::key!(\"u:{}\", user[\"id\"])`"]),
+            (
+                "key = \"u:{a}:{user.get(\"id\", \"bc\")}-{b[\"d\"]}.\", ttl = 1",
+                vec![
+                    "write `key = redlocked::key!(\"u:{a}:{}-{}.\", user.get(\"id\", \"bc\"), b[\"d\"])`",
+                    "found an integer",
+                ],
+            ),
             (
                 "key = \"u:{user[\" id \"]}\", ttl = 1",
                 vec!["write `key = redlocked::key!(\"u:{}\", user[\"id\"])`", "found an integer"],
@@ -466,7 +475,10 @@ mod tests {
             ("on_lost = \"explode\"", "expected `\"cancel\"`, `\"finish\"` or `\"error\"`"),
             ("on_lost", "expected `on_lost = \"finish\"`"),
             ("reentrant = yes", "expected `reentrant = true` or `reentrant = false`"),
-            ("reentrant(true)", "expected `reentrant = true`"),
+            ("reentrant(true)", "write `reentrant = true`"),
+            ("global = 5", "expected `global = true` or `global = false`"),
+            ("manager = &LockManager::connect(url)?", "`connect` is `async`: write `.await` behind it"),
+            ("manager = a; ttl", "expected `,` before the next option, found `;`"),
             ("global = \"yes\"", "expected `global = true` or `global = false`"),
             ("globl", "did you mean `global`?"),
             ("lock_at_least_for = \"1m\"", "did you mean `min_hold`?"),

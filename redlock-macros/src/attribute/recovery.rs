@@ -8,17 +8,33 @@ use syn::parse::discouraged::Speculative as _;
 use syn::{Error, Expr, Ident, Lit, LitStr, Result, Token};
 
 use super::duration;
-use super::options::OPTIONS;
+use super::options::{DURATIONS, OPTIONS};
+
+/// The error for a value of `option` that is cut off, lacks its quotes or has more than belongs to it.
+pub(super) fn mistake(option: &str, input: ParseStream) -> Option<Error> {
+    let is_typed = input.peek(Ident) && input.peek2(Token![:]) && !input.peek2(Token![::]);
+    match option {
+        "guard" if input.peek(Token![mut]) => {
+            Some(input.error("a guard is a reference, and not mutable: write `guard = lock`"))
+        }
+        "guard" if is_typed => Some(typed_guard(input)),
+        "key" if is_typed => Some(unquoted_template(input)),
+        "key" => cut_in_two(input).or_else(|| with_arguments(input)),
+        "keys" => missing_comma(input),
+        _ if DURATIONS.contains(&option) => unquoted_duration(input),
+        _ => None,
+    }
+}
 
 /// The error for `key = stock:{sku}`.
-pub(super) fn unquoted_template(input: ParseStream) -> Error {
+fn unquoted_template(input: ParseStream) -> Error {
     let tokens: TokenStream = tokens(input).into_iter().collect();
     let text = tokens.to_string().replace(' ', "");
     Error::new_spanned(tokens, format!("a template goes in quotes: `key = \"{text}\"`"))
 }
 
 /// The error for `ttl = 1m 30s`. A single word, `10s`, is a literal, and `length` refuses it.
-pub(super) fn unquoted_duration(input: ParseStream) -> Option<Error> {
+fn unquoted_duration(input: ParseStream) -> Option<Error> {
     let words = tokens(&input.fork());
     let is_number =
         |word: &TokenTree| matches!(syn::parse2(word.clone().into()), Ok(Lit::Int(_) | Lit::Float(_)));
@@ -35,20 +51,30 @@ pub(super) fn unquoted_duration(input: ParseStream) -> Option<Error> {
 }
 
 /// The error for `key = "stock:{}", sku`.
-pub(super) fn with_arguments(input: ParseStream) -> Option<Error> {
+fn with_arguments(input: ParseStream) -> Option<Error> {
     let ahead = input.fork();
     let lit: LitStr = ahead.parse().ok()?;
     let text = lit.value();
     let is_position = |inside: &str| {
         inside.split([':', '}']).next().is_some_and(|it| it.bytes().all(|c| c.is_ascii_digit()))
     };
-    if !text.replace("{{", "").split('{').skip(1).any(is_position) {
-        return None;
-    }
+    let names = |name: &Ident| text.contains(&format!("{{{name}}}")) || text.contains(&format!("{{{name}:"));
+    let has_positions = text.replace("{{", "").split('{').skip(1).any(is_position);
     let mut arguments: Vec<Expr> = Vec::new();
     let mut end = ahead.fork();
-    while ahead.parse::<Token![,]>().is_ok() && !starts_option(&ahead) {
-        let Ok(argument) = ahead.parse() else { break };
+    while ahead.parse::<Token![,]>().is_ok() {
+        let argument = match ahead.parse() {
+            // `name = value`.
+            Ok(Expr::Assign(assign)) => match &*assign.left {
+                Expr::Path(path) if path.path.get_ident().is_some_and(|it| names(it) && !is_option(it)) => {
+                    Expr::Assign(assign)
+                }
+                _ => break,
+            },
+            Ok(Expr::Path(path)) if path.path.get_ident().is_some_and(is_option) => break,
+            Ok(argument) if has_positions => argument,
+            _ => break,
+        };
         arguments.push(argument);
         end = ahead.fork();
     }
@@ -72,31 +98,39 @@ pub(super) fn with_arguments(input: ParseStream) -> Option<Error> {
     Some(Error::new_spanned(arguments, format!("a template takes no arguments: write `key = {key}`")))
 }
 
-/// The error for `key = "user:{user["id"]}"`, which Rust reads as two strings.
-pub(super) fn cut_in_two(input: ParseStream) -> Option<Error> {
-    let ahead = input.fork();
-    let lit: LitStr = ahead.parse().ok()?;
-    let text = lit.value();
-    let (before, inside) = text.rsplit_once('{').filter(|(_, inside)| !inside.contains('}'))?;
-    if ahead.is_empty() || ahead.peek(Token![,]) {
+/// The error for `key = "user:{user["id"]}"`, which Rust reads as several strings: `"user:{user["id` and `"]}"`.
+fn cut_in_two(input: ParseStream) -> Option<Error> {
+    let parts = tokens(&input.fork());
+    let [TokenTree::Literal(first), .., TokenTree::Literal(last)] = parts.as_slice() else { return None };
+    let (start, end) = (first.to_string(), last.to_string());
+    let (opened, _) = start.strip_prefix('"')?.rsplit_once('"')?;
+    if !end.ends_with('"') || opened.rsplit_once('{').is_none_or(|(_, inside)| inside.contains('}')) {
         return None;
     }
-    let middle: TokenTree = ahead.parse().ok()?;
-    let rest: LitStr = ahead.parse().ok()?;
-    let rest = rest.value();
-    let (outside, behind) = rest.split_once('}')?;
-    for _ in 0..3 {
-        input.parse::<TokenTree>().ok()?;
+    let text = written(&parts.iter().map(ToString::to_string).collect::<String>());
+    let mut rest = text.strip_prefix('"')?.strip_suffix('"')?;
+    let (mut template, mut arguments) = (String::new(), String::new());
+    while let Some((before, behind)) = rest.split_once('{') {
+        let (inside, behind) = behind.split_once('}')?;
+        template.push_str(before);
+        if inside.contains('"') {
+            template.push_str("{}");
+            arguments.extend([", ", inside]);
+        } else {
+            template.extend(["{", inside, "}"]);
+        }
+        rest = behind;
     }
-    let key = format!("redlocked::key!(\"{before}{{}}{behind}\", {inside}\"{middle}\"{outside})");
-    Some(Error::new_spanned(
-        lit,
+    tokens(input);
+    let key = format!("redlocked::key!(\"{template}{rest}\"{arguments})");
+    Some(Error::new(
+        first.span(),
         format!("the string ends at the `\"` in its placeholder: write `key = {key}`"),
     ))
 }
 
 /// The error for `keys = ["a" "b"]`.
-pub(super) fn missing_comma(input: ParseStream) -> Option<Error> {
+fn missing_comma(input: ParseStream) -> Option<Error> {
     let Ok(TokenTree::Group(list)) = input.fork().parse() else { return None };
     if list.delimiter() != Delimiter::Bracket
         || syn::parse2::<Expr>(TokenTree::from(list.clone()).into()).is_ok()
@@ -113,11 +147,41 @@ pub(super) fn missing_comma(input: ParseStream) -> Option<Error> {
 }
 
 /// The error for `guard = lock: LockGuard`.
-pub(super) fn typed_guard(input: ParseStream) -> Error {
+fn typed_guard(input: ParseStream) -> Error {
     let tokens = tokens(input);
     let name = tokens.first().map(ToString::to_string).unwrap_or_default();
     let ty: TokenStream = tokens.into_iter().skip(1).collect();
     Error::new_spanned(ty, format!("a guard is a `&LockGuard`, leave its type out: write `guard = {name}`"))
+}
+
+/// The error for `key => "a"`, `key: "a"`, `key("a")` and `key "a"`; `None` if there is no value.
+pub(super) fn without_equals(name: &Ident, input: ParseStream) -> Option<Error> {
+    if input.is_empty() || input.peek(Token![,]) || starts_option(input) {
+        return None;
+    }
+    let mut value = tokens(input);
+    let joint = value.first()?.clone();
+    let is_joint =
+        |token: &TokenTree| matches!(token, TokenTree::Punct(mark) if "=:>".contains(mark.as_char()));
+    value.drain(..value.iter().take_while(|token| is_joint(token)).count());
+    let value = match value.as_slice() {
+        [] => "...".to_owned(),
+        [TokenTree::Group(group)] if name == "keys" => format!("[{}]", written(&group.stream())),
+        [TokenTree::Group(group)] => written(&group.stream()),
+        tokens => written(&tokens.iter().cloned().collect::<TokenStream>()),
+    };
+    Some(Error::new(
+        joint.span(),
+        format!("an option and its value are joined by `=`: write `{name} = {value}`"),
+    ))
+}
+
+/// The error for what stands in the place of a comma.
+pub(super) fn no_comma(input: ParseStream) -> Error {
+    match input.fork().parse() {
+        Ok(TokenTree::Group(_)) | Err(_) => input.error("expected `,` before the next option"),
+        Ok(token) => input.error(format!("expected `,` before the next option, found `{token}`")),
+    }
 }
 
 /// `on-busy`: the tokens of a name with hyphens in it, whose first word is `name`, and its text.
@@ -150,8 +214,10 @@ pub(super) fn value(input: ParseStream, hint: &str) -> Result<Expr> {
 }
 
 /// Tokens as a user writes them.
-fn written(tokens: &impl ToString) -> String {
-    tokens.to_string().replace(" . ", ".").replace(" (", "(").replace("& ", "&").replace(" [", "[")
+pub(crate) fn written(tokens: &impl ToString) -> String {
+    let text =
+        tokens.to_string().replace(" . ", ".").replace(" (", "(").replace("& ", "&").replace(" [", "[");
+    text.replace(" !(", "!(").replace(" :: ", "::").replace(" ,", ",")
 }
 
 /// The tokens up to the next option.
@@ -175,7 +241,10 @@ pub(super) fn skip_to_comma(input: ParseStream) {
 
 /// True where an option starts although no comma precedes it.
 pub(super) fn starts_option(input: ParseStream) -> bool {
-    let known = |name: Ident| OPTIONS.contains(&name.to_string().as_str());
     input.peek(Ident::peek_any)
-        && (input.peek2(Token![=]) || input.fork().call(Ident::parse_any).is_ok_and(known))
+        && (input.peek2(Token![=]) || input.fork().call(Ident::parse_any).is_ok_and(|name| is_option(&name)))
+}
+
+fn is_option(name: &Ident) -> bool {
+    OPTIONS.iter().any(|option| name == option)
 }

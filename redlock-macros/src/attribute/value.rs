@@ -120,7 +120,11 @@ pub(crate) fn expression(value: Expr, hint: &str) -> Result<Expr> {
 
 /// The manager; `connect` without `.await` is none.
 pub(crate) fn manager(value: Expr, hint: &str) -> Result<Expr> {
-    let connect = match &value {
+    let mut called = bare(&value);
+    while let Expr::Try(tried) = called {
+        called = bare(&tried.expr);
+    }
+    let connect = match called {
         Expr::MethodCall(call) => Some(&call.method),
         Expr::Call(call) => match &*call.func {
             Expr::Path(func) if func.path.segments.iter().any(|it| it.ident == "LockManager") => {

@@ -6,6 +6,7 @@ use syn::{BinOp, Expr, ExprLit, Ident, Lit};
 
 use crate::attribute::LockArgs;
 use crate::attribute::keys::Key;
+use crate::attribute::recovery::written;
 use crate::errors::Errors;
 use crate::function::scope::Scope;
 use crate::key::is_constant;
@@ -27,8 +28,10 @@ pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
             Key::Expr(expr) => {
                 if let Some((text, name)) = text_that_looks_like_a_template(expr, &|name| scope.varies(name))
                 {
-                    let key =
-                        joined(expr).map_or_else(|| text.token().to_string(), |text| format!("{text:?}"));
+                    let key = joined(expr).map_or_else(
+                        || text.token().to_string(),
+                        |(text, arguments)| format!("{text:?}{}", arguments.concat()),
+                    );
                     errors.at(
                         text,
                         format!(
@@ -66,16 +69,24 @@ fn varies(value: &Placeholder, scope: &Scope) -> bool {
     scope.varies(value.root()) || !is_constant(value.root())
 }
 
-/// The text of string literals that are added.
-fn joined(expr: &Expr) -> Option<String> {
+/// The text of string literals that are added, with `{}` for each other value, and these values as arguments.
+fn joined(expr: &Expr) -> Option<(String, Vec<String>)> {
     match expr {
         Expr::Binary(sum) if matches!(sum.op, BinOp::Add(_)) => {
-            Some(joined(&sum.left)? + &joined(&sum.right)?)
+            let (mut text, mut arguments) = joined(&sum.left)?;
+            if let Some((more, values)) = joined(&sum.right) {
+                text += &more;
+                arguments.extend(values);
+            } else {
+                text += if text.ends_with('}') { ":{}" } else { "{}" };
+                arguments.push(format!(", {}", written(&sum.right.to_token_stream())));
+            }
+            Some((text, arguments))
         }
         Expr::Reference(reference) => joined(&reference.expr),
         Expr::Paren(paren) => joined(&paren.expr),
         Expr::MethodCall(call) if call.args.is_empty() => joined(&call.receiver),
-        Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) => Some(lit.value()),
+        Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) => Some((lit.value(), Vec::new())),
         _ => None,
     }
 }
@@ -88,7 +99,7 @@ fn called_like_a_function<'a>(expr: &'a Expr, known: &dyn Fn(&str) -> bool) -> O
     let is_macro = ["key", "format", "format_args", "concat"].iter().any(|it| name == it);
     let text = call.args.first()?;
     let is_template = text_that_looks_like_a_template(text, known).is_some()
-        || joined(text).is_some_and(|text| text.contains("{}") && call.args.len() > 1);
+        || joined(text).is_some_and(|(text, _)| text.contains("{}") && call.args.len() > 1);
     (is_macro && is_template).then_some(name)
 }
 
@@ -108,6 +119,10 @@ fn same_for_all(key: &Key, args: &LockArgs, scope: &Scope, errors: &mut Errors) 
                         if path.path.get_ident().is_some_and(|name| is_constant(&name.to_string())) =>
                     {
                         format!("{{{}}}:{{{first}}}", path.path.to_token_stream())
+                    }
+                    // A word without quotes.
+                    Expr::Path(path) if let Some(word) = path.path.get_ident() => {
+                        suggestion(&word.to_string(), &shown, first)
                     }
                     _ => match text_that_looks_like_a_template(expr, &|_| true) {
                         Some((text, _)) => text.value(),
@@ -149,7 +164,8 @@ fn suggestion(key: &str, arguments: &[&String], first: &str) -> String {
     for word in key.split(|c| !is_part(c)) {
         if arguments.iter().any(|argument| *argument == word) {
             let (before, after) = (&key[..at], &key[at + word.len()..]);
-            // `{{sku}}`, the syntax of other template languages, is the text `{sku}` here.
+            // `{{sku}}` and `$sku`, the syntax of other template languages, are text here.
+            let before = before.strip_suffix('$').unwrap_or(before);
             let unbraced = (before.trim_end().strip_suffix("{{"), after.trim_start().strip_prefix("}}"));
             let (before, after) = match unbraced {
                 (Some(before), Some(after)) => (before, after),
@@ -196,6 +212,7 @@ mod tests {
             ("stock:{{sku}}", "fn f(sku: &str)", "stock:{sku}"),
             ("stock:{{ sku }}", "fn f(sku: &str)", "stock:{sku}"),
             ("stock_", "fn f(sku: &str)", "stock_{sku}"),
+            ("stock:$sku", "fn f(sku: &str)", "stock:{sku}"),
         ] {
             let found = mistakes(&format!("key = \"{key}\""), sig);
             assert!(found.contains(&format!("as in `key = \"{suggested}\"`, or")), "{key}: {found}");
@@ -207,6 +224,7 @@ mod tests {
     fn so_does_an_expression_that_names_no_argument() {
         for (key, advice) in [
             ("KEY", "name an argument, as in `key = \"{KEY}:{sku}\"`, or add `global`"),
+            ("stock", "as in `key = \"stock:{sku}\"`"),
             ("names::KEY", "as in `key = \"...:{sku}\"`"),
             ("current_name()", "as in `key = \"...:{sku}\"`"),
             ("concat!(\"stock:\", \"{sku}\")", "as in `key = \"...:{sku}\"`"),
@@ -301,6 +319,16 @@ mod tests {
         );
         let found = mistakes("keys = [\"a\", \"b:{sku}\"], global", "fn f(sku: &str)");
         assert!(found.ends_with("the key has `{sku}`: remove one"), "{found}");
+        for (key, written) in [
+            ("\"a:{sku}\" + \"b\"", "\"a:{sku}b\""),
+            ("\"a:{sku}:\".to_owned() + &id.to_string()", "\"a:{sku}:{}\", &id.to_string()"),
+            ("\"a:{sku}\" + id + \"b\"", "\"a:{sku}:{}b\", id"),
+        ] {
+            let found = mistakes(&format!("key = {key}"), "fn f(sku: &str, id: &str)");
+            assert!(found.ends_with(&format!("write `redlocked::key!({written})`")), "{key}: {found}");
+        }
+        let found = mistakes("key = \"stock:{sku}\", globl", "fn f(sku: &str)");
+        assert_eq!(found, "unknown option `globl`, did you mean `global`?");
         for slip in ["globl", "global = \"yes\"", "global(true)", "global ="] {
             let found = mistakes(&format!("key = \"stock\", {slip}"), "fn f(sku: &str)");
             assert!(!found.is_empty() && !found.contains("the same for every call"), "{slip}: {found}");

@@ -214,8 +214,14 @@ fn placeholder(inside: &str) -> Result<Placeholder, String> {
             "`{{{inside}}}` is a position: write the name of the argument, such as `{{id}}`"
         ));
     }
-    if name != name.trim() {
-        return Err(format!("`{{{inside}}}` has a space in it: write `{{{}{spec}}}`", name.trim()));
+    let is_word = |c: char| c.is_alphanumeric() || "_.()".contains(c);
+    let closed: Vec<&str> = name.split('.').map(str::trim).collect();
+    if name.contains(' ') && closed.iter().all(|step| step.chars().all(is_word)) {
+        return Err(format!("`{{{inside}}}` has a space in it: write `{{{}{spec}}}`", closed.join(".")));
+    }
+    let within = name.strip_prefix('(').and_then(|name| name.strip_suffix(')'));
+    if let Some(within) = within.filter(|within| within.chars().all(|c| is_word(c) && c != '(')) {
+        return Err(format!("`{{{inside}}}` has parentheses around it: write `{{{within}{spec}}}`"));
     }
     if let Some(unraw) = name.strip_prefix("r#") {
         return Err(format!("`{{{inside}}}` has an `r#`: write `{{{unraw}{spec}}}`"));
@@ -359,6 +365,8 @@ mod tests {
             ("a:{0}", "is a position"),
             ("a:{ id }", "write `{id}`"),
             ("a:{id :04}", "write `{id:04}`"),
+            ("a:{b .c. d()}", "write `{b.c.d()}`"),
+            ("a:{(b.c):04}", "has parentheses around it: write `{b.c:04}`"),
             ("a:{id", "the placeholder `{id` is not closed: write `{id}`"),
             ("a:{", "opens a placeholder: name an argument"),
             ("a:${id}", "has no `$`: write `{id}`"),

@@ -130,4 +130,24 @@ async fn keys_without_a_comma(from: u64, to: u64) -> Result<u64, LockError> {
     Ok(from + to)
 }
 
+#[distributed_lock(key = "user:{user["id"]}")]
+async fn a_string_in_a_placeholder(user: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "user:{shop}:{user.get("first")?}", ttl = "10s")]
+async fn a_string_in_one_of_two_placeholders(shop: &str, user: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{shop}:{a}", a = order.id)]
+async fn a_named_argument(shop: &str, order: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{(shop.id)}")]
+async fn parentheses(shop: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

@@ -110,4 +110,14 @@ async fn key_of_key_without_its_mark(sku: &str) -> Result<usize, LockError> {
     Ok(sku.len())
 }
 
+#[distributed_lock(key = "stock:{sku}" + &shop.to_string())]
+async fn a_template_and_a_value_that_are_added(sku: &str, shop: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = stock)]
+async fn a_word_without_quotes(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

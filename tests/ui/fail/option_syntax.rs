@@ -104,6 +104,18 @@ async fn an_arrow(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(keys("stock:{sku}", "shop:{shop}"))]
+async fn keys_as_a_call(sku: &str, shop: &str) -> Result<(), LockError> {
+    let _ = (sku, shop);
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", sku)]
+async fn an_argument_behind_the_template(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
 #[distributed_lock(key = "stock:{sku}", guard = lock: LockGuard)]
 async fn guard_with_a_type(sku: &str) -> Result<(), LockError> {
     let _ = sku;
@@ -112,6 +124,12 @@ async fn guard_with_a_type(sku: &str) -> Result<(), LockError> {
 
 #[distributed_lock(key = "stock:{sku}", manager = redlocked::LockManager::connect("memory://"))]
 async fn manager_that_is_not_awaited(sku: &str) -> Result<(), LockError> {
+    let _ = sku;
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", manager = &redlocked::LockManager::connect("memory://")?)]
+async fn manager_that_is_not_awaited_behind_an_operator(sku: &str) -> Result<(), LockError> {
     let _ = sku;
     Ok(())
 }
