@@ -11,9 +11,9 @@ mod pages;
 
 pub use redlock_macros::distributed_lock;
 pub use redlock_runtime::{
-    Acquire, Capabilities, Credentials, FromLockError, Holder, LockError, LockErrorKind, LockEvent,
-    LockGuard, LockInfo, LockManager, LockManagerBuilder, LockRequest, LostReason, OnLost, ReleaseOutcome,
-    Waiter,
+    Acquire, Capabilities, Credentials, CurrentLock, FromLockError, Holder, LockError, LockErrorKind,
+    LockEvent, LockGuard, LockInfo, LockManager, LockManagerBuilder, LockRequest, LostReason, OnLost,
+    ReleaseOutcome, Waiter, current,
 };
 
 #[cfg(feature = "testing")]

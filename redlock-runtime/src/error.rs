@@ -164,6 +164,8 @@ pub enum LockError {
     /// There is no process-wide manager: the program has not called [`set_global`](crate::LockManager::set_global), and
     /// neither `REDLOCK_URL` nor `REDIS_URL` is set. With the feature `testing` those two do not count.
     NotConfigured,
+    /// [`current`](crate::current) was called by code that runs under no lock.
+    NotLocked,
 }
 
 impl LockError {
@@ -210,6 +212,7 @@ impl LockError {
             Self::InvalidRequest { .. } => LockErrorKind::InvalidRequest,
             Self::InvalidUrl { .. } => LockErrorKind::InvalidUrl,
             Self::NotConfigured => LockErrorKind::NotConfigured,
+            Self::NotLocked => LockErrorKind::NotLocked,
         }
     }
 
@@ -245,7 +248,10 @@ impl LockError {
             Self::Unavailable { key, .. }
             | Self::Misconfigured { key, .. }
             | Self::ManagerClosed { key, .. } => key.as_deref(),
-            Self::ShutdownIncomplete { .. } | Self::InvalidUrl { .. } | Self::NotConfigured => None,
+            Self::ShutdownIncomplete { .. }
+            | Self::InvalidUrl { .. }
+            | Self::NotConfigured
+            | Self::NotLocked => None,
         }
     }
 
@@ -320,7 +326,8 @@ impl LockError {
             | Self::InvalidKey { .. }
             | Self::InvalidRequest { .. }
             | Self::InvalidUrl { .. }
-            | Self::NotConfigured => None,
+            | Self::NotConfigured
+            | Self::NotLocked => None,
         }
     }
 
@@ -399,6 +406,10 @@ impl fmt::Display for LockError {
             Self::InvalidKey { key, reason } => write!(f, "`{key}` cannot be the key of a lock: {reason}"),
             Self::InvalidUrl { url, reason } => write!(f, "cannot connect to `{url}`: {reason}"),
             Self::NotConfigured => f.write_str(NOT_CONFIGURED),
+            Self::NotLocked => f.write_str(
+                "this code runs under no lock: call it from the body of a function with `#[distributed_lock]`, or of `run`, in \
+                 the same task; a task or a thread that a body starts is not under its lock",
+            ),
         }
     }
 }

@@ -56,6 +56,8 @@ pub enum LockErrorKind {
     InvalidUrl,
     /// [`LockError::NotConfigured`](crate::LockError::NotConfigured)
     NotConfigured,
+    /// [`LockError::NotLocked`](crate::LockError::NotLocked)
+    NotLocked,
 }
 
 impl LockErrorKind {
@@ -85,6 +87,7 @@ impl LockErrorKind {
             Self::InvalidRequest => "invalid_request",
             Self::InvalidUrl => "invalid_url",
             Self::NotConfigured => "not_configured",
+            Self::NotLocked => "not_locked",
         }
     }
 }

@@ -85,10 +85,11 @@ impl LockGuard {
         Self { engine, grants: OneOrMany::One(grant), hold: telemetry::Hold::default() }
     }
 
-    /// The guard of a nested call: it shares the lease of the outer guard, and releases nothing.
-    pub(crate) fn joined(engine: Arc<Engine>, hold: Hold) -> Self {
-        let grant = Grant { hold, is_joined: true, is_released: AtomicBool::new(true) };
-        Self { engine, grants: OneOrMany::One(grant), hold: telemetry::Hold::default() }
+    /// The guard of a nested call: it shares the leases of the outer guard, and releases nothing.
+    pub(crate) fn joined(Scope { engine, holds }: Scope) -> Self {
+        let joined =
+            |hold: &Hold| Grant { hold: hold.clone(), is_joined: true, is_released: AtomicBool::new(true) };
+        Self { engine, grants: holds.map(joined), hold: telemetry::Hold::default() }
     }
 
     /// One guard for all the locks of `guards`, which are of one manager.

@@ -22,6 +22,7 @@ pub(crate) struct Hold {
 }
 
 /// The locks that a body holds, all of one manager.
+#[derive(Clone)]
 pub(crate) struct Scope {
     pub(crate) engine: Arc<Engine>,
     pub(crate) holds: OneOrMany<Hold>,
@@ -78,6 +79,17 @@ impl Drop for EnteredHere {
             drop(left);
         }
     }
+}
+
+/// The locks of the innermost body that the running code is in.
+pub(crate) fn innermost() -> Option<Scope> {
+    let task = task::try_id();
+    let is_ours =
+        |(entered_by, scope): &&(Option<task::Id>, Scope)| *entered_by == task && scope.engine.is_here();
+    let find = |here: &RefCell<Vec<(Option<task::Id>, Scope)>>| {
+        here.borrow().iter().rev().find(is_ours).map(|(_, scope)| scope.clone())
+    };
+    HERE.try_with(find).ok().flatten()
 }
 
 /// The lock on `key` that the running code holds through this engine.

@@ -16,6 +16,7 @@ use redlocked::{LockError, LockGuard, LockManager, distributed_lock};
 
 mod attribute;
 mod boxed;
+mod current;
 mod drops;
 mod functions;
 mod future_size;

@@ -11,11 +11,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::block_on::block_on_until;
+use crate::engine::handle::Engine;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
 use crate::one_or_many::OneOrMany;
 use crate::options::WaitDeadline;
+use crate::reentrancy::Hold;
 use crate::request::LockRequest;
 use crate::telemetry;
 use many::AcquireAll;
@@ -193,6 +195,12 @@ impl LockRequest {
             }
         }
     }
+}
+
+/// The lock that the caller holds already, with its fencing token.
+pub(crate) async fn with_fence(engine: Arc<Engine>, hold: Hold) -> Result<LockGuard, LockError> {
+    let mut joined = State::One(AcquireOne::joined(engine, hold, true));
+    poll_fn(|cx| joined.poll(cx)).await
 }
 
 impl State {

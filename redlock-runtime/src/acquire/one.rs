@@ -15,8 +15,9 @@ use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::host;
 use crate::manager::LockManager;
+use crate::one_or_many::OneOrMany;
 use crate::options::{Options, WaitDeadline};
-use crate::reentrancy::Hold;
+use crate::reentrancy::{Hold, Scope};
 use crate::telemetry::Events;
 use crate::token;
 
@@ -99,9 +100,11 @@ impl AcquireOne {
             State::Done => return Poll::Pending,
         };
         Poll::Ready(match (std::mem::replace(&mut self.state, State::Done), outcome) {
-            (State::Joined { engine, hold }, _) => OneOutcome::Done(Ok(LockGuard::joined(engine, hold))),
+            (State::Joined { engine, hold }, _) => {
+                OneOutcome::Done(Ok(LockGuard::joined(Scope { engine, holds: OneOrMany::One(hold) })))
+            }
             (State::Fencing { engine, hold, .. }, _) => OneOutcome::Done(if hold.lease.fence() > 0 {
-                Ok(LockGuard::joined(engine, hold))
+                Ok(LockGuard::joined(Scope { engine, holds: OneOrMany::One(hold) }))
             } else if hold.lease.remaining(engine.now()).is_none() {
                 Err(hold.lease.lost())
             } else {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const KINDS: [LockErrorKind; 14] = [
+const KINDS: [LockErrorKind; 15] = [
     LockErrorKind::Busy,
     LockErrorKind::TimedOut,
     LockErrorKind::Deadlock,
@@ -17,6 +17,7 @@ const KINDS: [LockErrorKind; 14] = [
     LockErrorKind::InvalidRequest,
     LockErrorKind::InvalidUrl,
     LockErrorKind::NotConfigured,
+    LockErrorKind::NotLocked,
 ];
 
 /// A word that is in every text of a sample.
@@ -52,6 +53,7 @@ fn sample(kind: LockErrorKind) -> LockError {
         LockErrorKind::InvalidRequest => LockError::InvalidRequest { key, reason: reason.into() },
         LockErrorKind::InvalidUrl => LockError::InvalidUrl { url: key, reason: reason.into() },
         LockErrorKind::NotConfigured => LockError::NotConfigured,
+        LockErrorKind::NotLocked => LockError::NotLocked,
     }
 }
 
@@ -94,7 +96,10 @@ fn each_error_that_is_about_a_key_names_it_and_two_name_the_holder() {
         let kind = error.kind();
         let has_no_key = matches!(
             kind,
-            LockErrorKind::ShutdownIncomplete | LockErrorKind::InvalidUrl | LockErrorKind::NotConfigured
+            LockErrorKind::ShutdownIncomplete
+                | LockErrorKind::InvalidUrl
+                | LockErrorKind::NotConfigured
+                | LockErrorKind::NotLocked
         );
         assert_eq!(error.key(), (!has_no_key).then_some(SECRET), "{kind}");
         let holder = error.holder().map(Holder::name);

@@ -56,7 +56,8 @@ impl Answer {
             | LockErrorKind::ShutdownIncomplete
             | LockErrorKind::InvalidRequest
             | LockErrorKind::InvalidUrl
-            | LockErrorKind::NotConfigured => Self::Failed,
+            | LockErrorKind::NotConfigured
+            | LockErrorKind::NotLocked => Self::Failed,
         }
     }
 
@@ -116,7 +117,8 @@ mod tests {
             | LockErrorKind::ShutdownIncomplete
             | LockErrorKind::InvalidRequest
             | LockErrorKind::InvalidUrl
-            | LockErrorKind::NotConfigured => (500, None),
+            | LockErrorKind::NotConfigured
+            | LockErrorKind::NotLocked => (500, None),
         }
     }
 

@@ -82,7 +82,8 @@ mod tests {
                 | LockErrorKind::ShutdownIncomplete
                 | LockErrorKind::InvalidRequest
                 | LockErrorKind::InvalidUrl
-                | LockErrorKind::NotConfigured => (Code::Internal, None),
+                | LockErrorKind::NotConfigured
+                | LockErrorKind::NotLocked => (Code::Internal, None),
             };
             assert_eq!(status.code(), code, "{kind}");
             assert_eq!(
