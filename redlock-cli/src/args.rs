@@ -90,6 +90,7 @@ pub(crate) enum Command {
     /// ended: since when, who, for how long, and how many wait.
     ///
     /// It looks 50 times a second. So times are as exact as that, and a hold that is shorter may be missed.
+    #[cfg(unix)]
     Watch(WatchArgs),
     /// Waits until a lock is free
     ///
@@ -225,6 +226,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) output: Option<Format>,
 }
 
+#[cfg(unix)]
 #[derive(clap::Args, Debug)]
 pub(crate) struct WatchArgs {
     /// The key, without the prefix

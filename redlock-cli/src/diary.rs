@@ -3,7 +3,7 @@
 //! On a terminal it has one row for each process that held the lock, and time runs from left to right; elsewhere two lines
 //! for each hold, when it begins and when it has ended.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, SystemTime};
 
 use anstyle::{AnsiColor, Style};
@@ -14,10 +14,14 @@ use unicode_width::UnicodeWidthStr;
 use crate::args::WatchArgs;
 use crate::exit::{Failure, OK};
 use crate::lock_text::{Span, caller, holder, printable, rfc3339};
+use crate::screen::{Screen, Wish};
 use crate::table::{folded, start, styled};
 
 /// Shorter looks would only keep the server busy.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A person sees no more.
+const REDRAW: Duration = Duration::from_millis(200);
 
 /// A hold, as far as it was seen.
 struct Hold {
@@ -81,12 +85,7 @@ impl Diary {
     }
 }
 
-#[cfg(unix)]
 pub(crate) async fn watch(locks: &LockManager, args: &WatchArgs) -> Result<u8, Failure> {
-    use std::io::IsTerminal;
-
-    use crate::screen::{Screen, Wish};
-
     if args.lines || !std::io::stdout().is_terminal() {
         return lines(locks, args).await;
     }
@@ -120,15 +119,6 @@ pub(crate) async fn watch(locks: &LockManager, args: &WatchArgs) -> Result<u8, F
         let (width, height) = Screen::size();
         screen.draw(&picture(&diary, args, (from, now), trouble.as_deref(), (width, height)))?;
     }
-}
-
-/// A person sees no more.
-#[cfg(unix)]
-const REDRAW: Duration = Duration::from_millis(200);
-
-#[cfg(not(unix))]
-pub(crate) async fn watch(locks: &LockManager, args: &WatchArgs) -> Result<u8, Failure> {
-    lines(locks, args).await
 }
 
 async fn lines(locks: &LockManager, args: &WatchArgs) -> Result<u8, Failure> {

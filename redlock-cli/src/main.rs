@@ -3,6 +3,7 @@
 
 mod alive;
 mod args;
+#[cfg(unix)]
 mod diary;
 mod doctor;
 mod exit;
@@ -69,6 +70,7 @@ fn command(args: Args) -> Result<u8, Failure> {
             Command::Show(args) => show::show(&server.connect().await?, &args).await,
             #[cfg(unix)]
             Command::Top(args) => top::top(&server.connect().await?, &server.prefix()?, &args).await,
+            #[cfg(unix)]
             Command::Watch(args) => diary::watch(&server.connect().await?, &args).await,
             Command::Ping => doctor::ping(&server.connect().await?).await,
             Command::Doctor(args) => doctor::doctor(&server, &args).await,

@@ -84,6 +84,7 @@ fn each_format_has_its_header_and_each_pipe_the_width_that_it_needs() {
     assert_eq!((free.code, &*free.out, &*free.err), (Some(1), "", "`free` is free\n"));
 }
 
+#[cfg(unix)]
 #[test]
 fn list_that_watches_has_a_line_for_each_change() {
     let server = RedisServer::start();
@@ -215,6 +216,7 @@ fn release_takes_the_lock_away_and_asks_only_on_a_terminal() {
     assert_eq!((free.code, &*free.err), (Some(1), "redlocked: `k` is free\n"));
 }
 
+#[cfg(unix)]
 #[test]
 fn watch_has_a_line_for_each_hold_that_begins_and_that_has_ended() {
     let server = RedisServer::start();
