@@ -199,8 +199,12 @@ impl LockRequest {
 
 /// The lock that the caller holds already, with its fencing token.
 pub(crate) async fn with_fence(engine: Arc<Engine>, hold: Hold) -> Result<LockGuard, LockError> {
-    let mut joined = State::One(AcquireOne::joined(engine, hold, true));
-    poll_fn(|cx| joined.poll(cx)).await
+    let key = Arc::clone(hold.lease.key());
+    let mut joined = AcquireOne::joined(engine, hold, true);
+    match poll_fn(|cx| joined.poll(cx)).await {
+        OneOutcome::Done(outcome) => outcome,
+        OneOutcome::Skipped => Err(LockError::unavailable(&key, SKIPPED)),
+    }
 }
 
 impl State {
