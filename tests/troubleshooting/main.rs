@@ -82,6 +82,8 @@ messages! {
     an_empty_value: "cannot be the key of a lock: it is empty" from provoke::an_empty_value();
     deleted_meanwhile: "its key was deleted or overwritten on the server" from provoke::deleted_meanwhile();
     its_lease_ended: "its lease ended before it was renewed" from provoke::its_lease_ended();
+    #[cfg(not(feature = "testing"))]
+    a_paused_clock: "the clock of this tokio runtime is paused" from provoke::a_paused_clock();
     not_configured: "no lock manager is configured" from provoke::not_configured();
 }
 

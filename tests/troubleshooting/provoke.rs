@@ -215,6 +215,15 @@ pub(crate) fn its_lease_ended() -> LockError {
     runtime().block_on(request.run(async |guard| guard.lost().await)).unwrap_err()
 }
 
+#[cfg(not(feature = "testing"))]
+pub(crate) fn a_paused_clock() -> LockError {
+    runtime().block_on(async {
+        let locks = LockManager::connect("memory://paused").await.unwrap();
+        tokio::time::pause();
+        locks.lock("k").acquire().await.map(drop).unwrap_err()
+    })
+}
+
 /// Reads the environment, which is not that of the test: in a process of its own.
 pub(crate) fn not_configured() -> impl Display {
     let mut child = Command::new(std::env::current_exe().unwrap());
