@@ -31,7 +31,8 @@ impl Invoices {
 async fn main() -> Result<(), LockError> {
     kit::no_arguments();
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "memory://".to_owned());
-    let locks = LockManager::connect(&url).await?;
+    // The prefix keeps the keys of this program apart from those of others on the same server.
+    let locks = LockManager::builder(url).prefix("quickstart:").connect().await?;
     locks.set_global();
 
     // The two calls for shoes run one after the other though they start together; the call for boots does not wait.
