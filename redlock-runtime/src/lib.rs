@@ -70,8 +70,9 @@ pub mod simulation {
     pub use crate::host::world::{Connecting, RuntimeNumber, Stream, Work, World, set_world};
 
     /// The request of an attribute whose body cannot see the guard.
-    pub fn unfenced(request: crate::LockRequest) -> crate::LockRequest {
-        crate::run::unfenced(request)
+    pub fn unfenced(mut request: crate::LockRequest) -> crate::LockRequest {
+        request.options.fenced = false;
+        request
     }
 }
 
@@ -81,11 +82,11 @@ pub mod __private {
     pub use std::sync::Arc;
 
     pub use crate::key::{Escaped, KeyTemplate, KeyText, key};
-    pub use crate::origin::Site;
-    pub use crate::request::{lock, lock_all};
+    pub use crate::origin::{Given, Site};
+    pub use crate::request::{Asked, SiteRequest, lock, lock_all, lock_all_with, lock_with};
     pub use crate::run::{
-        OutputIsKeptUntilReleased, Start, Started, call, on_error, run, run_blocking,
-        run_blocking_with_guard, run_with_guard,
+        NoOutput, OutputIsKeptUntilReleased, Start, Started, call, on_error, run, run_blocking,
+        run_with_guard,
     };
     pub use crate::sync_return::*;
 }

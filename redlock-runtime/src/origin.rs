@@ -9,6 +9,35 @@ pub struct Site {
     pub function: &'static str,
     /// The templates of its keys, such as `stock:{sku}`; empty where the keys are expressions.
     pub template: &'static str,
+    /// The body has a guard, and can see its fencing token.
+    pub fenced: bool,
+    /// The options that the attribute gives as constants: one that it leaves out is not here.
+    pub given: &'static [Given],
+}
+
+/// An option of an annotated function, with its constant value. Lengths are in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub enum Given {
+    /// `ttl = "10s"`
+    Ttl(u64),
+    /// `wait = "5s"`
+    Wait(u64),
+    /// `wait = "forever"`
+    WaitForever,
+    /// `max_hold = "1m"`
+    MaxHold(u64),
+    /// `min_hold = "1m"`
+    MinHold(u64),
+    /// `renew = false`
+    Renew(bool),
+    /// `on_lost = "cancel"`
+    Cancel,
+    /// `on_lost = "finish"`
+    Finish,
+    /// `on_lost = "error"`
+    Error,
+    /// `reentrant`
+    Reentrant(bool),
 }
 
 /// Of one request.
@@ -27,7 +56,7 @@ impl Origin {
         match self {
             Self::Unnamed => None,
             Self::Label(label) => Some(label),
-            Self::Site(Site { function, template: "" }) => Some(function),
+            Self::Site(Site { function, template: "", .. }) => Some(function),
             Self::Site(Site { template, .. }) => Some(template),
         }
     }

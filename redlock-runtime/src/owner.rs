@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn an_owner_says_the_process_the_time_and_the_function() {
-        let site = &Site { function: "shop::stock::purchase", template: "stock:{sku}" };
+        let site =
+            &Site { function: "shop::stock::purchase", template: "stock:{sku}", fenced: false, given: &[] };
         let owner = Owner::read(&written(&Origin::Site(site)));
         assert_eq!(owner.name(), format!("{}:7", host::name()));
         assert_eq!(owner.function(), Some("shop::stock::purchase"));
@@ -175,8 +176,10 @@ mod tests {
 
     #[test]
     fn the_next_request_of_another_function_says_so() {
-        static SITES: [Site; 2] =
-            [Site { function: "shop::purchase", template: "" }, Site { function: "refund", template: "" }];
+        const fn site(function: &'static str) -> Site {
+            Site { function, template: "", fenced: false, given: &[] }
+        }
+        static SITES: [Site; 2] = [site("shop::purchase"), site("refund")];
         let [purchase, refund] = SITES.each_ref().map(Origin::Site);
         let mut requester = Requester::default();
         for (origin, function) in [

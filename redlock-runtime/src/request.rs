@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::manager::LockManager;
 use crate::one_or_many::OneOrMany;
 use crate::options::{OnLost, Options, Wait};
-use crate::origin::{Origin, Site};
+use crate::origin::{Given, Origin, Site};
 
 /// A request for a lock: its key, how long the lock outlives a crashed holder, how long the caller waits for it.
 ///
@@ -46,28 +46,98 @@ fn in_order(keys: impl IntoIterator<Item = impl Into<String>>) -> OneOrMany<Stri
     keys.into()
 }
 
+/// The request of an annotated function. Its constant options stay where they are, so it takes little room.
+#[doc(hidden)]
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct SiteRequest {
+    manager: Option<LockManager>,
+    keys: OneOrMany<String>,
+    site: &'static Site,
+}
+
 /// A lock on the process-wide manager.
 #[doc(hidden)]
-pub fn lock(key: String) -> LockRequest {
-    LockRequest::new(None, OneOrMany::One(key))
+pub fn lock(key: String, site: &'static Site) -> SiteRequest {
+    SiteRequest { manager: None, keys: OneOrMany::One(key), site }
 }
 
 /// Several locks on the process-wide manager.
 #[doc(hidden)]
-pub fn lock_all<const N: usize>(keys: [String; N]) -> LockRequest {
-    LockRequest::new(None, in_order(keys))
+pub fn lock_all<const N: usize>(keys: [String; N], site: &'static Site) -> SiteRequest {
+    SiteRequest { manager: None, keys: in_order(keys), site }
+}
+
+/// A lock on this manager.
+#[doc(hidden)]
+pub fn lock_with(manager: &LockManager, key: String, site: &'static Site) -> SiteRequest {
+    SiteRequest { manager: Some(manager.clone()), ..lock(key, site) }
+}
+
+/// Several locks on this manager.
+#[doc(hidden)]
+pub fn lock_all_with<const N: usize>(
+    manager: &LockManager,
+    keys: [String; N],
+    site: &'static Site,
+) -> SiteRequest {
+    SiteRequest { manager: Some(manager.clone()), ..lock_all(keys, site) }
+}
+
+impl SiteRequest {
+    /// For options that are not constants.
+    pub fn with_options(self) -> LockRequest {
+        let Self { manager, keys, site } = self;
+        let mut request = LockRequest::new(manager, keys);
+        request.options.origin = Origin::Site(site);
+        request.options.fenced = site.fenced;
+        site.given.iter().fold(request, |request, given| match *given {
+            Given::Ttl(millis) => request.ttl(Duration::from_millis(millis)),
+            Given::Wait(millis) => request.wait(Duration::from_millis(millis)),
+            Given::WaitForever => request.wait_forever(),
+            Given::MaxHold(millis) => request.max_hold(Duration::from_millis(millis)),
+            Given::MinHold(millis) => request.min_hold(Duration::from_millis(millis)),
+            Given::Renew(renew) => request.renew(renew),
+            Given::Cancel => request.on_lost(OnLost::Cancel),
+            Given::Finish => request.on_lost(OnLost::Finish),
+            Given::Error => request.on_lost(OnLost::Error),
+            Given::Reentrant(reentrant) => request.reentrant(reentrant),
+        })
+    }
+}
+
+/// What runs a body takes both.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Asked {
+    Site(SiteRequest),
+    Options(LockRequest),
+}
+
+impl From<SiteRequest> for Asked {
+    fn from(request: SiteRequest) -> Self {
+        Self::Site(request)
+    }
+}
+
+impl From<LockRequest> for Asked {
+    fn from(request: LockRequest) -> Self {
+        Self::Options(request)
+    }
+}
+
+impl From<Asked> for LockRequest {
+    fn from(asked: Asked) -> Self {
+        match asked {
+            Asked::Site(request) => request.with_options(),
+            Asked::Options(request) => request,
+        }
+    }
 }
 
 impl LockRequest {
     pub(crate) fn new(manager: Option<LockManager>, keys: OneOrMany<String>) -> Self {
         Self { manager, keys, options: Options::default() }
-    }
-
-    /// The annotated function that makes the request.
-    #[doc(hidden)]
-    pub fn from_site(mut self, site: &'static Site) -> Self {
-        self.options.origin = Origin::Site(site);
-        self
     }
 
     /// What metrics and logs call a request made by hand, and what others see of its holder in place of a function: the same

@@ -1,6 +1,8 @@
 //! Bodies under a lock: async ones, whose lease is checked before each poll, and sync ones.
 
+use std::convert::Infallible;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,8 +17,8 @@ use crate::lost_reason::LostReason;
 use crate::options::OnLost;
 use crate::outcome::ReleaseOutcome;
 use crate::reentrancy::{self, Scope};
-use crate::request::LockRequest;
-use crate::telemetry::BodySpan;
+use crate::request::{Asked, LockRequest};
+use crate::telemetry::{self, BodySpan};
 
 pin_project! {
     /// Looks after the lease of a body that is polled.
@@ -30,18 +32,22 @@ pin_project! {
     }
 }
 
+/// Left in this order.
+struct Inside<'a> {
+    _span: telemetry::Entered<'a>,
+    _here: reentrancy::Entered<'a>,
+}
+
 impl Watch {
     fn new(guard: &LockGuard, on_lost: OnLost) -> Self {
         let (scope, span) = (Some(guard.scope()), guard.body_span());
         Self { on_lost, scope, span, lease_end: guard.lease_end() }
     }
 
-    /// An error if the body must not be polled any more.
-    fn check(&self) -> Result<(), LockError> {
-        match self.scope.as_ref().and_then(Scope::lost_lease) {
-            Some(lease) if self.on_lost == OnLost::Cancel => Err(lease.lost()),
-            _ => Ok(()),
-        }
+    /// True if the body must not be polled any more: [`poll_end`](Self::poll_end) has the error.
+    fn is_stopped(&self) -> bool {
+        self.on_lost == OnLost::Cancel
+            && self.scope.as_ref().is_some_and(|scope| scope.lost_lease().is_some())
     }
 
     /// An error if the body has run to its end, but not under the lock all the time, and its caller is to hear of it.
@@ -52,12 +58,11 @@ impl Watch {
         }
     }
 
-    /// Polls the body.
-    fn within<R>(self: Pin<&mut Self>, body: impl FnOnce() -> R) -> R {
+    /// To be kept while the body is polled.
+    fn enter(self: Pin<&mut Self>) -> Inside<'_> {
         let this = self.project();
-        let _here = reentrancy::enter(this.scope);
-        let _span = this.span.enter();
-        body()
+        let here = reentrancy::enter(this.scope);
+        Inside { _span: this.span.enter(), _here: here }
     }
 
     /// Ready with the error when a pending body is to be stopped.
@@ -90,11 +95,15 @@ impl<F: Future> Future for UntilLost<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        this.lease.check()?;
-        match this.lease.as_mut().within(|| this.body.poll(cx)) {
-            Poll::Ready(output) => Poll::Ready(this.lease.check_end().map(|()| output)),
-            Poll::Pending => this.lease.poll_end(cx).map(Err),
+        if !this.lease.is_stopped() {
+            let inside = this.lease.as_mut().enter();
+            let polled = this.body.poll(cx);
+            drop(inside);
+            if let Poll::Ready(output) = polled {
+                return Poll::Ready(this.lease.check_end().map(|()| output));
+            }
         }
+        this.lease.poll_end(cx).map(Err)
     }
 }
 
@@ -125,21 +134,27 @@ pin_project! {
     /// is released, so it has to be `Send` where this future has to be: rustc shows this name then.
     ///
     /// Written by hand because an `async fn` that takes a future stores it twice. What depends on the body's type is here; the
-    /// rest is [`Call`], one for all functions.
+    /// rest is [`Call`], one for all functions. What runs before and behind the body has functions of its own, so that it takes
+    /// no room on the stack below the body.
+    #[doc(hidden)]
     #[must_use = "futures do nothing unless polled"]
-    pub struct OutputIsKeptUntilReleased<B, F: Future> {
-        #[pin]
-        state: State<B, F, F::Output>,
-    }
-}
-
-pin_project! {
-    #[project = StateProjection]
-    #[project_replace = StateOwned]
-    enum State<B, F, R> {
+    #[project = OutputProjection]
+    #[allow(private_interfaces, reason = "one type less between nested functions, whose depth rustc limits")]
+    pub enum OutputIsKeptUntilReleased<B, F>
+    where
+        F: Future,
+    {
         // Fields are dropped in this order: the body before its guard.
-        Body { #[pin] body: Slot<B, F>, #[pin] call: Call },
-        Release { output: R, ending: Ending },
+        Body {
+            // rustc looks at the fields in order, to see whether this is `Send`. What is the same in all functions comes first,
+            // or rustc would look for it in the innermost of nested functions, and reach its `recursion_limit` there.
+            first: PhantomData<Call>,
+            #[pin]
+            body: Slot<B, F>,
+            #[pin]
+            call: Call,
+        },
+        Release { output: Option<F::Output>, ending: Ending },
         Done,
     }
 }
@@ -155,37 +170,49 @@ pin_project! {
 }
 
 impl<B: Start<F>, F: Future> OutputIsKeptUntilReleased<B, F> {
-    fn new(request: LockRequest, body: Slot<B, F>) -> Self {
-        Self { state: State::Body { body, call: Call::new(request) } }
+    fn new(asked: impl Into<Asked>, body: Slot<B, F>) -> Self {
+        Self::Body { first: PhantomData, body, call: Call::New { asked: Some(asked.into()) } }
+    }
+
+    /// Releases the lock of a body that is done, and whose output is in `polled`.
+    #[inline(never)]
+    fn release(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        polled: &mut Poll<Result<F::Output, LockError>>,
+    ) {
+        if let OutputProjection::Body { call, .. } = self.as_mut().project()
+            && let Some(ending) = call.release()
+            && let Poll::Ready(Ok(output)) = std::mem::replace(polled, Poll::Pending)
+        {
+            self.set(Self::Release { output: Some(output), ending });
+        }
+        if let OutputProjection::Release { output, ending } = self.as_mut().project()
+            && let Poll::Ready(released) = ending.poll(cx)
+        {
+            if let Some(output) = output.take() {
+                *polled = Poll::Ready(released.map(|()| output));
+            }
+            self.set(Self::Done);
+        }
     }
 }
 
 impl<B: Start<F>, F: Future> Future for OutputIsKeptUntilReleased<B, F> {
     type Output = Result<F::Output, LockError>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.project().state;
-        if let StateProjection::Body { body, call } = state.as_mut().project() {
-            let mut body = Parts { slot: body, output: None };
-            let polled = ready!(call.poll(cx, &mut body));
-            let output = body.output;
-            match (polled, output) {
-                (Ok(ending), Some(output)) => state.set(State::Release { output, ending }),
-                (polled, _) => {
-                    state.set(State::Done);
-                    return polled.map_or_else(|error| Poll::Ready(Err(error)), |_| Poll::Pending);
-                }
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut polled = Poll::Pending;
+        let is_done = match self.as_mut().project() {
+            OutputProjection::Body { body, call, .. } => {
+                call.poll(cx, &mut Parts { body, polled: &mut polled })
             }
-        }
-        let ended = match state.as_mut().project() {
-            StateProjection::Release { ending, .. } => ready!(ending.poll(cx)),
-            _ => Ok(()),
+            OutputProjection::Release { .. } | OutputProjection::Done => true,
         };
-        match state.project_replace(State::Done) {
-            StateOwned::Release { output, .. } => Poll::Ready(ended.map(|()| output)),
-            // Polled after its end.
-            _ => Poll::Pending,
+        if is_done {
+            self.release(cx, &mut polled);
         }
+        polled
     }
 }
 
@@ -196,35 +223,50 @@ trait Body {
 
     /// True when the body is done.
     fn poll(&mut self, cx: &mut Context<'_>) -> bool;
+
+    /// Drops the body, and returns the error in the place of its output.
+    fn fail(&mut self, error: LockError);
 }
 
 struct Parts<'a, B, F: Future> {
-    slot: Pin<&'a mut Slot<B, F>>,
-    output: Option<F::Output>,
+    body: Pin<&'a mut Slot<B, F>>,
+    polled: &'a mut Poll<Result<F::Output, LockError>>,
 }
 
 impl<B: Start<F>, F: Future> Body for Parts<'_, B, F> {
     fn start(&mut self, guard: &mut Held) {
-        if let SlotProjection::Start { .. } = self.slot.as_mut().project()
-            && let SlotOwned::Start { start } = self.slot.as_mut().project_replace(Slot::Done)
+        if let SlotProjection::Start { .. } = self.body.as_mut().project()
+            && let SlotOwned::Start { start } = self.body.as_mut().project_replace(Slot::Done)
             && let Some(guard) = guard.share()
         {
             let future = start.start(guard);
-            self.slot.set(Slot::Run { future });
+            self.body.set(Slot::Run { future });
         }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        let SlotProjection::Run { future } = self.slot.as_mut().project() else {
+        let SlotProjection::Run { future } = self.body.as_mut().project() else {
             return false;
         };
-        let Poll::Ready(output) = future.poll(cx) else {
-            return false;
-        };
-        // The body is dropped before its lock is released.
-        self.slot.set(Slot::Done);
-        self.output = Some(output);
-        true
+        *self.polled = future.poll(cx).map(Ok);
+        let is_done = self.polled.is_ready();
+        if is_done {
+            // The body is dropped before its lock is released.
+            self.body.as_mut().end();
+        }
+        is_done
+    }
+
+    fn fail(&mut self, error: LockError) {
+        self.body.as_mut().end();
+        *self.polled = Poll::Ready(Err(error));
+    }
+}
+
+impl<B, F> Slot<B, F> {
+    #[inline(never)]
+    fn end(mut self: Pin<&mut Self>) {
+        self.set(Self::Done);
     }
 }
 
@@ -296,6 +338,7 @@ pin_project! {
     /// What happens around a body, whatever its type.
     #[project = CallProjection]
     enum Call {
+        New { asked: Option<Asked> },
         Acquire { acquire: Acquire, on_lost: OnLost },
         Run { #[pin] lease: Watch, held: Held },
         Done,
@@ -303,92 +346,105 @@ pin_project! {
 }
 
 impl Call {
-    fn new(request: LockRequest) -> Self {
-        let on_lost = request.options.on_lost;
-        Self::Acquire { acquire: request.acquire(), on_lost }
-    }
-
-    /// Ready when the body is done and the release is sent, or with the error in the place of the body's output.
-    fn poll(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        body: &mut dyn Body,
-    ) -> Poll<Result<Ending, LockError>> {
-        ready!(self.as_mut().poll_lock(cx, body))?;
-        ready!(self.as_mut().poll_body(cx, body))?;
-        self.release().map_or(Poll::Pending, |ending| Poll::Ready(Ok(ending)))
-    }
-
-    /// Ready when the lock is held.
-    fn poll_lock(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        body: &mut dyn Body,
-    ) -> Poll<Result<(), LockError>> {
-        let CallProjection::Acquire { acquire, on_lost } = self.as_mut().project() else {
-            return Poll::Ready(Ok(()));
-        };
-        let guard = ready!(Pin::new(acquire).poll(cx))?;
-        let lease = Watch::new(&guard, *on_lost);
-        let mut held = Held::Alone(guard);
-        body.start(&mut held);
-        self.set(Self::Run { lease, held });
-        Poll::Ready(Ok(()))
-    }
-
-    /// Ready when the body is done.
-    fn poll_body(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        body: &mut dyn Body,
-    ) -> Poll<Result<(), LockError>> {
-        let CallProjection::Run { mut lease, .. } = self.project() else {
-            return Poll::Pending;
-        };
-        lease.check()?;
-        if lease.as_mut().within(|| body.poll(cx)) {
-            return Poll::Ready(lease.check_end());
+    /// True when the body is done, and its lock is to be released.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>, body: &mut dyn Body) -> bool {
+        if let Self::New { .. } | Self::Acquire { .. } = *self {
+            self.as_mut().poll_lock(cx, body);
         }
-        lease.poll_end(cx).map(Err)
+        let CallProjection::Run { mut lease, .. } = self.as_mut().project() else {
+            return false;
+        };
+        if !lease.is_stopped() {
+            let inside = lease.as_mut().enter();
+            let is_done = body.poll(cx);
+            drop(inside);
+            if is_done {
+                return self.is_kept(body);
+            }
+        }
+        self.poll_lease(cx, body);
+        false
     }
 
+    /// Makes the body once the lock is held.
+    #[inline(never)]
+    fn poll_lock(mut self: Pin<&mut Self>, cx: &mut Context<'_>, body: &mut dyn Body) {
+        if let CallProjection::New { asked } = self.as_mut().project()
+            && let Some(asked) = asked.take()
+        {
+            let request = LockRequest::from(asked);
+            let on_lost = request.options.on_lost;
+            self.set(Self::Acquire { acquire: request.acquire(), on_lost });
+        }
+        let CallProjection::Acquire { acquire, on_lost } = self.as_mut().project() else {
+            return;
+        };
+        match Pin::new(acquire).poll(cx) {
+            Poll::Ready(Ok(guard)) => {
+                let lease = Watch::new(&guard, *on_lost);
+                let mut held = Held::Alone(guard);
+                body.start(&mut held);
+                self.set(Self::Run { lease, held });
+            }
+            Poll::Ready(Err(error)) => self.fail(body, error),
+            Poll::Pending => {}
+        }
+    }
+
+    /// Stops a pending body whose lock is lost.
+    #[inline(never)]
+    fn poll_lease(mut self: Pin<&mut Self>, cx: &mut Context<'_>, body: &mut dyn Body) {
+        if let CallProjection::Run { lease, .. } = self.as_mut().project()
+            && let Poll::Ready(error) = lease.poll_end(cx)
+        {
+            self.fail(body, error);
+        }
+    }
+
+    /// True if the output of a body that is done is to be returned.
+    #[inline(never)]
+    fn is_kept(mut self: Pin<&mut Self>, body: &mut dyn Body) -> bool {
+        if let CallProjection::Run { lease, .. } = self.as_mut().project()
+            && let Err(error) = lease.check_end()
+        {
+            self.fail(body, error);
+            return false;
+        }
+        true
+    }
+
+    /// The body is dropped before its guard.
+    fn fail(mut self: Pin<&mut Self>, body: &mut dyn Body, error: LockError) {
+        body.fail(error);
+        self.set(Self::Done);
+    }
+
+    /// Sends the release.
+    #[inline(never)]
     fn release(mut self: Pin<&mut Self>) -> Option<Ending> {
         let ending = match self.as_mut().project() {
             CallProjection::Run { lease, held } => held.release(lease.on_lost),
-            CallProjection::Acquire { .. } | CallProjection::Done => None,
+            CallProjection::New { .. } | CallProjection::Acquire { .. } | CallProjection::Done => None,
         };
         self.set(Self::Done);
         ending
     }
 }
 
-/// Nothing in the body can see the guard.
-pub(crate) fn unfenced(mut request: LockRequest) -> LockRequest {
-    request.options.fenced = false;
-    request
+/// Runs a future that has not been polled under the lock.
+#[inline]
+pub fn run<F: Future>((asked, body): (impl Into<Asked>, F)) -> OutputIsKeptUntilReleased<Started, F> {
+    OutputIsKeptUntilReleased::new(asked, Slot::Run { future: body })
 }
 
-/// Runs `body`, a future that has not been polled, under the lock.
-pub fn run<F: Future>(request: LockRequest, body: F) -> OutputIsKeptUntilReleased<Started, F> {
-    OutputIsKeptUntilReleased::new(unfenced(request), Slot::Run { future: body })
-}
-
-/// Runs the future that `body` makes of the guard under the lock.
-pub fn run_with_guard<B, F>(request: LockRequest, body: B) -> OutputIsKeptUntilReleased<B, F>
+/// Runs the future that a function makes of the guard under the lock.
+#[inline]
+pub fn run_with_guard<B, F>((asked, body): (impl Into<Asked>, B)) -> OutputIsKeptUntilReleased<B, F>
 where
     B: FnOnce(Arc<LockGuard>) -> F,
     F: Future,
 {
-    OutputIsKeptUntilReleased::new(request, Slot::Start { start: body })
-}
-
-/// Runs a sync body that does not look at its guard under the lock.
-///
-/// # Errors
-///
-/// As [`LockRequest::run_blocking`].
-pub fn run_blocking<R>(request: LockRequest, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
-    unfenced(request).run_blocking(body)
+    OutputIsKeptUntilReleased::new(asked, Slot::Start { start: body })
 }
 
 /// Runs a sync body under the lock.
@@ -396,16 +452,38 @@ pub fn run_blocking<R>(request: LockRequest, body: impl FnOnce(&LockGuard) -> R)
 /// # Errors
 ///
 /// As [`LockRequest::run_blocking`].
-pub fn run_blocking_with_guard<R>(
-    request: LockRequest,
-    body: impl FnOnce(&LockGuard) -> R,
-) -> Result<R, LockError> {
-    request.run_blocking(body)
+pub fn run_blocking<R>(asked: impl Into<Asked>, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
+    match HeldHere::acquire(asked) {
+        Ok(held) => {
+            let output = {
+                let _entered = held.span.enter();
+                body(&held.guard)
+            };
+            held.ends_with(output)
+        }
+        Err(error) => Err(*error),
+    }
 }
 
 /// Calls the attribute's `make`, so that what it needs to make a request is not on the stack below a body.
+#[inline(never)]
 pub fn call<R>(make: impl FnOnce() -> R) -> R {
     make()
+}
+
+/// In the place of an output that never is: it tells rustc the type of a body's output.
+#[derive(Debug)]
+pub struct NoOutput<R> {
+    never: Infallible,
+    output: PhantomData<R>,
+}
+
+impl<R> NoOutput<R> {
+    /// Never called.
+    #[must_use]
+    pub fn output(self) -> R {
+        match self.never {}
+    }
 }
 
 /// Calls the attribute's `on_error`. A function, so that a closure's parameter has a type.
@@ -476,14 +554,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn run_blocking<R>(self, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
-        let on_lost = self.options.on_lost;
-        let held = HeldHere::acquire(self)?;
-        let output = {
-            let _entered = held.span.enter();
-            body(&held.guard)
-        };
-        held.release(on_lost)?;
-        Ok(output)
+        run_blocking(self, body)
     }
 }
 
@@ -492,18 +563,28 @@ struct HeldHere {
     // Left in this order: the guard is the last.
     here: reentrancy::EnteredHere,
     span: BodySpan,
+    on_lost: OnLost,
     guard: LockGuard,
 }
 
 impl HeldHere {
+    // The error is in a box, because its place would be on the stack below each body.
     #[inline(never)]
-    fn acquire(request: LockRequest) -> Result<Self, LockError> {
+    fn acquire(asked: impl Into<Asked>) -> Result<Self, Box<LockError>> {
+        let request = LockRequest::from(asked.into());
+        let on_lost = request.options.on_lost;
         let guard = request.acquire_blocking()?;
-        Ok(Self { here: reentrancy::enter_here(guard.scope()), span: guard.body_span(), guard })
+        Ok(Self { here: reentrancy::enter_here(guard.scope()), span: guard.body_span(), on_lost, guard })
+    }
+
+    /// A function of its own, so that it takes no room on the stack below the body.
+    fn ends_with<R>(self, output: R) -> Result<R, LockError> {
+        self.release().map(|()| output)
     }
 
     #[inline(never)]
-    fn release(self, on_lost: OnLost) -> Result<(), LockError> {
+    fn release(self) -> Result<(), LockError> {
+        let on_lost = self.on_lost;
         drop(self.here);
         if let Some(lease) = self.guard.lost_lease().filter(|_| on_lost == OnLost::Error) {
             return Err(lease.lost());

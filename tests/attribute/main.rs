@@ -3,7 +3,7 @@
 //! A second manager on the same store is refused the key inside each body, and gets it before and after the call.
 //! A shape that compiles but locks nothing, such as a future that is returned before it runs, fails here.
 //!
-//! `attribute` tests end to end, with a real server; `future_size` the size of the expansion's future; `stacking` other
+//! `attribute` tests end to end, with a real server; `future_size` the size of the expansion's future; `stack` its stack; `stacking` other
 //! attributes, above and below.
 
 use std::cell::Cell;
@@ -28,6 +28,7 @@ mod methods;
 mod nested;
 mod options;
 mod returned;
+mod stack;
 mod stacking;
 mod types;
 

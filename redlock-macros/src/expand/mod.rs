@@ -144,11 +144,11 @@ impl<'a> Expansion<'a> {
     // Input:   async fn purchase(sku: &str) -> Result<Receipt, Error> { … }
     //
     // Output:  async fn purchase(sku: &str) -> Result<Receipt, Error> {
-    //              match call(move || {
+    //              match run(call(move || {
     //                  let lock = …;
     //                  let body = async move { … };
-    //                  run(lock, body)
-    //              }).await { … }
+    //                  (lock, body)
+    //              })).await { … }
     //          }
     //
     // The body's future is made before the lock is awaited: it then holds the arguments, which are not stored twice. A
@@ -161,12 +161,17 @@ impl<'a> Expansion<'a> {
     // Input:   fn purchase(sku: &str) -> Result<Receipt, Error> { … }
     //
     // Output:  fn purchase(sku: &str) -> Result<Receipt, Error> {
-    //              let lock = …;
+    //              let lock = call(|| { let lock = …; lock });
     //              match run_blocking(lock, move |_: &LockGuard| { … }) { … }
     //          }
     fn blocking(&self, function: &LockedFn, errors: &mut Errors) -> TokenStream {
         let Self { krate, lock: lock_name, .. } = self;
         let lock = self.request(errors);
+        let lock = if self.args.needs_the_function() {
+            lock
+        } else {
+            quote_spanned!(Span::mixed_site()=> let #lock_name = #krate::__private::call(|| { #lock #lock_name });)
+        };
         let span = function.brace.span.join();
         let (attr, body) = self.body(span, &TokenStream::new(), &function.body);
         let guard = self
@@ -178,10 +183,8 @@ impl<'a> Expansion<'a> {
         let never = (!self.output.returns()).then(|| quote_spanned!(Span::mixed_site()=> -> !));
         let parameter = quote_spanned!(Span::mixed_site()=> #guard: &#krate::LockGuard);
         let closure = quote_spanned!(span=> move |#parameter| #never #body);
-        let run = if self.args.guard.is_some() { "run_blocking_with_guard" } else { "run_blocking" };
-        let run = Ident::new(run, Span::mixed_site());
         let call = quote_spanned! {Span::mixed_site()=>
-            #krate::__private::#run(#lock_name, #attr #closure)
+            #krate::__private::run_blocking(#lock_name, #attr #closure)
         };
         let outcome = self.outcome(&call, !Output::is_plain(&function.sig));
         quote!(#lock #outcome)
@@ -193,11 +196,11 @@ impl<'a> Expansion<'a> {
     //
     // Output:  fn purchase<'a>(&'a self, sku: &'a str) -> Pin<Box<dyn Future<Output = R> + Send + 'a>> {
     //              Box::pin(async move {
-    //                  match call(move || {
+    //                  match run(call(move || {
     //                      let lock = …;
     //                      let body = async move { let __self = self; … };
-    //                      run(lock, body)
-    //                  }).await { … }
+    //                      (lock, body)
+    //                  })).await { … }
     //              })
     //          }
     fn future(&self, returned: &ReturnedFuture, errors: &mut Errors) -> TokenStream {
@@ -270,7 +273,7 @@ impl<'a> Expansion<'a> {
             {
                 #lock
                 #body
-                #krate::__private::#run(#lock_name, #body_name)
+                (#lock_name, #body_name)
             }
         };
         // A lint reports an endless loop in a closure whose type does not say so.
@@ -279,14 +282,14 @@ impl<'a> Expansion<'a> {
         } else {
             quote_spanned!(span=> #krate::__private::call(move || #locked))
         };
-        self.outcome(&quote_spanned!(span=> #locked.await), false)
+        self.outcome(&quote_spanned!(span=> #krate::__private::#run(#locked).await), false)
     }
 
     /// The user's statements at the place of their braces: rustc takes names, lints and the edition from there. Before them
     /// stands the attribute for the statement that makes the body.
     fn body(&self, brace: Span, bind: &TokenStream, stmts: &TokenStream) -> (TokenStream, Group) {
         let Mentions { first, attr } = self.captures.mentions(self.args, stmts);
-        let edge = self.output.edge();
+        let edge = self.output.edge(&self.krate);
         let stmts = if item::may_hold_items(stmts) {
             theirs(brace, stmts.clone()).into_token_stream()
         } else {

@@ -32,14 +32,20 @@ pub(super) struct Request<'a> {
 impl Request<'_> {
     // Output:  let lock = {
     //              let key = KeyTemplate::new();
-    //              lock(key.render(format_args!("stock:{sku}", sku = key.escape(&sku))))
-    //                  .ttl(Duration::from_millis(10_000))
-    //                  .from_site(&Site { function: concat!(module_path!(), "::purchase"), template: "stock:{sku}" })
+    //              lock(
+    //                  key.render(format_args!("stock:{sku}", sku = key.escape(&sku))),
+    //                  &Site {
+    //                      function: concat!(module_path!(), "::purchase"),
+    //                      template: "stock:{sku}",
+    //                      fenced: false,
+    //                      given: &[Given::Ttl(10_000)],
+    //                  },
+    //              )
     //          };
     //
     // Output:  let lock = {
     //              let key = KeyTemplate::new();
-    //              lock_all([key.render(…), key.render(…)]).ttl(Duration::from_millis(10_000))
+    //              lock_all([key.render(…), key.render(…)], &Site { … }).with_options().ttl(limit)
     //          };
     pub(super) fn tokens(self, errors: &mut Errors) -> TokenStream {
         let Self { args, krate, lock, key, .. } = self;
@@ -53,17 +59,21 @@ impl Request<'_> {
             // Only after an error: the output is not used.
             (None, None) => ("lock", TokenStream::new(), [].as_slice()),
         };
-        let method = Ident::new(method, span);
+        let (given, calls) = self.options();
+        let site = self.site(keys, &given);
         let mut request = if let Some(manager) = &args.manager {
+            let method = Ident::new(&format!("{method}_with"), span);
             with_manager(
                 manager,
-                |manager| quote_spanned!(span=> #krate::LockManager::#method(#manager, #names)),
+                |manager| quote_spanned!(span=> #krate::__private::#method(#manager, #names, #site)),
             )
         } else {
-            quote_spanned!(span=> #krate::__private::#method(#names))
+            let method = Ident::new(method, span);
+            quote_spanned!(span=> #krate::__private::#method(#names, #site))
         };
-        request.extend(self.options());
-        request.extend(self.site(keys));
+        if !calls.is_empty() {
+            request.extend(quote_spanned!(span=> .with_options() #calls));
+        }
         if keys.iter().any(|key| matches!(key, Key::Template(template) if key::constant(template).is_none()))
         {
             let template = quote_spanned!(span=> let #key = #krate::__private::KeyTemplate::new(););
@@ -92,58 +102,66 @@ impl Request<'_> {
         }
     }
 
-    // Output:  .from_site(&Site { function: concat!(module_path!(), "::purchase"), template: "stock:{sku}" })
-    fn site(self, keys: &[Key]) -> TokenStream {
-        let krate = self.krate;
+    // Output:  &Site { function: concat!(module_path!(), "::purchase"), template: "stock:{sku}", fenced: false, given: &[…] }
+    fn site(self, keys: &[Key], given: &[TokenStream]) -> TokenStream {
+        let Self { args, krate, .. } = self;
         let span = Span::mixed_site();
         let function = format!("::{}", self.function.unraw());
         let template = template(keys);
+        let fenced = args.guard.is_some();
         quote_spanned! {span=>
-            .from_site(&#krate::__private::Site {
+            &#krate::__private::Site {
                 function: ::core::concat!(::core::module_path!(), #function),
                 template: #template,
-            })
+                fenced: #fenced,
+                given: &[#(#krate::__private::Given::#given),*],
+            }
         }
     }
 
-    // Output:  .ttl(Duration::from_millis(10_000)).wait_forever().renew(false)
-    fn options(self) -> TokenStream {
-        let Self { args, krate, .. } = self;
+    // Output:  Ttl(10_000), WaitForever, Renew(false)
+    //
+    // Output:  .ttl(limit)
+    //
+    /// The options that are constants, and the calls that give the others.
+    fn options(self) -> (Vec<TokenStream>, TokenStream) {
+        let args = self.args;
         let span = Span::mixed_site();
-        let mut calls = TokenStream::new();
+        let (mut constants, mut calls) = (Vec::new(), TokenStream::new());
         let lengths = [
-            ("ttl", &args.ttl),
-            ("wait", &args.wait),
-            ("max_hold", &args.max_hold),
-            ("min_hold", &args.min_hold),
+            ("ttl", "Ttl", &args.ttl),
+            ("wait", "Wait", &args.wait),
+            ("max_hold", "MaxHold", &args.max_hold),
+            ("min_hold", "MinHold", &args.min_hold),
         ];
-        for (name, length) in lengths {
-            let method = Ident::new(name, span);
-            calls.extend(match length {
-                None => continue,
-                Some(Length::Forever) => quote_spanned!(span=> .wait_forever()),
-                Some(length) => {
-                    let length = duration(length);
-                    quote_spanned!(span=> .#method(#length))
+        for (method, constant, length) in lengths {
+            match length {
+                None => {}
+                Some(Length::Millis(millis, _)) => {
+                    let constant = Ident::new(constant, span);
+                    let millis = Literal::u64_unsuffixed(*millis);
+                    constants.push(quote_spanned!(span=> #constant(#millis)));
                 }
-            });
+                Some(Length::Forever) => constants.push(quote_spanned!(span=> WaitForever)),
+                Some(Length::Expr(length)) => {
+                    let method = Ident::new(method, span);
+                    calls.extend(quote_spanned!(span=> .#method(#length)));
+                }
+            }
         }
         if args.on_busy.is_some() && args.wait.is_none() {
             // Whoever skips its turn must not wait for it, whatever the manager's default is.
-            calls.extend(quote_spanned!(span=> .wait(::core::time::Duration::ZERO)));
+            constants.push(quote_spanned!(span=> Wait(0)));
         }
-        if let Some(renew) = args.renew {
-            calls.extend(quote_spanned!(span=> .renew(#renew)));
-        }
+        constants.extend(args.renew.map(|renew| quote_spanned!(span=> Renew(#renew))));
         match args.on_lost.as_ref().and_then(|on_lost| on_lost.value) {
-            Some(WhenLost::Finish) => calls.extend(quote_spanned!(span=> .on_lost(#krate::OnLost::Finish))),
-            Some(WhenLost::Error) => calls.extend(quote_spanned!(span=> .on_lost(#krate::OnLost::Error))),
-            Some(WhenLost::Cancel) | None => {}
+            Some(WhenLost::Finish) => constants.push(quote_spanned!(span=> Finish)),
+            Some(WhenLost::Error) => constants.push(quote_spanned!(span=> Error)),
+            Some(WhenLost::Cancel) => constants.push(quote_spanned!(span=> Cancel)),
+            None => {}
         }
-        if let Some(reentrant) = args.reentrant {
-            calls.extend(quote_spanned!(span=> .reentrant(#reentrant)));
-        }
-        calls
+        constants.extend(args.reentrant.map(|reentrant| quote_spanned!(span=> Reentrant(#reentrant))));
+        (constants, calls)
     }
 }
 
@@ -159,9 +177,9 @@ fn template(keys: &[Key]) -> String {
     keys.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-// Output:  LockManager::lock(&self.locks, …)
+// Output:  lock_with(&self.locks, …)
 //
-// Output:  match &if … { &self.eu } else { &self.us } { manager => LockManager::lock(manager, …) }
+// Output:  match &if … { &self.eu } else { &self.us } { manager => lock_with(manager, …) }
 //
 // In the place of an argument, rustc would expect a manager in each branch, and not a reference to one.
 fn with_manager(manager: &Expr, call: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
@@ -194,17 +212,5 @@ fn borrow(expr: &Expr) -> TokenStream {
             quote_spanned!(span=> &(#expr))
         }
         _ => quote_spanned!(span=> &#expr),
-    }
-}
-
-fn duration(length: &Length) -> TokenStream {
-    let span = Span::mixed_site();
-    match length {
-        Length::Millis(millis, _) => {
-            let millis = Literal::u64_unsuffixed(*millis);
-            quote_spanned!(span=> ::core::time::Duration::from_millis(#millis))
-        }
-        Length::Forever => quote_spanned!(span=> ::core::time::Duration::MAX),
-        Length::Expr(expr) => expr.to_token_stream(),
     }
 }

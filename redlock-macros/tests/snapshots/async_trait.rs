@@ -19,10 +19,11 @@ where
             __arg1
         };
         let amount = amount;
-        match ::redlocked::__private::call(move || {
-                let __lock = {
-                    let __key = ::redlocked::__private::KeyTemplate::new();
-                    ::redlocked::LockManager::lock(
+        match ::redlocked::__private::run(
+                ::redlocked::__private::call(move || {
+                    let __lock = {
+                        let __key = ::redlocked::__private::KeyTemplate::new();
+                        ::redlocked::__private::lock_with(
                             &self.locks,
                             {
                                 #[diagnostic::on_unimplemented(
@@ -67,37 +68,38 @@ where
                                     "",
                                 )
                             },
-                        )
-                        .from_site(
                             &::redlocked::__private::Site {
                                 function: ::core::concat!(
                                     ::core::module_path!(), "::transfer"
                                 ),
                                 template: "{self.tenant}:{a}",
+                                fenced: false,
+                                given: &[],
                             },
                         )
-                };
-                let __body = async move {
-                    if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-                        Result<(), Error>,
-                    > {
-                        return __unreachable_output;
-                    }
-                    {
-                        if let ::core::option::Option::Some(__ret) = ::core::option::Option::None::<
-                            Result<(), Error>,
+                    };
+                    let __body = async move {
+                        if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
+                            ::redlocked::__private::NoOutput<Result<(), Error>>,
                         > {
-                            #[allow(unreachable_code)] return __ret;
+                            return __unreachable_output.output();
                         }
-                        let mut __self = self;
-                        let __ret: Result<(), Error> = {
-                            __self.book(a, b, amount).await
-                        };
-                        #[allow(unreachable_code)] __ret
-                    }
-                };
-                ::redlocked::__private::run(__lock, __body)
-            })
+                        {
+                            if let ::core::option::Option::Some(__ret) = ::core::option::Option::None::<
+                                Result<(), Error>,
+                            > {
+                                #[allow(unreachable_code)] return __ret;
+                            }
+                            let mut __self = self;
+                            let __ret: Result<(), Error> = {
+                                __self.book(a, b, amount).await
+                            };
+                            #[allow(unreachable_code)] __ret
+                        }
+                    };
+                    (__lock, __body)
+                }),
+            )
             .await
         {
             ::core::result::Result::Ok(__output) => return __output,

@@ -1,9 +1,10 @@
 fn walk(path: String) -> BoxFuture<'static, Result<(), Error>> {
     Box::pin(async move {
-        match ::redlocked::__private::call(move || {
-                let __lock = {
-                    let __key = ::redlocked::__private::KeyTemplate::new();
-                    ::redlocked::__private::lock(
+        match ::redlocked::__private::run(
+                ::redlocked::__private::call(move || {
+                    let __lock = {
+                        let __key = ::redlocked::__private::KeyTemplate::new();
+                        ::redlocked::__private::lock(
                             ::redlocked::__private::KeyTemplate::render(
                                 &__key,
                                 ::core::format_args!(
@@ -12,17 +13,18 @@ fn walk(path: String) -> BoxFuture<'static, Result<(), Error>> {
                                 ),
                                 "",
                             ),
-                        )
-                        .from_site(
                             &::redlocked::__private::Site {
                                 function: ::core::concat!(::core::module_path!(), "::walk"),
                                 template: "{path}",
+                                fenced: false,
+                                given: &[],
                             },
                         )
-                };
-                let __body = async move { step(&path).await };
-                ::redlocked::__private::run(__lock, __body)
-            })
+                    };
+                    let __body = async move { step(&path).await };
+                    (__lock, __body)
+                }),
+            )
             .await
         {
             ::core::result::Result::Ok(__output) => return __output,

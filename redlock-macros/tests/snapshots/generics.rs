@@ -6,9 +6,10 @@ pub unsafe fn generics<'a, T, const N: usize>(
 where
     T: Display + Clone,
 {
-    let __lock = {
-        let __key = ::redlocked::__private::KeyTemplate::new();
-        ::redlocked::__private::lock(
+    let __lock = ::redlocked::__private::call(|| {
+        let __lock = {
+            let __key = ::redlocked::__private::KeyTemplate::new();
+            ::redlocked::__private::lock(
                 ::redlocked::__private::KeyTemplate::render(
                     &__key,
                     ::core::format_args!(
@@ -17,14 +18,16 @@ where
                     ),
                     "",
                 ),
-            )
-            .from_site(
                 &::redlocked::__private::Site {
                     function: ::core::concat!(::core::module_path!(), "::generics"),
                     template: "{id}",
+                    fenced: false,
+                    given: &[],
                 },
             )
-    };
+        };
+        __lock
+    });
     match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
@@ -32,9 +35,9 @@ where
             let _ = |tail: ()| ();
             let _ = &self;
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-                Result<Vec<_>, Error>,
+                ::redlocked::__private::NoOutput<Result<Vec<_>, Error>>,
             > {
-                return __unreachable_output;
+                return __unreachable_output.output();
             }
             Ok(Vec::new())
         },

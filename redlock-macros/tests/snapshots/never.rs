@@ -1,20 +1,21 @@
 async fn lead() -> ! {
-    match {
-        let __lock = ::redlocked::__private::lock(::redlocked::__private::key("leader"))
-            .wait_forever()
-            .from_site(
+    match ::redlocked::__private::run({
+            let __lock = ::redlocked::__private::lock(
+                ::redlocked::__private::key("leader"),
                 &::redlocked::__private::Site {
                     function: ::core::concat!(::core::module_path!(), "::lead"),
                     template: "leader",
+                    fenced: false,
+                    given: &[::redlocked::__private::Given::WaitForever],
                 },
             );
-        let __body = async move {
-            loop {
-                work().await;
-            }
-        };
-        ::redlocked::__private::run(__lock, __body)
-    }
+            let __body = async move {
+                loop {
+                    work().await;
+                }
+            };
+            (__lock, __body)
+        })
         .await
     {
         ::core::result::Result::Ok(__output) => __output,

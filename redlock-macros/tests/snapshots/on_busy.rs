@@ -1,25 +1,26 @@
 async fn nightly() -> Result<Outcome, Error> {
-    match ::redlocked::__private::call(move || {
-            let __lock = ::redlocked::__private::lock(
+    match ::redlocked::__private::run(
+            ::redlocked::__private::call(move || {
+                let __lock = ::redlocked::__private::lock(
                     ::redlocked::__private::key("nightly"),
-                )
-                .wait(::core::time::Duration::ZERO)
-                .from_site(
                     &::redlocked::__private::Site {
                         function: ::core::concat!(::core::module_path!(), "::nightly"),
                         template: "nightly",
+                        fenced: false,
+                        given: &[::redlocked::__private::Given::Wait(0)],
                     },
                 );
-            let __body = async move {
-                if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-                    Result<Outcome, Error>,
-                > {
-                    return __unreachable_output;
-                }
-                Ok(Done)
-            };
-            ::redlocked::__private::run(__lock, __body)
-        })
+                let __body = async move {
+                    if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
+                        ::redlocked::__private::NoOutput<Result<Outcome, Error>>,
+                    > {
+                        return __unreachable_output.output();
+                    }
+                    Ok(Done)
+                };
+                (__lock, __body)
+            }),
+        )
         .await
     {
         ::core::result::Result::Ok(__output) => return __output,

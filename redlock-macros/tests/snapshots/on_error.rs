@@ -1,8 +1,9 @@
 async fn count(n: u32) {
-    match ::redlocked::__private::call(move || {
-            let __lock = {
-                let __key = ::redlocked::__private::KeyTemplate::new();
-                ::redlocked::__private::lock(
+    match ::redlocked::__private::run(
+            ::redlocked::__private::call(move || {
+                let __lock = {
+                    let __key = ::redlocked::__private::KeyTemplate::new();
+                    ::redlocked::__private::lock(
                         ::redlocked::__private::KeyTemplate::render(
                             &__key,
                             ::core::format_args!(
@@ -11,26 +12,27 @@ async fn count(n: u32) {
                             ),
                             "",
                         ),
-                    )
-                    .from_site(
                         &::redlocked::__private::Site {
                             function: ::core::concat!(::core::module_path!(), "::count"),
                             template: "n:{n:04}",
+                            fenced: false,
+                            given: &[],
                         },
                     )
-            };
-            let __body = async move {
-                if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-                    (),
-                > {
-                    return __unreachable_output;
-                }
-                {
-                    tick(n).await;
-                }
-            };
-            ::redlocked::__private::run(__lock, __body)
-        })
+                };
+                let __body = async move {
+                    if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
+                        ::redlocked::__private::NoOutput<()>,
+                    > {
+                        return __unreachable_output.output();
+                    }
+                    {
+                        tick(n).await;
+                    }
+                };
+                (__lock, __body)
+            }),
+        )
         .await
     {
         ::core::result::Result::Ok(__output) => return __output,

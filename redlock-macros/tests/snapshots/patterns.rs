@@ -7,10 +7,11 @@ async fn patterns(
     whole @ (_, _): (u8, u8),
     mut r#type: u8,
 ) -> Result<(), Error> {
-    match ::redlocked::__private::call(move || {
-            let __lock = {
-                let __key = ::redlocked::__private::KeyTemplate::new();
-                ::redlocked::__private::lock(
+    match ::redlocked::__private::run(
+            ::redlocked::__private::call(move || {
+                let __lock = {
+                    let __key = ::redlocked::__private::KeyTemplate::new();
+                    ::redlocked::__private::lock(
                         ::redlocked::__private::KeyTemplate::render(
                             &__key,
                             ::core::format_args!(
@@ -27,29 +28,30 @@ async fn patterns(
                             ),
                             "",
                         ),
-                    )
-                    .from_site(
                         &::redlocked::__private::Site {
                             function: ::core::concat!(
                                 ::core::module_path!(), "::patterns"
                             ),
                             template: "{sku}:{x}:{y}:{first}:{whole:?}:{type}",
+                            fenced: false,
+                            given: &[],
                         },
                     )
-            };
-            let __body = async move {
-                let _ = &y;
-                let _ = &x;
-                let _ = &sku;
-                if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-                    Result<(), Error>,
-                > {
-                    return __unreachable_output;
-                }
-                Ok(())
-            };
-            ::redlocked::__private::run(__lock, __body)
-        })
+                };
+                let __body = async move {
+                    let _ = &y;
+                    let _ = &x;
+                    let _ = &sku;
+                    if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
+                        ::redlocked::__private::NoOutput<Result<(), Error>>,
+                    > {
+                        return __unreachable_output.output();
+                    }
+                    Ok(())
+                };
+                (__lock, __body)
+            }),
+        )
         .await
     {
         ::core::result::Result::Ok(__output) => return __output,

@@ -1,8 +1,9 @@
 async fn purchase(sku: &str, quantity: u32) -> Result<Receipt, ShopError> {
-    match ::redlocked::__private::call(move || {
-            let __lock = {
-                let __key = ::redlocked::__private::KeyTemplate::new();
-                ::redlocked::__private::lock(
+    match ::redlocked::__private::run(
+            ::redlocked::__private::call(move || {
+                let __lock = {
+                    let __key = ::redlocked::__private::KeyTemplate::new();
+                    ::redlocked::__private::lock(
                         ::redlocked::__private::KeyTemplate::render(
                             &__key,
                             ::core::format_args!(
@@ -11,28 +12,30 @@ async fn purchase(sku: &str, quantity: u32) -> Result<Receipt, ShopError> {
                             ),
                             "",
                         ),
-                    )
-                    .ttl(::core::time::Duration::from_millis(10000))
-                    .wait(::core::time::Duration::from_millis(5000))
-                    .from_site(
                         &::redlocked::__private::Site {
                             function: ::core::concat!(
                                 ::core::module_path!(), "::purchase"
                             ),
                             template: "stock:{sku}",
+                            fenced: false,
+                            given: &[
+                                ::redlocked::__private::Given::Ttl(10000),
+                                ::redlocked::__private::Given::Wait(5000),
+                            ],
                         },
                     )
-            };
-            let __body = async move {
-                if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-                    Result<Receipt, ShopError>,
-                > {
-                    return __unreachable_output;
-                }
-                shop::buy(sku, quantity).await
-            };
-            ::redlocked::__private::run(__lock, __body)
-        })
+                };
+                let __body = async move {
+                    if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
+                        ::redlocked::__private::NoOutput<Result<Receipt, ShopError>>,
+                    > {
+                        return __unreachable_output.output();
+                    }
+                    shop::buy(sku, quantity).await
+                };
+                (__lock, __body)
+            }),
+        )
         .await
     {
         ::core::result::Result::Ok(__output) => return __output,

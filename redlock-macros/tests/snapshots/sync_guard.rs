@@ -1,19 +1,24 @@
 fn post(entry: Entry) -> Result<(), Error> {
-    let __lock = ::redlocked::__private::lock(::redlocked::__private::key("ledger"))
-        .from_site(
+    let __lock = ::redlocked::__private::call(|| {
+        let __lock = ::redlocked::__private::lock(
+            ::redlocked::__private::key("ledger"),
             &::redlocked::__private::Site {
                 function: ::core::concat!(::core::module_path!(), "::post"),
                 template: "ledger",
+                fenced: true,
+                given: &[],
             },
         );
-    match ::redlocked::__private::run_blocking_with_guard(
+        __lock
+    });
+    match ::redlocked::__private::run_blocking(
         __lock,
         move |lock: &::redlocked::LockGuard| {
             let _ = &entry;
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-                Result<(), Error>,
+                ::redlocked::__private::NoOutput<Result<(), Error>>,
             > {
-                return __unreachable_output;
+                return __unreachable_output.output();
             }
             save(entry, lock.fencing_token())
         },

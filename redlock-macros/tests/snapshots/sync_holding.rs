@@ -1,25 +1,32 @@
 fn nightly(max: Duration) -> Result<(), Error> {
-    let __lock = ::redlocked::__private::lock(::redlocked::__private::key("nightly"))
-        .ttl(::core::time::Duration::from_millis(10000))
-        .wait(::core::time::Duration::from_millis(1000))
-        .max_hold(max)
-        .min_hold(::core::time::Duration::from_millis(300000))
-        .renew(true)
-        .reentrant(false)
-        .from_site(
-            &::redlocked::__private::Site {
-                function: ::core::concat!(::core::module_path!(), "::nightly"),
-                template: "nightly",
-            },
-        );
+    let __lock = ::redlocked::__private::call(|| {
+        let __lock = ::redlocked::__private::lock(
+                ::redlocked::__private::key("nightly"),
+                &::redlocked::__private::Site {
+                    function: ::core::concat!(::core::module_path!(), "::nightly"),
+                    template: "nightly",
+                    fenced: false,
+                    given: &[
+                        ::redlocked::__private::Given::Ttl(10000),
+                        ::redlocked::__private::Given::Wait(1000),
+                        ::redlocked::__private::Given::MinHold(300000),
+                        ::redlocked::__private::Given::Renew(true),
+                        ::redlocked::__private::Given::Reentrant(false),
+                    ],
+                },
+            )
+            .with_options()
+            .max_hold(max);
+        __lock
+    });
     match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             let _ = &max;
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-                Result<(), Error>,
+                ::redlocked::__private::NoOutput<Result<(), Error>>,
             > {
-                return __unreachable_output;
+                return __unreachable_output.output();
             }
             tidy()
         },

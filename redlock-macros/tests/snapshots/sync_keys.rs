@@ -1,21 +1,24 @@
 fn merge(&self, left: &str, right: &str) -> Result<(), Error> {
-    let __lock = ::redlocked::LockManager::lock_all(
+    let __lock = ::redlocked::__private::call(|| {
+        let __lock = ::redlocked::__private::lock_all_with(
             &self.locks,
             [::redlocked::__private::key(&left), ::redlocked::__private::key(&right)],
-        )
-        .from_site(
             &::redlocked::__private::Site {
                 function: ::core::concat!(::core::module_path!(), "::merge"),
                 template: "",
+                fenced: false,
+                given: &[],
             },
         );
+        __lock
+    });
     match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-                Result<(), Error>,
+                ::redlocked::__private::NoOutput<Result<(), Error>>,
             > {
-                return __unreachable_output;
+                return __unreachable_output.output();
             }
             self.join(left, right)
         },

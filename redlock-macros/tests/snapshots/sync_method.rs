@@ -2,9 +2,10 @@
 #[must_use]
 pub(crate) fn report(&mut self, name: &str) -> Result<&mut Report, Error> {
     #![allow(unused)]
-    let __lock = {
-        let __key = ::redlocked::__private::KeyTemplate::new();
-        ::redlocked::__private::lock(
+    let __lock = ::redlocked::__private::call(|| {
+        let __lock = {
+            let __key = ::redlocked::__private::KeyTemplate::new();
+            ::redlocked::__private::lock(
                 ::redlocked::__private::KeyTemplate::render(
                     &__key,
                     ::core::format_args!(
@@ -13,23 +14,26 @@ pub(crate) fn report(&mut self, name: &str) -> Result<&mut Report, Error> {
                     ),
                     "",
                 ),
-            )
-            .wait_forever()
-            .renew(false)
-            .from_site(
                 &::redlocked::__private::Site {
                     function: ::core::concat!(::core::module_path!(), "::report"),
                     template: "report:{name}",
+                    fenced: false,
+                    given: &[
+                        ::redlocked::__private::Given::WaitForever,
+                        ::redlocked::__private::Given::Renew(false),
+                    ],
                 },
             )
-    };
+        };
+        __lock
+    });
     match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-                Result<&mut Report, Error>,
+                ::redlocked::__private::NoOutput<Result<&mut Report, Error>>,
             > {
-                return __unreachable_output;
+                return __unreachable_output.output();
             }
             self.write(name)
         },

@@ -1,7 +1,8 @@
 fn count(n: u32) -> Option<impl Iterator<Item = u32>> {
-    let __lock = {
-        let __key = ::redlocked::__private::KeyTemplate::new();
-        ::redlocked::__private::lock(
+    let __lock = ::redlocked::__private::call(|| {
+        let __lock = {
+            let __key = ::redlocked::__private::KeyTemplate::new();
+            ::redlocked::__private::lock(
                 ::redlocked::__private::KeyTemplate::render(
                     &__key,
                     ::core::format_args!(
@@ -10,22 +11,23 @@ fn count(n: u32) -> Option<impl Iterator<Item = u32>> {
                     ),
                     "",
                 ),
-            )
-            .wait(::core::time::Duration::ZERO)
-            .from_site(
                 &::redlocked::__private::Site {
                     function: ::core::concat!(::core::module_path!(), "::count"),
                     template: "n:{n:04}",
+                    fenced: false,
+                    given: &[::redlocked::__private::Given::Wait(0)],
                 },
             )
-    };
+        };
+        __lock
+    });
     match ::redlocked::__private::run_blocking(
         __lock,
         move |_: &::redlocked::LockGuard| {
             if let ::core::option::Option::Some(__unreachable_output) = ::core::option::Option::None::<
-                Option<_>,
+                ::redlocked::__private::NoOutput<Option<_>>,
             > {
-                return __unreachable_output;
+                return __unreachable_output.output();
             }
             Some(0..n)
         },
