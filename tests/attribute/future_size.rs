@@ -129,13 +129,11 @@ fn what_the_body_uses_in_part_is_not_stored_twice() {
     compare(size_of_val(&plain_part(Parcel::new())), size_of_val(&locked_part(Parcel::new())), 0);
 }
 
-/// rustc reserves room for a borrowed variable until the function ends, even after it has been moved. A large argument
-/// that the key borrows is better passed by reference.
+/// rustc reserves room for a borrowed variable until the function ends, even after it has been moved: but not where a closure
+/// makes the key.
 #[test]
-fn what_the_key_borrows_is_stored_once_more_and_not_twice() {
-    let (plain, locked) =
-        (size_of_val(&plain_struct(Order::new())), size_of_val(&locked_struct(Order::new())));
-    compare(plain, locked, size_of::<Order>());
+fn what_the_key_borrows_is_stored_no_more_often() {
+    compare(size_of_val(&plain_struct(Order::new())), size_of_val(&locked_struct(Order::new())), 0);
     let order = Order::new();
     compare(size_of_val(&plain_borrowed(&order)), size_of_val(&locked_borrowed(&order)), LOCK);
 }
