@@ -103,6 +103,14 @@ fn called_like_a_function<'a>(expr: &'a Expr, known: &dyn Fn(&str) -> bool) -> O
     (is_macro && is_template).then_some(name)
 }
 
+/// The expression, if it is one word.
+fn word(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
+        _ => None,
+    }
+}
+
 fn same_for_all(key: &Key, args: &LockArgs, scope: &Scope, errors: &mut Errors) {
     let arguments = data(args, scope);
     let Some(first) = arguments.first() else {
@@ -114,17 +122,11 @@ fn same_for_all(key: &Key, args: &LockArgs, scope: &Scope, errors: &mut Errors) 
             let key = match key {
                 Key::Broken => String::new(),
                 Key::Template(template) => suggestion(&template.text(), &shown, first),
-                Key::Expr(expr) => match &**expr {
-                    Expr::Path(path)
-                        if path.path.get_ident().is_some_and(|name| is_constant(&name.to_string())) =>
-                    {
-                        format!("{{{}}}:{{{first}}}", path.path.to_token_stream())
-                    }
-                    // A word without quotes.
-                    Expr::Path(path) if let Some(word) = path.path.get_ident() => {
-                        suggestion(&word.to_string(), &shown, first)
-                    }
-                    _ => match text_that_looks_like_a_template(expr, &|_| true) {
+                Key::Expr(expr) => match word(expr) {
+                    Some(name) if is_constant(&name) => format!("{{{name}}}:{{{first}}}"),
+                    // Without quotes.
+                    Some(word) => suggestion(&word, &shown, first),
+                    None => match text_that_looks_like_a_template(expr, &|_| true) {
                         Some((text, _)) => text.value(),
                         None => format!("...:{{{first}}}"),
                     },
