@@ -125,6 +125,8 @@ struct Place {
 struct Lock {
     value: Option<String>,
     expires: u64,
+    /// It was to be taken while it expired: `MONITOR` does not tell whether it was, but a later write of the same token does.
+    perhaps: String,
     queue: Vec<Place>,
     /// Those that have left the queue in this script.
     left: Vec<Place>,
@@ -223,15 +225,19 @@ impl Lock {
         match (words[0].as_str(), words.get(2)) {
             ("set", Some(value)) => {
                 let is_new = option("NX").is_some();
+                let token = value.trim_end_matches('!');
                 if is_new && exists {
+                    if at + ABOUT > self.expires {
+                        token.clone_into(&mut self.perhaps);
+                    }
                     return;
                 }
+                let has_expired = is_new && self.value.is_some() || self.perhaps == token;
                 let ms: Option<u64> = option("PX").and_then(|place| words[4 + place].parse().ok());
                 let before = self.value.replace(value.clone());
                 self.expires = ms.map_or(u64::MAX, |ms| at + ms * 1000);
-                let token = value.trim_end_matches('!');
                 if before.as_ref().is_none_or(|before| before.trim_end_matches('!') != token) {
-                    self.is_granted(name, token, at, is_new && before.is_some(), disturbed, served);
+                    self.is_granted(name, token, at, has_expired, disturbed, served);
                 }
             }
             ("pexpire", Some(ms)) if exists => self.expires = at + ms.parse::<u64>().unwrap() * 1000,
