@@ -271,7 +271,7 @@ fn slots_move_under_load_and_nobody_gets_an_error() {
             load.goes_on(100);
         }
     });
-    assert!(long.is_held(), "the lock is renewed all the time");
+    assert!(long.is_held(), "the lock is renewed all the time: {:?}", long.lost_reason());
     assert_eq!(long.release_blocking().unwrap(), ReleaseOutcome::Released);
     eventually("no key is left", || cluster.keys().is_empty());
 }
