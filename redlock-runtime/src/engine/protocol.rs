@@ -311,9 +311,13 @@ pub(crate) struct Redirect {
 }
 
 impl Redirect {
-    pub(super) fn words(&self) -> Arc<str> {
-        let (slot, to) = (self.slot.index(), &self.to);
-        format!("slot {slot} is at {to}: an address that starts with redis+cluster:// finds it there").into()
+    /// For a caller whose address is that of one server.
+    fn words(&self) -> Arc<str> {
+        format!("{}: an address that starts with redis+cluster:// finds it there", self.place()).into()
+    }
+
+    pub(super) fn place(&self) -> String {
+        format!("slot {} is at {}", self.slot.index(), self.to)
     }
 }
 

@@ -172,7 +172,7 @@ impl Cluster {
         let Some(queue) = self.slot_queues.get_mut(&slot) else {
             return;
         };
-        queue.reason = Some(redirect.words());
+        queue.reason = Some(format!("{}, a node says, and it was not had there", redirect.place()).into());
         if goes_in_circles {
             deferred.in_flight.redirects = 0;
             queue.pause(now);
