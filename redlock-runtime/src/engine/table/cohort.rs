@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use super::held::Held;
+use super::lock::waiting::Awaits;
 use super::reserved_fences::ReservedFences;
-use super::waiting::Awaits;
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::Ask;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::waiting::Awaits;
+use super::lock::waiting::Awaits;
 use super::{Attempt, LockTable};
 use crate::capabilities::Abilities;
 use crate::clock::Moment;

@@ -1,7 +1,7 @@
 //! Tells a simulation what attempts meet, and in which states, so that it knows what it has never seen. Elsewhere there is no
 //! world to tell, as the compiler knows by the type: these calls do nothing, and it removes them.
 
-use super::waiting::Awaits;
+use super::lock::waiting::Awaits;
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Push, PushKind, Refusal, Reply};

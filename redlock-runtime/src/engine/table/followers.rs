@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::waiting::Waiting;
+use super::lock::waiting::Waiting;
 use crate::clock::Moment;
 use crate::token::Token;
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::followers::Followers;
+use super::lock::waiting::Waiting;
 use super::passed_on::{PassedOn, TOLD_AFTER};
 use super::releasing::Releasing;
 use super::reserved_fences::ReservedFences;
-use super::waiting::Waiting;
 use crate::clock::Moment;
 use crate::engine::command::{Ask, Caller, Extension, Response};
 use crate::engine::hold_times::Hold;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::host::HashMap;
 
-use super::waiting::Waiting;
+use super::lock::waiting::Waiting;
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Inspection, Reply, Request};

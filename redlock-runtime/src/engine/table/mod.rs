@@ -16,6 +16,7 @@ mod held;
 mod holding;
 mod late_fence;
 mod local_queue;
+mod lock;
 mod long_wait;
 mod multi_key;
 mod on_push;
@@ -29,7 +30,6 @@ mod reserved_fences;
 #[cfg(test)]
 mod scenarios;
 mod timeout_error;
-mod waiting;
 
 use std::sync::Arc;
 
@@ -50,10 +50,10 @@ use contended::Contended;
 use held::Held;
 use late_fence::LateFences;
 use local_queue::Queues;
+use lock::waiting::Waiting;
 use long_wait::LongWaits;
 use releasing::Releasing;
 use timeout_error::{AnswerTime, LastWords};
-use waiting::Waiting;
 
 /// Boxed: the map of attempts is up to half empty, and each room in it is as large as the largest of them.
 enum Attempt {

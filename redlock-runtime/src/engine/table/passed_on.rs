@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::followers::Followers;
-use super::waiting::Waiting;
+use super::lock::waiting::Waiting;
 use crate::clock::Moment;
 use crate::engine::protocol::{self, Request};
 use crate::token::Token;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::host::HashMap;
 
-use super::waiting::{Awaits, LastAnswer, Waiting};
+use super::lock::waiting::{Awaits, LastAnswer, Waiting};
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::protocol::Id;

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::releasing::Releasing;
-use super::reports::Reports;
 use crate::clock::Moment;
 use crate::engine::backoff::{Backoff, full_jitter, jittered};
 use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Mode, Place, PushKind, QUEUE_TTL, Request, ServerTime};
+use crate::engine::table::releasing::Releasing;
+use crate::engine::table::reports::Reports;
 use crate::error::Holder;
 use crate::token::Token;
 
 /// The event that a waiting attempt awaits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Awaits {
+pub(in crate::engine::table) enum Awaits {
     /// The attempts of this process in front of it: only the first of them asks.
     LocalTurn,
     /// Its turn in the queue on the server: a push tells it.
@@ -29,7 +29,7 @@ pub(super) enum Awaits {
 
 /// The last answer of the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum LastAnswer {
+pub(in crate::engine::table) enum LastAnswer {
     Nothing,
     Busy(Holder),
     Refused(Arc<str>),
@@ -37,34 +37,34 @@ pub(super) enum LastAnswer {
 
 /// What few of them have is boxed: thousands may wait.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the attempt")]
-pub(super) struct Waiting {
-    pub(super) ask: Box<Ask>,
-    pub(super) token: Token,
-    pub(super) awaits: Awaits,
-    pub(super) last_answer: LastAnswer,
+pub(in crate::engine::table) struct Waiting {
+    pub(in crate::engine::table) ask: Box<Ask>,
+    pub(in crate::engine::table) token: Token,
+    pub(in crate::engine::table) awaits: Awaits,
+    pub(in crate::engine::table) last_answer: LastAnswer,
     /// When that came.
     answered: Moment,
     /// Near its limit: an answer that comes then is new enough to give up with. `None` without a
     /// limit.
     word_from: Option<Moment>,
     /// When to see whether it has such an answer, or, if it `awaits_word`, when to give up.
-    pub(super) gives_up: Option<Moment>,
+    pub(in crate::engine::table) gives_up: Option<Moment>,
     /// The server was asked for such an answer.
-    pub(super) awaits_word: bool,
+    pub(in crate::engine::table) awaits_word: bool,
     /// The requests since the last reply "busy": the server may have granted each.
-    pub(super) unanswered: u32,
+    pub(in crate::engine::table) unanswered: u32,
     /// All requests so far.
-    pub(super) asks: u32,
+    pub(in crate::engine::table) asks: u32,
     /// The lock was released in this process after the unanswered request was sent.
-    pub(super) ask_again: bool,
+    pub(in crate::engine::table) ask_again: bool,
     /// Its place in the queue on the server, and the time of the request whose reply told it.
     place: Option<(Place, Moment)>,
     /// When the lock in front expires unless it is renewed, by the last answer, and so much later for those behind the head.
     over_at: Option<Moment>,
     /// A push that overtook the reply to the unanswered request.
-    pub(super) deferred_push: Option<Box<PushKind>>,
+    pub(in crate::engine::table) deferred_push: Option<Box<PushKind>>,
     /// A grant came so late that it asks whether it still has the lock.
-    pub(super) was_granted: bool,
+    pub(in crate::engine::table) was_granted: bool,
     /// All in front of it may be of this process, where only the first waiter asks.
     leads: bool,
     /// This waiter watches the lock: the server tells when it changes.
@@ -76,13 +76,13 @@ pub(super) struct Waiting {
     /// The grants in a row whose answers came when the lock had expired.
     late_grants: u8,
     /// The rounds since the lock was last held in which no client had a quorum of votes.
-    pub(super) split_votes: u32,
+    pub(in crate::engine::table) split_votes: u32,
     /// `None` where long waits are not reported.
-    pub(super) reports: Option<Reports>,
+    pub(in crate::engine::table) reports: Option<Reports>,
 }
 
 impl Waiting {
-    pub(super) fn new(ask: Box<Ask>, token: Token, word_from: Option<Moment>) -> Self {
+    pub(in crate::engine::table) fn new(ask: Box<Ask>, token: Token, word_from: Option<Moment>) -> Self {
         let answered = ask.started;
         Self {
             ask,
@@ -110,7 +110,7 @@ impl Waiting {
         }
     }
 
-    pub(super) fn due(&self) -> Option<Moment> {
+    pub(in crate::engine::table) fn due(&self) -> Option<Moment> {
         let again = match self.awaits {
             Awaits::Retry { until } => Some(until),
             Awaits::LocalTurn | Awaits::ServerTurn | Awaits::Reply { .. } | Awaits::Connection => None,
@@ -118,7 +118,7 @@ impl Waiting {
         again.into_iter().chain(self.gives_up).chain(self.reports.map(|reports| reports.due)).min()
     }
 
-    pub(super) fn is_over(&self, now: Moment) -> bool {
+    pub(in crate::engine::table) fn is_over(&self, now: Moment) -> bool {
         self.gives_up.is_some_and(|at| at <= now)
     }
 
@@ -129,35 +129,35 @@ impl Waiting {
 
     /// True when `word`, of this waiter or another one for the same lock, is new enough for this
     /// one to give up with.
-    pub(super) fn may_give_up_with(&self, word: &Self) -> bool {
+    pub(in crate::engine::table) fn may_give_up_with(&self, word: &Self) -> bool {
         word.last_answer != LastAnswer::Nothing && self.word_from.is_some_and(|from| word.answered >= from)
     }
 
     /// Of this waiter and another one for the same lock, the one with the later answer.
-    pub(super) fn later<'a>(&'a self, other: &'a Self) -> &'a Self {
+    pub(in crate::engine::table) fn later<'a>(&'a self, other: &'a Self) -> &'a Self {
         let heard = |waiting: &Self| (waiting.last_answer != LastAnswer::Nothing).then_some(waiting.answered);
         if heard(other) > heard(self) { other } else { self }
     }
 
     /// The server refuses its request, which the transport repeats for a while.
-    pub(super) fn is_delayed(&mut self, now: Moment, reason: Arc<str>) {
+    pub(in crate::engine::table) fn is_delayed(&mut self, now: Moment, reason: Arc<str>) {
         if self.is_asking() {
             self.hears(now, LastAnswer::Refused(reason));
         }
     }
 
     /// A report is due.
-    pub(super) fn is_long(&self, now: Moment) -> bool {
+    pub(in crate::engine::table) fn is_long(&self, now: Moment) -> bool {
         self.reports.is_some_and(|reports| reports.due <= now)
     }
 
-    pub(super) fn request(&self, action: Action) -> Request {
+    pub(in crate::engine::table) fn request(&self, action: Action) -> Request {
         let name = Arc::clone(&self.ask.name);
         Request { fenced: self.ask.fenced, ..Request::new(action, name, self.token.clone(), self.ask.ttl) }
     }
 
     /// `with_all`: all waiters of this process ask.
-    pub(super) fn mode(&self, with_all: bool) -> Mode {
+    pub(in crate::engine::table) fn mode(&self, with_all: bool) -> Mode {
         match self.place {
             _ if self.ask.one_try => Mode::OneTry,
             None if self.asks == 0 => Mode::Join { at_most: self.ask.max_waiters },
@@ -167,7 +167,7 @@ impl Waiting {
         }
     }
 
-    pub(super) fn asking(&mut self, now: Moment) {
+    pub(in crate::engine::table) fn asking(&mut self, now: Moment) {
         self.awaits = Awaits::Reply { sent: now };
         self.unanswered = self.unanswered.saturating_add(1);
         self.asks = self.asks.saturating_add(1);
@@ -177,41 +177,41 @@ impl Waiting {
     }
 
     /// When its unanswered request was sent.
-    pub(super) fn asked_at(&self) -> Option<Moment> {
+    pub(in crate::engine::table) fn asked_at(&self) -> Option<Moment> {
         match self.awaits {
             Awaits::Reply { sent } => Some(sent),
             _ => None,
         }
     }
 
-    pub(super) fn is_asking(&self) -> bool {
+    pub(in crate::engine::table) fn is_asking(&self) -> bool {
         self.asked_at().is_some()
     }
 
     /// The server has done nothing of the last request. An earlier one, over a connection that broke, may have taken the lock.
-    pub(super) fn has_come_to_nothing(&mut self) {
+    pub(in crate::engine::table) fn has_come_to_nothing(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
 
     /// The last request will not be sent.
-    pub(super) fn taken_back(&mut self) {
+    pub(in crate::engine::table) fn taken_back(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
         self.awaits = Awaits::LocalTurn;
     }
 
     /// True when this attempt may have the lock or a place on the server. `was_sent`: the last request was sent.
-    pub(super) fn must_release(&self, was_sent: bool) -> bool {
+    pub(in crate::engine::table) fn must_release(&self, was_sent: bool) -> bool {
         self.unanswered > u32::from(!was_sent) || self.place.is_some()
     }
 
     /// The waiters in front of it, in the last reply.
-    pub(super) fn in_front(&self) -> Option<u32> {
+    pub(in crate::engine::table) fn in_front(&self) -> Option<u32> {
         self.place.map(|(place, _)| place.in_front)
     }
 
     /// True when the push counts only after the reply to the unanswered request: the replies of a batch are read together,
     /// so a push may overtake them. A grant needs the place in that reply, and the reply would undo a hint.
-    pub(super) fn defers(&mut self, kind: PushKind) -> bool {
+    pub(in crate::engine::table) fn defers(&mut self, kind: PushKind) -> bool {
         let asks = matches!(self.awaits, Awaits::Reply { .. });
         let is_kept = asks && !(matches!(kind, PushKind::Granted { .. }) && self.is_queued());
         // A waiter that has been granted the lock needs its place no longer.
@@ -222,17 +222,17 @@ impl Waiting {
         is_kept
     }
 
-    pub(super) fn is_queued(&self) -> bool {
+    pub(in crate::engine::table) fn is_queued(&self) -> bool {
         self.place.is_some()
     }
 
     /// It has a place in the queue, and no request under way.
-    pub(super) fn sleeps_in_queue(&self) -> bool {
+    pub(in crate::engine::table) fn sleeps_in_queue(&self) -> bool {
         self.is_queued() && matches!(self.awaits, Awaits::ServerTurn | Awaits::Retry { .. })
     }
 
     /// The server tells this waiter when another client changes the lock.
-    pub(super) fn watches(&self) -> bool {
+    pub(in crate::engine::table) fn watches(&self) -> bool {
         self.tracks_changes
     }
 
@@ -242,7 +242,7 @@ impl Waiting {
     ///
     /// The lease in front counts from the sending of the request: the reply may have waited, and a request takes as long as
     /// that one did.
-    pub(super) fn busy(
+    pub(in crate::engine::table) fn busy(
         &mut self,
         now: Moment,
         sent: Moment,
@@ -279,13 +279,13 @@ impl Waiting {
     }
 
     /// The lock is free for clients that do not use the queue; after that, this waiter asks.
-    pub(super) fn stand_back(&mut self, now: Moment) {
+    pub(in crate::engine::table) fn stand_back(&mut self, now: Moment) {
         self.awaits = Awaits::Retry { until: now.after(jittered(2 * MILLISECOND)) };
     }
 
     /// The waiter is next: it asks when the claim in front should be over, or sooner. That counts from the server's time: the
     /// push may have waited.
-    pub(super) fn is_next(&mut self, now: Moment, claim: Duration, at: ServerTime) {
+    pub(in crate::engine::table) fn is_next(&mut self, now: Moment, claim: Duration, at: ServerTime) {
         let over = self.told_since(now, at).after(claim + MILLISECOND);
         let until = match self.awaits {
             Awaits::ServerTurn => over,
@@ -296,7 +296,7 @@ impl Waiting {
     }
 
     /// A waiter of this process in front of it has the lock for a claim: this process renews or releases it.
-    pub(super) fn is_behind_own_claim(&mut self, ends: Moment) {
+    pub(in crate::engine::table) fn is_behind_own_claim(&mut self, ends: Moment) {
         let over = ends.after(MILLISECOND);
         let until = match self.awaits {
             Awaits::ServerTurn => over,
@@ -308,13 +308,13 @@ impl Waiting {
 
     /// The lock is free on a quorum of nodes, and other waiters may see that, too. One must ask all nodes before the next
     /// one does, so the random pauses grow with each split vote.
-    pub(super) fn pause_before_vote(&mut self, now: Moment) {
+    pub(in crate::engine::table) fn pause_before_vote(&mut self, now: Moment) {
         self.awaits = Awaits::Retry { until: now.after(full_jitter(VOTE_AGAIN.window(self.split_votes))) };
         self.split_votes = self.split_votes.saturating_add(1);
     }
 
     /// The server refused the watch.
-    pub(super) fn cannot_watch(&mut self, now: Moment) {
+    pub(in crate::engine::table) fn cannot_watch(&mut self, now: Moment) {
         (self.tracks_changes, self.is_told) = (false, false);
         if let Awaits::Retry { .. } = self.awaits {
             self.keep_asking(now, None);
@@ -324,7 +324,7 @@ impl Waiting {
     /// It is the first waiter of this process now, which asks from time to time in case a push was lost. `kept_at`: when a
     /// waiter of this process last kept the queue on the server from expiring. Where each is first for a moment only, none
     /// would.
-    pub(super) fn keep_asking(&mut self, now: Moment, kept_at: Option<Moment>) {
+    pub(in crate::engine::table) fn keep_asking(&mut self, now: Moment, kept_at: Option<Moment>) {
         // At least once between a grant and its expiry, so that it knows of the expiry.
         let until = now.after(self.interval().min(self.ask.ttl + MILLISECOND));
         let keep_by = kept_at.map(|at| at.after(KEEPS_THE_QUEUE));
@@ -361,7 +361,7 @@ impl Waiting {
     /// The arrival of a push says nothing: the process may have been suspended. The server's clock tells how long after the
     /// last reply it granted the lock, and that reply came after its request was sent. A hundredth allows for clocks of
     /// different speed.
-    pub(super) fn granted_since(&self, now: Moment, at: ServerTime) -> Option<Moment> {
+    pub(in crate::engine::table) fn granted_since(&self, now: Moment, at: ServerTime) -> Option<Moment> {
         let (place, sent) = self.place?;
         let later = Duration::from_micros(at.0.checked_sub(place.at.0)?);
         Some(sent.after(later.saturating_sub(later / 100)).min(now))
@@ -376,30 +376,35 @@ impl Waiting {
     }
 
     /// True for the first refusal, and for one with another reason than the last.
-    pub(super) fn is_refused_anew(&self, reason: &Arc<str>) -> bool {
+    pub(in crate::engine::table) fn is_refused_anew(&self, reason: &Arc<str>) -> bool {
         !matches!(&self.last_answer, LastAnswer::Refused(before) if before == reason)
     }
 
-    pub(super) fn refused(&mut self, now: Moment, reason: Arc<str>) {
+    pub(in crate::engine::table) fn refused(&mut self, now: Moment, reason: Arc<str>) {
         self.hears(now, LastAnswer::Refused(reason));
         self.awaits = Awaits::Retry { until: now.after(REFUSED.pause(self.refusals)) };
         self.refusals = self.refusals.saturating_add(1);
     }
 
     /// The server refuses the first waiter of this process, too, and only that one asks again.
-    pub(super) fn refused_behind(&mut self, now: Moment, reason: Arc<str>) {
+    pub(in crate::engine::table) fn refused_behind(&mut self, now: Moment, reason: Arc<str>) {
         self.hears(now, LastAnswer::Refused(reason));
         self.refusals = self.refusals.max(1);
         self.awaits = Awaits::LocalTurn;
     }
 
-    pub(super) fn is_refused(&self) -> bool {
+    pub(in crate::engine::table) fn is_refused(&self) -> bool {
         self.refusals > 0
     }
 
     /// A grant for `lasts` came after that time. The reason when so many did that the next one
     /// will, too.
-    pub(super) fn granted_late(&mut self, now: Moment, took: Duration, lasts: Duration) -> Option<Arc<str>> {
+    pub(in crate::engine::table) fn granted_late(
+        &mut self,
+        now: Moment,
+        took: Duration,
+        lasts: Duration,
+    ) -> Option<Arc<str>> {
         self.late_grants = self.late_grants.saturating_add(1);
         let reason: Arc<str> = format!(
             "the lock was granted for {lasts:?} and the answer took {took:.1?}, so it had expired: a `ttl` must be several times as \
@@ -412,7 +417,7 @@ impl Waiting {
 
     /// Takes over the last answer and the pause of the first waiter, which leaves. False when it must ask now: the pause of a
     /// waiter with a place is long, because a push ends it.
-    pub(super) fn take_over(&mut self, front: &Self) -> bool {
+    pub(in crate::engine::table) fn take_over(&mut self, front: &Self) -> bool {
         if std::ptr::eq(self.later(front), front) {
             self.hears(front.answered, front.last_answer.clone());
         }
@@ -432,13 +437,13 @@ impl Waiting {
 
     /// Its queue may be on another server now, with another clock: the start of a pushed grant is unknown until that server
     /// has answered.
-    pub(super) fn forget_server_clock(&mut self) {
+    pub(in crate::engine::table) fn forget_server_clock(&mut self) {
         if let Some((place, _)) = &mut self.place {
             place.at = ServerTime(u64::MAX);
         }
     }
 
-    pub(super) fn disconnected(&mut self) {
+    pub(in crate::engine::table) fn disconnected(&mut self) {
         // The next connection may lead to another server, after a failover.
         self.forget_server_clock();
         self.deferred_push = None;
@@ -448,7 +453,7 @@ impl Waiting {
     }
 
     /// Releases the lock that it may have got, and its place.
-    pub(super) fn release(&self, now: Moment) -> Releasing {
+    pub(in crate::engine::table) fn release(&self, now: Moment) -> Releasing {
         let mut releasing =
             Releasing::new(now, Arc::clone(&self.ask.key), self.request(Action::Release), self.ask.ttl);
         if self.was_granted || matches!(self.deferred_push.as_deref(), Some(PushKind::Granted { .. })) {

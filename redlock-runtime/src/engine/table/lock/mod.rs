@@ -1,0 +1,3 @@
+//! One lock: who holds it, who waits for it, and what is being released.
+
+pub(super) mod waiting;
