@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::closing::SHUT_DOWN;
-use super::held::Held;
 use super::local_queue::NextAsker;
+use super::lock::held::Held;
 use super::lock::waiting::{Awaits, Waiting};
 use super::reports::Reports;
 use super::{Attempt, LockTable, multi_key};

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::held::Held;
+use super::lock::held::Held;
 use super::lock::waiting::Awaits;
 use super::reserved_fences::ReservedFences;
 use super::{Attempt, LockTable};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::held::Held;
 use super::local_queue::NextAsker;
+use super::lock::held::Held;
 use super::lock::waiting::Waiting;
 use super::releasing::{ReleaseStep, Releasing};
 use super::{Attempt, LockTable};

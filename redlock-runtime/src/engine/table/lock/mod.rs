@@ -1,3 +1,4 @@
 //! One lock: who holds it, who waits for it, and what is being released.
 
+pub(super) mod held;
 pub(super) mod waiting;

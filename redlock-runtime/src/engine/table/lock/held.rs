@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::followers::Followers;
-use super::lock::waiting::Waiting;
-use super::passed_on::{PassedOn, TOLD_AFTER};
-use super::releasing::Releasing;
-use super::reserved_fences::ReservedFences;
 use crate::clock::Moment;
 use crate::engine::command::{Ask, Caller, Extension, Response};
 use crate::engine::hold_times::Hold;
 use crate::engine::protocol::{Action, CLAIM, Disconnected, Refusal, Request};
+use crate::engine::table::followers::Followers;
+use crate::engine::table::lock::waiting::Waiting;
+use crate::engine::table::passed_on::{PassedOn, TOLD_AFTER};
+use crate::engine::table::releasing::Releasing;
+use crate::engine::table::reserved_fences::ReservedFences;
 use crate::error::LockError;
 use crate::lease::{Lease, safe_until};
 use crate::lost_reason::LostReason;
@@ -51,11 +51,11 @@ struct TtlChange {
     refused: Option<Arc<str>>,
 }
 
-pub(super) struct Held {
-    pub(super) name: Arc<str>,
-    pub(super) lease: Arc<Lease>,
+pub(in crate::engine::table) struct Held {
+    pub(in crate::engine::table) name: Arc<str>,
+    pub(in crate::engine::table) lease: Arc<Lease>,
     /// The server has the lock under this one, as far as it has answered.
-    pub(super) token: Token,
+    pub(in crate::engine::table) token: Token,
     ttl: Duration,
     /// The ttl in its place in the queue, and in those of its followers.
     place_ttl: Duration,
@@ -70,7 +70,7 @@ pub(super) struct Held {
     /// The end of `min_hold`: after an earlier release, the key stays until then.
     keep_until: Option<Moment>,
     /// That of the caller who has it now.
-    pub(super) hold: Hold,
+    pub(in crate::engine::table) hold: Hold,
     next_renewal: Option<Moment>,
     /// When the last one was sent; before the first one, since when it is held.
     renewal_sent: Moment,
@@ -80,7 +80,7 @@ pub(super) struct Held {
     changes: u32,
     /// The changes that are not confirmed, in their order.
     ttl_changes: Vec<TtlChange>,
-    pub(super) reserved: ReservedFences,
+    pub(in crate::engine::table) reserved: ReservedFences,
     /// Boxed: most locks are not passed on.
     passed_on: Option<Box<PassedOn>>,
     /// Its holder has released it, and the next waiter waits for its fencing token until then.
@@ -89,7 +89,7 @@ pub(super) struct Held {
     /// the key has expired.
     closed: Option<Moment>,
     /// The caller, until the replicas have the lock.
-    pub(super) deliver_to: Option<Caller>,
+    pub(in crate::engine::table) deliver_to: Option<Caller>,
     queue: QueueSeen,
     /// As in the requests of its waiter, whose place in the queue it is part of.
     fenced: bool,
@@ -98,20 +98,20 @@ pub(super) struct Held {
 /// What is known of the queue on the server.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the queue")]
 #[derive(Clone, Copy, Default)]
-pub(super) struct QueueSeen {
+pub(in crate::engine::table) struct QueueSeen {
     /// The lock is marked: others wait.
-    pub(super) marked: bool,
+    pub(in crate::engine::table) marked: bool,
     /// It was waited for before.
-    pub(super) waited: bool,
+    pub(in crate::engine::table) waited: bool,
     /// A request of this attempt as a waiter is unanswered, or was answered with a place: it may be in the queue.
-    pub(super) asks: bool,
+    pub(in crate::engine::table) asks: bool,
     /// It was asked for more than once, and a reply told of it: a push that tells of the same grant may follow.
     grant_may_follow: bool,
 }
 
 impl Held {
     /// A lock that was asked for at `sent`, and that the server keeps for the ttl.
-    pub(super) fn asked(ask: &Ask, token: Token, lease: Arc<Lease>, sent: Moment) -> Self {
+    pub(in crate::engine::table) fn asked(ask: &Ask, token: Token, lease: Arc<Lease>, sent: Moment) -> Self {
         let mut held = Self::handed_over(ask, token, lease, sent);
         held.claimed = true;
         held.queue.waited = false;
@@ -121,7 +121,12 @@ impl Held {
 
     /// A lock that was granted by a push at `since`, and that the server keeps for the claim. Most bodies end before the
     /// renewal that claims it.
-    pub(super) fn handed_over(ask: &Ask, token: Token, lease: Arc<Lease>, since: Moment) -> Self {
+    pub(in crate::engine::table) fn handed_over(
+        ask: &Ask,
+        token: Token,
+        lease: Arc<Lease>,
+        since: Moment,
+    ) -> Self {
         Self {
             name: Arc::clone(&ask.name),
             lease,
@@ -150,39 +155,39 @@ impl Held {
     }
 
     /// A push granted it. `asks`: a request of its waiter crossed that push.
-    pub(super) fn pushed(mut self, marked: bool, asks: bool) -> Self {
+    pub(in crate::engine::table) fn pushed(mut self, marked: bool, asks: bool) -> Self {
         self.queue = QueueSeen { marked, waited: true, asks, ..QueueSeen::default() };
         self
     }
 
     /// The reply to the last of so many requests granted it.
-    pub(super) fn answered_after(mut self, asks: u32) -> Self {
+    pub(in crate::engine::table) fn answered_after(mut self, asks: u32) -> Self {
         self.queue.grant_may_follow = asks > 1;
         self
     }
 
-    pub(super) fn grant_may_follow(&self) -> bool {
+    pub(in crate::engine::table) fn grant_may_follow(&self) -> bool {
         self.queue.grant_may_follow
     }
 
     /// The request that it sent as a waiter is answered, with a place in the queue if `has_place`: it had lost the lock by then, or
     /// did not have it yet. It may have written the key, which ends the watch: true when a watch is due.
-    pub(super) fn answered(&mut self, has_place: bool) -> bool {
+    pub(in crate::engine::table) fn answered(&mut self, has_place: bool) -> bool {
         std::mem::replace(&mut self.queue.asks, has_place) && self.is_watched()
     }
 
-    pub(super) fn may_be_queued(&self) -> bool {
+    pub(in crate::engine::table) fn may_be_queued(&self) -> bool {
         self.queue.asks
     }
 
     /// A waiter of this process has a place behind it. Its request has marked the key, unless another one did before: that
     /// ended the watch, and the server does not tell of a client's own changes. True when a watch is due.
-    pub(super) fn waited_for(&mut self) -> bool {
+    pub(in crate::engine::table) fn waited_for(&mut self) -> bool {
         !std::mem::replace(&mut self.queue.marked, true) && self.is_watched()
     }
 
     /// The release of a token that has the lock no longer, if it may have a place in the queue.
-    pub(super) fn leaves_for(&mut self, now: Moment, before: Token) -> Option<Releasing> {
+    pub(in crate::engine::table) fn leaves_for(&mut self, now: Moment, before: Token) -> Option<Releasing> {
         if !std::mem::take(&mut self.queue.asks) {
             return None;
         }
@@ -190,21 +195,21 @@ impl Held {
         Some(Releasing::new(now, Arc::clone(self.lease.key()), request, self.place_ttl).leaving(now))
     }
 
-    pub(super) fn is_watched(&self) -> bool {
+    pub(in crate::engine::table) fn is_watched(&self) -> bool {
         self.first_look.is_none() && !self.is_closed()
     }
 
     /// When the key is free after a release.
-    pub(super) fn free_after(&self, now: Moment) -> Moment {
+    pub(in crate::engine::table) fn free_after(&self, now: Moment) -> Moment {
         self.keep_until.into_iter().fold(now, Ord::max)
     }
 
     /// No body has run.
-    pub(super) fn forget_min_hold(&mut self) {
+    pub(in crate::engine::table) fn forget_min_hold(&mut self) {
         self.keep_until = None;
     }
 
-    pub(super) fn due(&self) -> Option<Moment> {
+    pub(in crate::engine::table) fn due(&self) -> Option<Moment> {
         let answers = self.ttl_changes.iter().filter_map(|change| Some(change.caller.as_ref()?.0));
         [self.next_renewal, self.first_look, self.reserved_by, self.closed, self.lease.deadline()]
             .into_iter()
@@ -214,7 +219,7 @@ impl Held {
     }
 
     /// The caller has its answer `by` then.
-    pub(super) fn extend(&mut self, now: Moment, extension: Extension, by: Moment) {
+    pub(in crate::engine::table) fn extend(&mut self, now: Moment, extension: Extension, by: Moment) {
         // The server may not have executed an earlier, shorter change: this one must shorten, too.
         let shortens = extension.ttl < self.ttl || self.shortens();
         self.longer_until = self.longer_until.max(Some(now.after(self.ttl)));
@@ -226,7 +231,11 @@ impl Held {
 
     /// Answers the callers of ttl changes that have waited for too long. The next renewals carry
     /// the new ttl all the same. True when there was one.
-    pub(super) fn answers_late_extensions(&mut self, now: Moment, trouble: Option<&Disconnected>) -> bool {
+    pub(in crate::engine::table) fn answers_late_extensions(
+        &mut self,
+        now: Moment,
+        trouble: Option<&Disconnected>,
+    ) -> bool {
         let key = self.lease.key();
         let mut is_late = false;
         for change in &mut self.ttl_changes {
@@ -255,45 +264,45 @@ impl Held {
     }
 
     /// True for each token under which the server may have this lock.
-    pub(super) fn has(&self, token: &Token) -> bool {
+    pub(in crate::engine::table) fn has(&self, token: &Token) -> bool {
         self.token == *token || self.passed_on.as_ref().is_some_and(|passed_on| passed_on.has(token))
     }
 
     /// True when this request was sent for it.
-    pub(super) fn has_sent(&self, request: &Request) -> bool {
+    pub(in crate::engine::table) fn has_sent(&self, request: &Request) -> bool {
         self.has(&request.token) || self.has(holder_in(request))
     }
 
     /// The token of its holder. The server may not know it yet.
-    pub(super) fn holder(&self) -> &Token {
+    pub(in crate::engine::table) fn holder(&self) -> &Token {
         self.passed_on.as_ref().and_then(|passed_on| passed_on.holder()).unwrap_or(&self.token)
     }
 
     /// The server is being told who has it, or was told and has not answered.
-    pub(super) fn is_being_told(&self) -> bool {
+    pub(in crate::engine::table) fn is_being_told(&self) -> bool {
         self.passed_on.as_ref().is_some_and(|passed_on| passed_on.last_named().is_some())
     }
 
     /// True when "not held" means that it is lost. A request that was sent before the server was told who has it may be executed
     /// behind that one.
-    pub(super) fn is_lost_by(&self, request: &Request) -> bool {
+    pub(in crate::engine::table) fn is_lost_by(&self, request: &Request) -> bool {
         let named = self.passed_on.as_ref().and_then(|passed_on| passed_on.last_named());
         holder_in(request) == named.unwrap_or(&self.token)
     }
 
     /// The server has executed this renewal. Returns the token under which it had the lock, if it has it under another one now.
-    pub(super) fn told(&mut self, request: &Request) -> Option<Token> {
+    pub(in crate::engine::table) fn told(&mut self, request: &Request) -> Option<Token> {
         self.passed_on.as_mut()?.told(request, &mut self.token)
     }
 
-    pub(super) fn wants_renewal(&self) -> bool {
+    pub(in crate::engine::table) fn wants_renewal(&self) -> bool {
         let is_wanted = |ttl: &TtlChange| ttl.shortens || ttl.caller.is_some();
         !self.is_closed() && (self.renew || !self.claimed || self.ttl_changes.iter().any(is_wanted))
     }
 
     /// The answer to a watch: the lock is held, and its key lasts for so long. True when another client has made the key expire
     /// before the lease is over. It is renewed then, but not more often than every [`FIRST_LOOK`].
-    pub(super) fn is_to_be_repaired(&mut self, now: Moment, left: Duration) -> bool {
+    pub(in crate::engine::table) fn is_to_be_repaired(&mut self, now: Moment, left: Duration) -> bool {
         let expires_early = self.lease.deadline().is_some_and(|ends| ends > now.after(left));
         if !expires_early || !self.wants_renewal() {
             return false;
@@ -306,22 +315,22 @@ impl Held {
     }
 
     /// True once, when the first watch is due.
-    pub(super) fn takes_first_look(&mut self, now: Moment) -> bool {
+    pub(in crate::engine::table) fn takes_first_look(&mut self, now: Moment) -> bool {
         self.first_look.take_if(|at| *at <= now).is_some()
     }
 
-    pub(super) fn request(&self, action: Action) -> Request {
+    pub(in crate::engine::table) fn request(&self, action: Action) -> Request {
         let (name, token) = (Arc::clone(&self.name), self.token.clone());
         Request { fenced: self.fenced, ..Request::new(action, name, token, self.ttl) }
     }
 
     /// A renewal with the current ttl.
-    pub(super) fn renewal(&self) -> Action {
+    pub(in crate::engine::table) fn renewal(&self) -> Action {
         Action::Renew { nth: self.changes, shortens: self.shortens() }
     }
 
     /// The same, which tells the server who has the lock.
-    pub(super) fn renewal_request(&mut self, now: Moment) -> Request {
+    pub(in crate::engine::table) fn renewal_request(&mut self, now: Moment) -> Request {
         let place_ttl = self.place_ttl;
         let passed_on = self.passed_on.as_mut().and_then(|passed_on| passed_on.naming(place_ttl));
         Request { passed_on, ttl: self.renews_for(now), ..self.request(self.renewal()) }
@@ -337,7 +346,7 @@ impl Held {
 
     /// A renewal is being sent. The next one is due without a reply, too. A renewal that shortens the ttl shortens the lease
     /// from now on, because the server may execute it at any time.
-    pub(super) fn renewing(&mut self, now: Moment) {
+    pub(in crate::engine::table) fn renewing(&mut self, now: Moment) {
         self.renewal_sent = now;
         if let Some(last) = self.ttl_changes.last_mut().filter(|last| last.shortens) {
             let ends = *last.ends.get_or_insert(safe_until(now, self.ttl));
@@ -348,7 +357,13 @@ impl Held {
     }
 
     /// The server confirmed the `nth` ttl, which was sent at `sent`. False when the lease is over.
-    pub(super) fn renewed(&mut self, now: Moment, sent: Moment, nth: u32, ttl: Duration) -> bool {
+    pub(in crate::engine::table) fn renewed(
+        &mut self,
+        now: Moment,
+        sent: Moment,
+        nth: u32,
+        ttl: Duration,
+    ) -> bool {
         // Over a quorum one reply may overtake another: a later change is confirmed already.
         let later = usize::try_from(self.changes.saturating_sub(nth)).unwrap_or(usize::MAX);
         let Some(confirmed) = self.ttl_changes.len().checked_sub(later) else {
@@ -370,7 +385,7 @@ impl Held {
     }
 
     /// The server refused. Until an operator acts: callers of ttl changes get an error.
-    pub(super) fn refused(&mut self, refusal: &Refusal) {
+    pub(in crate::engine::table) fn refused(&mut self, refusal: &Refusal) {
         for change in &mut self.ttl_changes {
             if let Refusal::Permanent(_) = refusal {
                 if let Some((_, caller)) = change.caller.take() {
@@ -383,19 +398,19 @@ impl Held {
     }
 
     /// The server refused for now: renew again soon.
-    pub(super) fn retry(&mut self, now: Moment) {
+    pub(in crate::engine::table) fn retry(&mut self, now: Moment) {
         let pause = (self.ttl / 10).clamp(Duration::from_millis(5), Duration::from_secs(1));
         self.next_renewal = Some(now.after(pause));
     }
 
     /// No renewal is due before the next connection, where it is sent at once, or an [`Extension`].
-    pub(super) fn suspend(&mut self) {
+    pub(in crate::engine::table) fn suspend(&mut self) {
         self.next_renewal = None;
     }
 
     /// True when the lock may be handed over without the server: no `min_hold` and no ttl change is open, and there is time
     /// for the next renewal.
-    pub(super) fn may_be_handed_over(&self, now: Moment) -> bool {
+    pub(in crate::engine::table) fn may_be_handed_over(&self, now: Moment) -> bool {
         let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
         self.lease.remaining(now).is_some_and(|left| left > lasts / 2)
             && self.keep_until.is_none_or(|until| until <= now)
@@ -403,12 +418,12 @@ impl Held {
     }
 
     /// True when this waiter may take it over: to the server it is the same holder.
-    pub(super) fn fits(&self, ask: &Ask) -> bool {
+    pub(in crate::engine::table) fn fits(&self, ask: &Ask) -> bool {
         ask.renew && ask.ttl == self.ttl
     }
 
     /// Ends the lease, but keeps its deadline for the next waiter of this process.
-    pub(super) fn await_reservation(&mut self, now: Moment) {
+    pub(in crate::engine::table) fn await_reservation(&mut self, now: Moment) {
         if let Some(deadline) = self.lease.deadline() {
             let (key, fence) = (Arc::clone(self.lease.key()), self.lease.fence());
             self.replace_lease(Lease::new(key, fence, deadline, None));
@@ -418,7 +433,7 @@ impl Held {
 
     /// Ends the lease for a shutdown, and leaves the key, because the body may still run. False when no lease was left to
     /// end.
-    pub(super) fn closes(&mut self, now: Moment) -> bool {
+    pub(in crate::engine::table) fn closes(&mut self, now: Moment) -> bool {
         if self.awaits_reservation() || self.is_closed() || self.lease.remaining(now).is_none() {
             return false;
         }
@@ -430,42 +445,42 @@ impl Held {
         true
     }
 
-    pub(super) fn is_closed(&self) -> bool {
+    pub(in crate::engine::table) fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
 
-    pub(super) fn awaits_reservation(&self) -> bool {
+    pub(in crate::engine::table) fn awaits_reservation(&self) -> bool {
         self.reserved_by.is_some()
     }
 
-    pub(super) fn is_reservation_late(&self, now: Moment) -> bool {
+    pub(in crate::engine::table) fn is_reservation_late(&self, now: Moment) -> bool {
         self.reserved_by.is_some_and(|until| until <= now)
     }
 
     /// The server has named the waiters that come next.
-    pub(super) fn is_followed(&mut self, now: Moment, secrets: &str) {
+    pub(in crate::engine::table) fn is_followed(&mut self, now: Moment, secrets: &str) {
         self.passed_on = Some(Box::new(PassedOn::followed_by(Followers::new(now, secrets))));
     }
 
     /// The server has named followers.
-    pub(super) fn has_followers(&self) -> bool {
+    pub(in crate::engine::table) fn has_followers(&self) -> bool {
         self.passed_on.as_ref().is_some_and(|passed_on| passed_on.is_to_followers())
     }
 
     /// As [`hand_over`](Self::hand_over), to a follower whose turn has come. `None` when it has not.
-    pub(super) fn serves(&mut self, now: Moment, next: &Waiting) -> Option<Arc<Lease>> {
+    pub(in crate::engine::table) fn serves(&mut self, now: Moment, next: &Waiting) -> Option<Arc<Lease>> {
         let fits = self.fits(&next.ask) && next.ask.min_hold.is_none();
         let passed_on = self.passed_on.as_mut().filter(|_| fits)?;
         if passed_on.is_followed_by(now, next) { self.hand_over(now, next, 0) } else { None }
     }
 
     /// Followers have places in the queue that must be given back.
-    pub(super) fn has_served(&self) -> bool {
+    pub(in crate::engine::table) fn has_served(&self) -> bool {
         self.passed_on.as_ref().is_some_and(|passed_on| passed_on.has_places())
     }
 
     /// The next request may lead to another server, and another queue.
-    pub(super) fn may_be_elsewhere(&mut self) {
+    pub(in crate::engine::table) fn may_be_elsewhere(&mut self) {
         if let Some(passed_on) = &mut self.passed_on {
             passed_on.end();
             passed_on.tell_again(&mut self.token);
@@ -473,7 +488,12 @@ impl Held {
     }
 
     /// Ends the lease and begins that of the next holder with the same deadline. `None` without time left.
-    pub(super) fn hand_over(&mut self, now: Moment, next: &Waiting, fence: u64) -> Option<Arc<Lease>> {
+    pub(in crate::engine::table) fn hand_over(
+        &mut self,
+        now: Moment,
+        next: &Waiting,
+        fence: u64,
+    ) -> Option<Arc<Lease>> {
         let ask = &next.ask;
         self.passed_on.get_or_insert_default().to(&next.token);
         let deadline = self.lease.deadline()?;
@@ -492,7 +512,7 @@ impl Held {
     }
 
     /// `early`: the guard released it before it was lost.
-    pub(super) fn release(
+    pub(in crate::engine::table) fn release(
         &self,
         now: Moment,
         io_timeout: Duration,
