@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::local_queue::NextAsker;
 use super::lock::held::Held;
+use super::lock::releasing::{ReleaseStep, Releasing};
 use super::lock::waiting::Waiting;
-use super::releasing::{ReleaseStep, Releasing};
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::{AcquireOutcome, Ask, Extension, Response};

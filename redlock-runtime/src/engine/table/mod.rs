@@ -22,7 +22,6 @@ mod on_push;
 mod on_reply;
 mod pass_on;
 mod passed_on;
-mod releasing;
 mod replication;
 mod reports;
 mod reserved_fences;
@@ -49,9 +48,9 @@ use contended::Contended;
 use late_fence::LateFences;
 use local_queue::Queues;
 use lock::held::Held;
+use lock::releasing::Releasing;
 use lock::waiting::Waiting;
 use long_wait::LongWaits;
-use releasing::Releasing;
 use timeout_error::{AnswerTime, LastWords};
 
 /// Boxed: the map of attempts is up to half empty, and each room in it is as large as the largest of them.

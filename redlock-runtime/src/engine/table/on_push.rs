@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::lock::releasing::Releasing;
 use super::lock::waiting::{Awaits, Waiting};
-use super::releasing::Releasing;
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Reply, Request};

@@ -1,4 +1,5 @@
 //! One lock: who holds it, who waits for it, and what is being released.
 
 pub(super) mod held;
+pub(super) mod releasing;
 pub(super) mod waiting;

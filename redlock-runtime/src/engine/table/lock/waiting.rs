@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::releasing::Releasing;
 use crate::clock::Moment;
 use crate::engine::backoff::{Backoff, full_jitter, jittered};
 use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Mode, Place, PushKind, QUEUE_TTL, Request, ServerTime};
-use crate::engine::table::releasing::Releasing;
 use crate::engine::table::reports::Reports;
 use crate::error::Holder;
 use crate::token::Token;

@@ -13,7 +13,7 @@ use crate::outcome::ReleaseOutcome;
 use crate::telemetry;
 use crate::token::Token;
 
-pub(super) struct Releasing {
+pub(in crate::engine::table) struct Releasing {
     key: Arc<str>,
     request: Request,
     /// For how long the server keeps the key at most, once it has executed what was sent before the release.
@@ -46,7 +46,7 @@ const SEND_AGAIN: Backoff = Backoff { shortest: Duration::from_millis(20), longe
 
 /// What the table does next for a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ReleaseStep {
+pub(in crate::engine::table) enum ReleaseStep {
     /// Removes it.
     Done,
     /// Sends it now.
@@ -56,7 +56,7 @@ pub(super) enum ReleaseStep {
 }
 
 impl Releasing {
-    pub(super) fn new(now: Moment, key: Arc<str>, request: Request, ttl: Duration) -> Self {
+    pub(in crate::engine::table) fn new(now: Moment, key: Arc<str>, request: Request, ttl: Duration) -> Self {
         Self {
             key,
             request,
@@ -77,40 +77,40 @@ impl Releasing {
     }
 
     /// A caller waits for the outcome until `by`. The release is repeated after that, too.
-    pub(super) fn answering(mut self, by: Moment, response: Response) -> Self {
+    pub(in crate::engine::table) fn answering(mut self, by: Moment, response: Response) -> Self {
         self.response = Some((by, response));
         self
     }
 
     /// Its holder has relied on the lock until now.
-    pub(super) fn ending(mut self, hold: telemetry::Hold) -> Self {
+    pub(in crate::engine::table) fn ending(mut self, hold: telemetry::Hold) -> Self {
         self.hold = hold;
         self
     }
 
     /// The lock is handed over.
-    pub(super) fn answer_released(response: Option<Response>) {
+    pub(in crate::engine::table) fn answer_released(response: Option<Response>) {
         if let Some(response) = response {
             response.send(Ok(ReleaseOutcome::Released), None);
         }
     }
 
     /// The lock was lost before it could be released.
-    pub(super) fn answer_lost(response: Option<Response>) {
+    pub(in crate::engine::table) fn answer_lost(response: Option<Response>) {
         if let Some(response) = response {
             response.send(Ok(ReleaseOutcome::AlreadyLost), None);
         }
     }
 
     /// The key stays until `keep_until`.
-    pub(super) fn keeping(mut self, keep_until: Moment) -> Self {
+    pub(in crate::engine::table) fn keeping(mut self, keep_until: Moment) -> Self {
         self.until = self.until.max(keep_until);
         self.keep_until = Some(keep_until);
         self
     }
 
     /// It may have a place in the queue, which lasts as long as the queue.
-    pub(super) fn leaving(mut self, now: Moment) -> Self {
+    pub(in crate::engine::table) fn leaving(mut self, now: Moment) -> Self {
         self.may_be_queued = true;
         self.lasts = self.lasts.max(QUEUE_TTL);
         self.until = self.until.max(now.after(self.lasts));
@@ -118,41 +118,41 @@ impl Releasing {
     }
 
     /// It has no place that it knows of, and nothing but so many requests without an answer.
-    pub(super) fn after_unanswered(mut self, requests: u32) -> Self {
+    pub(in crate::engine::table) fn after_unanswered(mut self, requests: u32) -> Self {
         self.unanswered = Some(requests);
         self
     }
 
     /// The server has done nothing of one of these requests. True when that was the last one: there is nothing to release.
-    pub(super) fn has_come_to_nothing(&mut self) -> bool {
+    pub(in crate::engine::table) fn has_come_to_nothing(&mut self) -> bool {
         self.unanswered = self.unanswered.map(|requests| requests.saturating_sub(1));
         self.unanswered == Some(0) && !self.was_granted
     }
 
     /// The server has granted the lock to this attempt.
-    pub(super) fn is_granted(&mut self) {
+    pub(in crate::engine::table) fn is_granted(&mut self) {
         self.was_granted = true;
     }
 
     /// True when that grant was over, by this reply to the release.
-    pub(super) fn ran_out(&self, reply: &Reply) -> bool {
+    pub(in crate::engine::table) fn ran_out(&self, reply: &Reply) -> bool {
         self.was_granted && *reply == Reply::NotHeld && !self.repeated
     }
 
-    pub(super) fn token(&self) -> &Token {
+    pub(in crate::engine::table) fn token(&self) -> &Token {
         &self.request.token
     }
 
-    pub(super) fn name(&self) -> &Arc<str> {
+    pub(in crate::engine::table) fn name(&self) -> &Arc<str> {
         &self.request.name
     }
 
     /// True when the release pauses after a refusal. It is sent now instead.
-    pub(super) fn ends_pause(&mut self) -> bool {
+    pub(in crate::engine::table) fn ends_pause(&mut self) -> bool {
         self.again_at.take().is_some()
     }
 
-    pub(super) fn request(&self, now: Moment) -> Request {
+    pub(in crate::engine::table) fn request(&self, now: Moment) -> Request {
         let keep = self.keep_until.map(|until| until.since(now)).unwrap_or_default();
         if keep.is_zero() {
             return self.request.clone();
@@ -162,12 +162,12 @@ impl Releasing {
         Request { action: Action::ExpireLater, ttl, ..self.request.clone() }
     }
 
-    pub(super) fn due(&self) -> Moment {
+    pub(in crate::engine::table) fn due(&self) -> Moment {
         let answer_by = self.response.as_ref().map(|(by, _)| *by);
         self.again_at.into_iter().chain(answer_by).fold(self.until, Ord::min)
     }
 
-    pub(super) fn reply(&mut self, now: Moment, reply: Reply) -> ReleaseStep {
+    pub(in crate::engine::table) fn reply(&mut self, now: Moment, reply: Reply) -> ReleaseStep {
         let was_late = self.repeated || self.ttl_ends <= now;
         if was_late && reply == Reply::NotHeld && self.keep_until.is_some_and(|until| until > now) {
             telemetry::kept_too_short(&self.key);
@@ -225,7 +225,11 @@ impl Releasing {
         self.refusals = self.refusals.saturating_add(1);
     }
 
-    pub(super) fn tick(&mut self, now: Moment, trouble: Option<&Disconnected>) -> ReleaseStep {
+    pub(in crate::engine::table) fn tick(
+        &mut self,
+        now: Moment,
+        trouble: Option<&Disconnected>,
+    ) -> ReleaseStep {
         if let Some((by, _)) = &self.response
             && (*by).min(self.until) <= now
         {
@@ -251,7 +255,7 @@ impl Releasing {
         ReleaseStep::Wait
     }
 
-    pub(super) fn disconnected(&mut self) {
+    pub(in crate::engine::table) fn disconnected(&mut self) {
         self.response.take_if(|(_, response)| response.is_to_dropped());
         self.repeated = true;
         self.request.direct = false;
