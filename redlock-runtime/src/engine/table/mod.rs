@@ -5,7 +5,6 @@
 //! connection), then *held*, then *releasing*, then gone.
 
 mod admin;
-mod asking;
 pub(crate) mod closing;
 mod cohort;
 mod connection;

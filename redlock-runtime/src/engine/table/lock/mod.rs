@@ -1,5 +1,6 @@
 //! One lock: who holds it, who waits for it, and what is being released.
 
+pub(super) mod asking;
 pub(super) mod held;
 pub(super) mod releasing;
 pub(super) mod waiting;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::closing::SHUT_DOWN;
-use super::local_queue::NextAsker;
-use super::lock::held::Held;
-use super::lock::waiting::{Awaits, Waiting};
-use super::reports::Reports;
-use super::{Attempt, LockTable, multi_key};
 use crate::clock::Moment;
 use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Id, Request};
+use crate::engine::table::closing::SHUT_DOWN;
+use crate::engine::table::local_queue::NextAsker;
+use crate::engine::table::lock::held::Held;
+use crate::engine::table::lock::waiting::{Awaits, Waiting};
+use crate::engine::table::reports::Reports;
+use crate::engine::table::{Attempt, LockTable, multi_key};
 use crate::error::LockError;
 use crate::telemetry;
 use crate::token::{self, Token};
@@ -56,16 +56,16 @@ impl LockTable {
     }
 
     /// Asks the node for the lock, now or as soon as there is a connection.
-    pub(super) fn ask(&mut self, now: Moment, id: Id) {
+    pub(in crate::engine::table) fn ask(&mut self, now: Moment, id: Id) {
         self.ask_in(now, id, false);
     }
 
     /// As [`ask`](Self::ask), for each waiter of the lock in this process.
-    pub(super) fn ask_with_all(&mut self, now: Moment, id: Id) {
+    pub(in crate::engine::table) fn ask_with_all(&mut self, now: Moment, id: Id) {
         self.ask_in(now, id, true);
     }
 
-    pub(super) fn ask_in(&mut self, now: Moment, id: Id, with_all: bool) {
+    pub(in crate::engine::table) fn ask_in(&mut self, now: Moment, id: Id, with_all: bool) {
         let direct = self.asks_directly(id);
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return;
@@ -143,7 +143,7 @@ impl LockTable {
     }
 
     /// Ends the attempt with an error, and releases the lock that it may have got.
-    pub(super) fn fail(&mut self, now: Moment, id: Id, mut error: LockError) {
+    pub(in crate::engine::table) fn fail(&mut self, now: Moment, id: Id, mut error: LockError) {
         if let Some(Attempt::Waiting(mut waiting)) = self.attempts.remove(&id) {
             error.set_usual_hold(self.hold_times.usual(waiting.ask.kind));
             self.wait_ends(now, &waiting, error.kind().as_str());
@@ -152,7 +152,7 @@ impl LockTable {
         }
     }
 
-    pub(super) fn drop_waiting(&mut self, now: Moment, id: Id, waiting: &Waiting) {
+    pub(in crate::engine::table) fn drop_waiting(&mut self, now: Moment, id: Id, waiting: &Waiting) {
         self.timers.set(id, None);
         let was_sent = !waiting.is_asking() || self.outbox.take_back(id).is_none();
         if waiting.must_release(was_sent) {
@@ -192,13 +192,13 @@ impl LockTable {
     }
 
     /// The holder leaves the local queue, and the next waiter asks.
-    pub(super) fn leave(&mut self, now: Moment, held: &Held, id: Id) {
+    pub(in crate::engine::table) fn leave(&mut self, now: Moment, held: &Held, id: Id) {
         let successor = self.queues.leave(&held.name, id);
         self.take_turn(now, successor);
     }
 
     /// The new first waiter asks: at once, or from time to time if it has a place on the server.
-    pub(super) fn take_turn(&mut self, now: Moment, turn: Option<NextAsker>) {
+    pub(in crate::engine::table) fn take_turn(&mut self, now: Moment, turn: Option<NextAsker>) {
         let (Some(NextAsker::Now(id) | NextAsker::Later(id)), Some(turn)) = (turn, turn) else {
             return;
         };
@@ -230,7 +230,7 @@ impl LockTable {
     }
 
     /// The server refused for now. Of the waiters of a lock in this process, only the first asks again.
-    pub(super) fn refused_for_now(&mut self, now: Moment, id: Id, reason: Arc<str>) {
+    pub(in crate::engine::table) fn refused_for_now(&mut self, now: Moment, id: Id, reason: Arc<str>) {
         let Some(waiting) = self.waiting(id) else {
             return;
         };
@@ -250,7 +250,7 @@ impl LockTable {
     }
 
     /// The server has answered the first waiter after refusals: the refused waiters behind it ask now.
-    pub(super) fn ask_after_refusals(&mut self, now: Moment, name: &Arc<str>) {
+    pub(in crate::engine::table) fn ask_after_refusals(&mut self, now: Moment, name: &Arc<str>) {
         for id in self.queues.waiters(name) {
             if let Some(waiting) = self.waiting(id)
                 && waiting.is_refused()
@@ -264,7 +264,7 @@ impl LockTable {
     /// The reply took longer than the lease: the lock is released, and asked for with a new token,
     /// because the release of the old one may arrive after the new request. Where each reply takes
     /// longer, more requests are of no use.
-    pub(super) fn too_late(
+    pub(in crate::engine::table) fn too_late(
         &mut self,
         now: Moment,
         id: Id,
