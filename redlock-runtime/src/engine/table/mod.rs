@@ -11,7 +11,6 @@ mod connection;
 mod contended;
 mod coverage;
 mod followers;
-mod holding;
 mod late_fence;
 mod local_queue;
 mod lock;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::local_queue::NextAsker;
-use super::lock::held::Held;
-use super::lock::releasing::{ReleaseStep, Releasing};
-use super::lock::waiting::Waiting;
-use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::{AcquireOutcome, Ask, Extension, Response};
 use crate::engine::protocol::{Action, CLAIM, Id, ServerTime, Unconfirmed};
+use crate::engine::table::local_queue::NextAsker;
+use crate::engine::table::lock::held::Held;
+use crate::engine::table::lock::releasing::{ReleaseStep, Releasing};
+use crate::engine::table::lock::waiting::Waiting;
+use crate::engine::table::{Attempt, LockTable};
 use crate::lease::{Lease, safe_until};
 use crate::lost_reason::LostReason;
 use crate::telemetry::{self, HandOver};
@@ -17,7 +17,14 @@ use crate::token::Token;
 
 impl LockTable {
     /// The reply says that the server keeps the lock: for the claim if `claims`, else for the ttl.
-    pub(super) fn answered_held(&mut self, now: Moment, id: Id, sent: Moment, fence: u64, claims: bool) {
+    pub(in crate::engine::table) fn answered_held(
+        &mut self,
+        now: Moment,
+        id: Id,
+        sent: Moment,
+        fence: u64,
+        claims: bool,
+    ) {
         let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
             return;
         };
@@ -45,7 +52,14 @@ impl LockTable {
     }
 
     /// The node has granted the lock to this waiter by a push.
-    pub(super) fn granted(&mut self, now: Moment, id: Id, fence: u64, at: ServerTime, marked: bool) {
+    pub(in crate::engine::table) fn granted(
+        &mut self,
+        now: Moment,
+        id: Id,
+        fence: u64,
+        at: ServerTime,
+        marked: bool,
+    ) {
         let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
             return;
         };
@@ -79,7 +93,7 @@ impl LockTable {
 
     /// The first waiter of this process asks when a claim of this process is to end, as a hint tells those of the others: this
     /// process may be suspended.
-    pub(super) fn waits_for_own_claim(&mut self, name: &Arc<str>, ends: Moment) {
+    pub(in crate::engine::table) fn waits_for_own_claim(&mut self, name: &Arc<str>, ends: Moment) {
         if let Some(id) = self.queues.first(name)
             && let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id)
         {
@@ -145,7 +159,7 @@ impl LockTable {
     }
 
     /// Sends a renewal, if one is wanted, and a watch.
-    pub(super) fn renew(&mut self, now: Moment, id: Id) {
+    pub(in crate::engine::table) fn renew(&mut self, now: Moment, id: Id) {
         let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
             return;
         };
@@ -161,7 +175,7 @@ impl LockTable {
     }
 
     /// Sends a watch: the reply compares the holder, and the node tells of the next change.
-    pub(super) fn watch(&mut self, id: Id) {
+    pub(in crate::engine::table) fn watch(&mut self, id: Id) {
         if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
             && self.connected
             && self.abilities.tracks_changes
@@ -173,7 +187,7 @@ impl LockTable {
     }
 
     /// A waiter of this process has a place in the queue of the lock.
-    pub(super) fn waited_for_here(&mut self, name: &Arc<str>) {
+    pub(in crate::engine::table) fn waited_for_here(&mut self, name: &Arc<str>) {
         if let Some(id) = self.queues.holder(name)
             && let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
             && held.waited_for()
@@ -205,7 +219,13 @@ impl LockTable {
     }
 
     /// Ends the lease and releases the lock. The next waiter's request is sent right after the release.
-    pub(super) fn drop_held(&mut self, now: Moment, id: Id, held: &Held, response: Option<Response>) {
+    pub(in crate::engine::table) fn drop_held(
+        &mut self,
+        now: Moment,
+        id: Id,
+        held: &Held,
+        response: Option<Response>,
+    ) {
         let was_held = held.lease.remaining(now).is_some();
         held.lease.end(LostReason::Released);
         let response = match response {
@@ -227,7 +247,7 @@ impl LockTable {
 
     /// The lease ends without its guard; an earlier reason counts. `release`: the server may still have the key. It may have
     /// a place in the queue instead, when a request of the waiter arrived after the loss.
-    pub(super) fn lost(&mut self, now: Moment, id: Id, reason: LostReason, release: bool) {
+    pub(in crate::engine::table) fn lost(&mut self, now: Moment, id: Id, reason: LostReason, release: bool) {
         let Some(Attempt::Held(held)) = self.attempts.remove(&id) else {
             return;
         };
@@ -244,7 +264,7 @@ impl LockTable {
         }
     }
 
-    pub(super) fn send_release(&mut self, now: Moment, id: Id) {
+    pub(in crate::engine::table) fn send_release(&mut self, now: Moment, id: Id) {
         let Some(Attempt::Releasing(releasing)) = self.attempts.get_mut(&id) else {
             return;
         };
@@ -254,7 +274,7 @@ impl LockTable {
         self.schedule(id);
     }
 
-    pub(super) fn go_on_releasing(&mut self, now: Moment, id: Id, step: ReleaseStep) {
+    pub(in crate::engine::table) fn go_on_releasing(&mut self, now: Moment, id: Id, step: ReleaseStep) {
         match step {
             ReleaseStep::Done => self.remove(id),
             ReleaseStep::Send => self.send_release(now, id),
@@ -263,7 +283,7 @@ impl LockTable {
     }
 
     /// A release without a caller.
-    pub(super) fn release_apart(&mut self, now: Moment, releasing: Releasing) {
+    pub(in crate::engine::table) fn release_apart(&mut self, now: Moment, releasing: Releasing) {
         self.own_ids -= 1;
         let own_id = self.own_ids;
         self.attempts.insert(own_id, Attempt::Releasing(Box::new(releasing)));
