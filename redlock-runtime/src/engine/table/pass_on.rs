@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use super::local_queue::NextAsker;
 use super::lock::held::Held;
+use super::lock::queue::NextAsker;
 use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::AcquireOutcome;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::queue::NextAsker;
 use crate::clock::Moment;
 use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Id, Request};
 use crate::engine::table::closing::SHUT_DOWN;
-use crate::engine::table::local_queue::NextAsker;
 use crate::engine::table::lock::held::Held;
 use crate::engine::table::lock::waiting::{Awaits, Waiting};
 use crate::engine::table::reports::Reports;

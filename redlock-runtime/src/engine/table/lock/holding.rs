@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::queue::NextAsker;
 use crate::clock::Moment;
 use crate::engine::command::{AcquireOutcome, Ask, Extension, Response};
 use crate::engine::protocol::{Action, CLAIM, Id, ServerTime, Unconfirmed};
-use crate::engine::table::local_queue::NextAsker;
 use crate::engine::table::lock::held::Held;
 use crate::engine::table::lock::releasing::{ReleaseStep, Releasing};
 use crate::engine::table::lock::waiting::Waiting;

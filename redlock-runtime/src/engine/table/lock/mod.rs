@@ -3,5 +3,6 @@
 pub(super) mod asking;
 pub(super) mod held;
 pub(super) mod holding;
+pub(super) mod queue;
 pub(super) mod releasing;
 pub(super) mod waiting;

@@ -16,7 +16,7 @@ const LONGEST_STREAK: u32 = 32;
 const NANOS: u64 = 1_000_000_000;
 
 #[derive(Default)]
-pub(super) struct Queues {
+pub(in crate::engine::table) struct Queues {
     of: HashMap<Arc<str>, Queue>,
 }
 
@@ -69,7 +69,7 @@ impl Queue {
 
 /// The new first waiter of a key, and the time of its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NextAsker {
+pub(in crate::engine::table) enum NextAsker {
     /// It asks at once.
     Now(Id),
     /// It asks a little later, because this process had its share.
@@ -78,14 +78,14 @@ pub(super) enum NextAsker {
 
 impl Queues {
     /// Joins the end of the queue. True when this waiter is the one that asks.
-    pub(super) fn join(&mut self, name: &Arc<str>, id: Id) -> bool {
+    pub(in crate::engine::table) fn join(&mut self, name: &Arc<str>, id: Id) -> bool {
         let queue = self.of.entry(Arc::clone(name)).or_default();
         queue.push(id);
         queue.holder.is_none() && queue.first == Some(id)
     }
 
     /// `id` is the holder now, and waits no longer. Returns the first waiter behind it.
-    pub(super) fn got(&mut self, name: &Arc<str>, id: Id) -> Option<Id> {
+    pub(in crate::engine::table) fn got(&mut self, name: &Arc<str>, id: Id) -> Option<Id> {
         let queue = self.of.entry(Arc::clone(name)).or_default();
         queue.remove(id);
         queue.holder = Some(id);
@@ -93,47 +93,47 @@ impl Queues {
     }
 
     /// A request of a waiter, sent then, has kept the queue on the server from expiring.
-    pub(super) fn is_kept(&mut self, name: &Arc<str>, sent: Moment) {
+    pub(in crate::engine::table) fn is_kept(&mut self, name: &Arc<str>, sent: Moment) {
         if let Some(queue) = self.of.get_mut(name) {
             queue.kept_at = u32::try_from(sent.to_nanos() / NANOS).unwrap_or(0);
         }
     }
 
     /// When the last such request was sent, or a second before.
-    pub(super) fn kept_at(&self, name: &Arc<str>) -> Option<Moment> {
+    pub(in crate::engine::table) fn kept_at(&self, name: &Arc<str>) -> Option<Moment> {
         let seconds = self.of.get(name)?.kept_at;
         (seconds > 0).then(|| Moment::from_nanos(u64::from(seconds) * NANOS))
     }
 
     /// The holder in this process.
-    pub(super) fn holder(&self, name: &Arc<str>) -> Option<Id> {
+    pub(in crate::engine::table) fn holder(&self, name: &Arc<str>) -> Option<Id> {
         self.of.get(name)?.holder
     }
 
     /// The number of waiters.
-    pub(super) fn count(&self, name: &Arc<str>) -> usize {
+    pub(in crate::engine::table) fn count(&self, name: &Arc<str>) -> usize {
         self.of.get(name).map_or(0, Queue::count)
     }
 
     /// All waiters, in their order.
-    pub(super) fn waiters(&self, name: &Arc<str>) -> Vec<Id> {
+    pub(in crate::engine::table) fn waiters(&self, name: &Arc<str>) -> Vec<Id> {
         self.of.get(name).map_or_else(Vec::new, |queue| queue.waiters().collect())
     }
 
     /// True when no other attempt of this process holds the lock or waits for it.
-    pub(super) fn is_alone(&self, name: &Arc<str>, id: Id) -> bool {
+    pub(in crate::engine::table) fn is_alone(&self, name: &Arc<str>, id: Id) -> bool {
         self.of
             .get(name)
             .is_none_or(|queue| queue.holder.is_none() && queue.first == Some(id) && queue.behind.is_none())
     }
 
     /// The first waiter.
-    pub(super) fn first(&self, name: &Arc<str>) -> Option<Id> {
+    pub(in crate::engine::table) fn first(&self, name: &Arc<str>) -> Option<Id> {
         self.of.get(name)?.first
     }
 
     /// `id`, holder or waiter, leaves. Returns the new first waiter if it must ask now.
-    pub(super) fn leave(&mut self, name: &Arc<str>, id: Id) -> Option<NextAsker> {
+    pub(in crate::engine::table) fn leave(&mut self, name: &Arc<str>, id: Id) -> Option<NextAsker> {
         let queue = self.of.get_mut(name)?;
         let was_first = queue.first == Some(id);
         queue.remove(id);
