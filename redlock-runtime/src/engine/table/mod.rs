@@ -17,7 +17,6 @@ mod long_wait;
 mod multi_key;
 mod on_push;
 mod on_reply;
-mod pass_on;
 mod passed_on;
 mod replication;
 mod reports;

@@ -6,19 +6,19 @@
 
 use std::sync::Arc;
 
-use super::lock::held::Held;
-use super::lock::queue::NextAsker;
-use super::{Attempt, LockTable};
 use crate::clock::Moment;
 use crate::engine::command::AcquireOutcome;
 use crate::engine::protocol::{Id, Push};
+use crate::engine::table::lock::held::Held;
+use crate::engine::table::lock::queue::NextAsker;
+use crate::engine::table::{Attempt, LockTable};
 use crate::lease::Lease;
 use crate::telemetry::HandOver;
 use crate::token::Token;
 
 impl LockTable {
     /// The grant to `id` has named the waiters that come next.
-    pub(super) fn is_followed(&mut self, now: Moment, id: Id, grant: &Push) {
+    pub(in crate::engine::table) fn is_followed(&mut self, now: Moment, id: Id, grant: &Push) {
         // The replicas confirm the lock of one holder.
         if grant.followers.is_empty() || self.settings.replicas > 0 {
             return;
@@ -31,7 +31,12 @@ impl LockTable {
     }
 
     /// Passes a released lock on to the next follower. Returns the lock when it must be released on the server.
-    pub(super) fn serve_followers(&mut self, now: Moment, id: Id, mut held: Box<Held>) -> Option<Box<Held>> {
+    pub(in crate::engine::table) fn serve_followers(
+        &mut self,
+        now: Moment,
+        id: Id,
+        mut held: Box<Held>,
+    ) -> Option<Box<Held>> {
         if !held.has_followers() {
             return Some(held);
         }
@@ -58,7 +63,7 @@ impl LockTable {
     }
 
     /// The server has the lock under the token of its holder, and no longer under this one.
-    pub(super) fn is_told(&mut self, now: Moment, id: Id, before: Token) {
+    pub(in crate::engine::table) fn is_told(&mut self, now: Moment, id: Id, before: Token) {
         if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) {
             let leaving = held.leaves_for(now, before);
             if held.is_watched() {
@@ -71,7 +76,7 @@ impl LockTable {
     }
 
     /// The waiter `next_id` has the lock from now on, in place of `id`. Returns the lock when its caller has gone.
-    pub(super) fn give_to(
+    pub(in crate::engine::table) fn give_to(
         &mut self,
         now: Moment,
         next_id: Id,
