@@ -10,7 +10,6 @@ mod cohort;
 mod connection;
 mod contended;
 mod coverage;
-mod followers;
 mod late_fence;
 mod lock;
 mod long_wait;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::followers::Followers;
+use super::lock::successors::Followers;
 use super::lock::waiting::Waiting;
 use crate::clock::Moment;
 use crate::engine::protocol::{self, Request};

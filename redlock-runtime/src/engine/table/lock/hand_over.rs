@@ -1,6 +1,6 @@
 //! A process passes a lock on: a waiter has it in place of the one that released it, without a request to the server.
 //!
-//! In a [cohort](super::cohort), to the next waiter of the process. Without one, to the [followers](super::followers) that the
+//! In a [cohort](super::cohort), to the next waiter of the process. Without one, to the [followers](super::successors) that the
 //! grant has named: first come, first served holds over all processes. To the server all these holders are one: one token, one
 //! key to renew. The places of the followers in its queue are given back with the last release.
 

@@ -6,4 +6,5 @@ pub(super) mod held;
 pub(super) mod holding;
 pub(super) mod queue;
 pub(super) mod releasing;
+pub(super) mod successors;
 pub(super) mod waiting;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::lock::waiting::Waiting;
 use crate::clock::Moment;
+use crate::engine::table::lock::waiting::Waiting;
 use crate::token::Token;
 
 /// So long after its grant, a lock is passed on. Then the server gets it back.
 const LONGEST: Duration = Duration::from_millis(10);
 
-pub(super) struct Followers {
+pub(in crate::engine::table) struct Followers {
     until: Moment,
     /// The secrets of their tokens.
     secrets: Box<str>,
@@ -20,12 +20,12 @@ pub(super) struct Followers {
 }
 
 impl Followers {
-    pub(super) fn new(now: Moment, secrets: &str) -> Self {
+    pub(in crate::engine::table) fn new(now: Moment, secrets: &str) -> Self {
         Self { until: now.after(LONGEST), secrets: secrets.into(), left: 0, served: 0 }
     }
 
     /// True when `next` is the first one of those that still wait: its turn has come.
-    pub(super) fn serve(&mut self, now: Moment, next: &Waiting) -> bool {
+    pub(in crate::engine::table) fn serve(&mut self, now: Moment, next: &Waiting) -> bool {
         // An answer to one that asks may be from before its turn.
         if now >= self.until || !next.sleeps_in_queue() {
             return false;
@@ -39,14 +39,14 @@ impl Followers {
     }
 
     /// The others get the lock from the server: what it has said of its queue may not be true any more.
-    pub(super) fn end(&mut self) {
+    pub(in crate::engine::table) fn end(&mut self) {
         self.left = self.secrets.len();
     }
 
     /// For how many releases the last one counts: for one in each millisecond since the grant, and one for each holder at most. A
     /// lock that is left free for foreign clients idles for some milliseconds: counted by holders alone, short bodies would idle
     /// for a fifth of the time.
-    pub(super) fn releases(&self, now: Moment) -> u32 {
+    pub(in crate::engine::table) fn releases(&self, now: Moment) -> u32 {
         let lasted = LONGEST.saturating_sub(self.until.since(now));
         let millis = u32::try_from(lasted.as_millis()).unwrap_or(u32::MAX);
         self.served.min(millis).saturating_add(1)
