@@ -16,7 +16,6 @@ mod long_wait;
 mod multi_key;
 mod on_push;
 mod on_reply;
-mod passed_on;
 mod replication;
 mod reports;
 mod reserved_fences;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::passed_on::{PassedOn, TOLD_AFTER};
 use super::releasing::Releasing;
 use super::successors::Followers;
 use crate::clock::Moment;
@@ -15,7 +16,6 @@ use crate::engine::command::{Ask, Caller, Extension, Response};
 use crate::engine::hold_times::Hold;
 use crate::engine::protocol::{Action, CLAIM, Disconnected, Refusal, Request};
 use crate::engine::table::lock::waiting::Waiting;
-use crate::engine::table::passed_on::{PassedOn, TOLD_AFTER};
 use crate::engine::table::reserved_fences::ReservedFences;
 use crate::error::LockError;
 use crate::lease::{Lease, safe_until};

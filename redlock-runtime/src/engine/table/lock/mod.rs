@@ -4,6 +4,7 @@ pub(super) mod asking;
 pub(super) mod hand_over;
 pub(super) mod held;
 pub(super) mod holding;
+pub(super) mod passed_on;
 pub(super) mod queue;
 pub(super) mod releasing;
 pub(super) mod successors;
