@@ -8,10 +8,10 @@ use std::task::{Context, Poll, Waker};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task;
 
-use crate::alarm::Alarm;
-use crate::clock::{Clock, Moment};
 use crate::engine::handle::Engine;
 use crate::engine::home::{Blocked, about_to_block};
+use crate::ground::alarm::Alarm;
+use crate::ground::clock::{Clock, Moment};
 
 /// Blocks this thread until `future` is ready, which waits for this engine. On a worker of a multi-thread tokio runtime the
 /// worker's other tasks move to another thread first. `Handle::block_on` and `blocking_recv` would panic there.

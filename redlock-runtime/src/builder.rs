@@ -7,11 +7,11 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use crate::credentials::Credentials;
 use crate::defaults::Defaults;
 use crate::engine::redis::credential_source::CredentialSource;
 use crate::engine::redis::tls::TlsSettings;
-use crate::telemetry::Events;
+use crate::ground::credentials::Credentials;
+use crate::ground::telemetry::Events;
 
 /// The settings of a [`LockManager`](crate::LockManager). [`LockManager::builder`](crate::LockManager::builder) makes it
 /// with the defaults.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::acquire;
 use crate::block_on::block_on;
-use crate::error::LockError;
+use crate::ground::error::LockError;
 use crate::guard::LockGuard;
 use crate::reentrancy::{self, Scope};
 

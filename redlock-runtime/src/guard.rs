@@ -11,12 +11,12 @@ use std::time::Duration;
 use crate::engine::command::Command;
 use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
-use crate::lease::Lease;
-use crate::lease_end::{LeaseEnd, first_end};
-use crate::lost_reason::LostReason;
-use crate::one_or_many::OneOrMany;
+use crate::ground::lease::Lease;
+use crate::ground::lease::{LeaseEnd, first_end};
+use crate::ground::one_or_many::OneOrMany;
+use crate::ground::outcome::LostReason;
+use crate::ground::telemetry;
 use crate::reentrancy::{Hold, Scope};
-use crate::telemetry;
 
 pub(crate) use release::PendingRelease;
 
@@ -358,7 +358,7 @@ mod tests {
     use super::*;
     use crate::acquire::Acquire;
     use crate::block_on::block_on;
-    use crate::error::LockError;
+    use crate::ground::error::LockError;
     use crate::manager::LockManager;
     use crate::request::LockRequest;
 

@@ -9,11 +9,11 @@ use crate::block_on::block_on;
 use crate::engine::command::{AdminCall, AdminOp, Command};
 use crate::engine::handle::ENGINE_GONE;
 use crate::engine::protocol::Inspection;
-use crate::error::{Holder, LockError};
-use crate::key;
+use crate::ground::error::{Holder, LockError};
+use crate::ground::key;
+use crate::ground::owner::Owner;
+use crate::ground::token::Token;
 use crate::manager::LockManager;
-use crate::owner::Owner;
-use crate::token::Token;
 
 /// So many locks of a listing are asked for at a time.
 const INSPECTED_TOGETHER: usize = 1_000;

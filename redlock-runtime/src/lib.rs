@@ -9,57 +9,41 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
-mod alarm;
 mod block_on;
 mod builder;
-mod capabilities;
-mod clock;
-mod credentials;
 mod current;
 mod defaults;
 mod engine;
-mod error;
-mod error_kind;
 mod global;
+mod ground;
 mod guard;
-mod host;
 mod inspect;
-mod key;
-mod lease;
-mod lease_end;
-mod lost_reason;
 mod manager;
-mod one_or_many;
 mod options;
-mod origin;
-mod outcome;
-mod owner;
 mod reentrancy;
 mod request;
 mod run;
 mod sync_return;
-mod telemetry;
 #[cfg(feature = "testing")]
 mod testing;
-mod token;
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
 mod web;
 
 pub use acquire::Acquire;
 pub use builder::LockManagerBuilder;
-pub use capabilities::Capabilities;
-pub use credentials::Credentials;
 pub use current::{CurrentLock, current};
-pub use error::{FromLockError, Holder, LockError};
-pub use error_kind::LockErrorKind;
+pub use ground::capabilities::Capabilities;
+pub use ground::credentials::Credentials;
+pub use ground::error::LockErrorKind;
+pub use ground::error::{FromLockError, Holder, LockError};
+pub use ground::outcome::LostReason;
+pub use ground::outcome::ReleaseOutcome;
+pub use ground::telemetry::LockEvent;
 pub use guard::LockGuard;
 pub use inspect::{LockInfo, Waiter};
-pub use lost_reason::LostReason;
 pub use manager::LockManager;
 pub use options::OnLost;
-pub use outcome::ReleaseOutcome;
 pub use request::LockRequest;
-pub use telemetry::LockEvent;
 #[cfg(feature = "testing")]
 pub use testing::{Calls, GlobalHere, HeldElsewhere, Testing};
 
@@ -67,7 +51,7 @@ pub use testing::{Calls, GlobalHere, HeldElsewhere, Testing};
 #[cfg(feature = "__simulation")]
 #[doc(hidden)]
 pub mod simulation {
-    pub use crate::host::world::{Connecting, RuntimeNumber, Stream, Work, World, set_world};
+    pub use crate::ground::host::world::{Connecting, RuntimeNumber, Stream, Work, World, set_world};
 
     /// The request of an attribute whose body cannot see the guard.
     pub fn unfenced(mut request: crate::LockRequest) -> crate::LockRequest {
@@ -81,8 +65,8 @@ pub mod simulation {
 pub mod __private {
     pub use std::sync::Arc;
 
-    pub use crate::key::{Escaped, KeyTemplate, KeyText, key};
-    pub use crate::origin::{Given, Site};
+    pub use crate::ground::key::{Escaped, KeyTemplate, KeyText, key};
+    pub use crate::ground::owner::{Given, Site};
     pub use crate::request::{Asked, SiteRequest, lock, lock_all, lock_all_with, lock_with};
     pub use crate::run::{
         NoOutput, OutputIsKeptUntilReleased, Start, Started, call, on_error, run, run_blocking,

@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::block_on::block_on;
-use crate::capabilities::Capabilities;
 use crate::defaults::Defaults;
 use crate::engine::command::{AdminCall, AdminOp, Command, ShutdownIncomplete};
 use crate::engine::handle::{ENGINE_GONE, Engine};
-use crate::error::LockError;
-use crate::key::QUEUE;
+use crate::ground::capabilities::Capabilities;
+use crate::ground::error::LockError;
+use crate::ground::key::QUEUE;
 
 /// The entry point: connects to Redis and hands out [`LockRequest`](crate::LockRequest)s.
 ///

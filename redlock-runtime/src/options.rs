@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Moment;
-use crate::error::LockError;
-use crate::key;
-use crate::lease::{MAX_TTL_MS, MIN_TTL, ttl_is_in_range};
+use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
+use crate::ground::key;
+use crate::ground::lease::{MAX_TTL_MS, MIN_TTL, ttl_is_in_range};
+use crate::ground::owner::Origin;
+use crate::ground::telemetry;
 use crate::manager::LockManager;
-use crate::origin::Origin;
 use crate::reentrancy::{self, Hold};
-use crate::telemetry;
 
 /// How long a caller waits for a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,8 +11,8 @@ use tokio::task;
 
 use crate::engine::handle::Engine;
 use crate::engine::protocol::Id;
-use crate::lease::Lease;
-use crate::one_or_many::OneOrMany;
+use crate::ground::lease::Lease;
+use crate::ground::one_or_many::OneOrMany;
 
 /// A held lock, for a nested call to join.
 #[derive(Clone)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ground::one_or_many::OneOrMany;
+use crate::ground::owner::{Given, Origin, Site};
 use crate::manager::LockManager;
-use crate::one_or_many::OneOrMany;
 use crate::options::{OnLost, Options, Wait};
-use crate::origin::{Given, Origin, Site};
 
 /// A request for a lock: its key, how long the lock outlives a crashed holder, how long the caller waits for it.
 ///

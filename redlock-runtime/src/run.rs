@@ -10,15 +10,15 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use crate::acquire::Acquire;
-use crate::error::LockError;
+use crate::ground::error::LockError;
+use crate::ground::lease::LeaseEnd;
+use crate::ground::outcome::LostReason;
+use crate::ground::outcome::ReleaseOutcome;
+use crate::ground::telemetry::{self, BodySpan};
 use crate::guard::{LockGuard, PendingRelease};
-use crate::lease_end::LeaseEnd;
-use crate::lost_reason::LostReason;
 use crate::options::OnLost;
-use crate::outcome::ReleaseOutcome;
 use crate::reentrancy::{self, Scope};
 use crate::request::{Asked, LockRequest};
-use crate::telemetry::{self, BodySpan};
 
 pin_project! {
     /// Looks after the lease of a body that is polled.

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 pub use crate::engine::tested::Calls;
 use crate::engine::tested::Tested;
-use crate::error::{Holder, LockError};
-use crate::key;
+use crate::ground::error::{Holder, LockError};
+use crate::ground::key;
+use crate::ground::token::Token;
 use crate::manager::LockManager;
-use crate::token::Token;
 
 thread_local! {
     static HERE: RefCell<Option<LockManager>> = const { RefCell::new(None) };

@@ -11,7 +11,6 @@ mod mutants;
 
 /// Below `redlock-runtime/src/`.
 const FILES: [&str; 11] = [
-    "alarm.rs",
     "engine/arrivals.rs",
     "engine/driver/loop_waker.rs",
     "engine/driver/turn.rs",
@@ -22,6 +21,7 @@ const FILES: [&str; 11] = [
     "engine/home/own_thread.rs",
     "engine/home/runtimes.rs",
     "engine/when_woken.rs",
+    "ground/alarm.rs",
 ];
 
 /// Below `src/copy/`: what each copy has beside them.
@@ -39,12 +39,11 @@ fn main() {
     // Named in the copied sources.
     println!("cargo::rustc-check-cfg=cfg(feature, values(\"testing\"))");
     println!("cargo::rerun-if-changed={}", here.join("src").display());
-    let clock = ["clock.rs", "clock/no_runtime.rs"].map(|file| (file, read(&sources.join(file))));
-    for (file, text) in clock {
-        write(&out.join(file), &renamed(&text, "crate"));
+    for file in ["clock/mod.rs", "clock/no_runtime.rs"] {
+        write(&out.join(file), &renamed(&read(&sources.join("ground").join(file)), "crate"));
     }
     let mut modules =
-        format!("#[path = {:?}]\npub(crate) mod clock;\n", out.join("clock.rs").display().to_string());
+        format!("#[path = {:?}]\npub(crate) mod clock;\n", out.join("clock/mod.rs").display().to_string());
     let mut table = String::from("pub(crate) const COPIES: &[Copy] = &[\n");
     let as_it_is = [("real", "", "", "", "")];
     for (name, file, from, to, scenario) in as_it_is.into_iter().chain(mutants::MUTANTS) {
@@ -69,7 +68,8 @@ fn main() {
         let engine = "pub(crate) mod arrivals;\npub(crate) mod driver;\npub(crate) mod home;\npub(crate) mod scenarios;\n\
                       pub(crate) mod wakers;\npub(crate) mod when_woken;\n";
         write(&copy.join("engine/mod.rs"), engine);
-        write(&copy.join("mod.rs"), "pub(crate) mod alarm;\npub(crate) mod engine;\n");
+        write(&copy.join("mod.rs"), "pub(crate) mod engine;\npub(crate) mod ground;\n");
+        write(&copy.join("ground/mod.rs"), "pub(crate) mod alarm;\n");
         writeln!(modules, "#[path = {:?}]\nmod {name};", copy.join("mod.rs").display().to_string()).unwrap();
         writeln!(table, "    ({name:?}, {scenario:?}, {name}::engine::scenarios::ALL),").unwrap();
     }
@@ -82,7 +82,9 @@ fn renamed(text: &str, copy: &str) -> String {
     let text = text
         .replace("use tokio::", "use crate::tokio::")
         .replace("tokio::time::sleep", "crate::tokio::time::sleep");
-    let text = text.replace("crate::alarm", &format!("{copy}::alarm"));
+    let text = text.replace("crate::ground::alarm", &format!("{copy}::ground::alarm"));
+    // The rest of the ground has its model at the root of this package.
+    let text = text.replace("crate::ground::", "crate::");
     text.replace("crate::engine", &format!("{copy}::engine"))
 }
 

@@ -17,15 +17,15 @@ use std::task::{Context, Poll, ready};
 use super::one::{AcquireOne, OneOutcome};
 use crate::engine::command::{Command, NewAttempt};
 use crate::engine::multi_key::MAX_KEYS;
-use crate::error::LockError;
+use crate::ground::error::LockError;
+use crate::ground::host;
+use crate::ground::lease::Lease;
+use crate::ground::lease::LeaseEnd;
+use crate::ground::telemetry::Events;
 use crate::guard::LockGuard;
-use crate::host;
-use crate::lease::Lease;
-use crate::lease_end::LeaseEnd;
 use crate::manager::LockManager;
 use crate::options::{Options, WaitDeadline};
 use crate::reentrancy::Hold;
-use crate::telemetry::Events;
 
 /// An attempt at all the keys of a request.
 pub(super) struct AcquireAll {

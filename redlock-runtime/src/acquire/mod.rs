@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use crate::block_on::block_on_until;
 use crate::engine::handle::Engine;
-use crate::error::LockError;
+use crate::ground::error::LockError;
+use crate::ground::one_or_many::OneOrMany;
+use crate::ground::telemetry;
 use crate::guard::LockGuard;
 use crate::manager::LockManager;
-use crate::one_or_many::OneOrMany;
 use crate::options::WaitDeadline;
 use crate::reentrancy::Hold;
 use crate::request::LockRequest;
-use crate::telemetry;
 use many::AcquireAll;
 use one::{AcquireOne, OneOutcome};
 

@@ -11,15 +11,15 @@ use tokio::sync::oneshot;
 use crate::engine::command::{AcquireOutcome, Ask, Command, NewAttempt};
 use crate::engine::handle::{ENGINE_GONE, Engine};
 use crate::engine::protocol::Id;
-use crate::error::LockError;
+use crate::ground::error::LockError;
+use crate::ground::host;
+use crate::ground::one_or_many::OneOrMany;
+use crate::ground::telemetry::Events;
+use crate::ground::token;
 use crate::guard::LockGuard;
-use crate::host;
 use crate::manager::LockManager;
-use crate::one_or_many::OneOrMany;
 use crate::options::{Options, WaitDeadline};
 use crate::reentrancy::{Hold, Scope};
-use crate::telemetry::Events;
-use crate::token;
 
 /// An attempt at one key. Dropping it ends the attempt: a lock that it has acquired, or may still acquire, is released.
 pub(super) struct AcquireOne {

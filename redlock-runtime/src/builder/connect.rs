@@ -6,10 +6,10 @@ use crate::engine::handle::Engine;
 use crate::engine::redis::node::NodeSettings;
 use crate::engine::settings::EngineSettings;
 use crate::engine::transport::url::{parse, without_credentials};
-use crate::error::LockError;
+use crate::ground::error::LockError;
+use crate::ground::telemetry;
+use crate::ground::token::{self, Token};
 use crate::manager::LockManager;
-use crate::telemetry;
-use crate::token::{self, Token};
 
 impl LockManager {
     /// Connects to the server at `url` with the default settings, and returns when that has succeeded or failed.

@@ -1,7 +1,7 @@
 //! The callback of a manager.
 
 use super::LockManagerBuilder;
-use crate::telemetry::{Events, LockEvent};
+use crate::ground::telemetry::{Events, LockEvent};
 
 impl LockManagerBuilder {
     /// `tell` is called when a call of this manager has a lock, when a lock is lost while it is held, and when a call fails

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::host;
+use crate::ground::host;
 
 /// Pauses that double with each failure, up to the longest.
 pub(crate) struct Backoff {

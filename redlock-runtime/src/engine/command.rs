@@ -6,15 +6,15 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::protocol::{Action, Confirmation, Disconnected, Id, Inspection, Reply, Request};
-use crate::capabilities::Abilities;
-use crate::clock::Moment;
 use crate::engine::hold_times::HoldKind;
-use crate::error::LockError;
-use crate::lease::Lease;
-use crate::origin::Origin;
-use crate::outcome::ReleaseOutcome;
-use crate::telemetry;
-use crate::token::Token;
+use crate::ground::capabilities::Abilities;
+use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
+use crate::ground::lease::Lease;
+use crate::ground::outcome::ReleaseOutcome;
+use crate::ground::owner::Origin;
+use crate::ground::telemetry;
+use crate::ground::token::Token;
 
 /// What is large is boxed: thousands may wait for the engine.
 pub(crate) enum Command {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::host::HashMap;
+use crate::ground::host::HashMap;
 
 use super::protocol::Id;
 

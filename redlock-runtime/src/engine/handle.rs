@@ -17,10 +17,10 @@ use super::protocol::Id;
 use super::settings::EngineSettings;
 use super::tested::Tested;
 use super::transport::Deployment;
-use crate::clock::{Clock, Moment};
-use crate::host;
-use crate::telemetry::Events;
-use crate::token::TokenSource;
+use crate::ground::clock::{Clock, Moment};
+use crate::ground::host;
+use crate::ground::telemetry::Events;
+use crate::ground::token::TokenSource;
 
 /// The handle of an engine. Its loop ends when the last handle is dropped and everything is released.
 pub(crate) struct Engine {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Moment;
-use crate::host::HashMap;
-use crate::origin::Origin;
+use crate::ground::clock::Moment;
+use crate::ground::host::HashMap;
+use crate::ground::owner::Origin;
 
 /// Of more templates and labels than this, nothing is known.
 const MOST: usize = 1000;

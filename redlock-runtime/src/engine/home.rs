@@ -25,9 +25,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::driver::{Driver, Turn};
-use crate::clock::{Clock, Moment, RuntimeClock};
-use crate::host::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::host::{self, Runtime, runtime_has_drivers};
+use crate::ground::clock::{Clock, Moment, RuntimeClock};
+use crate::ground::host::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::ground::host::{self, Runtime, runtime_has_drivers};
 use guardian::{Guardian, Watch};
 use own_runtime::OwnRuntime;
 pub(super) use own_thread::run as run_on_own_thread;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::command::Command;
 use super::transport::Deployment;
-use crate::host;
+use crate::ground::host;
 
 pub(crate) struct Tested(());
 

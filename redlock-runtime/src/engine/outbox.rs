@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
     use crate::engine::protocol::Mode;
-    use crate::token::Token;
+    use crate::ground::token::Token;
 
     const ACQUIRE: Action = Action::Acquire(Mode::OneTry);
     const RENEW: Action = Action::Renew { nth: 0, shortens: false };

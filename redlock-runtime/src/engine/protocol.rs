@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::slots::Slot;
-use crate::clock::Moment;
-use crate::error::{Holder, LockError};
-use crate::owner::Owner;
-use crate::token::Token;
+use crate::ground::clock::Moment;
+use crate::ground::error::{Holder, LockError};
+use crate::ground::owner::Owner;
+use crate::ground::token::Token;
 
 /// A waiter that is granted a lock must renew it within this time: a stuck one delays the others by no more.
 pub(crate) const CLAIM: Duration = Duration::from_secs(1);

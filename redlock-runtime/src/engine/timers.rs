@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-use crate::host::HashMap;
+use crate::ground::host::HashMap;
 
 use super::protocol::Id;
-use crate::clock::Moment;
+use crate::ground::clock::Moment;
 
 pub(super) struct Timers<K = Id> {
     /// Each timer, at its time or before.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::host::sync::{AtomicBool, Ordering};
+use crate::ground::host::sync::{AtomicBool, Ordering};
 
 /// Stands between the loop and a part of it, which is polled for the first time, after it was ready, after it was woken, and
 /// for another task than before.

@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 use super::{Grant, LockGuard};
 use crate::block_on::block_on;
 use crate::engine::command::{Command, Extension};
-use crate::error::LockError;
-use crate::lost_reason::LostReason;
+use crate::ground::error::LockError;
+use crate::ground::outcome::LostReason;
 use crate::options::check_ttl;
 
 impl LockGuard {

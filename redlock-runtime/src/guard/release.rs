@@ -10,13 +10,13 @@ use tokio::sync::oneshot;
 
 use super::{Grant, LockGuard};
 use crate::block_on::{block_on, block_on_until};
-use crate::clock::{Clock, Moment};
 use crate::engine::command::{Command, Released, Response};
 use crate::engine::handle::ENGINE_GONE;
-use crate::error::LockError;
-use crate::host::Runtime;
-use crate::one_or_many::{OneOrAll, OneOrMany};
-use crate::outcome::ReleaseOutcome;
+use crate::ground::clock::{Clock, Moment};
+use crate::ground::error::LockError;
+use crate::ground::host::Runtime;
+use crate::ground::one_or_many::{OneOrAll, OneOrMany};
+use crate::ground::outcome::ReleaseOutcome;
 
 impl LockGuard {
     /// Releases the lock, and returns whether it was still held. A lock that another caller holds by now stays with it. With

@@ -10,9 +10,9 @@ mod axum;
 #[cfg(feature = "tonic")]
 mod tonic;
 
-use crate::error::LockError;
-use crate::error_kind::LockErrorKind;
-use crate::telemetry;
+use crate::ground::error::LockError;
+use crate::ground::error::LockErrorKind;
+use crate::ground::telemetry;
 
 /// What to tell a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,7 +101,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::error::Holder;
+    use crate::ground::error::Holder;
 
     /// The status and the `Retry-After` of the samples.
     pub(super) fn expected(kind: LockErrorKind) -> (u16, Option<&'static str>) {

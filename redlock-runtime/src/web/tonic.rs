@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tonic::{Code, Status};
 
 use super::Answer;
-use crate::error::LockError;
+use crate::ground::error::LockError;
 
 /// The trailer that gRPC clients with a retry policy know: <https://github.com/grpc/proposal/blob/master/A6-client-retries.md>.
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
@@ -60,8 +60,8 @@ mod tests {
     use tonic::{Code, Status};
 
     use super::PUSHBACK;
-    use crate::error::tests::{SECRET, samples};
-    use crate::error_kind::LockErrorKind;
+    use crate::ground::error::LockErrorKind;
+    use crate::ground::error::tests::{SECRET, samples};
 
     #[test]
     fn each_error_has_its_code_and_tells_a_client_nothing_of_the_service() {

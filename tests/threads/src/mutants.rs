@@ -42,7 +42,7 @@ pub(crate) const MUTANTS: [Mutant; 6] = [
     ),
     (
         "alarm_rings_before_it_is_set",
-        "alarm.rs",
+        "ground/alarm.rs",
         "        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;\n        self.changed.notify_one();",
         "        self.changed.notify_one();\n        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;",
         "alarm",

@@ -5,8 +5,8 @@
 use std::iter::Zip;
 use std::vec;
 
-use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Reply, Request};
+use crate::ground::clock::Moment;
 
 /// The fewest callers that go on at a time: a write for fewer costs more than it gains.
 pub(super) const FEWEST: usize = 8;
@@ -56,7 +56,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::token::Token;
+    use crate::ground::token::Token;
 
     /// How many replies each portion has, where so many other requests are in flight.
     fn portions(action: Action, count: usize, in_flight: Option<usize>) -> Vec<usize> {

@@ -5,7 +5,7 @@
 //! So the loop lets the other tasks run once. With a server that has little else to do, the command would only be late.
 
 use super::answered::FEWEST;
-use crate::host;
+use crate::ground::host;
 
 #[derive(Default)]
 pub(super) struct Gathering {

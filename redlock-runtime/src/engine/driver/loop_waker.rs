@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
-use crate::host::sync::{AtomicBool, Ordering};
+use crate::ground::host::sync::{AtomicBool, Ordering};
 
 pub(in crate::engine) struct LoopWaker {
     task: Waker,

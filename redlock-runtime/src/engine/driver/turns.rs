@@ -6,13 +6,13 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::yield_now;
 
 use super::*;
-use crate::clock::Moment;
 use crate::engine::command::{AcquireOutcome, Ask};
 use crate::engine::protocol::{ConnectionEvent, Id};
 use crate::engine::transport::link::{Link, Node};
 use crate::engine::transport::memory::MemoryNode;
-use crate::origin::Origin;
-use crate::token::Token;
+use crate::ground::clock::Moment;
+use crate::ground::owner::Origin;
+use crate::ground::token::Token;
 
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(6);

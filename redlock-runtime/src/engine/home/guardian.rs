@@ -21,9 +21,9 @@ use tokio::time::timeout;
 
 use super::runtimes::{NOWHERE, OWN_THREAD};
 use super::{Home, NEVER, PATIENCE, STAY};
-use crate::clock::{Moment, RuntimeClock};
-use crate::host;
-use crate::host::sync::Ordering;
+use crate::ground::clock::{Moment, RuntimeClock};
+use crate::ground::host;
+use crate::ground::host::sync::Ordering;
 
 /// How long a runtime may take to poll a loop after a command from outside, and after a wake-up.
 pub(super) const LOOK: Duration = Duration::from_millis(20);

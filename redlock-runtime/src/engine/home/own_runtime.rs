@@ -15,11 +15,11 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{Home, LONGEST_DELAY, Stay};
-use crate::alarm::Alarm;
-use crate::clock::Moment;
 use crate::engine::driver::{LoopWaker, Turn};
-use crate::host;
-use crate::host::sync::{
+use crate::ground::alarm::Alarm;
+use crate::ground::clock::Moment;
+use crate::ground::host;
+use crate::ground::host::sync::{
     AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, ThreadBuilder, mpsc,
 };
 

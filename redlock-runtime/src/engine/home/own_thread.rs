@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 
 use crate::engine::driver::Driver;
-use crate::host;
+use crate::ground::host;
 
 /// Runs the loop on a thread of its own for as long as it lasts.
 pub(in crate::engine) fn run(mut driver: Driver) -> io::Result<()> {

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Home;
-use crate::host::Runtime;
-use crate::host::sync::Ordering;
+use crate::ground::host::Runtime;
+use crate::ground::host::sync::Ordering;
 
 /// The place of a loop that no task polls.
 pub(super) const NOWHERE: u64 = 0;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::Moment;
+use crate::ground::clock::Moment;
 
 /// Of one round, in which a connection is sought. The next round begins where the last one ended.
 #[derive(Clone, Default)]

@@ -164,7 +164,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::token::Token;
+    use crate::ground::token::Token;
 
     const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 

@@ -17,7 +17,7 @@ use super::login::{Speak, log_in};
 use super::stream::Stream;
 use super::tcp::tcp_stream;
 use super::tls::Tls;
-use crate::host::simulated_connection;
+use crate::ground::host::simulated_connection;
 
 /// After so long, an idle connection sends a keep-alive probe: some firewalls forget a connection after a minute. It ends
 /// after three more without an answer.

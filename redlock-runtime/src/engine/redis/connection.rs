@@ -14,10 +14,10 @@ use super::fence_floor::FenceFloor;
 use super::keyspace::Keyspace;
 use super::scripts::Script;
 use super::session::Session;
-use crate::capabilities::Abilities;
-use crate::clock::Moment;
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request, ServerInfo};
+use crate::ground::capabilities::Abilities;
+use crate::ground::clock::Moment;
 
 /// The engine's own connection: the application never uses it.
 pub(crate) struct RedisConnection {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use crate::credentials::Credentials;
+use crate::ground::credentials::Credentials;
 
 type Asking = Pin<Box<dyn Future<Output = Result<Credentials, String>> + Send>>;
 

@@ -12,10 +12,10 @@ use crate::engine::protocol::{
     Action, ConnectionEvent, Inspection, Place, Push, PushKind, Redirect, Refusal, Reply, ServerTime,
 };
 use crate::engine::slots::Slot;
-use crate::error::Holder;
-use crate::key::is_side_name;
-use crate::owner::Owner;
-use crate::token::{self, MARK, Token};
+use crate::ground::error::Holder;
+use crate::ground::key::is_side_name;
+use crate::ground::owner::Owner;
+use crate::ground::token::{self, MARK, Token};
 
 /// `script`: the one that the request has called. `sharded`: whether that was the one for sharded channels.
 pub(super) fn read(action: Action, script: Option<Script>, value: Value, sharded: bool) -> Reply {

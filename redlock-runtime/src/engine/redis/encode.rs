@@ -344,7 +344,7 @@ pub(super) fn in_ms(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::token::Token;
+    use crate::ground::token::Token;
 
     #[test]
     fn a_release_says_for_how_many_it_counts_where_foreign_clients_want_the_lock() {

@@ -12,7 +12,7 @@ use std::fmt;
 
 use redis::ServerError;
 
-use crate::token;
+use crate::ground::token;
 
 /// The longest words that are shown, in bytes.
 const LONGEST: usize = 400;

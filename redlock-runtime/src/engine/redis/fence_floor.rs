@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
+use crate::ground::clock::Moment;
 
 /// A server raises its clock to its time less this, so that reserved fencing tokens stay below its time.
 pub(super) const BEHIND: Duration = Duration::from_millis(10);

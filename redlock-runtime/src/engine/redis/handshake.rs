@@ -17,10 +17,10 @@ use super::keyspace::Keyspace;
 use super::permissions::{self, RENAMED, Refused};
 use super::scripts::RAISE;
 use super::stale_connection::Client;
-use crate::capabilities::Abilities;
 use crate::engine::protocol::ServerInfo;
-use crate::key::QUEUE;
-use crate::owner;
+use crate::ground::capabilities::Abilities;
+use crate::ground::key::QUEUE;
+use crate::ground::owner;
 
 /// An id that no client has.
 const NO_CLIENT: &str = "9223372036854775807";

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use redis::{Cmd, RedisWrite};
 
 use crate::engine::slots::{Slot, hash_tag};
-use crate::key::{CLAIM, CLOCK, QUEUE, is_side_name};
+use crate::ground::key::{CLAIM, CLOCK, QUEUE, is_side_name};
 
 #[derive(Clone)]
 pub(super) enum Keyspace {

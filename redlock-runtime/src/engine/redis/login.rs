@@ -11,7 +11,7 @@ use super::decode::is_passing;
 use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Interrupted};
 use super::failure::Failure;
-use crate::credentials::Credentials;
+use crate::ground::credentials::Credentials;
 
 /// An address with the user and password to open one connection with.
 pub(super) struct Login {

@@ -24,12 +24,12 @@ use super::server_identity::{NodeIdentity, ServerIdentities};
 use super::session::Session;
 use super::stale_connection::StaleConnection;
 use super::tls::{Tls, TlsSettings};
-use crate::clock::Moment;
 use crate::engine::protocol::{ConnectionEvent, Disconnected};
 use crate::engine::slots::Slot;
-use crate::host;
-use crate::key::INBOX;
-use crate::telemetry;
+use crate::ground::clock::Moment;
+use crate::ground::host;
+use crate::ground::key::INBOX;
+use crate::ground::telemetry;
 
 /// The manager's settings for a node.
 #[derive(Clone)]

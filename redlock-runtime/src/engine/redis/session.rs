@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::handshake::{LateRequests, NativeDelete};
 use super::keyspace::Keyspace;
 use super::server_identity::ClaimedIdentity;
-use crate::capabilities::Abilities;
 use crate::engine::protocol::ServerInfo;
+use crate::ground::capabilities::Abilities;
 
 /// What the handshake has found, and the settings of the node.
 pub(super) struct Session {

@@ -16,9 +16,9 @@ use super::error_reply::ErrorReply;
 use super::exchange::{Exchange, Interrupted};
 use super::node::RedisNode;
 use super::scripts::CONFIRM;
-use crate::clock::Moment;
 use crate::engine::command::Command;
 use crate::engine::protocol::{Confirmation, Disconnected, Id, Request, Unconfirmed};
+use crate::ground::clock::Moment;
 
 /// Confirms until the engine ends.
 pub(crate) struct Confirmer {

@@ -5,11 +5,11 @@
 
 use super::closing::SHUT_DOWN;
 use super::{Attempt, LockTable};
-use crate::clock::Moment;
 use crate::engine::command::AdminCall;
 use crate::engine::protocol::{Action, Disconnected, Id, Reply};
-use crate::error::LockError;
-use crate::lost_reason::LostReason;
+use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
+use crate::ground::outcome::LostReason;
 
 impl LockTable {
     pub(crate) fn call(&mut self, now: Moment, id: Id, call: AdminCall) {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::{Attempt, LockTable};
-use crate::clock::Moment;
 use crate::engine::command::ShutdownIncomplete;
-use crate::error::LockError;
+use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
 
 pub(super) const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
 

@@ -12,9 +12,9 @@ use super::lock::held::Held;
 use super::lock::waiting::Awaits;
 use super::reserved_fences::ReservedFences;
 use super::{Attempt, LockTable};
-use crate::clock::Moment;
 use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Id, Request};
+use crate::ground::clock::Moment;
 
 impl LockTable {
     /// True when each waiter of this process has its own place in the queue on the server.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::lock::waiting::Awaits;
 use super::{Attempt, LockTable};
-use crate::capabilities::Abilities;
-use crate::clock::Moment;
 use crate::engine::outbox::Outbox;
 use crate::engine::protocol::{Action, Disconnected, Id, Request};
 use crate::engine::slots::{Slot, Slots};
+use crate::ground::capabilities::Abilities;
+use crate::ground::clock::Moment;
 
 impl LockTable {
     /// The outcome of connecting; `None` before the first.

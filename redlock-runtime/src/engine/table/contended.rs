@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::host::HashSet;
+use crate::ground::host::HashSet;
 
 /// With more locks than this, all are forgotten: each costs one request more then.
 const MOST: usize = 1000;

@@ -3,9 +3,9 @@
 
 use super::lock::waiting::Awaits;
 use super::{Attempt, LockTable};
-use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Push, PushKind, Refusal, Reply};
-use crate::host;
+use crate::ground::clock::Moment;
+use crate::ground::host;
 
 impl LockTable {
     /// An event for this attempt, before it changes anything.

@@ -1,6 +1,6 @@
 //! Fencing tokens of locks that were taken without one, for nested calls that can see them.
 
-use crate::host::HashMap;
+use crate::ground::host::HashMap;
 use tokio::sync::oneshot;
 
 use super::{Attempt, LockTable};

@@ -7,14 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::host::HashMap;
+use crate::ground::host::HashMap;
 
 use super::lock::waiting::Waiting;
 use super::{Attempt, LockTable};
-use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Inspection, Reply, Request};
-use crate::telemetry::Found;
-use crate::token::{self, Token};
+use crate::ground::clock::Moment;
+use crate::ground::telemetry::Found;
+use crate::ground::token::{self, Token};
 
 #[derive(Default)]
 pub(super) struct LongWaits {

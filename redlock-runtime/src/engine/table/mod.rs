@@ -25,7 +25,7 @@ mod timeout_error;
 
 use std::sync::Arc;
 
-use crate::host::HashMap;
+use crate::ground::host::HashMap;
 use foldhash::HashMapExt;
 
 use super::command::AdminCall;
@@ -34,10 +34,10 @@ use super::outbox::Outbox;
 use super::protocol::{Disconnected, Id, Request, Unconfirmed};
 use super::settings::TableSettings;
 use super::timers::Timers;
-use crate::capabilities::Abilities;
-use crate::clock::Moment;
-use crate::lost_reason::LostReason;
-use crate::token::Token;
+use crate::ground::capabilities::Abilities;
+use crate::ground::clock::Moment;
+use crate::ground::outcome::LostReason;
+use crate::ground::token::Token;
 use contended::Contended;
 use late_fence::LateFences;
 use lock::held::Held;

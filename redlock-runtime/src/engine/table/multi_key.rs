@@ -6,11 +6,11 @@
 //! other keys go behind it in the same batch again, or are skipped, and released if the server may have taken them.
 
 use super::{Attempt, LockTable};
-use crate::clock::Moment;
 use crate::engine::command::{AcquireOutcome, NewAttempt};
 use crate::engine::multi_key::is_same_call;
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request};
-use crate::lease::safe_until;
+use crate::ground::clock::Moment;
+use crate::ground::lease::safe_until;
 
 /// The action for a key behind `after`, whose request must be the last one in the outbox.
 pub(super) fn next(last: Option<&(Id, Request)>, mode: Mode, after: Id) -> Option<Action> {
@@ -66,16 +66,16 @@ mod tests {
     use tokio::sync::oneshot::{self, error::TryRecvError};
 
     use super::*;
-    use crate::capabilities::Abilities;
     use crate::engine::command::Ask;
     use crate::engine::multi_key::refuse_all;
     use crate::engine::protocol::{Place, ServerTime};
     use crate::engine::settings::TableSettings;
-    use crate::error::Holder;
-    use crate::origin::Origin;
-    use crate::owner::Owner;
-    use crate::telemetry;
-    use crate::token::Token;
+    use crate::ground::capabilities::Abilities;
+    use crate::ground::error::Holder;
+    use crate::ground::owner::Origin;
+    use crate::ground::owner::Owner;
+    use crate::ground::telemetry;
+    use crate::ground::token::Token;
 
     const SECOND: Duration = Duration::from_secs(1);
     const SETTINGS: TableSettings =

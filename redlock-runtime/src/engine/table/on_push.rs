@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::lock::releasing::Releasing;
 use super::lock::waiting::{Awaits, Waiting};
 use super::{Attempt, LockTable};
-use crate::clock::Moment;
 use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Reply, Request};
-use crate::lost_reason::LostReason;
+use crate::ground::clock::Moment;
+use crate::ground::outcome::LostReason;
 
 impl LockTable {
     /// A push to one of the waiters.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::{Attempt, LockTable};
-use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request};
-use crate::error::LockError;
-use crate::lost_reason::LostReason;
-use crate::telemetry;
+use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
+use crate::ground::outcome::LostReason;
+use crate::ground::telemetry;
 
 impl LockTable {
     /// The reply to a request of `id` that was sent at `sent`.

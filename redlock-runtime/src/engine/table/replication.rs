@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Attempt, LockTable};
-use crate::clock::Moment;
 use crate::engine::command::AcquireOutcome;
 use crate::engine::protocol::{Confirmation, Disconnected, Id, Unconfirmed};
-use crate::error::LockError;
-use crate::lost_reason::LostReason;
-use crate::token::Token;
+use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
+use crate::ground::outcome::LostReason;
+use crate::ground::token::Token;
 
 impl LockTable {
     /// The task that asks the replicas is a new one: what the last one has not answered is confirmed anew.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
+use crate::ground::clock::Moment;
 
 /// A wait is reported again when it is so many times as long.
 const AGAIN_AFTER: u32 = 4;

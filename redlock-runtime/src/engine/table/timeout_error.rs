@@ -9,14 +9,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::host::HashMap;
+use crate::ground::host::HashMap;
 
 use super::lock::waiting::{Awaits, LastAnswer, Waiting};
 use super::{Attempt, LockTable};
-use crate::clock::Moment;
 use crate::engine::protocol::Id;
-use crate::error::{Holder, LockError};
-use crate::token;
+use crate::ground::clock::Moment;
+use crate::ground::error::{Holder, LockError};
+use crate::ground::token;
 
 /// The waiters that have reached their limit and await the server's word on their lock.
 #[derive(Default)]

@@ -14,8 +14,6 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::memory::{MemoryNode, Replies};
 use super::window::Window;
-use crate::capabilities::Abilities;
-use crate::clock::{Clock, Moment};
 use crate::engine::arrivals::Arrivals;
 use crate::engine::backoff::Backoff;
 use crate::engine::protocol::{
@@ -25,6 +23,8 @@ use crate::engine::redis::connection::{ExpectedBatch, INBOX_MOVED, RedisConnecti
 use crate::engine::redis::node::RedisNode;
 use crate::engine::redis::server_identity::ServerIdentities;
 use crate::engine::slots::Slots;
+use crate::ground::capabilities::Abilities;
+use crate::ground::clock::{Clock, Moment};
 
 /// Batches in flight at most; then the next batch grows.
 const WINDOW: usize = 32;

@@ -50,7 +50,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::token::Token;
+    use crate::ground::token::Token;
 
     fn next(node: usize, cursor: u64) -> Reply {
         page(node, 3, Reply::Page { cursor, names: Vec::new() })

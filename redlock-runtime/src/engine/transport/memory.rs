@@ -13,15 +13,15 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::capabilities::Abilities;
-use crate::clock::{Clock, Moment};
 use crate::engine::multi_key::calls;
 use crate::engine::protocol::{
     Action, CLAIM, ConnectionEvent, Disconnected, Id, Inspection, Mode, Place, Push, PushKind, Reply,
     Request, ServerInfo, ServerTime,
 };
-use crate::error::Holder;
-use crate::token::{self, Token};
+use crate::ground::capabilities::Abilities;
+use crate::ground::clock::{Clock, Moment};
+use crate::ground::error::Holder;
+use crate::ground::token::{self, Token};
 use faults::Faults;
 
 type Inbox = UnboundedSender<ConnectionEvent>;

@@ -12,7 +12,7 @@ use crate::engine::redis::node::{NodeSettings, RedisNode};
 use crate::engine::redis::sentinel::Sentinels;
 use crate::engine::redis::server_identity::NodeIdentity;
 use crate::engine::redis::tls::Tls;
-use crate::error::LockError;
+use crate::ground::error::LockError;
 
 /// What an address leads to.
 #[derive(Clone, Copy, PartialEq, Eq)]

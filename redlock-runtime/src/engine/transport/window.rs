@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
+use crate::ground::clock::Moment;
 
 /// A server that does not answer gets so many requests at most when it comes back.
 const SMALLEST: usize = 256;

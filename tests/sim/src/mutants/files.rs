@@ -1,6 +1,6 @@
 //! The files that mutants change.
 
-pub(super) const LEASE: &str = "redlock-runtime/src/lease.rs";
+pub(super) const LEASE: &str = "redlock-runtime/src/ground/lease.rs";
 pub(super) const LOCK_ALL: &str = "redlock-runtime/src/acquire/many.rs";
 pub(super) const REENTRANCY: &str = "redlock-runtime/src/reentrancy.rs";
 pub(super) const HANDLE: &str = "redlock-runtime/src/engine/handle.rs";

@@ -11,7 +11,7 @@ use shuttle::thread::{self, JoinHandle};
 use super::driver::{Driver, Outcome, Server};
 use super::home::{Blocked, Home};
 use super::wakers;
-use crate::alarm::Alarm;
+use crate::ground::alarm::Alarm;
 use crate::clock::{Clock, Moment};
 use crate::host::sync::Mutex;
 use crate::tokio::runtime::Handle;

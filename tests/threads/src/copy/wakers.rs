@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use shuttle::thread;
 
-use crate::alarm::Alarm;
+use crate::ground::alarm::Alarm;
 use crate::engine::driver::LoopWaker;
 use crate::engine::when_woken::WhenWoken;
 use crate::host::sync::{AtomicU64, Ordering};

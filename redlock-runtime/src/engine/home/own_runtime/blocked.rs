@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{OwnRuntime, PolledBy, Turns, has_ended};
-use crate::alarm::Alarm;
-use crate::clock::{Clock, Moment};
 use crate::engine::driver::LoopWaker;
 use crate::engine::home::{Blocked, Home};
-use crate::host::sync::{AtomicBool, Ordering};
+use crate::ground::alarm::Alarm;
+use crate::ground::clock::{Clock, Moment};
+use crate::ground::host::sync::{AtomicBool, Ordering};
 
 /// How late a caller may return after its limit, when the loop has a deadline of its own about then. That saves a timer.
 const SLACK: Duration = Duration::from_millis(20);

@@ -13,7 +13,7 @@ use super::*;
 use crate::engine::protocol::{ConnectionEvent, Mode};
 use crate::engine::redis::exchange::Inbox;
 use crate::engine::redis::stream::Stream;
-use crate::token::Token;
+use crate::ground::token::Token;
 
 const RENEW: Action = Action::Renew { nth: 0, shortens: false };
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::queue::NextAsker;
-use crate::clock::Moment;
 use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Id, Request};
 use crate::engine::table::closing::SHUT_DOWN;
@@ -12,9 +11,10 @@ use crate::engine::table::lock::held::Held;
 use crate::engine::table::lock::waiting::{Awaits, Waiting};
 use crate::engine::table::reports::Reports;
 use crate::engine::table::{Attempt, LockTable, multi_key};
-use crate::error::LockError;
-use crate::telemetry;
-use crate::token::{self, Token};
+use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
+use crate::ground::telemetry;
+use crate::ground::token::{self, Token};
 
 impl LockTable {
     pub(crate) fn acquire(&mut self, now: Moment, id: Id, mut ask: Box<Ask>, token: Token) {

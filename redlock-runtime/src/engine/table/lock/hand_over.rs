@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use crate::clock::Moment;
 use crate::engine::command::AcquireOutcome;
 use crate::engine::protocol::{Id, Push};
 use crate::engine::table::lock::held::Held;
 use crate::engine::table::lock::queue::NextAsker;
 use crate::engine::table::{Attempt, LockTable};
-use crate::lease::Lease;
-use crate::telemetry::HandOver;
-use crate::token::Token;
+use crate::ground::clock::Moment;
+use crate::ground::lease::Lease;
+use crate::ground::telemetry::HandOver;
+use crate::ground::token::Token;
 
 impl LockTable {
     /// The grant to `id` has named the waiters that come next.

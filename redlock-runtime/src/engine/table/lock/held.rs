@@ -11,16 +11,16 @@ use tokio::sync::oneshot;
 use super::passed_on::{PassedOn, TOLD_AFTER};
 use super::releasing::Releasing;
 use super::successors::Followers;
-use crate::clock::Moment;
 use crate::engine::command::{Ask, Caller, Extension, Response};
 use crate::engine::hold_times::Hold;
 use crate::engine::protocol::{Action, CLAIM, Disconnected, Refusal, Request};
 use crate::engine::table::lock::waiting::Waiting;
 use crate::engine::table::reserved_fences::ReservedFences;
-use crate::error::LockError;
-use crate::lease::{Lease, safe_until};
-use crate::lost_reason::LostReason;
-use crate::token::Token;
+use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
+use crate::ground::lease::{Lease, safe_until};
+use crate::ground::outcome::LostReason;
+use crate::ground::token::Token;
 
 /// A lock that is held for longer is watched: two more commands, to notice a loss at once.
 const FIRST_LOOK: Duration = Duration::from_millis(100);

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use super::queue::NextAsker;
-use crate::clock::Moment;
 use crate::engine::command::{AcquireOutcome, Ask, Extension, Response};
 use crate::engine::protocol::{Action, CLAIM, Id, ServerTime, Unconfirmed};
 use crate::engine::table::lock::held::Held;
 use crate::engine::table::lock::releasing::{ReleaseStep, Releasing};
 use crate::engine::table::lock::waiting::Waiting;
 use crate::engine::table::{Attempt, LockTable};
-use crate::lease::{Lease, safe_until};
-use crate::lost_reason::LostReason;
-use crate::telemetry::{self, HandOver};
-use crate::token::Token;
+use crate::ground::clock::Moment;
+use crate::ground::lease::{Lease, safe_until};
+use crate::ground::outcome::LostReason;
+use crate::ground::telemetry::{self, HandOver};
+use crate::ground::token::Token;
 
 impl LockTable {
     /// The reply says that the server keeps the lock: for the claim if `claims`, else for the ttl.

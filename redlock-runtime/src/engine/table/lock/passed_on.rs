@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Moment;
 use crate::engine::protocol::{self, Request};
 use crate::engine::table::lock::successors::Followers;
 use crate::engine::table::lock::waiting::Waiting;
-use crate::token::Token;
+use crate::ground::clock::Moment;
+use crate::ground::token::Token;
 
 /// So long after it was passed on, the server is told who has it. Most holders have released it by then.
 pub(in crate::engine::table) const TOLD_AFTER: Duration = Duration::from_millis(50);

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::host::HashMap;
+use crate::ground::host::HashMap;
 
-use crate::clock::Moment;
 use crate::engine::fifo::Fifo;
 use crate::engine::protocol::Id;
+use crate::ground::clock::Moment;
 
 /// After so many releases to a waiter of this process, the next waiter lets other processes ask first.
 const LONGEST_STREAK: u32 = 32;

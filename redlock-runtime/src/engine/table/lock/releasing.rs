@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Moment;
 use crate::engine::backoff::Backoff;
 use crate::engine::command::Response;
 use crate::engine::protocol::{Action, Disconnected, QUEUE_TTL, Refusal, Reply, Request};
-use crate::error::LockError;
-use crate::outcome::ReleaseOutcome;
-use crate::telemetry;
-use crate::token::Token;
+use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
+use crate::ground::outcome::ReleaseOutcome;
+use crate::ground::telemetry;
+use crate::ground::token::Token;
 
 pub(in crate::engine::table) struct Releasing {
     key: Arc<str>,

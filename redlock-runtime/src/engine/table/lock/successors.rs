@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
 use crate::engine::table::lock::waiting::Waiting;
-use crate::token::Token;
+use crate::ground::clock::Moment;
+use crate::ground::token::Token;
 
 /// So long after its grant, a lock is passed on. Then the server gets it back.
 const LONGEST: Duration = Duration::from_millis(10);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::releasing::Releasing;
-use crate::clock::Moment;
 use crate::engine::backoff::{Backoff, full_jitter, jittered};
 use crate::engine::command::Ask;
 use crate::engine::protocol::{Action, Mode, Place, PushKind, QUEUE_TTL, Request, ServerTime};
 use crate::engine::table::reports::Reports;
-use crate::error::Holder;
-use crate::token::Token;
+use crate::ground::clock::Moment;
+use crate::ground::error::Holder;
+use crate::ground::token::Token;
 
 /// The event that a waiting attempt awaits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

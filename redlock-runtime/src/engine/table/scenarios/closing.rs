@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::command::ShutdownIncomplete;
 use crate::engine::table::closing::Closing;
-use crate::lost_reason::LostReason;
+use crate::ground::outcome::LostReason;
 
 type End = oneshot::Receiver<Result<(), ShutdownIncomplete>>;
 

@@ -23,8 +23,6 @@ use std::time::Duration;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::LockTable;
-use crate::capabilities::Abilities;
-use crate::clock::Moment;
 use crate::engine::command::{self, AcquireOutcome, Ask, Response};
 use crate::engine::protocol::{
     Action, CLAIM, Disconnected, Id, Mode, Place, Push, PushKind, QUEUE_TTL, Refusal, Reply, Request,
@@ -32,14 +30,16 @@ use crate::engine::protocol::{
 };
 use crate::engine::settings::TableSettings;
 use crate::engine::slots::{Slot, Slots};
-use crate::error::{Holder, LockError};
-use crate::lease::Lease;
-use crate::lost_reason::LostReason;
-use crate::origin::Origin;
-use crate::outcome::ReleaseOutcome;
-use crate::owner::Owner;
-use crate::telemetry;
-use crate::token::Token;
+use crate::ground::capabilities::Abilities;
+use crate::ground::clock::Moment;
+use crate::ground::error::{Holder, LockError};
+use crate::ground::lease::Lease;
+use crate::ground::outcome::LostReason;
+use crate::ground::outcome::ReleaseOutcome;
+use crate::ground::owner::Origin;
+use crate::ground::owner::Owner;
+use crate::ground::telemetry;
+use crate::ground::token::Token;
 
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(30);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Cluster;
 use super::member::{Member, Route};
-use crate::clock::Moment;
 use crate::engine::protocol::{Id, Refusal, Reply, Request};
 use crate::engine::transport::listing;
+use crate::ground::clock::Moment;
 
 impl Cluster {
     /// The primaries, in an order that stays while they do.

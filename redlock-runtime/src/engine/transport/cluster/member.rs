@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::slot_queue::InFlight;
-use crate::capabilities::Abilities;
-use crate::clock::Moment;
 use crate::engine::outbox::{Outbox, Unsent};
 use crate::engine::protocol::{Disconnected, Id, Request};
 use crate::engine::redis::node::RedisNode;
 use crate::engine::slots::Slot;
 use crate::engine::transport::link::{Link, Node, TransportEvent};
+use crate::ground::capabilities::Abilities;
+use crate::ground::clock::Moment;
 
 /// Which queue a request came from.
 #[derive(Clone, Copy, Debug)]

@@ -17,17 +17,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::host::HashMap;
+use crate::ground::host::HashMap;
 use foldhash::HashMapExt;
 
 use super::link::TransportEvent;
-use crate::capabilities::Abilities;
-use crate::clock::Moment;
 use crate::engine::protocol::{Action, Disconnected, Id, Refusal, Reply, Request};
 use crate::engine::redis::discovery::{ClusterNodes, Layout};
 use crate::engine::slots::{BySlot, Slot};
 use crate::engine::timers::Timers;
-use crate::token::Token;
+use crate::ground::capabilities::Abilities;
+use crate::ground::clock::Moment;
+use crate::ground::token::Token;
 use member::{Member, Route};
 use slot_queue::{Deferred, InFlight, SlotQueue};
 

@@ -1,10 +1,10 @@
 //! Whether a Cluster takes locks: each primary that has slots is asked for a key in one of them, one after the other.
 
 use super::Cluster;
-use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Refusal, Reply, Request};
 use crate::engine::slots::hash_tag;
-use crate::key::QUEUE;
+use crate::ground::clock::Moment;
+use crate::ground::key::QUEUE;
 
 /// No primary comes after this one.
 const LAST: u64 = u64::MAX;

@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 use super::member::Route;
 use super::slot_queue::Deferred;
 use super::{Cluster, REDIRECTS};
-use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Redirect, Refusal, Reply, Request};
 use crate::engine::redis::connection::INBOX_MOVED;
 use crate::engine::transport::link::TransportEvent;
-use crate::telemetry;
+use crate::ground::clock::Moment;
+use crate::ground::telemetry;
 
 impl Cluster {
     /// Polls the members in turn. True when one had an event.
@@ -235,7 +235,7 @@ mod tests {
     use crate::engine::redis::node::NodeSettings;
     use crate::engine::slots::Slot;
     use crate::engine::transport::cluster::slot_queue::{InFlight, SlotQueue};
-    use crate::token::Token;
+    use crate::ground::token::Token;
 
     const LIMIT: Duration = Duration::from_secs(1);
 

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::host::HashMap;
+use crate::ground::host::HashMap;
 use foldhash::HashMapExt;
 
 use super::member::Member;
 use super::{Cluster, LEARN_AGAIN};
-use crate::clock::Moment;
 use crate::engine::backoff::jittered;
 use crate::engine::redis::discovery::Layout;
 use crate::engine::slots::{BySlot, Slot, Slots};
 use crate::engine::transport::link::TransportEvent;
+use crate::ground::clock::Moment;
 
 impl Cluster {
     /// The address that a node named; without a host, it is at the host of that node.

@@ -9,14 +9,14 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::host::HashMap;
+use crate::ground::host::HashMap;
 use foldhash::HashMapExt;
 
-use crate::clock::Moment;
 use crate::engine::backoff::Backoff;
 use crate::engine::protocol::{Action, Id, Request};
 use crate::engine::slots::Slot;
-use crate::token::Token;
+use crate::ground::clock::Moment;
+use crate::ground::token::Token;
 
 /// Before the node of a slot that could not serve is asked again.
 const ASK_AGAIN: Backoff =

@@ -3,7 +3,7 @@ use std::task::Waker;
 use super::*;
 use crate::engine::protocol::{Action, ServerTime};
 use crate::engine::redis::stale_connection::Client;
-use crate::token::Token;
+use crate::ground::token::Token;
 
 const LIMIT: Duration = Duration::from_secs(1);
 

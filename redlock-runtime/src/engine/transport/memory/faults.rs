@@ -8,13 +8,13 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Inbox, Lock, MemoryNode, Replies};
-use crate::clock::Moment;
 use crate::engine::protocol::{
     Action, ConnectionEvent, Disconnected, Id, Inspection, Mode, Refusal, Reply, Request,
 };
-use crate::error::LockError;
-use crate::origin::Origin;
-use crate::token::{self, Token, TokenSource};
+use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
+use crate::ground::owner::Origin;
+use crate::ground::token::{self, Token, TokenSource};
 
 /// The ttl that another holder renews all the time.
 const TTL: Duration = Duration::from_secs(30);

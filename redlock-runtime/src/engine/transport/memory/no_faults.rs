@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Inbox, Lock, MemoryNode, Replies};
-use crate::clock::Moment;
 use crate::engine::protocol::{Disconnected, Id, Request};
+use crate::ground::clock::Moment;
 
 #[derive(Clone)]
 pub(super) enum Faults {}

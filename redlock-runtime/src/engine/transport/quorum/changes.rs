@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::host::HashMap;
+use crate::ground::host::HashMap;
 use foldhash::HashMapExt;
 
 /// Each node has a bit.

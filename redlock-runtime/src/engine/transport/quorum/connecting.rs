@@ -2,10 +2,10 @@
 
 use super::Quorum;
 use super::member::Member;
-use crate::capabilities::Abilities;
-use crate::clock::Moment;
 use crate::engine::protocol::Disconnected;
 use crate::engine::transport::link::TransportEvent;
+use crate::ground::capabilities::Abilities;
+use crate::ground::clock::Moment;
 
 impl Quorum {
     /// A node that is farther away than a quorum of the others does not count.

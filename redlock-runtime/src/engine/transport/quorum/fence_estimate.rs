@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
 use crate::engine::protocol::ServerInfo;
+use crate::ground::clock::Moment;
 
 pub(super) struct FenceEstimate {
     highest: u64,

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::NO_CALLER;
 use super::member_waker::MemberWaker;
-use crate::clock::Moment;
 use crate::engine::outbox::Outbox;
 use crate::engine::protocol::{Action, Id, Request, ServerInfo};
 use crate::engine::transport::link::{Link, TransportEvent};
+use crate::ground::clock::Moment;
 
 /// Releases that are kept for a node that is down. Beyond that, its keys expire.
 const MOST_OWED: usize = 10_000;

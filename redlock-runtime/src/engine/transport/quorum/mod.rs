@@ -24,16 +24,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::host::HashMap;
+use crate::ground::host::HashMap;
 use foldhash::HashMapExt;
 
 use super::link::{Link, TransportEvent};
 use super::listing;
-use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Refusal, Reply, Request};
 use crate::engine::redis::server_identity::ServerIdentities;
 use crate::engine::settings::EngineSettings;
 use crate::engine::timers::Timers;
+use crate::ground::clock::Moment;
 use changes::Changes;
 use fence_estimate::FenceEstimate;
 use member::Member;

@@ -4,10 +4,10 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 use super::{NO_CALLER, Quorum};
-use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Refusal, Reply, Request};
 use crate::engine::transport::link::TransportEvent;
-use crate::telemetry;
+use crate::ground::clock::Moment;
+use crate::ground::telemetry;
 
 impl Quorum {
     pub(super) fn on_event(&mut self, now: Moment, node: usize, event: TransportEvent) {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::tally::{NodeReply, Outcome, Tally};
-use crate::clock::Moment;
 use crate::engine::protocol::{Action, Id, Inspection, Refusal, Reply, Request};
-use crate::token::Token;
+use crate::ground::clock::Moment;
+use crate::ground::token::Token;
 
 pub(super) struct QuorumCall {
     /// The attempt that the request is for.
@@ -160,9 +160,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::error::Holder;
-    use crate::owner::Owner;
-    use crate::token::Token;
+    use crate::ground::error::Holder;
+    use crate::ground::owner::Owner;
+    use crate::ground::token::Token;
 
     const FENCE: u64 = 100;
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::changes::MOST_CHANGES;
 use super::*;
-use crate::capabilities::Abilities;
 use crate::engine::protocol::{Disconnected, Inspection, Mode, ServerInfo};
 use crate::engine::transport::link::Node;
 use crate::engine::transport::memory::MemoryNode;
-use crate::error::Holder;
-use crate::token::Token;
+use crate::ground::capabilities::Abilities;
+use crate::ground::error::Holder;
+use crate::ground::token::Token;
 
 const SECOND: Duration = Duration::from_secs(1);
 const ACQUIRE: Action = Action::Acquire(Mode::OneTry);

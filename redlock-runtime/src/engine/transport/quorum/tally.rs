@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::protocol::{Inspection, Refusal, Reply};
-use crate::error::Holder;
+use crate::ground::error::Holder;
 
 /// What is known of one node's answer.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use crate::error::LockError;
+use crate::ground::error::LockError;
 
 /// Longer keys slow the server down for every client.
 const MAX_BYTES: usize = 1024;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, PoisonError};
 use std::task::Wake;
 
-use crate::clock::{Clock, Moment};
-use crate::host::sync::{Condvar, Mutex};
+use crate::ground::clock::{Clock, Moment};
+use crate::ground::host::sync::{Condvar, Mutex};
 
 /// Set by the waker, until the thread that waits for it returns. A thread that is ending cannot park, but can wait for this.
 #[derive(Default)]

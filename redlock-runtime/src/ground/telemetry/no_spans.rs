@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::log::Found;
-use crate::error::LockError;
-use crate::lost_reason::LostReason;
-use crate::origin::Origin;
+use crate::ground::error::LockError;
+use crate::ground::outcome::LostReason;
+use crate::ground::owner::Origin;
 
 pub(crate) struct Entered<'a>(PhantomData<&'a ()>);
 

@@ -12,9 +12,9 @@ use metrics::{
     histogram,
 };
 
-use crate::clock::Moment;
-use crate::lost_reason::LostReason;
-use crate::origin::Origin;
+use crate::ground::clock::Moment;
+use crate::ground::outcome::LostReason;
+use crate::ground::owner::Origin;
 
 const ATTEMPTS: &str = "redlocked_attempts_total";
 const WAIT: &str = "redlocked_wait_seconds";

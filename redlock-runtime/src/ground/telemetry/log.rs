@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use crate::capabilities::Abilities;
-use crate::error::Holder;
+use crate::ground::capabilities::Abilities;
+use crate::ground::error::Holder;
 #[cfg(any(feature = "axum", feature = "actix-web", feature = "tonic"))]
-use crate::error::LockError;
-use crate::lost_reason::LostReason;
+use crate::ground::error::LockError;
+use crate::ground::outcome::LostReason;
 
 /// Logged once for each connection to a server that hands no locks over.
 pub(crate) fn cannot_hand_over(reason: &str, server: &str, tracks_changes: bool) {

@@ -4,18 +4,25 @@
 //! the ttl by the drift that the Redlock algorithm allows for, `ttl / 100 + 2 ms`
 //! (<https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>). The server may give the lock
 //! away only after that.
+//!
+//! The end of a guard's lease, or of the first one to end where it holds several locks.
 
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::atomic::{self, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-use crate::clock::Moment;
-use crate::error::LockError;
-use crate::lost_reason::LostReason;
-use crate::telemetry;
+use crate::ground::clock::{Clock, Moment};
+use crate::ground::error::LockError;
+use crate::ground::one_or_many::{OneOrAll, OneOrMany};
+use crate::ground::outcome::LostReason;
+use crate::ground::telemetry;
 
 /// The shortest ttl that leaves room for a round trip and for the drift.
 pub(crate) const MIN_TTL: Duration = Duration::from_millis(10);
@@ -197,6 +204,57 @@ impl Lease {
     }
 }
 
+/// Completes with the lease that has ended.
+pub(crate) type LeaseEnd = OneOrAll<OneLeaseEnd>;
+
+pin_project! {
+    /// Each poll also looks at the clock: the engine may be late with the event.
+    pub(crate) struct OneLeaseEnd {
+        lease: Arc<Lease>,
+        clock: Clock,
+        // Of the first poll: a body that is done at once never waits for it.
+        #[pin]
+        event: Option<OwnedNotified>,
+    }
+}
+
+impl OneLeaseEnd {
+    fn of(clock: &Clock, lease: Arc<Lease>) -> Self {
+        Self { lease, clock: clock.clone(), event: None }
+    }
+}
+
+impl Future for OneLeaseEnd {
+    type Output = Arc<Lease>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Arc<Lease>> {
+        let mut this = self.project();
+        if this.event.is_none() {
+            this.event.set(Some(this.lease.end_event()));
+        }
+        let is_told = this.event.as_pin_mut().is_some_and(|event| event.poll(cx).is_ready());
+        if is_told || this.lease.remaining(this.clock.now()).is_none() {
+            return Poll::Ready(Arc::clone(this.lease));
+        }
+        Poll::Pending
+    }
+}
+
+/// Completes when the first of `leases` ends.
+pub(crate) fn first_end(clock: &Clock, leases: OneOrMany<Arc<Lease>>) -> LeaseEnd {
+    match leases {
+        OneOrMany::One(lease) => LeaseEnd::one(OneLeaseEnd::of(clock, lease)),
+        OneOrMany::Many(leases) => {
+            let mut ends: Vec<_> =
+                leases.into_iter().map(|lease| Box::pin(OneLeaseEnd::of(clock, lease))).collect();
+            LeaseEnd::all(poll_fn(move |cx| {
+                let mut polled = ends.iter_mut().map(|end| end.as_mut().poll(cx));
+                polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+            }))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::future::Future;
@@ -265,5 +323,10 @@ mod tests {
             assert_eq!(lease.remaining(start.after(3 * SECOND)), None);
             assert_eq!(lease.lost_reason(), Some(reason));
         }
+    }
+
+    #[test]
+    fn the_end_of_one_lease_takes_no_more_room_than_alone() {
+        assert_eq!(size_of::<LeaseEnd>(), size_of::<(Arc<Lease>, Clock, OwnedNotified)>());
     }
 }

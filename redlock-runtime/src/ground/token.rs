@@ -7,9 +7,9 @@
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
-use crate::host;
-use crate::origin::Origin;
-use crate::owner::{self, Owner, Requester};
+use crate::ground::host;
+use crate::ground::owner::Origin;
+use crate::ground::owner::{self, Owner, Requester};
 
 /// The value that this process writes into a lock's key for one attempt; never reused.
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -12,9 +12,9 @@ mod spans;
 
 use std::time::Duration;
 
-use crate::error::LockError;
-use crate::lost_reason::LostReason;
-use crate::origin::Origin;
+use crate::ground::error::LockError;
+use crate::ground::outcome::LostReason;
+use crate::ground::owner::Origin;
 pub(crate) use events::Events;
 pub use events::LockEvent;
 pub(crate) use log::{

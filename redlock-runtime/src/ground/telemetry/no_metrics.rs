@@ -1,7 +1,7 @@
 //! The metrics without the feature `metrics`: none.
 #![expect(clippy::unused_self, reason = "with the feature they are used")]
 
-use crate::origin::Origin;
+use crate::ground::owner::Origin;
 
 pub(super) fn describe() {}
 

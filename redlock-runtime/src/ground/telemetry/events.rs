@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::log;
-use crate::error::LockError;
-use crate::lost_reason::LostReason;
+use crate::ground::error::LockError;
+use crate::ground::outcome::LostReason;
 
 /// What happens to a lock in this process, as the callback of
 /// [`on_event`](crate::LockManagerBuilder::on_event) is told of it. Its `Debug` form names keys, never a token.

@@ -8,11 +8,11 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::log::{self, Found, milliseconds, number};
-use crate::clock::Moment;
-use crate::error::LockError;
-use crate::error_kind::LockErrorKind;
-use crate::lost_reason::LostReason;
-use crate::origin::Origin;
+use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
+use crate::ground::error::LockErrorKind;
+use crate::ground::outcome::LostReason;
+use crate::ground::owner::Origin;
 
 /// Through `tracing-opentelemetry`, the span has failed.
 fn has_failed(span: &Span, why: &dyn fmt::Display) {

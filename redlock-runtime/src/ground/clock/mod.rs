@@ -1,6 +1,6 @@
 //! The lease clock: monotonic, and going on while the host is suspended where the system has such a clock.
 
-#[cfg_attr(not(feature = "testing"), path = "clock/no_runtime.rs")]
+#[cfg_attr(not(feature = "testing"), path = "no_runtime.rs")]
 mod of_runtime;
 
 use std::num::NonZeroU64;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::host;
+use crate::ground::host;
 pub(crate) use of_runtime::RuntimeClock;
 
 /// A point on the lease clock, in nanoseconds since an arbitrary start. Never zero, so that an `Option` of it is no larger:
