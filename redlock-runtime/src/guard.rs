@@ -80,7 +80,7 @@ impl LockGuard {
         let hold = Hold { id, lease };
         let grant = Grant { hold, is_joined: false, is_released: AtomicBool::new(false) };
         if let Some(tested) = engine.tested() {
-            tested.has_acquired(grant.lease().key());
+            tested.on_acquired(grant.lease().key());
         }
         Self { engine, grants: OneOrMany::One(grant), hold: telemetry::Hold::default() }
     }

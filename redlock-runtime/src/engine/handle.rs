@@ -61,7 +61,7 @@ impl Engine {
         };
         let mut engine = Self::new(commands, multi_key, settings.io_timeout, clock, tested, home);
         engine.events = events;
-        engine.home.iter().for_each(Home::settle);
+        engine.home.iter().for_each(Home::start);
         Ok(engine)
     }
 
@@ -163,10 +163,10 @@ impl Engine {
     pub(crate) fn send_from(&self, process: u32, command: Command) {
         if self.is_in(process) {
             if let Some(tested) = &self.tested {
-                tested.has_sent(&command);
+                tested.on_sent(&command);
             }
             let _ = self.commands.send(command);
-            self.home.iter().for_each(Home::has_sent);
+            self.home.iter().for_each(Home::on_sent);
         }
     }
 
@@ -192,7 +192,7 @@ impl Drop for Engine {
         let commands = std::mem::replace(&mut self.commands, nowhere);
         if self.is_here() {
             drop(commands);
-            self.home.iter().for_each(Home::closes);
+            self.home.iter().for_each(Home::on_closed);
         } else {
             // A thread of the parent may have been using them at the fork: leak them.
             std::mem::forget((commands, self.home.take()));

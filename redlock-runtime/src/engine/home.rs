@@ -8,8 +8,8 @@
 //!
 //! With the clock of a runtime that a test may pause, the loop belongs to that runtime.
 //!
-//! The loop returns from its thread to a runtime of its callers when no lock is held or asked for; the sooner a runtime has
-//! let it down, the later.
+//! The loop returns from its thread to a runtime of its callers when no lock is held or asked for. The time until it may
+//! return doubles each time that a runtime stalls it within [`STEADY`].
 
 mod guardian;
 mod own_runtime;
@@ -33,10 +33,10 @@ use own_runtime::OwnRuntime;
 pub(super) use own_thread::run as run_on_own_thread;
 use runtimes::{NOWHERE, OWN_THREAD};
 
-/// A runtime that keeps the loop for less than this has let it down.
-const SETTLED: Duration = Duration::from_secs(10);
+/// A runtime that has run the loop for this long is trusted again after it stalls the loop.
+const STEADY: Duration = Duration::from_secs(10);
 
-/// How long the loop stays on its own thread after that, the first time and at most.
+/// How long the loop stays on its own thread after a runtime has stalled it, the first time and at most.
 const STAY: Duration = Duration::from_secs(1);
 const LONGEST_STAY: Duration = Duration::from_secs(60);
 
@@ -57,11 +57,11 @@ const NEVER: u64 = u64::MAX;
 
 pub(super) struct Home {
     guardian: Guardian,
-    /// Of the loop's deadlines.
+    /// The clock that the loop's deadlines are on.
     clock: Clock,
-    /// The runtimes of callers have I/O and timers: it was said so.
+    /// The user has said that the runtimes of callers have I/O and timers.
     is_sure: bool,
-    resident: Mutex<Resident>,
+    state: Mutex<State>,
     /// The runtime of the loop, where no runtime of its callers runs it.
     own: Mutex<Option<Arc<OwnRuntime>>>,
     /// The number of the runtime that polls the loop.
@@ -87,10 +87,10 @@ pub(super) struct Home {
     returns_at: AtomicU64,
 }
 
-struct Resident {
+struct State {
     /// `None` once the loop has ended.
     driver: Option<Driver>,
-    /// Of the task that polls it.
+    /// The waker of the task that polls it.
     waker: Option<Waker>,
     /// The number of the thread that has polled it last since the move.
     polled_on: Option<u64>,
@@ -103,11 +103,10 @@ struct Resident {
 }
 
 impl Home {
-    /// A loop that no task polls yet.
-    /// `is_sure`: the runtimes of callers have I/O and timers.
+    /// A loop that no task polls yet. With `is_sure`, the runtimes of callers are known to have I/O and timers.
     pub(super) fn new(driver: Driver, is_sure: bool) -> io::Result<Arc<Self>> {
         let clock = driver.clock().clone();
-        let resident = Resident {
+        let state = State {
             driver: Some(driver),
             waker: None,
             polled_on: None,
@@ -119,7 +118,7 @@ impl Home {
             guardian: Guardian::of_this_process()?,
             clock,
             is_sure,
-            resident: Mutex::new(resident),
+            state: Mutex::new(state),
             own: Mutex::new(None),
             place: AtomicU64::new(NOWHERE),
             moves: AtomicU64::new(0),
@@ -137,15 +136,15 @@ impl Home {
     }
 
     /// A caller has sent a command.
-    pub(super) fn has_sent(self: &Arc<Self>) {
+    pub(super) fn on_sent(self: &Arc<Self>) {
         self.sent.fetch_add(1, Ordering::SeqCst);
         match self.place.load(Ordering::SeqCst) {
-            NOWHERE => self.settle(),
+            NOWHERE => self.start(),
             OWN_THREAD => {
                 if self.may_return() {
                     self.return_to_caller();
                 }
-                self.own().iter().for_each(|own| own.has_more());
+                self.own().iter().for_each(|own| own.wake());
             }
             // The loop has its turn when the caller's task pauses. The task may compute first, or be no task: it may be a
             // thread beside those that run the loop.
@@ -159,27 +158,27 @@ impl Home {
     }
 
     /// The last handle is gone: the loop ends once everything is released.
-    pub(super) fn closes(self: &Arc<Self>) {
+    pub(super) fn on_closed(self: &Arc<Self>) {
         if self.place.load(Ordering::SeqCst) == NOWHERE {
-            let mut resident = self.resident();
-            if resident.driver.as_ref().is_none_or(|driver| driver.is_idle() && !driver.has_commands()) {
-                resident.driver = None;
+            let mut state = self.state();
+            if state.driver.as_ref().is_none_or(|driver| driver.is_idle() && !driver.has_commands()) {
+                state.driver = None;
                 return;
             }
         }
-        self.has_sent();
+        self.on_sent();
     }
 
     /// Begins to run: where the caller is, or else on a thread of its own.
-    pub(super) fn settle(self: &Arc<Self>) {
-        // Before the resident is locked: the look at a runtime may wait for another thread's panic hook.
+    pub(super) fn start(self: &Arc<Self>) {
+        // This is asked before the state is locked: the look at a runtime may wait for another thread's panic hook.
         let here = || Runtime::current().filter(|here| self.may_return() && self.runs_on(here));
         let home = self.clock.runtime().cloned().map(Runtime::Tokio).or_else(here);
-        let mut resident = self.resident();
-        if self.place.load(Ordering::SeqCst) == NOWHERE && resident.driver.is_some() {
+        let mut state = self.state();
+        if self.place.load(Ordering::SeqCst) == NOWHERE && state.driver.is_some() {
             match home {
-                Some(runtime) => self.move_to(resident, &runtime),
-                None => self.move_to_own_thread(&mut resident),
+                Some(runtime) => self.move_to(state, &runtime),
+                None => self.move_to_own_thread(&mut state),
             }
         }
     }
@@ -198,137 +197,137 @@ impl Home {
     fn return_to_caller(self: &Arc<Self>) {
         if let Some(runtime) = Runtime::current()
             && !self.own().as_ref().is_some_and(|own| own.is(runtime.number()))
-            && self.is_idle_on_own_thread(self.try_resident().as_deref())
+            && self.is_idle_on_own_thread(self.try_state().as_deref())
         {
             if !self.runs_on(&runtime) {
                 self.returns_at.store(NEVER, Ordering::Relaxed);
-            } else if let Some(resident) = self.try_resident()
-                && self.is_idle_on_own_thread(Some(&resident))
+            } else if let Some(state) = self.try_state()
+                && self.is_idle_on_own_thread(Some(&state))
             {
-                self.move_to(resident, &runtime);
+                self.move_to(state, &runtime);
             }
         }
     }
 
-    fn is_idle_on_own_thread(&self, resident: Option<&Resident>) -> bool {
+    fn is_idle_on_own_thread(&self, state: Option<&State>) -> bool {
         self.place.load(Ordering::SeqCst) == OWN_THREAD
-            && resident.and_then(|resident| resident.driver.as_ref()).is_some_and(Driver::is_idle)
+            && state.and_then(|state| state.driver.as_ref()).is_some_and(Driver::is_idle)
     }
 
-    fn move_to(self: &Arc<Self>, mut resident: MutexGuard<'_, Resident>, runtime: &Runtime) {
-        let moves = self.leave(&mut resident);
+    fn move_to(self: &Arc<Self>, mut state: MutexGuard<'_, State>, runtime: &Runtime) {
+        let moves = self.leave(&mut state);
         self.place.store(runtime.number(), Ordering::SeqCst);
-        runtimes::moved_in(self);
+        runtimes::add(self);
         // A runtime that is being dropped drops the task at once.
-        drop(resident);
-        runtime.spawn(reside(Stay { home: Arc::clone(self), moves }));
+        drop(state);
+        runtime.spawn(poll_loop(Stay { home: Arc::clone(self), moves }));
         // Until its first poll, nothing else tells that the runtime does not run it.
         self.look_at(Moment::now().after(LONGEST_DELAY));
     }
 
-    fn move_to_own_thread(self: &Arc<Self>, resident: &mut Resident) {
-        let moves = self.leave(resident);
+    fn move_to_own_thread(self: &Arc<Self>, state: &mut State) {
+        let moves = self.leave(state);
         self.place.store(OWN_THREAD, Ordering::SeqCst);
         match OwnRuntime::start(Stay { home: Arc::clone(self), moves }) {
             Ok(own) => *self.own() = Some(own),
-            Err(stay) => self.guardian.run(reside(stay)),
+            Err(stay) => self.guardian.run(poll_loop(stay)),
         }
     }
 
-    /// The task that polls the loop has no more part in it. Returns the number of the move.
-    fn leave(&self, resident: &mut Resident) -> u64 {
+    /// Takes the loop away from the task that polls it. Returns the number of the move.
+    fn leave(&self, state: &mut State) -> u64 {
         let moves = self.moves.fetch_add(1, Ordering::SeqCst) + 1;
-        if let Resident { driver: Some(driver), waker: waker @ Some(_), .. } = resident {
+        if let State { driver: Some(driver), waker: waker @ Some(_), .. } = state {
             driver.leave();
             // That task ends.
             waker.take().into_iter().for_each(Waker::wake);
         }
-        self.own().take().into_iter().for_each(|own| own.has_more());
-        resident.polled_on = None;
-        resident.since = Moment::now();
+        self.own().take().into_iter().for_each(|own| own.wake());
+        state.polled_on = None;
+        state.since = Moment::now();
         moves
     }
 
-    /// The runtime has let the loop down, which stays on its own thread for some time.
-    fn takes_over(self: &Arc<Self>, resident: &mut Resident, at_least: Duration) {
-        self.stays_away(resident, at_least);
-        self.move_to_own_thread(resident);
+    /// The runtime has stalled the loop, which moves to its own thread and stays there for some time.
+    fn take_over(self: &Arc<Self>, state: &mut State, at_least: Duration) {
+        self.stay_away(state, at_least);
+        self.move_to_own_thread(state);
         if let Some(clock) = self.clock.of_runtime()
             && let Some(runtime) = clock.runtime()
         {
-            clock.is_blocked();
+            clock.on_blocked();
             let home = Arc::clone(self);
-            runtime.spawn(async move { home.is_unblocked() });
+            runtime.spawn(async move { home.on_unblocked() });
         }
     }
 
     /// A loop on the clock of its runtime is back as soon as that runs tasks.
-    fn is_unblocked(self: &Arc<Self>) {
-        let resident = self.resident();
+    fn on_unblocked(self: &Arc<Self>) {
+        let state = self.state();
         if let Some(clock) = self.clock.of_runtime()
             && let Some(runtime) = clock.runtime()
-            && resident.driver.is_some()
+            && state.driver.is_some()
             && self.place.load(Ordering::SeqCst) == OWN_THREAD
         {
-            clock.is_back();
-            self.move_to(resident, &Runtime::Tokio(runtime.clone()));
+            clock.on_running();
+            self.move_to(state, &Runtime::Tokio(runtime.clone()));
         }
     }
 
-    /// The longer, the sooner a runtime has let it down again.
-    fn stays_away(&self, resident: &mut Resident, at_least: Duration) {
+    /// Sets until when the loop stays on its own thread. The time doubles where a runtime stalls it within [`STEADY`].
+    fn stay_away(&self, state: &mut State, at_least: Duration) {
         let now = Moment::now();
-        let before = if now.since(resident.since) < SETTLED { 2 * resident.stay } else { Duration::ZERO };
-        resident.stay = before.max(at_least).min(LONGEST_STAY);
-        self.returns_at.store(now.after(resident.stay).to_nanos(), Ordering::Relaxed);
+        let before = if now.since(state.since) < STEADY { 2 * state.stay } else { Duration::ZERO };
+        state.stay = before.max(at_least).min(LONGEST_STAY);
+        self.returns_at.store(now.after(state.stay).to_nanos(), Ordering::Relaxed);
     }
 
     /// The caller blocks this thread, in the runtime that runs the loop: perhaps the thread that polls it, perhaps one of
     /// `spawn_blocking`.
-    fn is_blocked(self: &Arc<Self>) {
-        let mut resident = self.resident();
-        let polls = resident.polled_on.is_none_or(|thread| thread == host::thread_number());
-        if polls && self.place.load(Ordering::SeqCst) == runtimes::here() && resident.driver.is_some() {
-            self.takes_over(&mut resident, SETTLED);
+    fn on_blocked(self: &Arc<Self>) {
+        let mut state = self.state();
+        let polls = state.polled_on.is_none_or(|thread| thread == host::thread_number());
+        if polls && self.place.load(Ordering::SeqCst) == runtimes::here() && state.driver.is_some() {
+            self.take_over(&mut state, STEADY);
         }
     }
 
     /// The task of this move is dropped: its runtime is.
-    fn is_dropped(self: &Arc<Self>, moves: u64) {
-        let mut resident = self.resident();
+    fn on_dropped(self: &Arc<Self>, moves: u64) {
+        let mut state = self.state();
         if self.moves.load(Ordering::SeqCst) != moves {
             return;
         }
-        if resident.is_polled {
-            // Nothing is known of its state: callers get an error.
-            resident.driver = None;
+        if state.is_polled {
+            // The loop has panicked and its state is unknown: callers get an error.
+            state.driver = None;
         }
-        let Some(driver) = &mut resident.driver else {
+        let Some(driver) = &mut state.driver else {
             return;
         };
-        self.clock.of_runtime().into_iter().for_each(RuntimeClock::has_ended);
+        self.clock.of_runtime().into_iter().for_each(RuntimeClock::on_ended);
         // The process may end next: what callers have released meanwhile is written now.
         driver.flush(&mut Context::from_waker(Waker::noop()));
         // Before the last look at the commands: a caller that sends one after that look finds the loop nowhere, and settles it.
         self.place.store(NOWHERE, Ordering::SeqCst);
         if driver.is_idle() && !driver.has_commands() {
-            if Moment::now().since(resident.since) < SETTLED {
-                self.stays_away(&mut resident, STAY);
+            if Moment::now().since(state.since) < STEADY {
+                self.stay_away(&mut state, STAY);
             }
-            let _ = self.leave(&mut resident);
+            let _ = self.leave(&mut state);
         } else {
-            self.takes_over(&mut resident, STAY);
+            self.take_over(&mut state, STAY);
         }
     }
 
     /// Polls the loop for the task of this move.
     fn poll(self: &Arc<Self>, moves: u64, cx: &mut Context<'_>) -> Poll<Turn> {
-        let mut resident = self.resident();
+        let mut state = self.state();
         if self.moves.load(Ordering::SeqCst) != moves {
             return Poll::Ready(Turn::Ended);
         }
         let sent = self.sent.load(Ordering::SeqCst);
-        let Resident { driver: Some(driver), waker, polled_on, is_polled, .. } = &mut *resident else {
+        let State { driver: Some(driver), waker, polled_on, is_polled, .. } = &mut *state else {
             return Poll::Ready(Turn::Ended);
         };
         if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
@@ -341,13 +340,13 @@ impl Home {
         self.polled.fetch_add(1, Ordering::SeqCst);
         self.seen.store(sent, Ordering::SeqCst);
         match turn {
-            Poll::Ready(Turn::Ended) => resident.driver = None,
+            Poll::Ready(Turn::Ended) => state.driver = None,
             Poll::Ready(Turn::NoClock) => {
-                self.takes_over(&mut resident, LONGEST_STAY);
+                self.take_over(&mut state, LONGEST_STAY);
                 self.returns_at.store(NEVER, Ordering::Relaxed);
             }
             Poll::Ready(Turn::Again | Turn::AfterOthers) => {
-                self.is_late_at(Some(Moment::now().after(LONGEST_DELAY)));
+                self.set_late_at(Some(Moment::now().after(LONGEST_DELAY)));
             }
             Poll::Pending if self.place.load(Ordering::SeqCst) == OWN_THREAD => {
                 let due = driver.due().map(|due| self.clock.on_system(Moment::now(), due));
@@ -365,7 +364,7 @@ impl Home {
                     driver.has_waiters().then_some(HEARTBEAT)
                 };
                 let heartbeat = heartbeat.map(|heartbeat| now.after(heartbeat));
-                self.is_late_at(late_at.into_iter().chain(heartbeat).min());
+                self.set_late_at(late_at.into_iter().chain(heartbeat).min());
             }
         }
         turn
@@ -374,7 +373,7 @@ impl Home {
     /// [`poll`](Self::poll), for a thread that a panic of the loop must not end. Callers then get an error.
     fn poll_or_end(self: &Arc<Self>, moves: u64, cx: &mut Context<'_>) -> Poll<Turn> {
         catch_unwind(AssertUnwindSafe(|| self.poll(moves, cx))).unwrap_or_else(|_| {
-            self.is_dropped(moves);
+            self.on_dropped(moves);
             Poll::Ready(Turn::Ended)
         })
     }
@@ -406,7 +405,8 @@ impl Home {
         self.sent.load(Ordering::SeqCst) != self.seen.load(Ordering::SeqCst)
     }
 
-    fn is_late_at(self: &Arc<Self>, late_at: Option<Moment>) {
+    /// From this time on, the runtime is late with the loop's next deadline.
+    fn set_late_at(self: &Arc<Self>, late_at: Option<Moment>) {
         self.late_at.store(late_at.map_or(NEVER, Moment::to_nanos), Ordering::SeqCst);
         if let Some(late_at) = late_at
             && self.place.load(Ordering::SeqCst) != OWN_THREAD
@@ -430,14 +430,14 @@ impl Home {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn resident(&self) -> MutexGuard<'_, Resident> {
-        self.resident.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `None` while the loop is polled or moved.
-    fn try_resident(&self) -> Option<MutexGuard<'_, Resident>> {
-        match self.resident.try_lock() {
-            Ok(resident) => Some(resident),
+    fn try_state(&self) -> Option<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
@@ -455,12 +455,12 @@ pub(crate) enum Blocked<T> {
 /// Call before this thread blocks: if it is the only one of its runtime, the loops there move to threads of their own.
 pub(crate) fn about_to_block() {
     for home in runtimes::homes_here() {
-        home.is_blocked();
+        home.on_blocked();
     }
 }
 
 /// The task that polls the loop.
-async fn reside(stay: Stay) {
+async fn poll_loop(stay: Stay) {
     while poll_fn(|cx| stay.home.poll(stay.moves, cx)).await.lets_others_run().await {}
 }
 
@@ -472,6 +472,6 @@ struct Stay {
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        self.home.is_dropped(self.moves);
+        self.home.on_dropped(self.moves);
     }
 }

@@ -19,11 +19,11 @@ impl Tested {
         host::clock_stands_still()
     }
 
-    pub(super) fn has_sent(&self, _: &Command) {
+    pub(super) fn on_sent(&self, _: &Command) {
         let Self(()) = self;
     }
 
-    pub(crate) fn has_acquired(&self, _: &Arc<str>) {
+    pub(crate) fn on_acquired(&self, _: &Arc<str>) {
         let Self(()) = self;
     }
 }

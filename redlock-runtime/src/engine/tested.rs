@@ -58,7 +58,7 @@ impl Tested {
         calls.get(key).copied().unwrap_or_default()
     }
 
-    pub(super) fn has_sent(&self, command: &Command) {
+    pub(super) fn on_sent(&self, command: &Command) {
         let attempt = |ask: &Ask| self.count(&ask.key, |calls| &mut calls.attempts);
         match command {
             Command::Acquire { ask, .. } => attempt(ask),
@@ -67,7 +67,7 @@ impl Tested {
         }
     }
 
-    pub(crate) fn has_acquired(&self, key: &Arc<str>) {
+    pub(crate) fn on_acquired(&self, key: &Arc<str>) {
         self.count(key, |calls| &mut calls.acquired);
     }
 

@@ -196,18 +196,18 @@ impl Watch {
             self.is_excused = true;
             return now.after(LOOK).to_nanos();
         }
-        let Some(mut resident) = home.try_resident() else {
+        let Some(mut state) = home.try_state() else {
             return now.after(LOOK).to_nanos();
         };
         match self.moves_at {
             Some(moves_at) if moves_at <= now => {
                 self.moves_at = None;
-                home.takes_over(&mut resident, STAY);
+                home.take_over(&mut state, STAY);
                 NEVER
             }
             Some(moves_at) => moves_at.to_nanos(),
             None => {
-                resident.waker.iter().for_each(Waker::wake_by_ref);
+                state.waker.iter().for_each(Waker::wake_by_ref);
                 let moves_at = now.after(home.clock.of_runtime().map_or(LOOK, |_| PATIENCE));
                 self.moves_at = Some(moves_at);
                 moves_at.to_nanos()

@@ -142,7 +142,7 @@ impl OwnRuntime {
     }
 
     /// A command was sent, or the loop has moved: some thread must poll.
-    pub(super) fn has_more(&self) {
+    pub(super) fn wake(&self) {
         if self.is_polled.load(Ordering::SeqCst) {
             return;
         }

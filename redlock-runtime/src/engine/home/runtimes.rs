@@ -16,7 +16,7 @@ pub(super) const OWN_THREAD: u64 = 1;
 static HOMES: Mutex<Vec<Weak<Home>>> = Mutex::new(Vec::new());
 
 /// Notes a loop that a caller's runtime runs.
-pub(super) fn moved_in(home: &Arc<Home>) {
+pub(super) fn add(home: &Arc<Home>) {
     let mut homes = HOMES.lock().unwrap_or_else(PoisonError::into_inner);
     homes.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&Arc::downgrade(home)));
     homes.push(Arc::downgrade(home));

@@ -446,7 +446,7 @@ impl Up {
         (io_timeout / 4).max(2 * self.window.quickest())
     }
 
-    fn has_answered(&mut self, now: Moment) {
+    fn on_answer(&mut self, now: Moment) {
         self.heard = now;
         self.was_idle = false;
         self.standby = None;
@@ -494,7 +494,7 @@ impl Up {
             && let Some(grant) = self.connection.pushes.poll_grant(cx)
         {
             self.grant_was_first = true;
-            self.has_answered(now);
+            self.on_answer(now);
             return Poll::Ready(Ok(TransportEvent::Push(grant)));
         }
         let silent_since = self.silent_since();
@@ -506,7 +506,7 @@ impl Up {
             };
             match answered {
                 Poll::Ready(Ok(mut replies)) => {
-                    self.has_answered(now);
+                    self.on_answer(now);
                     let Some(batch) = self.in_flight.pop_front() else {
                         return Poll::Pending;
                     };
@@ -542,7 +542,7 @@ impl Up {
             return Poll::Pending;
         };
         // The server is alive.
-        self.has_answered(now);
+        self.on_answer(now);
         match pushed {
             ConnectionEvent::Changed(names) => Poll::Ready(Ok(TransportEvent::Changed(names))),
             ConnectionEvent::Push(push) => Poll::Ready(Ok(TransportEvent::Push(push))),

@@ -25,15 +25,15 @@ impl RuntimeClock {
         match *self {}
     }
 
-    pub(crate) fn is_blocked(&self) {
+    pub(crate) fn on_blocked(&self) {
         match *self {}
     }
 
-    pub(crate) fn is_back(&self) {
+    pub(crate) fn on_running(&self) {
         match *self {}
     }
 
-    pub(crate) fn has_ended(&self) {
+    pub(crate) fn on_ended(&self) {
         match *self {}
     }
 }

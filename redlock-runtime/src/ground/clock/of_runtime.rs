@@ -73,18 +73,18 @@ impl RuntimeClock {
     }
 
     /// The runtime does not run its tasks: from now on the time of the system counts, so that waits end.
-    pub(crate) fn is_blocked(&self) {
+    pub(crate) fn on_blocked(&self) {
         let runtime = self.read();
         self.state().blocked_since.get_or_insert_with(|| (runtime, Moment::now()));
     }
 
-    pub(crate) fn has_ended(&self) {
-        self.is_blocked();
+    pub(crate) fn on_ended(&self) {
+        self.on_blocked();
         self.state().has_ended = true;
     }
 
     /// The runtime runs its tasks again.
-    pub(crate) fn is_back(&self) {
+    pub(crate) fn on_running(&self) {
         let runtime = self.read();
         let mut state = self.state();
         if !state.has_ended {

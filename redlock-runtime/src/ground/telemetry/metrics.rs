@@ -158,11 +158,11 @@ struct Holding {
 
 impl Hold {
     pub(super) fn ends(&self, is_lost: bool, reason: &'static str) {
-        let Some(Holding { lock, since, callers, is_over, is_lost: was_lost }) = self.0.as_deref() else {
+        let Some(Holding { lock, since, callers, is_over, is_lost: on_lost }) = self.0.as_deref() else {
             return;
         };
         // Also after its end: the engine may know of a loss just after the guard has begun to release.
-        if is_lost && !was_lost.swap(true, Ordering::Relaxed) {
+        if is_lost && !on_lost.swap(true, Ordering::Relaxed) {
             counter!(LOST, "lock" => lock.clone(), "reason" => reason).increment(1);
         }
         if is_over.swap(true, Ordering::Relaxed) {

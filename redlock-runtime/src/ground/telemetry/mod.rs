@@ -136,10 +136,10 @@ impl Hold {
     }
 
     /// Its release finds that the key was deleted or overwritten before.
-    pub(crate) fn was_lost(&self, key: &str) {
+    pub(crate) fn on_lost(&self, key: &str) {
         let reason = LostReason::KeyChanged;
         self.metrics.ends(true, reason.as_str());
-        self.span.was_lost(key, reason);
+        self.span.on_lost(key, reason);
         self.loss.tell(key, reason);
     }
 }

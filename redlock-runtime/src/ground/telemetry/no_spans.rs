@@ -52,7 +52,7 @@ impl Wait {
 pub(super) struct Hold;
 
 impl Hold {
-    pub(super) fn was_lost(&self, _key: &str, _reason: LostReason) {}
+    pub(super) fn on_lost(&self, _key: &str, _reason: LostReason) {}
 
     pub(super) fn body_span(&self) -> BodySpan {
         BodySpan

@@ -15,7 +15,7 @@ use crate::ground::outcome::LostReason;
 use crate::ground::owner::Origin;
 
 /// Through `tracing-opentelemetry`, the span has failed.
-fn has_failed(span: &Span, why: &dyn fmt::Display) {
+fn mark_failed(span: &Span, why: &dyn fmt::Display) {
     span.record("otel.status_code", "ERROR");
     span.record("otel.status_description", tracing::field::display(why));
 }
@@ -141,7 +141,7 @@ impl Wait {
     pub(super) fn fails(&mut self, error: &LockError) {
         // Callers that skip their work while another one does it expect this.
         if error.kind() != LockErrorKind::Busy {
-            has_failed(&self.span, error);
+            mark_failed(&self.span, error);
         }
         self.ends(error.kind().as_str());
     }
@@ -168,7 +168,7 @@ impl Hold {
     }
 
     /// After its end.
-    pub(super) fn was_lost(&self, key: &str, reason: LostReason) {
+    pub(super) fn on_lost(&self, key: &str, reason: LostReason) {
         if self.0.is_some() {
             log::lost(key, reason);
         }
@@ -186,7 +186,7 @@ impl Hold {
             span.record("outcome", reason.as_str());
             span.record("held_ms", milliseconds(Moment::now().since(since)));
             if reason != LostReason::Released {
-                has_failed(&span, &reason);
+                mark_failed(&span, &reason);
             }
         }
     }

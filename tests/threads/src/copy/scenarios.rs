@@ -49,7 +49,7 @@ impl Manager {
         let ((commands, inbox), (replies, answered)) = (unbounded_channel(), unbounded_channel());
         let server = Arc::<Server>::default();
         let home = Home::new(Driver::new(inbox, answered, Arc::clone(&server)), false).unwrap();
-        home.settle();
+        home.start();
         let server = thread::spawn(move || {
             while let Some(request) = server.next() {
                 let _ = replies.send(request);
@@ -63,7 +63,7 @@ impl Manager {
         let outcome = Arc::<Outcome>::default();
         let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let _ = commands.unwrap().send(Arc::clone(&outcome));
-        self.home.has_sent();
+        self.home.on_sent();
         outcome
     }
 
@@ -85,7 +85,7 @@ impl Manager {
     /// The last handle goes: the loop ends, and the server after it.
     fn ends(self: Arc<Self>) {
         *self.commands.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.home.closes();
+        self.home.on_closed();
         let Self { home, server, .. } = Arc::into_inner(self).unwrap();
         drop(home);
         server.join().unwrap();

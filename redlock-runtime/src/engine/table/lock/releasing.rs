@@ -178,7 +178,7 @@ impl Releasing {
             Reply::Done => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotHeld if self.repeated => self.answer(Ok(ReleaseOutcome::Released)),
             Reply::NotHeld => {
-                self.hold.was_lost(&self.key);
+                self.hold.on_lost(&self.key);
                 self.answer(Ok(ReleaseOutcome::AlreadyLost));
             }
             Reply::Refused(Refusal::NoScript | Refusal::Unfinished | Refusal::Contended) => {

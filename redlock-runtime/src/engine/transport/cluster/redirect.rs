@@ -194,7 +194,7 @@ impl Cluster {
             (Some(to), false) => {
                 if self.slot_map.get(slot).is_some_and(|owner| owner != to) {
                     *self.slot_map.get_mut(slot) = Some(to);
-                    self.has_moved(slot, to);
+                    self.move_slot(slot, to);
                     // Others may have moved with it.
                     self.learn_soon(now);
                 }

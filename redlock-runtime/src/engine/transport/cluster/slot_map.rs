@@ -42,7 +42,7 @@ impl Cluster {
     }
 
     /// A slot has moved to a node. If that is not connected yet, [`Self::returned`] tells later.
-    pub(super) fn has_moved(&mut self, slot: Slot, to: usize) {
+    pub(super) fn move_slot(&mut self, slot: Slot, to: usize) {
         if matches!(self.members.get(to), Some(Some(Member { up: true, .. }))) {
             let mut moved = Slots::none();
             moved.insert(slot);
