@@ -1,4 +1,9 @@
 //! From a request to a guard, of one lock or of several.
+//!
+//! The first poll checks the request, and sends one command to the engine; nothing is sent before. The engine keeps the limit
+//! of the wait and answers once, with a grant or an error. A nested call whose caller holds the key joins that hold and asks
+//! nobody. A blocked caller has a limit of its own, a little later, for an engine that is too busy to answer. Where the future
+//! is dropped, the command `Abandon` follows, and the engine gives back whatever the attempt still gets.
 
 mod many;
 mod one;

@@ -1,4 +1,8 @@
 //! The end of a guard: a release with an outcome, or a drop.
+//!
+//! A release sends its command before it returns a future, so a future that is dropped has released all the same. A drop sends
+//! the command and waits for nothing inside a runtime; outside, where the process may end next, it waits for the answer, but not
+//! longer than `io_timeout`. Each lock of a guard is released once, and a joined one by the outer guard alone.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,9 @@
 //! A blocked caller: it polls the loop until it has its outcome, or waits while another thread polls.
+//!
+//! A caller that finds no thread polling takes the turn: it polls its future, then the loop, then its future again, until that
+//! is ready. Any other caller waits for its own outcome. The first of those that wait asks the loop's own thread for its turn,
+//! which that thread gives away between two polls. A caller that leaves the turn looks last at the commands that were sent
+//! meanwhile, and passes the turn to the loop's own thread if there are any, or if another caller is blocked.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};

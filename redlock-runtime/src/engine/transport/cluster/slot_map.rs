@@ -1,4 +1,8 @@
 //! Which node of a Cluster has which slots: learnt from the nodes, and told to the table when slots have moved.
+//!
+//! The map is asked for at the start, after a redirect, and when a node cannot be reached; of several reasons within a short
+//! time one question comes. Each question starts with another node, because one of them may be out of date. A slot whose node has
+//! changed is reported as returned once that node is connected, and the table then asks for its locks again.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -1,4 +1,9 @@
 //! One node of a quorum: the link to it, whether it may vote, and the releases that it has not heard.
+//!
+//! A release that found the node down is owed to it, as long as the node may still have the key, and is the first request when
+//! the node is up again. A node that may have lost its data in a restart does not vote until every lock from before has expired.
+//! The link is polled only when its waker has been woken or its timer is due, so a call to five nodes does not poll five links
+//! for each answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

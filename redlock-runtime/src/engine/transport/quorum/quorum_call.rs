@@ -1,4 +1,8 @@
 //! One request that was put to all nodes, and the answer of each. No I/O and no clock.
+//!
+//! A vote carries the fencing token that the client proposes. Where a node has seen a larger one, the votes count, but a second
+//! round raises the token on the nodes that voted: the lock is granted when a majority has answered that one, too. The holder
+//! that a refusal names is the one that most nodes name.
 
 use std::sync::Arc;
 

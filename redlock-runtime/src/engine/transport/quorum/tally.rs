@@ -1,4 +1,8 @@
 //! What the answers of the nodes decide: the outcome is known as soon as no further answer can change it.
+//!
+//! Each kind of request has its own rule over the same counts: how many nodes have agreed, disagreed, failed, and are still
+//! awaited. A rule answers `None` while an awaited node could turn the outcome. The rules are pure functions, so the tests try
+//! each of them on all combinations that matter.
 
 use std::sync::Arc;
 
