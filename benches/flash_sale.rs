@@ -1,5 +1,6 @@
-//! A flash sale in one process: 2,000 requests for one item, 1,000 at a time, each with one command under the lock. An
-//! annotated function beside direct hand-off written by hand, the limit for a lock that the server hands over.
+//! A flash sale in one process: 2,000 requests for one item, 1,000 at a time, each with one command
+//! under the lock. An annotated function beside direct hand-off written by hand, the limit for a
+//! lock that the server hands over.
 //!
 //! ```text
 //! cargo bench --bench flash_sale -- [--server PATH]

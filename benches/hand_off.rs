@@ -1,13 +1,14 @@
-//! The time from the call of a release to the next holder's first line: an annotated function beside direct hand-off
-//! written by hand, beside the usual way to wait, and beside one bare round trip, the limit for every lock that goes
-//! through a server.
+//! The time from the call of a release to the next holder's first line: an annotated function
+//! beside direct hand-off written by hand, beside the usual way to wait, and beside one bare round
+//! trip, the limit for every lock that goes through a server.
 //!
 //! ```text
 //! cargo bench --bench hand_off
 //! ```
 //!
-//! A client with a connection of its own stands for each process. The contenders take turns in small rounds, and one of
-//! their rounds is a round of pings. Read the ratios: the times depend on the machine.
+//! A client with a connection of its own stands for each process. The contenders take turns in
+//! small rounds, and one of their rounds is a round of pings. Read the ratios: the times depend on
+//! the machine.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 
@@ -25,7 +26,8 @@ use redlocked::LockManager;
 const KEY: &str = "hand-off";
 const LONG: Duration = Duration::from_secs(30);
 
-/// Counted hand-overs in one round. Before them come as many as there are waiters, while the queue fills.
+/// Counted hand-overs in one round. Before them come as many as there are waiters, while the queue
+/// fills.
 const IN_A_ROUND: usize = 20;
 
 fn main() {

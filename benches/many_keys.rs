@@ -4,8 +4,8 @@
 //! cargo bench --bench many_keys
 //! ```
 //!
-//! The contenders take turns in small rounds, so that other work of the machine hits all of them. Read the ratios: the
-//! times depend on the machine.
+//! The contenders take turns in small rounds, so that other work of the machine hits all of them.
+//! Read the ratios: the times depend on the machine.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 

@@ -1,12 +1,13 @@
-//! Uncontended locks of many tasks, each with a key of its own, beside the bare pair by as many tasks on the same
-//! runtime: locks per second, and the CPU time that a lock costs the client and the server.
+//! Uncontended locks of many tasks, each with a key of its own, beside the bare pair by as many
+//! tasks on the same runtime: locks per second, and the CPU time that a lock costs the client and
+//! the server.
 //!
 //! ```text
 //! cargo bench --bench many_tasks -- [--server PATH]
 //! ```
 //!
-//! `--server` names the `redis-server` of another version, which is measured beside the one on PATH. Read the ratios:
-//! the times depend on the machine.
+//! `--server` names the `redis-server` of another version, which is measured beside the one on
+//! PATH. Read the ratios: the times depend on the machine.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 

@@ -4,8 +4,8 @@
 //! cargo bench --bench memory
 //! ```
 //!
-//! Each figure comes from a fresh process, because memory that was used before hides the growth. It counts the caller's
-//! side too: its guard, or its future. Linux only.
+//! Each figure comes from a fresh process, because memory that was used before hides the growth. It
+//! counts the caller's side too: its guard, or its future. Linux only.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 

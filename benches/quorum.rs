@@ -1,12 +1,12 @@
-//! Redlock on five servers: an uncontended lock, beside the bare commands to all five, while all are well and
-//! while two of them are killed or stopped.
+//! Redlock on five servers: an uncontended lock, beside the bare commands to all five, while all
+//! are well and while two of them are killed or stopped.
 //!
 //! ```text
 //! cargo bench --bench quorum
 //! ```
 //!
-//! Each scenario has five servers of its own, and all contenders of all scenarios take turns in small rounds. Read the
-//! ratios: the times depend on how many cores the servers share.
+//! Each scenario has five servers of its own, and all contenders of all scenarios take turns in
+//! small rounds. Read the ratios: the times depend on how many cores the servers share.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 
@@ -82,7 +82,7 @@ fn ratio(value: f64) -> String {
     format!("{value:.2}")
 }
 
-// After the first locks -----------------------------------------------------------------------------------------
+// After the first locks ---------------------------------------------------------------------------
 
 struct Contender<'a> {
     name: &'static str,
@@ -160,7 +160,7 @@ fn long_since(runtime: &Runtime, thread: &OwnThread, well: &Quorum, stopped: &Qu
     }
 }
 
-// From the first lock on -----------------------------------------------------------------------------------------
+// From the first lock on --------------------------------------------------------------------------
 
 /// The first locks of a fresh client: fewer than it takes until the client gives up a silent node.
 const FIRST: usize = 100;

@@ -1,13 +1,13 @@
-//! An uncontended lock by one task: acquire and release, beside the bare pair (`SET NX PX`, and a script that compares
-//! and deletes) on a connection of the same runtime.
+//! An uncontended lock by one task: acquire and release, beside the bare pair (`SET NX PX`, and a
+//! script that compares and deletes) on a connection of the same runtime.
 //!
 //! ```text
 //! cargo bench --bench uncontended -- [--server PATH]
 //! ```
 //!
-//! `--server` names the `redis-server` of another version, which is measured beside the one on PATH. The contenders take
-//! turns in small rounds, so that other work of the machine hits all of them. Read the ratios: the times depend on the
-//! machine.
+//! `--server` names the `redis-server` of another version, which is measured beside the one on
+//! PATH. The contenders take turns in small rounds, so that other work of the machine hits all of
+//! them. Read the ratios: the times depend on the machine.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench talks to its user, and may panic")]
 

@@ -1,7 +1,8 @@
-//! A cron job on three replicas: each starts it at midnight by its own clock, one runs it, two skip it.
+//! A cron job on three replicas: each starts it at midnight by its own clock, one runs it, two skip
+//! it.
 //!
-//! On Redis when `REDIS_URL` is set, else on `memory://`. Here the replicas are three lock managers in one process;
-//! in real life each is a machine.
+//! On Redis when `REDIS_URL` is set, else on `memory://`. Here the replicas are three lock managers
+//! in one process; in real life each is a machine.
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 
@@ -25,8 +26,9 @@ struct Replica {
 impl Replica {
     /// No `wait`: a replica that finds the lock taken skips the job, which is no failure.
     ///
-    /// The job is quicker than the clocks of the replicas differ: without `min_hold` the last replica would run it again.
-    /// With it, the key stays until every clock has passed midnight. In real life that is `"5m"` rather than `"3s"`.
+    /// The job is quicker than the clocks of the replicas differ: without `min_hold` the last
+    /// replica would run it again. With it, the key stays until every clock has passed midnight. In
+    /// real life that is `"5m"` rather than `"3s"`.
     #[distributed_lock(
         key = "cron:nightly-report",
         ttl = "1m",

@@ -35,7 +35,8 @@ async fn main() -> Result<(), LockError> {
     let locks = LockManager::builder(url).prefix("quickstart:").connect().await?;
     locks.set_global();
 
-    // The two calls for shoes run one after the other though they start together; the call for boots does not wait.
+    // The two calls for shoes run one after the other though they start together; the call for
+    // boots does not wait.
     tokio::try_join!(purchase("shoes", "Ann"), purchase("shoes", "Bob"), purchase("boots", "Cleo"))?;
 
     let invoices = Invoices { tenant: "acme".to_owned() };

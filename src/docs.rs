@@ -1,5 +1,5 @@
-//! The pages of the documentation: what to choose, what to do, and what is promised. They are here for `cargo doc` alone; a program
-//! cannot name this module.
+//! The pages of the documentation: what to choose, what to do, and what is promised. They are here
+//! for `cargo doc` alone; a program cannot name this module.
 //!
 //! [Choosing options][options] and the [recipes] come first, [errors] when something fails.
 #![doc = ""]

@@ -19,13 +19,15 @@ pub use redlock_runtime::{
 #[cfg(feature = "testing")]
 pub use redlock_runtime::{Calls, GlobalHere, HeldElsewhere, Testing};
 
-/// Writes a key by the rules of the attribute, as a `String`: for [`LockManager::lock`], and where a template does not reach.
+/// Writes a key by the rules of the attribute, as a `String`: for [`LockManager::lock`], and where
+/// a template does not reach.
 ///
-/// The arguments are those of `format!`: values in order or by name. The template may also name variables, their fields, and
-/// their methods without arguments. What a value prints is percent-escaped for `:`, `{`, `}`, `%`, control characters, and the
-/// punctuation between two values: so `key!("stock:{}", sku)` is the key that `#[distributed_lock(key = "stock:{sku}")]`
-/// locks, and values that print differently give different keys. A constant that the
-/// template names, such as `{TENANT}`, is taken as it is; a variable is escaped, however it is spelled.
+/// The arguments are those of `format!`: values in order or by name. The template may also name
+/// variables, their fields, and their methods without arguments. What a value prints is
+/// percent-escaped for `:`, `{`, `}`, `%`, control characters, and the punctuation between two
+/// values: so `key!("stock:{}", sku)` is the key that `#[distributed_lock(key = "stock:{sku}")]`
+/// locks, and values that print differently give different keys. A constant that the template
+/// names, such as `{TENANT}`, is taken as it is; a variable is escaped, however it is spelled.
 ///
 /// ```
 /// use redlocked::{LockError, LockManager, distributed_lock, key};
@@ -56,8 +58,8 @@ pub use redlock_runtime::{Calls, GlobalHere, HeldElsewhere, Testing};
 /// # }
 /// ```
 ///
-/// Refused at compile time: what the attribute refuses in a template. A key that is empty or too long is refused with
-/// [`LockError::InvalidKey`] when it is locked.
+/// Refused at compile time: what the attribute refuses in a template. A key that is empty or too
+/// long is refused with [`LockError::InvalidKey`] when it is locked.
 #[macro_export]
 macro_rules! key {
     ($($template:tt)*) => { $crate::__private::render_key!($crate, $($template)*) };

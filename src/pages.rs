@@ -1,5 +1,5 @@
-//! The README and the pages below `docs/`: their links lead somewhere, here and in the rustdoc, and the messages that they quote
-//! are those that a user gets.
+//! The README and the pages below `docs/`: their links lead somewhere, here and in the rustdoc, and
+//! the messages that they quote are those that a user gets.
 
 use std::path::Path;
 use std::time::Duration;
@@ -109,7 +109,8 @@ fn every_link_leads_somewhere() -> io::Result<()> {
     Ok(())
 }
 
-/// A file of the repository has another name there: so a page names it by a label, which `links.md` defines for the rustdoc.
+/// A file of the repository has another name there: so a page names it by a label, which `links.md`
+/// defines for the rustdoc.
 #[test]
 fn every_link_between_pages_leads_to_the_same_place_in_the_rustdoc() -> io::Result<()> {
     let mut wrong = Vec::new();
@@ -153,7 +154,8 @@ fn percent_encoded(text: &str) -> String {
         .collect()
 }
 
-/// Rustdoc checks what a link names, but no address. What is documented behind the facade names its pages by their place beside it.
+/// Rustdoc checks what a link names, but no address. What is documented behind the facade names its
+/// pages by their place beside it.
 #[test]
 fn every_link_of_the_sources_to_a_page_leads_somewhere() -> io::Result<()> {
     let (place, mut found, mut broken) = (concat!("(../redlocked", "/docs/"), 0, Vec::new());

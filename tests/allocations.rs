@@ -1,5 +1,6 @@
-//! How often a call of an annotated function allocates without contention: on the caller's thread, and on the engine's.
-//! A binary of its own, because it replaces the allocator; one test, because it counts all threads.
+//! How often a call of an annotated function allocates without contention: on the caller's thread,
+//! and on the engine's. A binary of its own, because it replaces the allocator; one test, because
+//! it counts all threads.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::alloc::System;
@@ -56,7 +57,8 @@ async fn count(url: &str) -> (u32, u32) {
     (CALLER.swap(0, Ordering::Relaxed), ENGINE.swap(0, Ordering::Relaxed))
 }
 
-/// Fails above `each` allocations a call, with some room for rare ones, such as a timer on a slow machine.
+/// Fails above `each` allocations a call, with some room for rare ones, such as a timer on a slow
+/// machine.
 #[track_caller]
 fn at_most(each: u32, counted: u32, who: &str) {
     assert!(counted <= each * CALLS + CALLS / 10, "{who}: {counted} allocations in {CALLS} calls");
@@ -67,12 +69,12 @@ async fn a_call_allocates_its_key_its_token_and_its_answers() {
     AllocationRegistry::set_global_tracker(Count).unwrap();
     let server = RedisServer::start();
     let (caller, engine) = count(&server.url()).await;
-    // Four for the key: rendered and shared, without its prefix and with it. One for the token, one for the request, and two
-    // for the answers to the acquire and the release. A body that waits for something has one more, for the end of the lease,
-    // which stops it.
+    // Four for the key: rendered and shared, without its prefix and with it. One for the token, one
+    // for the request, and two for the answers to the acquire and the release. A body that waits
+    // for something has one more, for the end of the lease, which stops it.
     at_most(4 + 1 + 1 + 2, caller, "caller");
-    // Two for each of the two requests: the batch and its replies. Four for what the engine knows of the lock: its waiter, its
-    // holder, the lease and the release. One for the ttl in digits.
+    // Two for each of the two requests: the batch and its replies. Four for what the engine knows
+    // of the lock: its waiter, its holder, the lease and the release. One for the ttl in digits.
     at_most(9, engine, "engine");
 
     let (caller, engine) = count("memory://allocations").await;

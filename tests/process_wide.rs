@@ -1,5 +1,5 @@
-//! The process-wide manager: annotated functions in many runtimes find it through the environment. A binary of its own,
-//! because it sets the manager of its process.
+//! The process-wide manager: annotated functions in many runtimes find it through the environment.
+//! A binary of its own, because it sets the manager of its process.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "a test may panic")]
 
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! Two processes: the first waits for signals and starts the second, which does the work. However the second ends, the
-//! first ends the processes that the second started; and the second ends itself when the first does.
+//! Two processes: the first waits for signals and starts the second, which does the work. However
+//! the second ends, the first ends the processes that the second started; and the second ends
+//! itself when the first does.
 
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
@@ -27,9 +28,9 @@ pub(crate) fn is_kept() -> bool {
 
 /// In the second process: becomes true when the first asks it to end, or has ended.
 pub(crate) fn is_to_end() -> Arc<AtomicBool> {
-    // In a session of its own: Ctrl-C in a terminal reaches the first process alone, and the first can end all processes
-    // that are started here at once. A group of the same session would get SIGHUP at the end of the first, because some of
-    // its processes are stopped.
+    // In a session of its own: Ctrl-C in a terminal reaches the first process alone, and the first
+    // can end all processes that are started here at once. A group of the same session would get
+    // SIGHUP at the end of the first, because some of its processes are stopped.
     let _ = setsid();
     let end = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&end);
@@ -90,7 +91,8 @@ pub(crate) fn keep() -> std::io::Result<ExitCode> {
     })
 }
 
-/// The second had no time to tidy up: ends every process that it had started, and removes their files.
+/// The second had no time to tidy up: ends every process that it had started, and removes their
+/// files.
 async fn sweep(child: &mut Child, id: u32) {
     if let Some(group) = i32::try_from(id).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);

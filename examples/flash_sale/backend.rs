@@ -14,12 +14,14 @@ use crate::stock::Stock;
 pub(crate) enum Backend {
     /// Three server processes.
     Redis { url: String, address: String, started_here: bool, connection: MultiplexedConnection },
-    /// Three listeners in this process: without redis-server, or when the caller asks for `memory://`.
+    /// Three listeners in this process: without redis-server, or when the caller asks for
+    /// `memory://`.
     Memory { url: String, stock: Stock },
 }
 
 impl Backend {
-    /// The Redis at `url`; without a `url` one that is started now; with no redis-server on PATH, memory.
+    /// The Redis at `url`; without a `url` one that is started now; with no redis-server on PATH,
+    /// memory.
     pub(crate) async fn choose(stage: &mut Stage, url: Option<String>) -> Result<Self, Failure> {
         let given = url.is_some();
         let url = match url {
@@ -53,11 +55,13 @@ impl Backend {
         self.stock().write(sku, items).await
     }
 
-    /// How many commands clients have sent for locking since this Redis was started; `None` without one.
+    /// How many commands clients have sent for locking since this Redis was started; `None` without
+    /// one.
     ///
-    /// Locks are taken, renewed and released by scripts, and the shop uses GET and SETEX only: so the scripts that
-    /// were called are the commands of the lock. The commands that scripts call are counted under other names.
-    /// On a Redis that others use meanwhile, their scripts are counted too.
+    /// Locks are taken, renewed and released by scripts, and the shop uses GET and SETEX only: so
+    /// the scripts that were called are the commands of the lock. The commands that scripts call
+    /// are counted under other names. On a Redis that others use meanwhile, their scripts are
+    /// counted too.
     pub(crate) async fn lock_commands(&self) -> Option<u32> {
         let Self::Redis { connection, .. } = self else {
             return None;

@@ -1,5 +1,5 @@
-//! Child processes that end with their parent, however it ends: each watches its stdin, which only its parent holds
-//! open. Both sides use this module.
+//! Child processes that end with their parent, however it ends: each watches its stdin, which only
+//! its parent holds open. Both sides use this module.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,12 +14,13 @@ use crate::Failure;
 /// How long a child may take to get ready, or to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Starts this program once more, with other arguments. Dropping the handle ends the child, because it closes its stdin.
+/// Starts this program once more, with other arguments. Dropping the handle ends the child, because
+/// it closes its stdin.
 pub(crate) fn command(arguments: &[&str]) -> Result<Command, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-    // Ctrl-C in a terminal reaches all processes of a group. In groups of their own the children end when their
-    // parent tells them to, and in order.
+    // Ctrl-C in a terminal reaches all processes of a group. In groups of their own the children
+    // end when their parent tells them to, and in order.
     #[cfg(unix)]
     command.process_group(0);
     Ok(command)

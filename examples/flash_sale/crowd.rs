@@ -19,7 +19,8 @@ use crate::diary::Visit;
 use crate::shop::{Receipt, Sale};
 use crate::{Failure, REQUESTS, server};
 
-/// A request without an answer for this long has failed: longer than a customer may wait for the lock.
+/// A request without an answer for this long has failed: longer than a customer may wait for the
+/// lock.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The answers to the customers.
@@ -55,7 +56,8 @@ impl Crowd {
         let bar = Progress::new(sale)?;
         let path: Arc<str> = format!("{}{sku}", sale.route()).into();
         let servers = self.servers.len();
-        // The request with the number n goes to server n modulo 3, whose customers take the next one each.
+        // The request with the number n goes to server n modulo 3, whose customers take the next
+        // one each.
         let next: Arc<[AtomicUsize]> = (0..servers).map(AtomicUsize::new).collect();
 
         let start = Instant::now();
@@ -168,8 +170,8 @@ impl Drop for Progress {
     }
 }
 
-/// How many of `wanted` customers there is room for: each is an open file at both ends, and on memory:// both ends are
-/// in this process. Processes that are started later inherit the limit.
+/// How many of `wanted` customers there is room for: each is an open file at both ends, and on
+/// memory:// both ends are in this process. Processes that are started later inherit the limit.
 #[cfg(unix)]
 pub(crate) fn room_for(wanted: usize) -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};

@@ -5,7 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// The visits of one server. All servers of this program are on one machine, so its wall clock is good enough.
+/// The visits of one server. All servers of this program are on one machine, so its wall clock is
+/// good enough.
 #[derive(Clone, Default)]
 pub(crate) struct Diary(Arc<Mutex<Vec<Visit>>>);
 

@@ -1,5 +1,5 @@
-//! Starts a redis-server on a free port and ends it when the sale is over. A process of its own, so that the server
-//! does not outlive the sale, even when the sale is killed.
+//! Starts a redis-server on a free port and ends it when the sale is over. A process of its own, so
+//! that the server does not outlive the sale, even when the sale is killed.
 
 use std::io::{ErrorKind, Write as _, stdout};
 use std::process::Stdio;

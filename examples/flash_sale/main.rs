@@ -1,13 +1,14 @@
-//! A flash sale: 2,000 requests, 1,000 at a time, for 500 items, at three servers. Once without the lock, which
-//! sells more than there is, and once with it.
+//! A flash sale: 2,000 requests, 1,000 at a time, for 500 items, at three servers. Once without the
+//! lock, which sells more than there is, and once with it.
 //!
 //! ```text
 //! cargo run --example flash_sale                          # a redis-server from PATH, else memory://
 //! cargo run --example flash_sale -- --redis redis://…     # or REDIS_URL=redis://…
 //! ```
 //!
-//! Where to look: [`shop`] has the annotated handler, [`server`] serves it, [`crowd`] sends the requests; [`stage`]
-//! starts everything and leaves nothing behind; [`report`] and [`lanes`] show what happened.
+//! Where to look: [`shop`] has the annotated handler, [`server`] serves it, [`crowd`] sends the
+//! requests; [`stage`] starts everything and leaves nothing behind; [`report`] and [`lanes`] show
+//! what happened.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to its user")]
 

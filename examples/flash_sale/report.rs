@@ -24,7 +24,8 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// An error unless the sale with the lock sold exactly the stock, and told all other customers that it is sold out.
+    /// An error unless the sale with the lock sold exactly the stock, and told all other customers
+    /// that it is sold out.
     pub(crate) fn verdict(&self) -> Result<(), Failure> {
         for outcome in self.outcomes.iter().filter(|outcome| outcome.sale == Sale::Locked) {
             let Purchases { sold, sold_out, failed, .. } = outcome.purchases;

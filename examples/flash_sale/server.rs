@@ -1,4 +1,5 @@
-//! One server: the shop behind axum, on a free port of 127.0.0.1; in a process of its own when there is a Redis.
+//! One server: the shop behind axum, on a free port of 127.0.0.1; in a process of its own when
+//! there is a Redis.
 
 use std::io::{Write as _, stdout};
 
@@ -19,7 +20,8 @@ use crate::stock::Stock;
 /// The argument with which this program starts itself as a server.
 pub(crate) const COMMAND: &str = "serve";
 
-/// The environment variable with the address of Redis. Every user of the machine could read an argument.
+/// The environment variable with the address of Redis. Every user of the machine could read an
+/// argument.
 pub(crate) const REDIS: &str = "FLASH_SALE_REDIS";
 
 /// The route at which a server reports its visits.

@@ -1,4 +1,5 @@
-//! The shop: a handler that reads the stock, thinks for a moment and writes it back, with the lock and without.
+//! The shop: a handler that reads the stock, thinks for a moment and writes it back, with the lock
+//! and without.
 
 use std::fmt;
 use std::time::Duration;

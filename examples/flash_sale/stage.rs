@@ -20,7 +20,8 @@ use crate::stock::stock_key;
 const SERVERS: usize = 3;
 
 pub(crate) struct Stage {
-    /// The article on sale. Its name is new each time, so that two runs on one Redis do not share it.
+    /// The article on sale. Its name is new each time, so that two runs on one Redis do not share
+    /// it.
     sku: String,
     processes: Vec<Child>,
     redis: Option<Child>,
@@ -46,7 +47,8 @@ impl Stage {
         &self.sku
     }
 
-    /// The address of a redis-server that is started for this run, or `None` when there is none on PATH.
+    /// The address of a redis-server that is started for this run, or `None` when there is none on
+    /// PATH.
     pub(crate) async fn start_redis(&mut self) -> Result<Option<String>, Failure> {
         let keeper = self.redis.insert(child::command(&[keeper::COMMAND])?.spawn()?);
         let answer = child::first_line(keeper).await?;

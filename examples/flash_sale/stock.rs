@@ -36,7 +36,8 @@ impl Stock {
     }
 }
 
-/// The key of the stock in Redis, for ten minutes at most. The lock is at another key, `lock:stock:{sku}`.
+/// The key of the stock in Redis, for ten minutes at most. The lock is at another key,
+/// `lock:stock:{sku}`.
 pub(crate) fn stock_key(sku: &str) -> String {
     format!("flash-sale:stock:{sku}")
 }

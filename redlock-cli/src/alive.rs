@@ -57,8 +57,8 @@ impl fmt::Display for Alive {
 
 /// Watches the holder of `seen` until it renews, or for as long as a holder that renews would take.
 ///
-/// A holder renews every third of its ttl, when two thirds are left: so after a third of what is left now, at the latest. It has
-/// half, for a renewal that fails once.
+/// A holder renews every third of its ttl, when two thirds are left: so after a third of what is
+/// left now, at the latest. It has half, for a renewal that fails once.
 pub(crate) async fn watch(locks: &LockManager, seen: &LockInfo) -> Result<Alive, Failure> {
     let Some(mut left) = seen.holder().expires_in() else {
         return Ok(Alive::Unlimited);

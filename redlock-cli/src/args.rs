@@ -34,15 +34,17 @@ Exit codes:
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
-    /// The address of Redis, in any form that the library takes. Default: the environment variable REDLOCK_URL, else
-    /// REDIS_URL. Other users of the machine see an address with a password on the command line, but not in the environment
+    /// The address of Redis, in any form that the library takes. Default: the environment variable
+    /// REDLOCK_URL, else REDIS_URL. Other users of the machine see an address with a password on
+    /// the command line, but not in the environment
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// The start of every key on the server. Default: the environment variable REDLOCK_PREFIX, else `lock:`
+    /// The start of every key on the server. Default: the environment variable REDLOCK_PREFIX, else
+    /// `lock:`
     #[arg(long, global = true, value_name = "TEXT")]
     pub(crate) prefix: Option<String>,
-    /// A file with the certificate authorities, in PEM form, that sign the server's certificate. Default: those that the system
-    /// trusts
+    /// A file with the certificate authorities, in PEM form, that sign the server's certificate.
+    /// Default: those that the system trusts
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -51,77 +53,91 @@ pub(crate) struct ServerArgs {
 pub(crate) enum Command {
     /// Lists the held locks
     ///
-    /// Prints one lock a line, sorted by key: the key, the holder, its function, how long ago it asked for the lock by the clock
-    /// of its host, how long the lease lasts unless it is renewed, and the number of waiters. By default this is a table on a
-    /// terminal, which is cut to its width, and `tsv` elsewhere. `(foreign)` is a client of another kind than this library.
+    /// Prints one lock a line, sorted by key: the key, the holder, its function, how long ago it
+    /// asked for the lock by the clock of its host, how long the lease lasts unless it is renewed,
+    /// and the number of waiters. By default this is a table on a terminal, which is cut to its
+    /// width, and `tsv` elsewhere. `(foreign)` is a client of another kind than this library.
     ///
     /// The server walks over all its keys, locks or not, about 1,000 in a step.
     List(ListArgs),
     /// Shows a lock: its holder, its lease, its waiters
     ///
-    /// Prints the holder, when it asked for the lock by the clock of its host, how long the lease lasts unless it is renewed, and
-    /// the waiters in the order of their turns. Exits with 1 when the lock is free.
+    /// Prints the holder, when it asked for the lock by the clock of its host, how long the lease
+    /// lasts unless it is renewed, and the waiters in the order of their turns. Exits with 1 when
+    /// the lock is free.
     ///
-    /// Then it watches whether the holder is alive: a live holder renews its lease every third of its ttl, and is seen to do so. One
-    /// that has died, hangs, cannot reach Redis, or does not renew, is not. This takes up to half of the lease that is left, at most
-    /// 15 s; in JSON it is the field `renewed`, `null` where it is not known. With another format than JSON, there is the line of
-    /// `list` alone.
+    /// Then it watches whether the holder is alive: a live holder renews its lease every third of
+    /// its ttl, and is seen to do so. One that has died, hangs, cannot reach Redis, or does not
+    /// renew, is not. This takes up to half of the lease that is left, at most 15 s; in JSON it is
+    /// the field `renewed`, `null` where it is not known. With another format than JSON, there is
+    /// the line of `list` alone.
     Show(ShowArgs),
     /// Shows the held locks, again and again; ends on q or Ctrl-C
     ///
-    /// Shows the table of `list`, the locks with the most waiters first, as far as they fit on the screen.
+    /// Shows the table of `list`, the locks with the most waiters first, as far as they fit on the
+    /// screen.
     #[cfg(unix)]
     Top(TopArgs),
     /// Says whether the server takes locks now
     ///
-    /// Writes once over a new connection, which changes nothing: a replica, a full server and one that cannot save are reported, too.
+    /// Writes once over a new connection, which changes nothing: a replica, a full server and one
+    /// that cannot save are reported, too.
     Ping,
     /// Says what the server can do, and what is missing
     ///
-    /// Connects, takes and releases a lock on a key of its own, and looks at each optional feature: what is missing has a line with
-    /// what to do. It ends by walking over all keys of the server for at most 10 s, as `list` does.
+    /// Connects, takes and releases a lock on a key of its own, and looks at each optional feature:
+    /// what is missing has a line with what to do. It ends by walking over all keys of the server
+    /// for at most 10 s, as `list` does.
     ///
-    /// Exits with 1 when all locks work, but a feature is missing; and with 64, 75 or 78 when they do not.
+    /// Exits with 1 when all locks work, but a feature is missing; and with 64, 75 or 78 when they
+    /// do not.
     Doctor(DoctorArgs),
     /// Shows live who holds a lock, and who held it for how long
     ///
-    /// On a terminal this is a picture: one row for each process, and time from left to right; the darker, the longer it held the
-    /// lock there. It ends on q or Ctrl-C. Elsewhere there are two lines for each hold, when it begins and when it has
-    /// ended: since when, who, for how long, and how many wait.
+    /// On a terminal this is a picture: one row for each process, and time from left to right; the
+    /// darker, the longer it held the lock there. It ends on q or Ctrl-C. Elsewhere there are two
+    /// lines for each hold, when it begins and when it has ended: since when, who, for how long,
+    /// and how many wait.
     ///
-    /// It looks 50 times a second. So times are as exact as that, and a hold that is shorter may be missed.
+    /// It looks 50 times a second. So times are as exact as that, and a hold that is shorter may be
+    /// missed.
     #[cfg(unix)]
     Watch(WatchArgs),
     /// Waits until a lock is free
     ///
-    /// Returns when the lock is free: without a holder and without waiters. It looks ten times a second and takes no lock, so
-    /// another caller may have it by then, and a lock that is free for less than that may be missed. `run` waits in the queue.
+    /// Returns when the lock is free: without a holder and without waiters. It looks ten times a
+    /// second and takes no lock, so another caller may have it by then, and a lock that is free for
+    /// less than that may be missed. `run` waits in the queue.
     ///
     /// After 1, 4, 16, 64 … seconds, standard error has a line that says who holds the lock.
     Wait(WaitArgs),
     /// Takes a lock away from its holder
     ///
-    /// Takes the lock away from its holder and passes it to the longest waiter. The holder learns that its lock is lost, but what
-    /// it has already sent is on its way: only fencing tokens keep that out.
+    /// Takes the lock away from its holder and passes it to the longest waiter. The holder learns
+    /// that its lock is lost, but what it has already sent is on its way: only fencing tokens keep
+    /// that out.
     ///
-    /// Shows the holder and asks first. Exits with 1 when the lock is free, or the answer is not yes.
+    /// Shows the holder and asks first. Exits with 1 when the lock is free, or the answer is not
+    /// yes.
     Release(ReleaseArgs),
     /// Runs a command while it holds a lock
     ///
-    /// Takes the lock, runs the command, and releases the lock when the command and all processes of its group have ended.
+    /// Takes the lock, runs the command, and releases the lock when the command and all processes
+    /// of its group have ended.
     ///
-    /// While it waits, standard error has a line after 1, 4, 16, 64 … seconds that says who holds the lock, and its own place in the
-    /// queue.
+    /// While it waits, standard error has a line after 1, 4, 16, 64 … seconds that says who holds
+    /// the lock, and its own place in the queue.
     ///
-    /// The command can tell its resource REDLOCK_FENCING_TOKEN, a number that grows with each grant of the lock; REDLOCK_KEY is the
-    /// key.
+    /// The command can tell its resource REDLOCK_FENCING_TOKEN, a number that grows with each grant
+    /// of the lock; REDLOCK_KEY is the key.
     ///
-    /// When the lock cannot be renewed, the whole group gets SIGTERM, and SIGKILL before the lease ends; when the lock was taken
-    /// away, SIGKILL at once. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the group, with SIGKILL after --kill-after. A second
-    /// process does the same when this one is killed or stands still; after a kill it releases the lock, too.
+    /// When the lock cannot be renewed, the whole group gets SIGTERM, and SIGKILL before the lease
+    /// ends; when the lock was taken away, SIGKILL at once. SIGINT, SIGTERM, SIGHUP and SIGQUIT go
+    /// to the group, with SIGKILL after --kill-after. A second process does the same when this one
+    /// is killed or stands still; after a kill it releases the lock, too.
     ///
-    /// The command runs in a process group of its own, and gets the terminal when it reads from it. Ctrl-Z stops both: a command
-    /// that is stopped for longer than its lease is ended.
+    /// The command runs in a process group of its own, and gets the terminal when it reads from it.
+    /// Ctrl-Z stops both: a command that is stopped for longer than its lease is ended.
     #[cfg(unix)]
     Run(RunArgs),
     /// Prints what a shell needs to complete command lines
@@ -150,8 +166,9 @@ pub(crate) struct ListArgs {
     /// The order of the locks
     #[arg(long, default_value = "key", value_name = "COLUMN", help_heading = "Output")]
     pub(crate) sort: Sort,
-    /// Goes on, and prints each lock again whose holder or number of waiters has changed since the last look. A lock that is free
-    /// by then has `(free)` as its holder, in JSON `null`; and there is one JSON object a line
+    /// Goes on, and prints each lock again whose holder or number of waiters has changed since the
+    /// last look. A lock that is free by then has `(free)` as its holder, in JSON `null`; and there
+    /// is one JSON object a line
     #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_name = "INTERVAL",
           value_parser = humantime::parse_duration, help_heading = "Output")]
     pub(crate) watch: Option<Duration>,
@@ -284,7 +301,8 @@ pub(crate) struct RunArgs {
     /// How long the lock outlives this machine. It is renewed every third of this time. At least 1s
     #[arg(help_heading = "Lease", long, default_value = "30s", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) ttl: Duration,
-    /// How long the command has between SIGTERM and SIGKILL; at most half of the ttl. Default: a third of the ttl, at most 10s
+    /// How long the command has between SIGTERM and SIGKILL; at most half of the ttl. Default: a
+    /// third of the ttl, at most 10s
     #[arg(help_heading = "Lease", short, long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) kill_after: Option<Duration>,
     /// The command and its arguments

@@ -1,7 +1,7 @@
 //! `redlocked watch`: the diary of a lock, live: who held it, and for how long.
 //!
-//! On a terminal it has one row for each process that held the lock, and time runs from left to right; elsewhere two lines
-//! for each hold, when it begins and when it has ended.
+//! On a terminal it has one row for each process that held the lock, and time runs from left to
+//! right; elsewhere two lines for each hold, when it begins and when it has ended.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, SystemTime};

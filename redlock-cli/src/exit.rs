@@ -1,4 +1,5 @@
-//! The exit codes, and the failures behind them. They are those of `flock(1)`: 1, or a code of `sysexits.h`.
+//! The exit codes, and the failures behind them. They are those of `flock(1)`: 1, or a code of
+//! `sysexits.h`.
 
 use std::io;
 

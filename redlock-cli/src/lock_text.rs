@@ -94,8 +94,8 @@ fn whole(seconds: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// With control characters escaped, and those that turn the direction of a line: any client can write a key that would change
-/// what a terminal shows.
+/// With control characters escaped, and those that turn the direction of a line: any client can
+/// write a key that would change what a terminal shows.
 pub(crate) fn printable(text: &str) -> String {
     let turns = |char| matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let escape = |char: char| match char {

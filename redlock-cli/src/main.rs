@@ -1,5 +1,5 @@
-//! `redlocked`: looks at the locks of [redlocked](https://docs.rs/redlocked) on Redis, takes them away, and runs any program
-//! under one. `redlocked --help` describes every command.
+//! `redlocked`: looks at the locks of [redlocked](https://docs.rs/redlocked) on Redis, takes them
+//! away, and runs any program under one. `redlocked --help` describes every command.
 
 mod alive;
 mod args;

@@ -1,4 +1,5 @@
-//! `redlocked completions` and `redlocked man`: the command line, described to a shell and to `man`.
+//! `redlocked completions` and `redlocked man`: the command line, described to a shell and to
+//! `man`.
 
 use std::io::{self, Write};
 

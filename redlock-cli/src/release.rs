@@ -19,7 +19,8 @@ pub(crate) async fn release(locks: &LockManager, args: &ReleaseArgs) -> Result<u
         if !is_confirmed(&asked)? {
             return Err(Failure::new(CONFLICT, format!("`{key}` was not released")));
         }
-        // A person takes time to answer, and answered for this holder. One of another kind has no token to take the lock from.
+        // A person takes time to answer, and answered for this holder. One of another kind has no
+        // token to take the lock from.
         if locks.force_release_from(&asked).await? {
             return released(&key, &holder(&asked));
         }

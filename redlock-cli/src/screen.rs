@@ -41,7 +41,8 @@ impl Screen {
         let stdin = stdin();
         let before = tcgetattr(&stdin).map_err(io::Error::from)?;
         let mut settings = before.clone();
-        // Ctrl-C and Ctrl-Z are bytes like others: the first ends the command, the second would leave the screen as it is.
+        // Ctrl-C and Ctrl-Z are bytes like others: the first ends the command, the second would
+        // leave the screen as it is.
         settings.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG);
         tcsetattr(&stdin, SetArg::TCSADRAIN, &settings).map_err(io::Error::from)?;
         let is_coloured = AutoStream::choice(&stdout()) != ColorChoice::Never;

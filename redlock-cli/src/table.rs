@@ -21,7 +21,8 @@ pub(crate) enum Cut {
 pub(crate) struct Column {
     pub(crate) title: &'static str,
     pub(crate) cut: Cut,
-    /// Where all of them do not fit, those with the highest number are left out first, and those with 0 never.
+    /// Where all of them do not fit, those with the highest number are left out first, and those
+    /// with 0 never.
     pub(crate) rank: u8,
 }
 

@@ -37,8 +37,8 @@ impl Errors {
     }
 }
 
-/// A `compile_error!` for each of them, without the `::core::` that syn writes before it: a crate of the 2015 edition looks for that
-/// in itself.
+/// A `compile_error!` for each of them, without the `::core::` that syn writes before it: a crate
+/// of the 2015 edition looks for that in itself.
 pub(crate) fn compile_errors(errors: &Error) -> TokenStream {
     let is_root = |token: &TokenTree| match token {
         TokenTree::Ident(name) => name == "core",
@@ -48,7 +48,8 @@ pub(crate) fn compile_errors(errors: &Error) -> TokenStream {
     errors.to_compile_error().into_iter().filter(|token| !is_root(token)).collect()
 }
 
-/// The candidate that `word` was probably meant to be: at most two typos away, and one in a short word.
+/// The candidate that `word` was probably meant to be: at most two typos away, and one in a short
+/// word.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()

@@ -1,8 +1,9 @@
 //! Where the user's crate finds `redlocked`.
 //!
-//! rustc loads this crate into its own process, and the arguments of that process name each dependency:
-//! `--extern lock=/…/libredlocked-4f1c.rmeta`. A renamed dependency is found there, without a parser of `Cargo.toml`.
-//! Where the arguments are another program's, as in rust-analyzer, the name is taken to be `redlocked`.
+//! rustc loads this crate into its own process, and the arguments of that process name each
+//! dependency: `--extern lock=/…/libredlocked-4f1c.rmeta`. A renamed dependency is found there,
+//! without a parser of `Cargo.toml`. Where the arguments are another program's, as in
+//! rust-analyzer, the name is taken to be `redlocked`.
 
 use std::path::Path;
 use std::{env, fs};
@@ -30,7 +31,8 @@ pub(crate) fn path(given: Option<&syn::Path>) -> Result<TokenStream> {
     Ok(quote_spanned!(Span::mixed_site()=> ::#name))
 }
 
-/// The name of each dependency and the crate that it stands for, from the arguments of the compiler.
+/// The name of each dependency and the crate that it stands for, from the arguments of the
+/// compiler.
 fn dependencies(args: Vec<String>) -> Vec<(String, String)> {
     // rustdoc and Bazel pass the arguments in a file, one on each line.
     let args = args.into_iter().flat_map(|arg| match arg.strip_prefix('@').map(fs::read_to_string) {

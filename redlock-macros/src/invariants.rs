@@ -68,8 +68,8 @@ fn sum(text: &str) -> u64 {
     sum
 }
 
-/// The attribute writes a function, or the unchanged item with at least one error; in the place of an expression, only
-/// the error.
+/// The attribute writes a function, or the unchanged item with at least one error; in the place of
+/// an expression, only the error.
 pub fn of_attribute(args: TokenStream, item: TokenStream) {
     let is_function = syn::parse2::<LockedFn>(item.clone()).is_ok();
     let before = if is_function || item::is_expression(&item) { String::new() } else { item.to_string() };

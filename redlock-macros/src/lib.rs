@@ -1,7 +1,8 @@
-//! The attribute of [`redlocked`](https://docs.rs/redlocked). Depend on that crate, which re-exports it.
+//! The attribute of [`redlocked`](https://docs.rs/redlocked). Depend on that crate, which
+//! re-exports it.
 //!
-//! This crate handles syntax only: it reads the attribute and the function below it, and writes one call into the
-//! runtime.
+//! This crate handles syntax only: it reads the attribute and the function below it, and writes one
+//! call into the runtime.
 
 mod attribute;
 mod checks;
@@ -14,7 +15,8 @@ mod key_macro;
 mod spans;
 mod variables;
 
-// A crate of procedural macros exports nothing else. The tests and the fuzzer build it as a library instead.
+// A crate of procedural macros exports nothing else. The tests and the fuzzer build it as a library
+// instead.
 #[cfg(not(proc_macro))]
 pub mod invariants;
 

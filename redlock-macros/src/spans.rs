@@ -3,7 +3,8 @@
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
-/// `tokens`, with spans from `first` to `last`: one span over several tokens cannot be made, but rustc joins the two.
+/// `tokens`, with spans from `first` to `last`: one span over several tokens cannot be made, but
+/// rustc joins the two.
 pub(crate) fn place(tokens: TokenStream, first: Span, last: Span) -> TokenStream {
     let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
     // rustc reports a call at the path that is called.

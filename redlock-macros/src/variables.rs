@@ -1,4 +1,5 @@
-//! The variables that tokens name: the one scanner of tokens, for the expressions of the attribute and for bodies.
+//! The variables that tokens name: the one scanner of tokens, for the expressions of the attribute
+//! and for bodies.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
@@ -24,8 +25,8 @@ pub(crate) struct Variable<'a> {
 }
 
 impl Variable<'_> {
-    /// True where the variable, or a field of it, is passed on by value. Whether a method takes its receiver by value is
-    /// told by the method's name.
+    /// True where the variable, or a field of it, is passed on by value. Whether a method takes its
+    /// receiver by value is told by the method's name.
     pub(crate) fn is_taken(&self) -> bool {
         if self.in_macro || is_punct(self.before.last(), "&") || is_word(self.before.last(), "mut") {
             return false;
@@ -145,7 +146,8 @@ fn find_in(
     })
 }
 
-/// The first variable that a string directly among the arguments of a macro names, as in `format!("stock:{sku}")`.
+/// The first variable that a string directly among the arguments of a macro names, as in
+/// `format!("stock:{sku}")`.
 fn find_in_text(arguments: &TokenStream, wanted: &dyn Fn(&Variable<'_>) -> bool) -> Option<(String, Span)> {
     arguments.clone().into_iter().find_map(|token| match token {
         TokenTree::Literal(literal) => {
@@ -176,7 +178,8 @@ fn placeholder(text: &str, known: &dyn Fn(&str) -> bool) -> Option<String> {
     })
 }
 
-/// A string that is the value of the expression, perhaps converted, and the first known name between its braces.
+/// A string that is the value of the expression, perhaps converted, and the first known name
+/// between its braces.
 pub(crate) fn text_that_looks_like_a_template<'a>(
     expr: &'a Expr,
     known: &dyn Fn(&str) -> bool,
@@ -232,7 +235,8 @@ fn is_member(before: &[TokenTree]) -> bool {
     is_punct(Some(last), ".") && !is_range
 }
 
-/// True for the name before `::` or `:`, and behind `::` or `'`. In the arguments of a macro, a `:` says nothing.
+/// True for the name before `::` or `:`, and behind `::` or `'`. In the arguments of a macro, a `:`
+/// says nothing.
 fn is_label(before: &[TokenTree], behind: &[TokenTree], in_macro: bool) -> bool {
     let is_path = is_punct(behind.first(), ":") && is_punct(behind.get(1), ":");
     let is_in_path =

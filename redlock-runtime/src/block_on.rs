@@ -1,4 +1,5 @@
-//! Runs a future without a runtime: the thread blocks until the engine answers, and polls the engine meanwhile where it can.
+//! Runs a future without a runtime: the thread blocks until the engine answers, and polls the
+//! engine meanwhile where it can.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -13,8 +14,9 @@ use crate::engine::home::{Blocked, about_to_block};
 use crate::ground::alarm::Alarm;
 use crate::ground::clock::{Clock, Moment};
 
-/// Blocks this thread until `future` is ready, which waits for this engine. On a worker of a multi-thread tokio runtime the
-/// worker's other tasks move to another thread first. `Handle::block_on` and `blocking_recv` would panic there.
+/// Blocks this thread until `future` is ready, which waits for this engine. On a worker of a
+/// multi-thread tokio runtime the worker's other tasks move to another thread first.
+/// `Handle::block_on` and `blocking_recv` would panic there.
 pub(crate) fn block_on<F: Future>(engine: &Engine, future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -30,8 +32,8 @@ pub(crate) fn block_on_until<F: Future>(
     limit: Option<(&Clock, Moment)>,
     future: F,
 ) -> Option<F::Output> {
-    // Inside a task, tokio's channels answer "pending" once the task's budget is spent, and the budget is not refilled
-    // while this thread waits.
+    // Inside a task, tokio's channels answer "pending" once the task's budget is spent, and the
+    // budget is not refilled while this thread waits.
     let mut future = pin!(task::unconstrained(future));
     match Handle::try_current() {
         Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => {

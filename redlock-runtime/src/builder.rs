@@ -13,8 +13,8 @@ use crate::engine::redis::tls::TlsSettings;
 use crate::ground::credentials::Credentials;
 use crate::ground::telemetry::Events;
 
-/// The settings of a [`LockManager`](crate::LockManager). [`LockManager::builder`](crate::LockManager::builder) makes it
-/// with the defaults.
+/// The settings of a [`LockManager`](crate::LockManager).
+/// [`LockManager::builder`](crate::LockManager::builder) makes it with the defaults.
 ///
 /// # Examples
 ///
@@ -75,10 +75,10 @@ impl LockManagerBuilder {
     }
 
     /// Adds a server: a lock on several servers survives the loss of any minority of them
-    /// ([Redlock](https://redis.io/docs/latest/develop/use/patterns/distributed-locks/)). The servers are independent
-    /// primaries without replication between them, an odd number of three to seven.
-    /// [`LockManager::connect`](crate::LockManager::connect) and the environment take the addresses in one text, with
-    /// commas between them.
+    /// ([Redlock](https://redis.io/docs/latest/develop/use/patterns/distributed-locks/)). The
+    /// servers are independent primaries without replication between them, an odd number of three
+    /// to seven. [`LockManager::connect`](crate::LockManager::connect) and the environment take the
+    /// addresses in one text, with commas between them.
     ///
     /// # Examples
     ///
@@ -100,9 +100,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// With several servers, how long a call waits for a server that does not answer; 200 ms by default, and never more
-    /// than [`io_timeout`](Self::io_timeout) or a quarter of the ttl. Where a quorum is farther away, the limit is twice the
-    /// round trip to it, measured when connecting. A call that the other answers have decided waits for no server.
+    /// With several servers, how long a call waits for a server that does not answer; 200 ms by
+    /// default, and never more than [`io_timeout`](Self::io_timeout) or a quarter of the ttl. Where
+    /// a quorum is farther away, the limit is twice the round trip to it, measured when connecting.
+    /// A call that the other answers have decided waits for no server.
     ///
     /// # Examples
     ///
@@ -116,9 +117,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// With several servers, the longest ttl that any manager uses on them, if it is longer than the ttls of this manager.
-    /// A server that has restarted may have forgotten a lock, so it has no vote until it has been up for this long,
-    /// unless it writes everything to disk before it answers (`appendonly yes`, `appendfsync always`).
+    /// With several servers, the longest ttl that any manager uses on them, if it is longer than
+    /// the ttls of this manager. A server that has restarted may have forgotten a lock, so it has
+    /// no vote until it has been up for this long, unless it writes everything to disk before it
+    /// answers (`appendonly yes`, `appendfsync always`).
     ///
     /// # Examples
     ///
@@ -132,16 +134,17 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The start of every key on the server; `lock:` by default, and it may be empty. In a Cluster, a prefix with a brace
-    /// must hold a whole hash tag, as `{shop}:` does; all locks are then in one slot. `%queue`, `%clock` and `%inbox` are
-    /// reserved for the library's own keys, and `|` separates the parts of a push: a prefix with one of them fails with
+    /// The start of every key on the server; `lock:` by default, and it may be empty. In a Cluster,
+    /// a prefix with a brace must hold a whole hash tag, as `{shop}:` does; all locks are then in
+    /// one slot. `%queue`, `%clock` and `%inbox` are reserved for the library's own keys, and `|`
+    /// separates the parts of a push: a prefix with one of them fails with
     /// [`LockError::InvalidUrl`](crate::LockError::InvalidUrl) when connecting.
     ///
     /// One key that is reached through two prefixes excludes both, but has two clocks of fencing
     /// tokens.
     ///
-    /// Clients that may write keys of this prefix, or publish to its channels, are trusted: they can take any of its
-    /// locks away, and let two callers in.
+    /// Clients that may write keys of this prefix, or publish to its channels, are trusted: they
+    /// can take any of its locks away, and let two callers in.
     ///
     /// # Examples
     ///
@@ -154,8 +157,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long the server may take to answer, or to accept a connection, before the connection is replaced; one
-    /// second by default. A request with a [`wait`](crate::LockRequest::wait) of zero fails after this time at the latest.
+    /// How long the server may take to answer, or to accept a connection, before the connection is
+    /// replaced; one second by default. A request with a [`wait`](crate::LockRequest::wait) of zero
+    /// fails after this time at the latest.
     ///
     /// # Examples
     ///
@@ -169,9 +173,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many callers may wait for one lock, over all processes; 100,000 by default. The next caller gets
-    /// [`LockError::QueueFull`](crate::LockError::QueueFull) at once. With several servers there is no queue, hence no limit. A
-    /// process that passes a lock on to its own next callers gives their places back together: up to 31 count for some 10 ms more.
+    /// How many callers may wait for one lock, over all processes; 100,000 by default. The next
+    /// caller gets [`LockError::QueueFull`](crate::LockError::QueueFull) at once. With several
+    /// servers there is no queue, hence no limit. A process that passes a lock on to its own next
+    /// callers gives their places back together: up to 31 count for some 10 ms more.
     ///
     /// # Examples
     ///
@@ -184,8 +189,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The [`ttl`](crate::LockRequest::ttl) of every lock that is asked for without one, by the attribute or by hand; 30 s by
-    /// default, at least 10 ms, else connecting fails with [`LockError::InvalidUrl`](crate::LockError::InvalidUrl).
+    /// The [`ttl`](crate::LockRequest::ttl) of every lock that is asked for without one, by the
+    /// attribute or by hand; 30 s by default, at least 10 ms, else connecting fails with
+    /// [`LockError::InvalidUrl`](crate::LockError::InvalidUrl).
     ///
     /// # Examples
     ///
@@ -211,11 +217,12 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The [`wait`](crate::LockRequest::wait) of every call that is made without one, by the attribute or by hand; zero by
-    /// default: one try.
+    /// The [`wait`](crate::LockRequest::wait) of every call that is made without one, by the
+    /// attribute or by hand; zero by default: one try.
     ///
-    /// [`try_acquire`](crate::LockRequest::try_acquire) makes one try all the same. So does an attribute with `on_busy` and without
-    /// `wait`: a job that skips its turn must not wait for it, and run a second time.
+    /// [`try_acquire`](crate::LockRequest::try_acquire) makes one try all the same. So does an
+    /// attribute with `on_busy` and without `wait`: a job that skips its turn must not wait for it,
+    /// and run a second time.
     ///
     /// # Examples
     ///
@@ -237,9 +244,11 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The [`max_hold`](crate::LockRequest::max_hold) of every lock that is asked for without one, by the attribute or by hand;
-    /// unlimited by default. At least 10 ms, else connecting fails with [`LockError::InvalidUrl`](crate::LockError::InvalidUrl). A
-    /// request with a longer [`min_hold`](crate::LockRequest::min_hold) fails with [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
+    /// The [`max_hold`](crate::LockRequest::max_hold) of every lock that is asked for without one,
+    /// by the attribute or by hand; unlimited by default. At least 10 ms, else connecting fails
+    /// with [`LockError::InvalidUrl`](crate::LockError::InvalidUrl). A request with a longer
+    /// [`min_hold`](crate::LockRequest::min_hold) fails with
+    /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
     ///
     /// # Examples
     ///
@@ -261,10 +270,12 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Whether clients of another kind (a hand-written `SET NX PX`, redis-py, redsync …) take locks with the same
-    /// keys; true by default. These clients do not join the queue, so about one release in 128 leaves the lock free for 1 to
-    /// 3 ms, in which they can take it, and so can a caller that comes just then. One that polls each 2 ms or sooner gets it
-    /// each time; one that polls each 100 ms, one time in fifty. Under constant demand that slows hand-offs by a few per cent.
+    /// Whether clients of another kind (a hand-written `SET NX PX`, redis-py, redsync …) take locks
+    /// with the same keys; true by default. These clients do not join the queue, so about one
+    /// release in 128 leaves the lock free for 1 to 3 ms, in which they can take it, and so can a
+    /// caller that comes just then. One that polls each 2 ms or sooner gets it each time; one that
+    /// polls each 100 ms, one time in fifty. Under constant demand that slows hand-offs by a few
+    /// per cent.
     ///
     /// # Examples
     ///
@@ -277,8 +288,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Whether to accept a server that may evict locks when it is full, by its `maxmemory-policy`; false by default:
-    /// connecting fails with [`LockError::Misconfigured`](crate::LockError::Misconfigured).
+    /// Whether to accept a server that may evict locks when it is full, by its `maxmemory-policy`;
+    /// false by default: connecting fails with
+    /// [`LockError::Misconfigured`](crate::LockError::Misconfigured).
     ///
     /// # Examples
     ///
@@ -291,13 +303,15 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many replicas of the server must confirm a lock, with [`WAIT`](https://redis.io/docs/latest/commands/wait/),
-    /// before the caller has it; 0 by default. When fewer have confirmed it at the end of the caller's wait, or
-    /// after a quarter of the [`io_timeout`](Self::io_timeout) if that is sooner, the lock is released, and the caller gets
-    /// [`LockError::NotReplicated`](crate::LockError::NotReplicated).
+    /// How many replicas of the server must confirm a lock, with
+    /// [`WAIT`](https://redis.io/docs/latest/commands/wait/), before the caller has it; 0 by
+    /// default. When fewer have confirmed it at the end of the caller's wait, or after a quarter of
+    /// the [`io_timeout`](Self::io_timeout) if that is sooner, the lock is released, and the caller
+    /// gets [`LockError::NotReplicated`](crate::LockError::NotReplicated).
     ///
-    /// A failover then lets two callers in less often. It still can: a replica without the lock may be promoted, unless all
-    /// replicas must confirm. `WAIT` costs a second connection and one more round trip. Renewals are not confirmed.
+    /// A failover then lets two callers in less often. It still can: a replica without the lock may
+    /// be promoted, unless all replicas must confirm. `WAIT` costs a second connection and one more
+    /// round trip. Renewals are not confirmed.
     ///
     /// # Examples
     ///
@@ -310,17 +324,20 @@ impl LockManagerBuilder {
         self
     }
 
-    /// `true` gives the engine of this manager a thread of its own; `false` says that the tokio runtimes of its callers have I/O
-    /// and timers, as with `#[tokio::main]` or `enable_all`. By default, that is found out.
+    /// `true` gives the engine of this manager a thread of its own; `false` says that the tokio
+    /// runtimes of its callers have I/O and timers, as with `#[tokio::main]` or `enable_all`. By
+    /// default, that is found out.
     ///
-    /// By default the engine runs on the tokio runtime of its callers, where no outcome crosses threads, and moves to a thread
-    /// of its own when that runtime is dropped or blocked for some 100 ms, or when callers have no runtime. Each move is a
-    /// new connection. A blocked caller without a runtime runs the engine itself until its outcome is there. A thread from the
-    /// start is for services whose tasks often block their runtime.
+    /// By default the engine runs on the tokio runtime of its callers, where no outcome crosses
+    /// threads, and moves to a thread of its own when that runtime is dropped or blocked for some
+    /// 100 ms, or when callers have no runtime. Each move is a new connection. A blocked caller
+    /// without a runtime runs the engine itself until its outcome is there. A thread from the start
+    /// is for services whose tasks often block their runtime.
     ///
-    /// In a runtime without I/O or timers the engine has that thread, too. Tokio tells of such a runtime only by a panic, which is
-    /// caught, and of which the panic hook of the program does not hear. In a program that is built with `panic = "abort"` there
-    /// is no such panic: the engine has its thread, where each outcome crosses threads, unless `own_thread(false)` says
+    /// In a runtime without I/O or timers the engine has that thread, too. Tokio tells of such a
+    /// runtime only by a panic, which is caught, and of which the panic hook of the program does
+    /// not hear. In a program that is built with `panic = "abort"` there is no such panic: the
+    /// engine has its thread, where each outcome crosses threads, unless `own_thread(false)` says
     /// that it needs none.
     ///
     /// # Examples
@@ -334,22 +351,28 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many callers of this process, once it has a lock, may pass it to each other in a row without asking the server;
-    /// 0 by default: every release passes the lock to the longest waiter of all processes.
+    /// How many callers of this process, once it has a lock, may pass it to each other in a row
+    /// without asking the server; 0 by default: every release passes the lock to the longest waiter
+    /// of all processes.
     ///
-    /// For a hot key: a hand-off within the process costs no round trip, in exchange for first come, first served across
-    /// processes. This is [lock cohorting](https://doi.org/10.1145/2145816.2145848). Fencing tokens still grow with each
+    /// For a hot key: a hand-off within the process costs no round trip, in exchange for first
+    /// come, first served across processes. This is [lock
+    /// cohorting](https://doi.org/10.1145/2145816.2145848). Fencing tokens still grow with each
     /// holder of a lock, and a body still ends before its lease does. The differences:
     /// - Fencing tokens of different locks are not ordered any more: a process draws those of its
     ///   next bodies in advance.
-    /// - Processes take turns instead of callers: a waiter may have `at_most` bodies in front of it for each other process
-    ///   that waits. Within a process the longest waiter is still the next holder.
-    /// - One waiter of each process stands in the queue on the server. [`inspect`](crate::LockManager::inspect) counts these
-    ///   waiters; [`max_waiters`](Self::max_waiters) limits these, and the waiters of each process.
-    /// - A release within the process does not ask the server whether the key is still there: its outcome is
-    ///   [`Released`](crate::ReleaseOutcome::Released) unless the process already knew of the loss.
+    /// - Processes take turns instead of callers: a waiter may have `at_most` bodies in front of it
+    ///   for each other process that waits. Within a process the longest waiter is still the next
+    ///   holder.
+    /// - One waiter of each process stands in the queue on the server.
+    ///   [`inspect`](crate::LockManager::inspect) counts these waiters;
+    ///   [`max_waiters`](Self::max_waiters) limits these, and the waiters of each process.
+    /// - A release within the process does not ask the server whether the key is still there: its
+    ///   outcome is [`Released`](crate::ReleaseOutcome::Released) unless the process already knew
+    ///   of the loss.
     ///
-    /// Only callers with the same `ttl` pass the lock to each other. With several servers the setting has no effect.
+    /// Only callers with the same `ttl` pass the lock to each other. With several servers the
+    /// setting has no effect.
     ///
     /// # Examples
     ///
@@ -362,19 +385,21 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Where user and password come from, when they change while the program runs: a secret store, a file that is replaced, a
-    /// token that expires. `ask` is called at each connect to a server, and once more when the server refuses what it gave.
-    /// Locks that are held stay held: an open connection goes on with the password that it was opened with, and the next
-    /// one asks.
+    /// Where user and password come from, when they change while the program runs: a secret store,
+    /// a file that is replaced, a token that expires. `ask` is called at each connect to a server,
+    /// and once more when the server refuses what it gave. Locks that are held stay held: an open
+    /// connection goes on with the password that it was opened with, and the next one asks.
     ///
-    /// The calls run as tasks on the tokio runtime that the manager uses at the time. Each has three quarters of the
-    /// [`io_timeout`](Self::io_timeout). An error, a panic, or no answer in time is
-    /// [`LockError::Unavailable`](crate::LockError::Unavailable), and the manager tries again, some times a
-    /// second; credentials that the server refuses twice are [`LockError::Misconfigured`](crate::LockError::Misconfigured).
+    /// The calls run as tasks on the tokio runtime that the manager uses at the time. Each has
+    /// three quarters of the [`io_timeout`](Self::io_timeout). An error, a panic, or no answer in
+    /// time is [`LockError::Unavailable`](crate::LockError::Unavailable), and the manager tries
+    /// again, some times a second; credentials that the server refuses twice are
+    /// [`LockError::Misconfigured`](crate::LockError::Misconfigured).
     ///
-    /// For all servers of the manager: one, a quorum, the nodes of a Cluster, and the primary behind Sentinel. The
-    /// sentinels themselves have `sentinel_user` and `sentinel_password` in the address. An address with a user or a
-    /// password is refused with [`LockError::InvalidUrl`](crate::LockError::InvalidUrl); `memory://` has no users and does
+    /// For all servers of the manager: one, a quorum, the nodes of a Cluster, and the primary
+    /// behind Sentinel. The sentinels themselves have `sentinel_user` and `sentinel_password` in
+    /// the address. An address with a user or a password is refused with
+    /// [`LockError::InvalidUrl`](crate::LockError::InvalidUrl); `memory://` has no users and does
     /// not ask.
     ///
     /// # Examples
@@ -404,12 +429,14 @@ impl LockManagerBuilder {
         self
     }
 
-    /// After how long a wait is reported to `tracing`, by a warning with the key, the holder and the number of waiters in front;
-    /// one second by default. Again when the wait is four times as long, and so on; one line says how it ended. With
-    /// [`Duration::MAX`], no wait is reported. Needs the feature `tracing`.
+    /// After how long a wait is reported to `tracing`, by a warning with the key, the holder and
+    /// the number of waiters in front; one second by default. Again when the wait is four times as
+    /// long, and so on; one line says how it ended. With [`Duration::MAX`], no wait is reported.
+    /// Needs the feature `tracing`.
     ///
-    /// Each warning costs one request, which asks the server for the holder. Of the waiters of one key in this process, one is
-    /// reported at a time, until its wait ends; the warning says how many they are.
+    /// Each warning costs one request, which asks the server for the holder. Of the waiters of one
+    /// key in this process, one is reported at a time, until its wait ends; the warning says how
+    /// many they are.
     ///
     /// # Examples
     ///
@@ -424,8 +451,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The certificate authorities, in PEM form, that sign the servers' certificates, instead of those that the system
-    /// trusts. Needs the feature `tls`.
+    /// The certificate authorities, in PEM form, that sign the servers' certificates, instead of
+    /// those that the system trusts. Needs the feature `tls`.
     ///
     /// # Examples
     ///
@@ -443,8 +470,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The client certificate for a server that demands one (`tls-auth-clients yes`), followed by the intermediate
-    /// certificates, and its private key, both in PEM form. Neither is ever printed. Needs the feature `tls`.
+    /// The client certificate for a server that demands one (`tls-auth-clients yes`), followed by
+    /// the intermediate certificates, and its private key, both in PEM form. Neither is ever
+    /// printed. Needs the feature `tls`.
     ///
     /// # Examples
     ///

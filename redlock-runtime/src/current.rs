@@ -11,16 +11,16 @@ use crate::guard::LockGuard;
 use crate::reentrancy::{self, Scope};
 
 /// The lock that the code which calls this runs under: of an annotated function, or of the body of
-/// [`run`](crate::LockRequest::run) or [`run_blocking`](crate::LockRequest::run_blocking), however many calls are in between. Of
-/// nested ones, the innermost.
+/// [`run`](crate::LockRequest::run) or [`run_blocking`](crate::LockRequest::run_blocking), however
+/// many calls are in between. Of nested ones, the innermost.
 ///
-/// A task or a thread that the body starts is not under the lock, and neither is code that holds a guard from
-/// [`acquire`](crate::LockRequest::acquire): it has the guard.
+/// A task or a thread that the body starts is not under the lock, and neither is code that holds a
+/// guard from [`acquire`](crate::LockRequest::acquire): it has the guard.
 ///
 /// # Errors
 ///
-/// [`LockError::NotLocked`] when the code runs under no lock: so a function that must not run without one begins with
-/// `redlocked::current()?.assert()?`.
+/// [`LockError::NotLocked`] when the code runs under no lock: so a function that must not run
+/// without one begins with `redlocked::current()?.assert()?`.
 ///
 /// # Examples
 ///
@@ -239,13 +239,13 @@ impl CurrentLock {
         self.guard.extend_blocking(ttl)
     }
 
-    /// The [fencing token](LockGuard::fencing_token). A function without `guard = …` takes its lock without one, so the first call
-    /// in it draws one from the server.
+    /// The [fencing token](LockGuard::fencing_token). A function without `guard = …` takes its lock
+    /// without one, so the first call in it draws one from the server.
     ///
     /// # Errors
     ///
-    /// Where it has to be drawn: [`LockError::Lost`] when the lock is no longer held, [`LockError::Unavailable`] when the server
-    /// gives none in time.
+    /// Where it has to be drawn: [`LockError::Lost`] when the lock is no longer held,
+    /// [`LockError::Unavailable`] when the server gives none in time.
     ///
     /// # Cancel safety
     ///

@@ -9,7 +9,8 @@ use crate::manager::LockManager;
 
 static GLOBAL: RwLock<Option<LockManager>> = RwLock::new(None);
 
-/// The address for a program that does not call `set_global`: the first of these variables that is not empty.
+/// The address for a program that does not call `set_global`: the first of these variables that is
+/// not empty.
 #[cfg(not(feature = "testing"))]
 fn url_of_environment() -> Option<String> {
     ["REDLOCK_URL", "REDIS_URL"]
@@ -25,8 +26,8 @@ fn url_of_environment() -> Option<String> {
 }
 
 impl LockManager {
-    /// Makes this the process-wide manager, which annotated functions use unless they name another one.
-    /// It replaces an earlier one, whose guards keep their locks.
+    /// Makes this the process-wide manager, which annotated functions use unless they name another
+    /// one. It replaces an earlier one, whose guards keep their locks.
     ///
     /// # Examples
     ///
@@ -43,17 +44,18 @@ impl LockManager {
         *GLOBAL.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
     }
 
-    /// The process-wide manager: the one that [`set_global`](Self::set_global) set, else one for the address in the
-    /// environment variable `REDLOCK_URL` or `REDIS_URL`, started at the first use. The call does not wait for the
-    /// connection.
+    /// The process-wide manager: the one that [`set_global`](Self::set_global) set, else one for
+    /// the address in the environment variable `REDLOCK_URL` or `REDIS_URL`, started at the first
+    /// use. The call does not wait for the connection.
     ///
-    /// With the feature `testing`, the manager that `Testing::global_here` has set for this thread comes first, and the environment
-    /// does not count: a test that sets no manager must not lock the server that it names.
+    /// With the feature `testing`, the manager that `Testing::global_here` has set for this thread
+    /// comes first, and the environment does not count: a test that sets no manager must not lock
+    /// the server that it names.
     ///
     /// # Errors
     ///
-    /// [`LockError::NotConfigured`] when there is neither; [`LockError::InvalidUrl`] when the address in the
-    /// environment cannot be used. There is no other fallback.
+    /// [`LockError::NotConfigured`] when there is neither; [`LockError::InvalidUrl`] when the
+    /// address in the environment cannot be used. There is no other fallback.
     ///
     /// # Examples
     ///

@@ -22,13 +22,14 @@ pub(crate) use release::PendingRelease;
 
 /// A held lock. It is renewed until it is released; dropping it releases it.
 ///
-/// A guard of [several keys](crate::LockManager::lock_all) holds all their locks: it counts as lost as soon as one of them
-/// is lost, and releases them together.
+/// A guard of [several keys](crate::LockManager::lock_all) holds all their locks: it counts as lost
+/// as soon as one of them is lost, and releases them together.
 ///
-/// Dropping needs no runtime and never panics. Inside tokio it never blocks: the release continues in the background, and
-/// [`shutdown`](crate::LockManager::shutdown) waits for it at the end of the process. Outside tokio it waits for the
-/// server's answer, because the process may end next: one round trip, at most the
-/// [`io_timeout`](crate::LockManagerBuilder::io_timeout), and not at all without a connection.
+/// Dropping needs no runtime and never panics. Inside tokio it never blocks: the release continues
+/// in the background, and [`shutdown`](crate::LockManager::shutdown) waits for it at the end of the
+/// process. Outside tokio it waits for the server's answer, because the process may end next: one
+/// round trip, at most the [`io_timeout`](crate::LockManagerBuilder::io_timeout), and not at all
+/// without a connection.
 ///
 /// A guard can be moved to another thread, and may outlive the function that acquired it.
 ///
@@ -121,7 +122,8 @@ impl LockGuard {
         self.hold.body_span()
     }
 
-    /// Releases the locks of an attempt that failed. No body has run, so a `min_hold` does not count.
+    /// Releases the locks of an attempt that failed. No body has run, so a `min_hold` does not
+    /// count.
     pub(crate) fn abandon(mut self) {
         for grant in self.grants.as_mut_slice() {
             if !std::mem::replace(grant.is_released.get_mut(), true) {
@@ -181,7 +183,8 @@ impl LockGuard {
         self.leases().next().map_or("", |lease| lease.key())
     }
 
-    /// All keys, without the prefix, each once, in the order of their bytes, which is the order in which they were taken.
+    /// All keys, without the prefix, each once, in the order of their bytes, which is the order in
+    /// which they were taken.
     ///
     /// # Examples
     ///
@@ -233,8 +236,8 @@ impl LockGuard {
         self.leases().map(|lease| lease.fence()).max().unwrap_or_default()
     }
 
-    /// The [fencing token](Self::fencing_token) of the lock on `key`, without the prefix; `None` for a key that this guard
-    /// does not hold.
+    /// The [fencing token](Self::fencing_token) of the lock on `key`, without the prefix; `None`
+    /// for a key that this guard does not hold.
     ///
     /// # Examples
     ///
@@ -253,8 +256,8 @@ impl LockGuard {
         self.leases().find(|lease| **lease.key() == *key).map(|lease| lease.fence())
     }
 
-    /// True while the lease lasts on this process's own monotonic clock. The lease ends before the server may give the lock
-    /// to another caller.
+    /// True while the lease lasts on this process's own monotonic clock. The lease ends before the
+    /// server may give the lock to another caller.
     ///
     /// # Examples
     ///
@@ -318,7 +321,8 @@ impl LockGuard {
         self.lease_end().await.lost_reason().unwrap_or(LostReason::Expired)
     }
 
-    /// Why the lock, or the first of several, is no longer held; `None` while it [is held](Self::is_held).
+    /// Why the lock, or the first of several, is no longer held; `None` while it [is
+    /// held](Self::is_held).
     ///
     /// # Examples
     ///

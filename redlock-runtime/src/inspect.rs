@@ -75,8 +75,8 @@ impl LockInfo {
         &self.holder
     }
 
-    /// True when both show the same call that holds the lock, not only the same process and function. Clients of another kind are
-    /// told apart by what they wrote into the key.
+    /// True when both show the same call that holds the lock, not only the same process and
+    /// function. Clients of another kind are told apart by what they wrote into the key.
     ///
     /// # Examples
     ///
@@ -100,8 +100,9 @@ impl LockInfo {
         (&self.key, &self.value) == (&other.key, &other.value)
     }
 
-    /// How many callers wait in the queue on the server. With a [`cohort`](crate::LockManagerBuilder::cohort) these are one
-    /// for each process, and none of the process that has the lock; on several servers there is no queue.
+    /// How many callers wait in the queue on the server. With a
+    /// [`cohort`](crate::LockManagerBuilder::cohort) these are one for each process, and none of
+    /// the process that has the lock; on several servers there is no queue.
     ///
     /// # Examples
     ///
@@ -173,7 +174,8 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// `<host>:<pid>` of the waiter, control characters escaped; `None` when another kind of client put it into the queue.
+    /// `<host>:<pid>` of the waiter, control characters escaped; `None` when another kind of client
+    /// put it into the queue.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.owner.as_ref().map(Owner::name)
@@ -195,14 +197,14 @@ impl Waiter {
 impl LockManager {
     /// The holder and the waiters of the lock on `key`; `None` when it is free.
     ///
-    /// A process may pass a lock on to its own callers without the server: then the server says who has it, and who waits, 100 ms
-    /// later at most.
+    /// A process may pass a lock on to its own callers without the server: then the server says who
+    /// has it, and who waits, 100 ms later at most.
     ///
     /// # Errors
     ///
     /// [`LockError::Unavailable`] when the server cannot be reached or does not answer in time,
-    /// [`LockError::Misconfigured`] when it refuses; [`LockError::InvalidKey`]; [`LockError::ManagerClosed`] after
-    /// [`shutdown`](Self::shutdown).
+    /// [`LockError::Misconfigured`] when it refuses; [`LockError::InvalidKey`];
+    /// [`LockError::ManagerClosed`] after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
     ///
@@ -245,19 +247,20 @@ impl LockManager {
         block_on(self.engine(), self.inspect(key))
     }
 
-    /// Takes the lock on `key` away from its holder and passes it to the longest waiter. Returns the former holder, which
-    /// learns that its lock is lost; `None` when the lock was free.
+    /// Takes the lock on `key` away from its holder and passes it to the longest waiter. Returns
+    /// the former holder, which learns that its lock is lost; `None` when the lock was free.
     ///
-    /// On several servers, the lock is taken from the holder that most of them name; what only a few of them have stays while
-    /// the lock is free on most.
+    /// On several servers, the lock is taken from the holder that most of them name; what only a
+    /// few of them have stays while the lock is free on most.
     ///
-    /// For an operator who knows that a holder hangs. Writes of its body may still be in flight; only
-    /// [fencing tokens](crate::LockGuard::fencing_token) keep them out.
+    /// For an operator who knows that a holder hangs. Writes of its body may still be in flight;
+    /// only [fencing tokens](crate::LockGuard::fencing_token) keep them out.
     ///
     /// # Errors
     ///
-    /// As [`inspect`](Self::inspect). After [`LockError::Unavailable`] the lock may have been taken away, or may be later, when a
-    /// request arrives late: on one server from its holder at that time.
+    /// As [`inspect`](Self::inspect). After [`LockError::Unavailable`] the lock may have been taken
+    /// away, or may be later, when a request arrives late: on one server from its holder at that
+    /// time.
     ///
     /// # Cancel safety
     ///
@@ -303,14 +306,15 @@ impl LockManager {
         block_on(self.engine(), self.force_release(key))
     }
 
-    /// [`force_release`](Self::force_release), but only while the holder that `seen` shows has the lock: for an operator, or a
-    /// program, that has looked before. True when it was released; false when that holder had it no longer, and for a client of
-    /// another kind, which has no token that tells it from the next one.
+    /// [`force_release`](Self::force_release), but only while the holder that `seen` shows has the
+    /// lock: for an operator, or a program, that has looked before. True when it was released;
+    /// false when that holder had it no longer, and for a client of another kind, which has no
+    /// token that tells it from the next one.
     ///
     /// # Errors
     ///
-    /// As [`inspect`](Self::inspect). After [`LockError::Unavailable`] the lock may have been taken away, or may be later; but no
-    /// later holder loses it.
+    /// As [`inspect`](Self::inspect). After [`LockError::Unavailable`] the lock may have been taken
+    /// away, or may be later; but no later holder loses it.
     ///
     /// # Cancel safety
     ///
@@ -366,13 +370,15 @@ impl LockManager {
         block_on(self.engine(), self.force_release_from(seen))
     }
 
-    /// All held locks whose keys match `pattern`, sorted by key. `*` stands for any characters, `?` for one.
+    /// All held locks whose keys match `pattern`, sorted by key. `*` stands for any characters, `?`
+    /// for one.
     ///
-    /// The call walks over all keys of the server, locks or not, with [`SCAN`](https://redis.io/docs/latest/commands/scan/):
-    /// one round trip for about 1,000 keys, so other clients do not wait for long; then it inspects each lock, in batches.
-    /// Each round trip may take the [`io_timeout`](crate::LockManagerBuilder::io_timeout). A lock that is taken or released
-    /// meanwhile may be missing. A key that the server does not let inspect, such as one of another type, is left out, unless
-    /// there is no other.
+    /// The call walks over all keys of the server, locks or not, with
+    /// [`SCAN`](https://redis.io/docs/latest/commands/scan/): one round trip for about 1,000 keys,
+    /// so other clients do not wait for long; then it inspects each lock, in batches. Each round
+    /// trip may take the [`io_timeout`](crate::LockManagerBuilder::io_timeout). A lock that is
+    /// taken or released meanwhile may be missing. A key that the server does not let inspect, such
+    /// as one of another type, is left out, unless there is no other.
     ///
     /// # Errors
     ///

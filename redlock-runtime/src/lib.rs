@@ -1,4 +1,5 @@
-//! The runtime of [`redlocked`](https://docs.rs/redlocked): policy and I/O behind `#[distributed_lock]`.
+//! The runtime of [`redlocked`](https://docs.rs/redlocked): policy and I/O behind
+//! `#[distributed_lock]`.
 //!
 //! Depend on `redlocked`, which re-exports everything here together with the attribute. The parts:
 //!

@@ -16,16 +16,17 @@ use crate::ground::key::QUEUE;
 
 /// The entry point: connects to Redis and hands out [`LockRequest`](crate::LockRequest)s.
 ///
-/// A manager owns one background thread with one connection of its own (in a Cluster one to each primary), however
-/// many locks are held or waited for. It is cheap to clone. The thread ends when the last clone and the last guard
-/// are gone and everything has been released.
+/// A manager owns one background thread with one connection of its own (in a Cluster one to each
+/// primary), however many locks are held or waited for. It is cheap to clone. The thread ends when
+/// the last clone and the last guard are gone and everything has been released.
 ///
-/// A process that forks leaves that thread behind: in the child each call fails with [`LockError::ManagerClosed`] at
-/// once, and guards hold and release nothing. Connect a new manager there.
+/// A process that forks leaves that thread behind: in the child each call fails with
+/// [`LockError::ManagerClosed`] at once, and guards hold and release nothing. Connect a new manager
+/// there.
 ///
-/// The address starts with `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `rediss+sentinel://`,
-/// `redis+cluster://`, `rediss+cluster://` or `memory://`. Each form, and TLS, is described in
-/// [Addresses and TLS](../redlocked/docs/addresses/index.html).
+/// The address starts with `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`,
+/// `rediss+sentinel://`, `redis+cluster://`, `rediss+cluster://` or `memory://`. Each form, and
+/// TLS, is described in [Addresses and TLS](../redlocked/docs/addresses/index.html).
 ///
 /// # Examples
 ///
@@ -54,20 +55,22 @@ struct Shared {
 }
 
 impl LockManager {
-    /// Ends the manager, for the end of a process: new calls and waiting callers fail with [`LockError::ManagerClosed`],
-    /// and `shutdown` returns when the server has released every lock of this manager. Without it, a lock that is dropped
-    /// while the runtime ends stays taken until its ttl has passed.
+    /// Ends the manager, for the end of a process: new calls and waiting callers fail with
+    /// [`LockError::ManagerClosed`], and `shutdown` returns when the server has released every lock
+    /// of this manager. Without it, a lock that is dropped while the runtime ends stays taken until
+    /// its ttl has passed.
     ///
     /// Bodies have `limit` to end by themselves. A lock that is still held after it is lost, with
-    /// [`LostReason::ManagerClosed`](crate::LostReason::ManagerClosed): an async body is dropped before its next poll, and
-    /// its lock is released. A sync body cannot be stopped: its guard's [`is_held`](crate::LockGuard::is_held) becomes
-    /// false, and its lock is released when the guard is dropped, or expires. The releases may take another
+    /// [`LostReason::ManagerClosed`](crate::LostReason::ManagerClosed): an async body is dropped
+    /// before its next poll, and its lock is released. A sync body cannot be stopped: its guard's
+    /// [`is_held`](crate::LockGuard::is_held) becomes false, and its lock is released when the
+    /// guard is dropped, or expires. The releases may take another
     /// [`io_timeout`](crate::LockManagerBuilder::io_timeout).
     ///
     /// # Errors
     ///
-    /// [`LockError::ShutdownIncomplete`], with their numbers, when locks were still held after `limit` or the server has
-    /// not answered releases.
+    /// [`LockError::ShutdownIncomplete`], with their numbers, when locks were still held after
+    /// `limit` or the server has not answered releases.
     ///
     /// # Cancel safety
     ///
@@ -156,12 +159,13 @@ impl LockManager {
         self.shared.io_timeout
     }
 
-    /// The optional features that the server supports. Waits until connecting has succeeded or failed.
+    /// The optional features that the server supports. Waits until connecting has succeeded or
+    /// failed.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when there is no connection, [`LockError::Misconfigured`] when the server refuses,
-    /// [`LockError::ManagerClosed`] after [`shutdown`](Self::shutdown).
+    /// [`LockError::Unavailable`] when there is no connection, [`LockError::Misconfigured`] when
+    /// the server refuses, [`LockError::ManagerClosed`] after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
     ///
@@ -208,17 +212,19 @@ impl LockManager {
 
     /// Whether the server takes locks now: for a health endpoint, and for the start of a service.
     ///
-    /// One write that changes nothing goes over the connection that carries the locks, so a dead connection, a replica, a full
-    /// server and a server that cannot save are never reported as well. Of several servers a majority must answer, and of a
-    /// Cluster each primary that has slots. A connection that breaks meanwhile is replaced, within the same limit: the
+    /// One write that changes nothing goes over the connection that carries the locks, so a dead
+    /// connection, a replica, a full server and a server that cannot save are never reported as
+    /// well. Of several servers a majority must answer, and of a Cluster each primary that has
+    /// slots. A connection that breaks meanwhile is replaced, within the same limit: the
     /// [`io_timeout`](crate::LockManagerBuilder::io_timeout).
     ///
     /// Needs no permission that locks do not need. Waiters and holders of locks wait for no ping.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when the server cannot be reached, does not answer in time or takes no writes for the moment,
-    /// [`LockError::Misconfigured`] when it refuses, [`LockError::ManagerClosed`] after [`shutdown`](Self::shutdown).
+    /// [`LockError::Unavailable`] when the server cannot be reached, does not answer in time or
+    /// takes no writes for the moment, [`LockError::Misconfigured`] when it refuses,
+    /// [`LockError::ManagerClosed`] after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
     ///

@@ -173,8 +173,8 @@ pub enum OnLost {
     /// caller gets [`LockError::Lost`].
     #[default]
     Cancel,
-    /// The body runs to its end. It should check [`LockGuard::is_held`](crate::LockGuard::is_held) before each step that
-    /// needs the lock.
+    /// The body runs to its end. It should check [`LockGuard::is_held`](crate::LockGuard::is_held)
+    /// before each step that needs the lock.
     Finish,
     /// The body, async or sync, runs to its end. Then its caller gets [`LockError::Lost`] instead
     /// of its result, whatever that is, if the lock was not held all the time, also where only the

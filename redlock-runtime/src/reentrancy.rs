@@ -1,8 +1,9 @@
 //! The locks that the running code holds, so that it does not wait for itself.
 //!
-//! An async body is registered while it is polled, and a sync body while it runs. So a task keeps its locks
-//! whichever thread polls it next, and a task that a body spawns has none of them. A sync body may run a whole runtime: the
-//! tasks of tokio that it polls are told from the body by their ids.
+//! An async body is registered while it is polled, and a sync body while it runs. So a task keeps
+//! its locks whichever thread polls it next, and a task that a body spawns has none of them. A sync
+//! body may run a whole runtime: the tasks of tokio that it polls are told from the body by their
+//! ids.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -8,11 +8,13 @@ use crate::ground::owner::{Given, Origin, Site};
 use crate::manager::LockManager;
 use crate::options::{OnLost, Options, Wait};
 
-/// A request for a lock: its key, how long the lock outlives a crashed holder, how long the caller waits for it.
+/// A request for a lock: its key, how long the lock outlives a crashed holder, how long the caller
+/// waits for it.
 ///
-/// Nothing is sent before it is acquired. [`LockManager::lock`] makes it, or [`LockManager::lock_all`] for several keys.
-/// [`acquire`](Self::acquire) returns a guard, [`run`](Self::run) runs a body under the lock. A parameter out of range
-/// fails there, with [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
+/// Nothing is sent before it is acquired. [`LockManager::lock`] makes it, or
+/// [`LockManager::lock_all`] for several keys. [`acquire`](Self::acquire) returns a guard,
+/// [`run`](Self::run) runs a body under the lock. A parameter out of range fails there, with
+/// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
 ///
 /// # Examples
 ///
@@ -38,7 +40,8 @@ pub struct LockRequest {
     pub(crate) options: Options,
 }
 
-/// Each key once, in the order of their bytes. All callers take several locks in this order, so no two wait for each other.
+/// Each key once, in the order of their bytes. All callers take several locks in this order, so no
+/// two wait for each other.
 fn in_order(keys: impl IntoIterator<Item = impl Into<String>>) -> OneOrMany<String> {
     let mut keys: Vec<String> = keys.into_iter().map(Into::into).collect();
     keys.sort_unstable();
@@ -46,7 +49,8 @@ fn in_order(keys: impl IntoIterator<Item = impl Into<String>>) -> OneOrMany<Stri
     keys.into()
 }
 
-/// The request of an annotated function. Its constant options stay where they are, so it takes little room.
+/// The request of an annotated function. Its constant options stay where they are, so it takes
+/// little room.
 #[doc(hidden)]
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is run"]
@@ -140,11 +144,13 @@ impl LockRequest {
         Self { manager, keys, options: Options::default() }
     }
 
-    /// What metrics and logs call a request made by hand, and what others see of its holder in place of a function: the same
-    /// for all keys of a kind, such as `nightly-report`. The attribute uses the template of the key, and the function. By
-    /// default a request has no label; an empty one is none.
+    /// What metrics and logs call a request made by hand, and what others see of its holder in
+    /// place of a function: the same for all keys of a kind, such as `nightly-report`. The
+    /// attribute uses the template of the key, and the function. By default a request has no label;
+    /// an empty one is none.
     ///
-    /// The last 64 characters are written to the server, ASCII letters, digits and `_:.-` as they are, others as `_`.
+    /// The last 64 characters are written to the server, ASCII letters, digits and `_:.-` as they
+    /// are, others as `_`.
     ///
     /// # Examples
     ///
@@ -164,8 +170,8 @@ impl LockRequest {
     }
 
     /// How long the lock outlives a crashed or disconnected holder, at least 10 ms; by default the
-    /// [`default_ttl`](crate::LockManagerBuilder::default_ttl) of the manager, 30 s. It does not limit a live holder: the lock is
-    /// renewed every third of this time.
+    /// [`default_ttl`](crate::LockManagerBuilder::default_ttl) of the manager, 30 s. It does not
+    /// limit a live holder: the lock is renewed every third of this time.
     ///
     /// # Examples
     ///
@@ -183,8 +189,9 @@ impl LockRequest {
         self
     }
 
-    /// How long the caller waits for the lock at most, through retries, reconnects and I/O. Zero is one try. By default
-    /// the [`default_wait`](crate::LockManagerBuilder::default_wait) of the manager: one try.
+    /// How long the caller waits for the lock at most, through retries, reconnects and I/O. Zero is
+    /// one try. By default the [`default_wait`](crate::LockManagerBuilder::default_wait) of the
+    /// manager: one try.
     ///
     /// An answer that is under way at the end is awaited for as long as answers usually take, or a
     /// quarter of [`io_timeout`](crate::LockManagerBuilder::io_timeout): so a wait shorter than a
@@ -207,9 +214,10 @@ impl LockRequest {
         self
     }
 
-    /// Waits without a limit, also while Redis is down or refuses: an operator may correct a wrong password, a missing
-    /// permission or an eviction policy while the caller waits. The feature `tracing` logs each refusal as a warning.
-    /// [`QueueFull`](crate::LockError::QueueFull), [`Deadlock`](crate::LockError::Deadlock) and
+    /// Waits without a limit, also while Redis is down or refuses: an operator may correct a wrong
+    /// password, a missing permission or an eviction policy while the caller waits. The feature
+    /// `tracing` logs each refusal as a warning. [`QueueFull`](crate::LockError::QueueFull),
+    /// [`Deadlock`](crate::LockError::Deadlock) and
     /// [`ManagerClosed`](crate::LockError::ManagerClosed) still end the wait.
     ///
     /// Dropping the future leaves the queue.
@@ -229,8 +237,8 @@ impl LockRequest {
         self
     }
 
-    /// Whether the lock is renewed while it is held; true by default. Without renewal the holder loses it when the ttl has
-    /// passed.
+    /// Whether the lock is renewed while it is held; true by default. Without renewal the holder
+    /// loses it when the ttl has passed.
     ///
     /// # Examples
     ///
@@ -250,9 +258,10 @@ impl LockRequest {
         self
     }
 
-    /// How long a holder keeps the lock at most, at least 10 ms; then the holder loses it, although it could be renewed.
-    /// By default the [`default_max_hold`](crate::LockManagerBuilder::default_max_hold) of the manager: unlimited, as is
-    /// [`Duration::MAX`].
+    /// How long a holder keeps the lock at most, at least 10 ms; then the holder loses it, although
+    /// it could be renewed. By default the
+    /// [`default_max_hold`](crate::LockManagerBuilder::default_max_hold) of the manager: unlimited,
+    /// as is [`Duration::MAX`].
     ///
     /// # Examples
     ///
@@ -271,11 +280,13 @@ impl LockRequest {
         self
     }
 
-    /// How long the key stays taken at least, counted from when the lock was taken: after an earlier release it stays until
-    /// then. For a scheduled job that many machines start at nearly the same time. None by default.
+    /// How long the key stays taken at least, counted from when the lock was taken: after an
+    /// earlier release it stays until then. For a scheduled job that many machines start at nearly
+    /// the same time. None by default.
     ///
-    /// The release tells the server of it. When the release cannot be delivered, or the process is killed, the key ends a ttl
-    /// after its last renewal: [`release`](crate::LockGuard::release) is an error then, and a body's result is returned as ever.
+    /// The release tells the server of it. When the release cannot be delivered, or the process is
+    /// killed, the key ends a ttl after its last renewal: [`release`](crate::LockGuard::release) is
+    /// an error then, and a body's result is returned as ever.
     ///
     /// # Examples
     ///
@@ -293,8 +304,9 @@ impl LockRequest {
         self
     }
 
-    /// Whether the async body of [`run`](Self::run) is stopped when the lock is lost; [`OnLost::Cancel`] by default. A sync
-    /// body cannot be stopped, and returns as if nothing had happened, but with [`OnLost::Error`].
+    /// Whether the async body of [`run`](Self::run) is stopped when the lock is lost;
+    /// [`OnLost::Cancel`] by default. A sync body cannot be stopped, and returns as if nothing had
+    /// happened, but with [`OnLost::Error`].
     ///
     /// # Examples
     ///
@@ -312,11 +324,12 @@ impl LockRequest {
         self
     }
 
-    /// Whether a call inside a body that holds the same key of the same manager joins that lock; false by default: the call
-    /// fails with [`LockError::Deadlock`](crate::LockError::Deadlock) at once. A task that the body spawns is not inside it.
+    /// Whether a call inside a body that holds the same key of the same manager joins that lock;
+    /// false by default: the call fails with [`LockError::Deadlock`](crate::LockError::Deadlock) at
+    /// once. A task that the body spawns is not inside it.
     ///
-    /// Where a sync body runs an executor (`block_on`), a task of tokio is not inside the body; a task of another executor
-    /// counts as inside.
+    /// Where a sync body runs an executor (`block_on`), a task of tokio is not inside the body; a
+    /// task of another executor counts as inside.
     ///
     /// # Examples
     ///
@@ -335,8 +348,9 @@ impl LockRequest {
 }
 
 impl LockManager {
-    /// A request for the lock on `key`. Nothing is sent before it is acquired. The key on the server is the
-    /// [prefix](crate::LockManagerBuilder::prefix), `lock:` by default, followed by `key`.
+    /// A request for the lock on `key`. Nothing is sent before it is acquired. The key on the
+    /// server is the [prefix](crate::LockManagerBuilder::prefix), `lock:` by default, followed by
+    /// `key`.
     ///
     /// # Examples
     ///
@@ -356,21 +370,25 @@ impl LockManager {
 
     /// A request for the locks on all these keys, held as one: one guard, all or nothing.
     ///
-    /// The caller takes each key once, one after the other, in the order of their bytes, not in the order here: so a caller
-    /// of `(a, b)` and a caller of `(b, a)` never wait for each other. [`wait`](LockRequest::wait) covers all keys together.
-    /// When one cannot be acquired, the others are released; the error names its key. When one is lost while the caller
-    /// waits for another, all are released and asked for again within `wait`; with one try the error is
+    /// The caller takes each key once, one after the other, in the order of their bytes, not in the
+    /// order here: so a caller of `(a, b)` and a caller of `(b, a)` never wait for each other.
+    /// [`wait`](LockRequest::wait) covers all keys together. When one cannot be acquired, the
+    /// others are released; the error names its key. When one is lost while the caller waits for
+    /// another, all are released and asked for again within `wait`; with one try the error is
     /// [`LockError::Lost`](crate::LockError::Lost).
     ///
-    /// One call to the server takes up to 64 free keys; each key that the caller has to wait for costs another call. In a
-    /// Cluster one call takes consecutive keys that share a slot: a common hash tag puts them into one slot, as in
-    /// `{order:7}:stock`, `{order:7}:payment`. On several servers each key costs its own call.
+    /// One call to the server takes up to 64 free keys; each key that the caller has to wait for
+    /// costs another call. In a Cluster one call takes consecutive keys that share a slot: a common
+    /// hash tag puts them into one slot, as in `{order:7}:stock`, `{order:7}:payment`. On several
+    /// servers each key costs its own call.
     ///
-    /// [`max_hold`](LockRequest::max_hold), and the ttl with [`renew(false)`](LockRequest::renew), count for each lock from
-    /// when it was taken: waiting for the later locks shortens the body's time.
+    /// [`max_hold`](LockRequest::max_hold), and the ttl with [`renew(false)`](LockRequest::renew),
+    /// count for each lock from when it was taken: waiting for the later locks shortens the body's
+    /// time.
     ///
-    /// The order holds within one request only. A body that holds `b` and asks for `a` waits for a body that holds `a` and
-    /// asks for `b`, until the `wait` of one of them ends. Ask for all keys in one request instead.
+    /// The order holds within one request only. A body that holds `b` and asks for `a` waits for a
+    /// body that holds `a` and asks for `b`, until the `wait` of one of them ends. Ask for all keys
+    /// in one request instead.
     ///
     /// An empty list fails with [`LockError::InvalidRequest`](crate::LockError::InvalidRequest).
     ///

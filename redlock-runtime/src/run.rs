@@ -50,7 +50,8 @@ impl Watch {
             && self.scope.as_ref().is_some_and(|scope| scope.lost_lease().is_some())
     }
 
-    /// An error if the body has run to its end, but not under the lock all the time, and its caller is to hear of it.
+    /// An error if the body has run to its end, but not under the lock all the time, and its caller
+    /// is to hear of it.
     fn check_end(&self) -> Result<(), LockError> {
         match self.scope.as_ref().and_then(Scope::lost_lease) {
             Some(lease) if self.on_lost == OnLost::Error => Err(lease.lost()),
@@ -85,7 +86,8 @@ pin_project! {
     }
 }
 
-/// The output of `body`, or [`LockError::Lost`] when the lease ends first: then the caller drops the body at once.
+/// The output of `body`, or [`LockError::Lost`] when the lease ends first: then the caller drops
+/// the body at once.
 fn until_lost<F: Future>(guard: &LockGuard, on_lost: OnLost, body: F) -> UntilLost<F> {
     UntilLost { body, lease: Watch::new(guard, on_lost) }
 }
@@ -130,12 +132,14 @@ impl<F> Start<F> for Started {
 }
 
 pin_project! {
-    /// The future of an annotated function: acquires, runs the body, releases. The output of the body is kept until the lock
-    /// is released, so it has to be `Send` where this future has to be: rustc shows this name then.
+    /// The future of an annotated function: acquires, runs the body, releases. The output of the
+    /// body is kept until the lock is released, so it has to be `Send` where this future has to be:
+    /// rustc shows this name then.
     ///
-    /// Written by hand because an `async fn` that takes a future stores it twice. What depends on the body's type is here; the
-    /// rest is [`Call`], one for all functions. What runs before and behind the body has functions of its own, so that it takes
-    /// no room on the stack below the body.
+    /// Written by hand because an `async fn` that takes a future stores it twice. What depends on
+    /// the body's type is here; the rest is [`Call`], one for all functions. What runs before and
+    /// behind the body has functions of its own, so that it takes no room on the stack below the
+    /// body.
     #[doc(hidden)]
     #[must_use = "futures do nothing unless polled"]
     #[project = OutputProjection]
@@ -146,8 +150,9 @@ pin_project! {
     {
         // Fields are dropped in this order: the body before its guard.
         Body {
-            // rustc looks at the fields in order, to see whether this is `Send`. What is the same in all functions comes first,
-            // or rustc would look for it in the innermost of nested functions, and reach its `recursion_limit` there.
+            // rustc looks at the fields in order, to see whether this is `Send`. What is the same
+            // in all functions comes first, or rustc would look for it in the innermost of nested
+            // functions, and reach its `recursion_limit` there.
             first: PhantomData<Call>,
             #[pin]
             body: Slot<B, F>,
@@ -293,8 +298,8 @@ fn named_when_lost(guard: &LockGuard, on_lost: OnLost) -> Option<Arc<str>> {
     guard.first_key().filter(|_| on_lost == OnLost::Error)
 }
 
-/// An error if the result of the body is not to be returned. Else the outcome of the release does not matter: the engine
-/// retries it by itself.
+/// An error if the result of the body is not to be returned. Else the outcome of the release does
+/// not matter: the engine retries it by itself.
 fn after_release(
     key: Option<Arc<str>>,
     released: &Result<ReleaseOutcome, LockError>,
@@ -465,7 +470,8 @@ pub fn run_blocking<R>(asked: impl Into<Asked>, body: impl FnOnce(&LockGuard) ->
     }
 }
 
-/// Calls the attribute's `make`, so that what it needs to make a request is not on the stack below a body.
+/// Calls the attribute's `make`, so that what it needs to make a request is not on the stack below
+/// a body.
 #[inline(never)]
 pub fn call<R>(make: impl FnOnce() -> R) -> R {
     make()
@@ -494,8 +500,9 @@ pub fn on_error<R>(error: LockError, handler: impl FnOnce(LockError) -> R) -> R 
 impl LockRequest {
     /// Acquires the lock, runs `body`, and releases it.
     ///
-    /// The lease is checked before each poll of the body. When it cannot be renewed in time, the body is dropped before the
-    /// server may give the lock to another caller; [`on_lost`](Self::on_lost) can let it finish instead.
+    /// The lease is checked before each poll of the body. When it cannot be renewed in time, the
+    /// body is dropped before the server may give the lock to another caller;
+    /// [`on_lost`](Self::on_lost) can let it finish instead.
     ///
     /// # Errors
     ///
@@ -558,7 +565,8 @@ impl LockRequest {
     }
 }
 
-/// A lock that a sync body holds, and what is entered while it runs: all that does not depend on the body's type.
+/// A lock that a sync body holds, and what is entered while it runs: all that does not depend on
+/// the body's type.
 struct HeldHere {
     // Left in this order: the guard is the last.
     here: reentrancy::EnteredHere,

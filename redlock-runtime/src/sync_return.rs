@@ -1,9 +1,10 @@
 //! Refuses, at compile time, a function that is not `async` and returns a future.
 //!
-//! Such a future would run after its lock was released. `FromLockError` refuses it, unless `on_error` replaces that trait;
-//! then the attribute expands to this check. The type may be `impl Trait`, so the check is a method call on the value:
-//! method lookup finds `ReturnsFuture` where it applies, else `ReturnsValue`, which needs one more reference. The method's
-//! name is one that no trait of a user has, because lookup would find that too.
+//! Such a future would run after its lock was released. `FromLockError` refuses it, unless
+//! `on_error` replaces that trait; then the attribute expands to this check. The type may be `impl
+//! Trait`, so the check is a method call on the value: method lookup finds `ReturnsFuture` where it
+//! applies, else `ReturnsValue`, which needs one more reference. The method's name is one that no
+//! trait of a user has, because lookup would find that too.
 
 use std::future::Future;
 use std::marker::PhantomData;

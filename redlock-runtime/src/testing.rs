@@ -23,10 +23,12 @@ pub(crate) fn global_here() -> Option<LockManager> {
     HERE.try_with(|here| here.borrow().clone()).ok().flatten()
 }
 
-/// A test's hand on the node of a `memory://` manager, from [`LockManager::testing`]. Needs the feature `testing`.
+/// A test's hand on the node of a `memory://` manager, from [`LockManager::testing`]. Needs the
+/// feature `testing`.
 ///
-/// What it does concerns the node: every manager of the same `memory://` name, and none of another name. No call waits or
-/// blocks. An engine hears of it when its runtime runs it next: an async test awaits something, such as the call under test.
+/// What it does concerns the node: every manager of the same `memory://` name, and none of another
+/// name. No call waits or blocks. An engine hears of it when its runtime runs it next: an async
+/// test awaits something, such as the call under test.
 ///
 /// [Testing](../redlocked/docs/testing/index.html) shows whole tests.
 ///
@@ -64,12 +66,13 @@ pub struct Testing {
 }
 
 impl LockManager {
-    /// A test's hand on the node of this manager, which must be one node in memory (`memory://name`). Needs the feature
-    /// `testing`.
+    /// A test's hand on the node of this manager, which must be one node in memory
+    /// (`memory://name`). Needs the feature `testing`.
     ///
     /// # Errors
     ///
-    /// [`LockError::Misconfigured`] for a manager of a server or of several nodes: a test does not break those from inside.
+    /// [`LockError::Misconfigured`] for a manager of a server or of several nodes: a test does not
+    /// break those from inside.
     ///
     /// # Examples
     ///
@@ -93,7 +96,8 @@ impl LockManager {
 const NOT_IN_MEMORY: &str = "`testing` is for a manager of one node in memory: connect this one to `memory://` and a name of your choice";
 
 impl Testing {
-    /// The manager that this was made from: for a function with `manager = …`, or a type that has one.
+    /// The manager that this was made from: for a function with `manager = …`, or a type that has
+    /// one.
     ///
     /// # Examples
     ///
@@ -182,9 +186,10 @@ impl Testing {
         self.tested().map(|tested| tested.calls(key)).unwrap_or_default()
     }
 
-    /// Takes the lock away from its holder, as [`force_release`](LockManager::force_release) of another process does: the
-    /// holder hears of it with [`LostReason::KeyChanged`](crate::LostReason::KeyChanged), and the next waiter gets the lock.
-    /// Returns the holder; `None` when the lock is free.
+    /// Takes the lock away from its holder, as [`force_release`](LockManager::force_release) of
+    /// another process does: the holder hears of it with
+    /// [`LostReason::KeyChanged`](crate::LostReason::KeyChanged), and the next waiter gets the
+    /// lock. Returns the holder; `None` when the lock is free.
     ///
     /// # Examples
     ///
@@ -204,12 +209,13 @@ impl Testing {
         Some(self.tested()?.node().force_release(&self.locks.name(key))?.holder)
     }
 
-    /// Holds the lock for a caller of another process, which renews it until the returned value is dropped. Errors and
-    /// [`holder`](Self::holder) show `function` as the function of that caller.
+    /// Holds the lock for a caller of another process, which renews it until the returned value is
+    /// dropped. Errors and [`holder`](Self::holder) show `function` as the function of that caller.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`] when the lock is held, [`LockError::InvalidKey`] for a key that no lock can have.
+    /// [`LockError::Busy`] when the lock is held, [`LockError::InvalidKey`] for a key that no lock
+    /// can have.
     ///
     /// # Examples
     ///
@@ -268,8 +274,9 @@ impl Testing {
         Ok((name, token))
     }
 
-    /// Nothing reaches the node: connections end, new ones are refused, and calls fail with [`LockError::Unavailable`] or
-    /// wait. Its locks expire meanwhile. [`recover`](Self::recover) ends it.
+    /// Nothing reaches the node: connections end, new ones are refused, and calls fail with
+    /// [`LockError::Unavailable`] or wait. Its locks expire meanwhile. [`recover`](Self::recover)
+    /// ends it.
     ///
     /// # Examples
     ///
@@ -288,8 +295,9 @@ impl Testing {
     }
 
     /// From now on a request and its reply take this long together. With more than the
-    /// [`io_timeout`](crate::LockManagerBuilder::io_timeout), the node does not answer in time: what it has executed is not
-    /// known, as with a network that drops packets. [`recover`](Self::recover) ends it.
+    /// [`io_timeout`](crate::LockManagerBuilder::io_timeout), the node does not answer in time:
+    /// what it has executed is not known, as with a network that drops packets.
+    /// [`recover`](Self::recover) ends it.
     ///
     /// # Examples
     ///
@@ -311,8 +319,9 @@ impl Testing {
         self.with_node(|tested| tested.node().set_latency(latency));
     }
 
-    /// The node answers each request with this error, as a server does to a user without permissions: calls fail with
-    /// [`LockError::Misconfigured`]. [`recover`](Self::recover) ends it.
+    /// The node answers each request with this error, as a server does to a user without
+    /// permissions: calls fail with [`LockError::Misconfigured`]. [`recover`](Self::recover) ends
+    /// it.
     ///
     /// # Examples
     ///
@@ -330,8 +339,10 @@ impl Testing {
         self.with_node(|tested| tested.node().refuse(words));
     }
 
-    /// The node loses all locks and queues, as with `FLUSHALL`, or in a failover to a replica that lacks them. Holders hear of
-    /// it with [`LostReason::KeyChanged`](crate::LostReason::KeyChanged), waiters queue anew. Fencing tokens still grow.
+    /// The node loses all locks and queues, as with `FLUSHALL`, or in a failover to a replica that
+    /// lacks them. Holders hear of it with
+    /// [`LostReason::KeyChanged`](crate::LostReason::KeyChanged), waiters queue anew. Fencing
+    /// tokens still grow.
     ///
     /// # Examples
     ///
@@ -350,7 +361,8 @@ impl Testing {
         self.with_node(|tested| tested.node().lose_data());
     }
 
-    /// The node is reachable, quick and willing again, for the next call already. Locks stay as they are.
+    /// The node is reachable, quick and willing again, for the next call already. Locks stay as
+    /// they are.
     ///
     /// # Examples
     ///
@@ -369,9 +381,10 @@ impl Testing {
         self.with_node(|tested| tested.node().recover());
     }
 
-    /// Makes this manager the process-wide one for this thread alone, until the returned value is dropped: for functions
-    /// without `manager = …` in tests that run side by side. Each `#[tokio::test]` with the usual flavor, and each `#[test]`,
-    /// has a thread of its own; tasks on other threads do not see it.
+    /// Makes this manager the process-wide one for this thread alone, until the returned value is
+    /// dropped: for functions without `manager = …` in tests that run side by side. Each
+    /// `#[tokio::test]` with the usual flavor, and each `#[test]`, has a thread of its own; tasks
+    /// on other threads do not see it.
     ///
     /// # Examples
     ///
@@ -416,7 +429,8 @@ impl fmt::Debug for Testing {
     }
 }
 
-/// A lock that a test holds for a caller of another process, from [`Testing::hold`]. Dropping it releases the lock.
+/// A lock that a test holds for a caller of another process, from [`Testing::hold`]. Dropping it
+/// releases the lock.
 ///
 /// # Examples
 ///

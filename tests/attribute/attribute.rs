@@ -1,4 +1,5 @@
-//! End to end: an annotated function, the engine, a real Redis server, and another client on the same key.
+//! End to end: an annotated function, the engine, a real Redis server, and another client on the
+//! same key.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::time::{Duration, Instant};

@@ -249,7 +249,8 @@ mod boxed {
 
     #[tokio::test]
     async fn boxed_future() -> Outcome {
-        // An argument that the block does not use is not in the future: it is dropped before the future runs.
+        // An argument that the block does not use is not in the future: it is dropped before the
+        // future runs.
         let outside = |name| Part::new(name, None);
         compare!(part => run(part("used"), pair(outside("first"), part("second")), outside("unused")));
         Ok(())

@@ -1,4 +1,5 @@
-//! The attribute adds no copy of the arguments to a function's future, and a fixed few bytes for each lock.
+//! The attribute adds no copy of the arguments to a function's future, and a fixed few bytes for
+//! each lock.
 #![allow(
     clippy::large_types_passed_by_value,
     clippy::unused_async,
@@ -103,7 +104,8 @@ async fn locked_small(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
-/// The bytes of the lock in the future: the request, the guard, the receivers of the engine's answers.
+/// The bytes of the lock in the future: the request, the guard, the receivers of the engine's
+/// answers.
 const LOCK: usize = 160;
 
 #[track_caller]
@@ -129,8 +131,8 @@ fn what_the_body_uses_in_part_is_not_stored_twice() {
     compare(size_of_val(&plain_part(Parcel::new())), size_of_val(&locked_part(Parcel::new())), 0);
 }
 
-/// rustc reserves room for a borrowed variable until the function ends, even after it has been moved: but not where a closure
-/// makes the key.
+/// rustc reserves room for a borrowed variable until the function ends, even after it has been
+/// moved: but not where a closure makes the key.
 #[test]
 fn what_the_key_borrows_is_stored_no_more_often() {
     compare(size_of_val(&plain_struct(Order::new())), size_of_val(&locked_struct(Order::new())), 0);

@@ -24,7 +24,8 @@ fn free_later_blocking(key: &str) -> Outcome {
 mod nested {
     use super::*;
 
-    // If the library did not detect the deadlock, this call would wait for `LIMIT` and fail with `TimedOut`.
+    // If the library did not detect the deadlock, this call would wait for `LIMIT` and fail with
+    // `TimedOut`.
     #[distributed_lock(key = "within:{id}", wait = LIMIT)]
     async fn inner(id: &str) -> Outcome {
         unreachable!("{id}: the lock is held by the caller")

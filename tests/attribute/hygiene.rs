@@ -113,7 +113,8 @@ mod raw_identifiers {
 mod hostile_trait {
     use super::*;
 
-    /// Its methods take everything by value, so method lookup finds them before those of a reference.
+    /// Its methods take everything by value, so method lookup finds them before those of a
+    /// reference.
     #[expect(dead_code, reason = "the expansion calls none of them")]
     #[allow(clippy::wrong_self_convention, reason = "a user may name a method like this, and take anything")]
     trait Hostile: Sized {

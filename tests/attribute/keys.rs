@@ -294,8 +294,8 @@ mod by_hand {
     }
 }
 
-/// A name without a lower-case letter may be a variable, a constant, a static or a generic constant: `key!` gives the key of
-/// the attribute, which escapes what is an argument.
+/// A name without a lower-case letter may be a variable, a constant, a static or a generic
+/// constant: `key!` gives the key of the attribute, which escapes what is an argument.
 mod names_that_could_be_constants {
     #![allow(
         non_snake_case,

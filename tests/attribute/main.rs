@@ -1,10 +1,11 @@
 //! Every shape of function, run: the lock is taken before the body, and released after it.
 //!
-//! A second manager on the same store is refused the key inside each body, and gets it before and after the call.
-//! A shape that compiles but locks nothing, such as a future that is returned before it runs, fails here.
+//! A second manager on the same store is refused the key inside each body, and gets it before and
+//! after the call. A shape that compiles but locks nothing, such as a future that is returned
+//! before it runs, fails here.
 //!
-//! `attribute` tests end to end, with a real server; `future_size` the size of the expansion's future; `stack` its stack; `stacking` other
-//! attributes, above and below.
+//! `attribute` tests end to end, with a real server; `future_size` the size of the expansion's
+//! future; `stack` its stack; `stacking` other attributes, above and below.
 
 use std::cell::Cell;
 use std::fmt::Display;

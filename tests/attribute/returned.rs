@@ -1,5 +1,5 @@
-//! `fn … -> impl Future`, whose whole body is an `async` block: the lock goes inside it. A future inside something else is
-//! a handle: the lock is around it.
+//! `fn … -> impl Future`, whose whole body is an `async` block: the lock goes inside it. A future
+//! inside something else is a handle: the lock is around it.
 #![allow(clippy::manual_async_fn, reason = "the shape under test")]
 
 use super::*;

@@ -1,5 +1,5 @@
-//! The lock of every tutorial: `SET NX PX`, repeated every few milliseconds, and a script that compares before
-//! it deletes.
+//! The lock of every tutorial: `SET NX PX`, repeated every few milliseconds, and a script that
+//! compares before it deletes.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::sleep;

@@ -1,10 +1,11 @@
-//! Other libraries on the same key, as in a fleet that migrates service by service: redis-py, node-redlock, and a
-//! hand-written lock. They exclude us and we exclude them, and neither releases a lock of the other.
+//! Other libraries on the same key, as in a fleet that migrates service by service: redis-py,
+//! node-redlock, and a hand-written lock. They exclude us and we exclude them, and neither releases
+//! a lock of the other.
 //!
 //! And a second client of our own protocol, with processes of both in one queue: `second.rs`.
 //!
-//! The libraries are fetched below `target/interop/`. Where python3, node or their registries are missing, their tests
-//! say so and pass; with `CI` in the environment they fail.
+//! The libraries are fetched below `target/interop/`. Where python3, node or their registries are
+//! missing, their tests say so and pass; with `CI` in the environment they fail.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
@@ -192,7 +193,8 @@ fn their_late_release_and_extension_leave_ours_alone(start: Start) {
 fn our_release_leaves_theirs_alone_when_ours_was_deleted(start: Start) {
     let server = RedisServer::start();
     let Some(mut peer) = start(&server) else { return };
-    // The first try warms up the client. Later it must be quick: a holder that knows of the loss sends no release.
+    // The first try warms up the client. Later it must be quick: a holder that knows of the loss
+    // sends no release.
     peer.does("try lock:other 60000", "held");
     peer.does("release", "released");
     let guard = connect(&server).lock("k").acquire_blocking().unwrap();

@@ -1,9 +1,10 @@
-//! Whether locks went to their waiters in the order of arrival: read from the commands of the server, as `MONITOR` tells
-//! them, so it knows nothing of any client.
+//! Whether locks went to their waiters in the order of arrival: read from the commands of the
+//! server, as `MONITOR` tells them, so it knows nothing of any client.
 //!
-//! A waiter that stands in the queue loses its place only by its own wish (a script that names its token), by a grant,
-//! or while its process is disturbed: frozen, killed, cut off, late, or connecting anew. Nobody takes a lock past a waiter whose process
-//! is not disturbed, unless the lock has expired, grace and all, and its head came too late.
+//! A waiter that stands in the queue loses its place only by its own wish (a script that names its
+//! token), by a grant, or while its process is disturbed: frozen, killed, cut off, late, or
+//! connecting anew. Nobody takes a lock past a waiter whose process is not disturbed, unless the
+//! lock has expired, grace and all, and its head came too late.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
@@ -125,7 +126,8 @@ struct Place {
 struct Lock {
     value: Option<String>,
     expires: u64,
-    /// It was to be taken while it expired: `MONITOR` does not tell whether it was, but a later write of the same token does.
+    /// It was to be taken while it expired: `MONITOR` does not tell whether it was, but a later
+    /// write of the same token does.
     perhaps: String,
     queue: Vec<Place>,
     /// Those that have left the queue in this script.

@@ -71,7 +71,8 @@ pub(crate) fn hand_written(server: &RedisServer) -> Option<Peer> {
     Some(Peer::thread(server))
 }
 
-/// Prints and skips a client that is not available; fails if `CI` is set, where a skipped test would go unnoticed.
+/// Prints and skips a client that is not available; fails if `CI` is set, where a skipped test
+/// would go unnoticed.
 fn or_skip<'a>(what: &str, found: Result<&'a PathBuf, &String>) -> Option<&'a PathBuf> {
     let why = match found {
         Ok(found) => return Some(found),

@@ -1,5 +1,6 @@
-//! A second client, written from `docs/design.md` alone, beside ours: processes of both on the same keys, some of them
-//! frozen, killed and cut off. What they do is judged from outside: their reports, and the commands of the server.
+//! A second client, written from `docs/design.md` alone, beside ours: processes of both on the same
+//! keys, some of them frozen, killed and cut off. What they do is judged from outside: their
+//! reports, and the commands of the server.
 //!
 //! `CHAOS_SECONDS` makes it longer, `CHAOS_SEED` repeats the random choices.
 
@@ -31,7 +32,8 @@ const NEWER: usize = usize::MAX;
 /// In nanoseconds. Who holds a lock for longer has renewed it.
 const LONGEST_TTL: u64 = 1_500_000_000;
 
-/// A lease that a process had when it was disturbed, and the claim behind it, end so much later at the latest.
+/// A lease that a process had when it was disturbed, and the claim behind it, end so much later at
+/// the latest.
 const AFTERWARDS: u64 = 2_500_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -203,7 +205,8 @@ impl Fleet<'_> {
         self.faults[2] += 1;
     }
 
-    /// What version 1 leaves to a later one: a lock whose value is no token, and a push of another kind, to the first waiter.
+    /// What version 1 leaves to a later one: a lock whose value is no token, and a push of another
+    /// kind, to the first waiter.
     fn meets_a_newer_version(&mut self) {
         const LASTS: u64 = 200;
         let key = self.random.between(0, KEYS);

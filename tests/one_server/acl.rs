@@ -101,8 +101,8 @@ const RULES_IN_A_CLUSTER: &[(&str, Without)] = &[
 const RULES_OF_A_TOPOLOGY: &[(&str, Without)] =
     &[("+select", Without::Connecting), ("+wait", Without::Something), ("+getset", Without::Something)];
 
-/// No feature stops without these, and not each version has them all: without one that it has, connecting leaves an entry in
-/// its `ACL LOG`.
+/// No feature stops without these, and not each version has them all: without one that it has,
+/// connecting leaves an entry in its `ACL LOG`.
 const RULES_OF_A_VERSION: &str = "+client|setname +client|setinfo +delifeq +delex";
 
 /// Needed while a slot moves.
@@ -364,7 +364,8 @@ impl Drop for Stops<'_> {
 }
 
 /// What callers do while access rules are taken away under their connections, and given back.
-/// Callers of two managers take turns while `rule` forbids what a hand-over needs, and until it is allowed again.
+/// Callers of two managers take turns while `rule` forbids what a hand-over needs, and until it is
+/// allowed again.
 fn falls_back_and_comes_back(url: &str, rule: &str, change: &dyn Fn(&str), is_empty: &dyn Fn() -> bool) {
     let managers = [(); 2].map(|()| LockManager::connect_blocking(url).unwrap());
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -385,7 +386,8 @@ fn falls_back_and_comes_back(url: &str, rule: &str, change: &dyn Fn(&str), is_em
                     if request().run_blocking(|_| ()).is_ok() {
                         grants.fetch_add(1, order);
                     }
-                    // Else one that still waits in the queue is passed for as long as the load lasts.
+                    // Else one that still waits in the queue is passed for as long as the load
+                    // lasts.
                     thread::sleep(SECOND / 500);
                 }
             });
@@ -450,7 +452,8 @@ fn access_rules_that_change_under_a_connection_to_a_cluster_lead_to_the_document
     });
 }
 
-/// The rules for this Cluster, each once. Before Redis 7.0 there are no sharded channels: it needs the rules of one server.
+/// The rules for this Cluster, each once. Before Redis 7.0 there are no sharded channels: it needs
+/// the rules of one server.
 fn rules_in_a_cluster(cluster: &RedisCluster) -> impl Iterator<Item = (&'static str, Without)> {
     let has_sharded_channels = !cluster.nodes[0].known_rules("+spublish").is_empty();
     let here: &[_] = if has_sharded_channels { RULES_IN_A_CLUSTER } else { &RULES_IN_A_CLUSTER[..1] };

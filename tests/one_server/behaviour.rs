@@ -1,5 +1,5 @@
-//! One suite for every backend: `memory://`, a real Redis server with and without cohorts, a quorum of three, and a
-//! real Cluster; and for every mode of a manager.
+//! One suite for every backend: `memory://`, a real Redis server with and without cohorts, a quorum
+//! of three, and a real Cluster; and for every mode of a manager.
 //!
 //! `REDLOCK_TEST_MODE` names the mode of all managers here, and `./test` runs the suite in each:
 //!
@@ -193,7 +193,8 @@ mod everywhere {
     } }
 }
 
-/// Backends that show the queue to other clients: without the right to publish, waiters ask by themselves, and there is none.
+/// Backends that show the queue to other clients: without the right to publish, waiters ask by
+/// themselves, and there is none.
 mod with_a_queue {
     on! { memory redis cluster: {
         a_waiter_gives_up_after_its_wait_and_names_the_key
@@ -219,7 +220,8 @@ fn one_holder_at_a_time(backend: &Backend) {
     drop(b.lock("k").acquire_blocking().unwrap());
 }
 
-/// By the server's own account. A waiter lets it know that others wait, and so the key outlasts the lease by a moment.
+/// By the server's own account. A waiter lets it know that others wait, and so the key outlasts the
+/// lease by a moment.
 const GRACE: Duration = Duration::from_millis(100);
 
 fn a_failed_try_never_moves_the_holders_ttl(backend: &Backend) {

@@ -1,4 +1,5 @@
-//! With `cohort(n)` a process hands its lock to its own callers up to `n` times; then other processes get it.
+//! With `cohort(n)` a process hands its lock to its own callers up to `n` times; then other
+//! processes get it.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,7 +17,8 @@ use crate::direct::calls;
 const TTL: Duration = Duration::from_secs(10);
 
 fn connect(url: &str, cohort: u32) -> LockManager {
-    // A lock that is left free for clients of another kind is had by the next caller, in turn or not.
+    // A lock that is left free for clients of another kind is had by the next caller, in turn or
+    // not.
     LockManager::builder(url).cohort(cohort).foreign_clients(false).connect_blocking().unwrap()
 }
 

@@ -11,7 +11,8 @@ use kit::{
 };
 use redlocked::{LockError, LockManager, ReleaseOutcome};
 
-/// Half a round trip. Longer than around the world, because the proxy accepts connections without a round trip.
+/// Half a round trip. Longer than around the world, because the proxy accepts connections without a
+/// round trip.
 const ONE_WAY: Duration = Duration::from_millis(125);
 
 /// A refused try, a hand-off to a waiter, and a release.
@@ -159,7 +160,8 @@ fn a_server_that_is_busy_is_asked_again_later() {
 #[test]
 fn a_server_that_speaks_an_older_protocol_is_polled() {
     let server = RedisServer::start();
-    // In the words of this version, of Redis 5, of a proxy, and with the code of a server without this protocol.
+    // In the words of this version, of Redis 5, of a proxy, and with the code of a server without
+    // this protocol.
     let unknown = Rewriter::to(server.port(), "HELLO", "HELLX");
     let backticks = Rewriter::of_answers(unknown.port(), "'HELLX'", "`HELLO`");
     let proxy = Rewriter::of_answers(unknown.port(), "unknown command", "not a command--");
@@ -259,7 +261,8 @@ fn a_firewall_that_forgot_an_idle_connection_does_not_cost_the_next_call_its_onl
     }
 }
 
-/// What each of these addresses is, and what to write instead; no caller waits for it, however long it would.
+/// What each of these addresses is, and what to write instead; no caller waits for it, however long
+/// it would.
 #[test]
 fn an_address_of_another_kind_of_server_is_told_at_once() {
     let server = RedisServer::start();

@@ -1,4 +1,5 @@
-//! Credentials that a function of the program gives: they change while locks are held, are late, wrong, or missing.
+//! Credentials that a function of the program gives: they change while locks are held, are late,
+//! wrong, or missing.
 
 use std::future::pending;
 use std::io;

@@ -1,4 +1,5 @@
-//! A function whose body cannot see the fencing token costs the server no script, as long as no other caller wants its lock.
+//! A function whose body cannot see the fencing token costs the server no script, as long as no
+//! other caller wants its lock.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpStream};
@@ -128,7 +129,8 @@ fn a_hand_over_to_a_waiter_that_draws_none_costs_none() {
     let [first, second]: [String; 2] =
         server.run::<Vec<String>>("ZRANGE lock:k%queue 0 -1").try_into().unwrap();
     assert!(first.ends_with("|unfenced") && !second.ends_with("|unfenced"));
-    // Above the floor of the requests however long the waiters took: a clock below it is counted once more when it is raised.
+    // Above the floor of the requests however long the waiters took: a clock below it is counted
+    // once more when it is raised.
     let before = guard.fencing_token() + 60_000_000;
     let _: String = server.run(&format!("SET lock:%clock {before}"));
     let _: String = server.run("CONFIG RESETSTAT");
@@ -256,8 +258,8 @@ fn noted(locks: &LockManager, order: &Mutex<Vec<&'static str>>) -> Result<(), Lo
     Ok(())
 }
 
-/// A direct request joins no queue. Who takes the lock before the next request arrives has passed the caller, and nobody after
-/// that.
+/// A direct request joins no queue. Who takes the lock before the next request arrives has passed
+/// the caller, and nobody after that.
 #[test]
 fn a_refused_caller_is_passed_only_until_its_next_request_arrives() {
     let server = RedisServer::start();

@@ -1,4 +1,5 @@
-//! How a hold ends: the reason of a loss, and the key that is left when the holder or its process ends.
+//! How a hold ends: the reason of a loss, and the key that is left when the holder or its process
+//! ends.
 
 #[cfg(unix)]
 use std::process::exit;
@@ -107,7 +108,7 @@ fn a_guard_that_is_dropped_in_tokio_or_without_a_connection_holds_up_nothing() {
     eventually("the locks are released", || server.keys().is_empty());
 }
 
-// Keys that a process leaves when it ends -------------------------------------------------------------------
+// Keys that a process leaves when it ends ---------------------------------------------------------
 
 #[cfg(unix)]
 #[test]

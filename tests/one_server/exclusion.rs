@@ -1,4 +1,5 @@
-//! Never two holders, and never a lock without a caller: an operator, a holder or a slow network acts on a held lock.
+//! Never two holders, and never a lock without a caller: an operator, a holder or a slow network
+//! acts on a held lock.
 
 use std::sync::Arc;
 use std::thread;
@@ -20,7 +21,7 @@ fn queued(locks: &LockManager, server: &RedisServer, key: &str) -> thread::JoinH
     waiter
 }
 
-// A shorter ttl ------------------------------------------------------------------------------------------
+// A shorter ttl -----------------------------------------------------------------------------------
 
 #[test]
 fn a_lease_is_over_before_the_server_may_give_a_shorter_lock_away() {
@@ -62,7 +63,7 @@ fn a_body_that_sleeps_ends_with_the_shorter_lease() {
     }
 }
 
-// Late requests ------------------------------------------------------------------------------------------
+// Late requests -----------------------------------------------------------------------------------
 
 /// The URL of a user without the right to close its earlier connection.
 fn without_client_kill(server: &RedisServer, proxy: &LateProxy) -> String {
@@ -137,7 +138,8 @@ fn a_shortening_of_long_ago_does_not_shorten_what_was_extended_since() {
     assert!(Duration::from_millis(pttl) >= guard.remaining(), "{pttl} ms");
 }
 
-/// Waits until the server has executed the requests that a [`LateProxy`] held back, and has closed those connections.
+/// Waits until the server has executed the requests that a [`LateProxy`] held back, and has closed
+/// those connections.
 fn arrived(server: &RedisServer) {
     eventually("the server has executed the late requests", || {
         let clients: String = server.run("CLIENT LIST");
@@ -145,7 +147,7 @@ fn arrived(server: &RedisServer) {
     });
 }
 
-// Forced releases and overwritten keys -------------------------------------------------------------------
+// Forced releases and overwritten keys ------------------------------------------------------------
 
 /// The server sends no push here, because the operator is the same client as the holder.
 #[test]
@@ -210,7 +212,7 @@ fn a_lock_that_was_overwritten_with_another_type_is_lost_at_once() {
     }
 }
 
-// Keys of other applications -----------------------------------------------------------------------------
+// Keys of other applications ----------------------------------------------------------------------
 
 fn publish(server: &RedisServer, channel: &str, text: &str) {
     let heard: i32 = redis::cmd("PUBLISH").arg(channel).arg(text).query(&mut server.client()).unwrap();
@@ -287,7 +289,7 @@ fn a_prefix_that_side_keys_or_pushes_would_be_misread_by_is_refused() {
     assert!(matches!(refused, Err(LockError::InvalidKey { .. })), "{refused:?}");
 }
 
-// Fencing tokens -----------------------------------------------------------------------------------------
+// Fencing tokens ----------------------------------------------------------------------------------
 
 #[test]
 fn fencing_tokens_grow_when_the_data_are_replaced_under_a_connection() {
@@ -332,7 +334,7 @@ fn fencing_tokens_grow_behind_a_holder_without_one_when_the_data_are_replaced() 
     assert!(after > before, "{before}, then {after}");
 }
 
-// Commands that the server refuses -----------------------------------------------------------------------
+// Commands that the server refuses ----------------------------------------------------------------
 
 #[test]
 fn a_release_that_is_refused_is_told_at_once_and_done_as_soon_as_it_may_be() {
@@ -397,9 +399,10 @@ fn a_server_that_cannot_save_is_waited_for() {
     within(5 * SECOND, "the refused release is done later", || server.run::<i32>("EXISTS lock:held") == 0);
 }
 
-// Clusters -----------------------------------------------------------------------------------------------
+// Clusters ----------------------------------------------------------------------------------------
 
-/// Each connection keeps the access rules of its start, so the nodes can differ after a change of the rules.
+/// Each connection keeps the access rules of its start, so the nodes can differ after a change of
+/// the rules.
 #[test]
 fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
     let cluster = RedisCluster::start();
@@ -448,7 +451,7 @@ fn in_a_cluster_each_node_does_what_it_can_and_none_is_taken_for_another() {
     eventually("one node cannot hand over", || !hands_over());
 }
 
-// Several keys, and cohorts --------------------------------------------------------------------------------
+// Several keys, and cohorts -----------------------------------------------------------------------
 
 #[test]
 fn a_lock_that_is_lost_while_the_next_is_waited_for_starts_all_over_and_keeps_none_for_its_min_hold() {
@@ -460,7 +463,8 @@ fn a_lock_that_is_lost_while_the_next_is_waited_for_starts_all_over_and_keeps_no
     let waiting = |key: &str| server.run::<u32>(&format!("ZCARD lock:{key}%queue")) == 1;
     eventually("the caller waits for the last key", || waiting("c"));
     let _: String = server.run("SET lock:b thief PX 60000");
-    // The caller has the first key again, and does not wait for the last one before it has the second.
+    // The caller has the first key again, and does not wait for the last one before it has the
+    // second.
     eventually("the caller waits for the stolen key", || waiting("b") && !waiting("c"));
     assert!(in_the_way.is_held());
     let _: i32 = server.run("DEL lock:b");

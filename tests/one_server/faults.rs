@@ -17,7 +17,7 @@ fn assert_misconfigured<T: std::fmt::Debug>(outcome: &Result<T, LockError>) {
     assert!(matches!(outcome, Err(LockError::Misconfigured { .. })), "{outcome:?}");
 }
 
-// Other clients on the same key ---------------------------------------------------------------------------
+// Other clients on the same key -------------------------------------------------------------------
 
 #[test]
 fn a_hand_written_set_nx_excludes_us_and_we_it() {
@@ -153,7 +153,7 @@ fn a_release_says_when_the_lock_had_been_stolen() {
     assert_eq!(value, "thief", "a guard never deletes the key of another client");
 }
 
-// Redis is down, silent, or starting ----------------------------------------------------------------------
+// Redis is down, silent, or starting --------------------------------------------------------------
 
 #[test]
 fn redis_down_is_unavailable_at_the_deadline_and_at_once_for_one_try() {
@@ -340,7 +340,7 @@ fn listing_may_take_longer_than_one_answer() {
     assert!(start.elapsed() > SECOND / 2, "{:?}", start.elapsed());
 }
 
-// Lost connections, lost replies, lost scripts ------------------------------------------------------------
+// Lost connections, lost replies, lost scripts ----------------------------------------------------
 
 #[test]
 fn a_cut_connection_ends_neither_a_wait_nor_a_lock() {
@@ -491,7 +491,8 @@ fn a_partitioned_holder_stops_in_time() -> bool {
 
 #[test]
 fn a_partitioned_holder_stops_before_the_server_gives_the_lock_away() {
-    // The lease ends a hundredth of the ttl before the key: 80 ms. The machine may be busy for longer: one of three.
+    // The lease ends a hundredth of the ttl before the key: 80 ms. The machine may be busy for
+    // longer: one of three.
     assert!((0..3).any(|_| a_partitioned_holder_stops_in_time()));
 }
 
@@ -517,13 +518,14 @@ fn many_held_locks_are_all_renewed_over_the_next_connection() {
     let taken = Instant::now();
     eventually("a renewal is seen at each lock", || taken.elapsed() > SECOND / 5);
     proxy.cut();
-    // Comparing all keys takes longer than `io_timeout`: the client must not take the server for silent.
+    // Comparing all keys takes longer than `io_timeout`: the client must not take the server for
+    // silent.
     let renewed =
         |(guard, end): (&LockGuard, &Instant)| Instant::now() + guard.remaining() > *end + SECOND / 10;
     eventually("each has been renewed", || guards.iter().zip(&ends).all(renewed));
 }
 
-// Costs in commands, threads and time --------------------------------------------------------------------
+// Costs in commands, threads and time -------------------------------------------------------------
 
 /// The code of the error, however the version wraps it.
 #[test]

@@ -1,5 +1,5 @@
-//! Waiters of one process that come one behind the other pass their lock on without a request for each, and pass no waiter of
-//! another process.
+//! Waiters of one process that come one behind the other pass their lock on without a request for
+//! each, and pass no waiter of another process.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -38,8 +38,9 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// These callers come one after the other, while another one has the lock. The first letter is the process. Returns the order
-/// in which they get it, and how many scripts that took; `stays`: they stay inside for so long.
+/// These callers come one after the other, while another one has the lock. The first letter is the
+/// process. Returns the order in which they get it, and how many scripts that took; `stays`: they
+/// stay inside for so long.
 fn serves(callers: &[&'static str], stays: Duration) -> (Vec<&'static str>, u64) {
     let (server, runtime, log) = (RedisServer::start(), runtime(), Log::default());
     let (one, two) = (connect(&server), connect(&server));
@@ -65,8 +66,8 @@ fn serves(callers: &[&'static str], stays: Duration) -> (Vec<&'static str>, u64)
 #[test]
 fn many_waiters_of_one_process_take_one_release_for_many_of_them() {
     const NAMES: [&str; 40] = ["a"; 40];
-    // Of the holder, and of each that cannot pass it on: a grant names 31 others at most. On a busy machine they may take longer
-    // than a lock is passed on for.
+    // Of the holder, and of each that cannot pass it on: a grant names 31 others at most. On a busy
+    // machine they may take longer than a lock is passed on for.
     eventually("it takes no more", || {
         let (order, scripts) = serves(&NAMES, Duration::ZERO);
         assert_eq!(order.len(), NAMES.len());

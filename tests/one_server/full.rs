@@ -1,5 +1,5 @@
-//! A server that takes no writes for a while, because it is full, cannot save, or has become a replica: what it still does for
-//! the locks that are held, and when it does the rest.
+//! A server that takes no writes for a while, because it is full, cannot save, or has become a
+//! replica: what it still does for the locks that are held, and when it does the rest.
 
 use std::fs;
 use std::future::poll_fn;
@@ -64,8 +64,8 @@ fn unfenced_holder(locks: &LockManager, enters: &Sender<()>, leaves: &Receiver<(
     Ok(())
 }
 
-/// These wait in this order, each in the process of this number, when the server fills up and the holder, of process 0, leaves.
-/// Each is served, and no key is left.
+/// These wait in this order, each in the process of this number, when the server fills up and the
+/// holder, of process 0, leaves. Each is served, and no key is left.
 fn is_served_on_a_full_server(foreign_clients: bool, holder: Holder, queue: &[(usize, Call)]) {
     let server = RedisServer::start();
     let builder = || LockManager::builder(server.url()).foreign_clients(foreign_clients);
@@ -116,8 +116,8 @@ fn a_full_server_frees_what_is_released_and_hands_it_over() {
     }
 }
 
-/// No fencing token can be reserved for the callers of the holder's process, and they have no place in the queue: the lock is
-/// released, and they hear why they cannot take it.
+/// No fencing token can be reserved for the callers of the holder's process, and they have no place
+/// in the queue: the lock is released, and they hear why they cannot take it.
 #[test]
 fn a_full_server_reserves_nothing_for_a_cohort() {
     let server = RedisServer::start();
@@ -321,7 +321,8 @@ fn is_refused_and_owes_nothing(locks: &LockManager, held: &str) {
         }
     }
     assert!(unfenced_of(locks, "free").is_err() && waits_unfenced(locks, "free").is_err());
-    // The first request of a waiter takes a free lock without its queue. Here it finds another one, and the next is refused.
+    // The first request of a waiter takes a free lock without its queue. Here it finds another one,
+    // and the next is refused.
     let _ = waits_unfenced(locks, held);
     assert_eq!(runtime().block_on(locks.shutdown(Duration::ZERO)), Ok(()));
 }

@@ -63,8 +63,8 @@ fn asking_again_keeps_the_place() {
     drop(second.join().unwrap());
 }
 
-/// Commands that clients send for one acquisition. Without those that a process sends because time passes on a slow
-/// machine: its first waiter asks again, its holder claims and compares.
+/// Commands that clients send for one acquisition. Without those that a process sends because time
+/// passes on a slow machine: its first waiter asks again, its holder claims and compares.
 fn commands_per_acquisition(waiters: u32, processes: u32) -> f64 {
     let rounds = if waiters < 1000 { 5 } else { 2 };
     let server = RedisServer::start();

@@ -259,7 +259,7 @@ fn a_loss_is_heard_of_while_the_runtime_is_blocked() -> Result<(), LockError> {
     })
 }
 
-// Callers without a runtime -----------------------------------------------------------------------------------
+// Callers without a runtime -----------------------------------------------------------------------
 
 #[test]
 fn sync_callers_and_the_loops_own_thread_take_turns_over_one_connection() {
@@ -385,7 +385,8 @@ fn a_waiter_hears_at_once_of_its_lock_when_the_caller_that_polled_has_left() {
         let mut cx = Context::from_waker(Waker::noop());
         eventually("it is served", || call.as_mut().poll(&mut cx).is_ready());
     };
-    // Unasked, the loop's own thread polls again after 100 ms. The best of several: the machine may be busy.
+    // Unasked, the loop's own thread polls again after 100 ms. The best of several: the machine may
+    // be busy.
     let soon = |waits: fn(&LockManager)| {
         (0..5).any(|_| hand_off_behind_a_caller_that_left(waits) < Duration::from_millis(70))
     };
@@ -459,7 +460,7 @@ fn a_guard_that_a_panic_drops_is_released() {
     }
 }
 
-// The end of a process --------------------------------------------------------------------------------------
+// The end of a process ----------------------------------------------------------------------------
 
 #[cfg(unix)]
 #[test]

@@ -28,8 +28,8 @@ fn dropped_calls(locks: &LockManager, thread: usize, stop: &AtomicBool) {
     }
 }
 
-/// Sends about as many pushes at once as tokio lets a task read in one poll, so that one batch is sent by the next poll
-/// and another after it.
+/// Sends about as many pushes at once as tokio lets a task read in one poll, so that one batch is
+/// sent by the next poll and another after it.
 fn pushes(server: &RedisServer, stop: &AtomicBool) {
     let channels: Vec<String> = server.run("PUBSUB CHANNELS lock:%inbox:*");
     let mut client = server.client();
@@ -74,7 +74,8 @@ fn begin(locks: &LockManager, count: usize) -> Vec<Acquire> {
     calls
 }
 
-/// Pauses the servers, drops two thousand calls for each, and returns how many commands each server received for them.
+/// Pauses the servers, drops two thousand calls for each, and returns how many commands each server
+/// received for them.
 fn dropped_while_held_back(locks: &LockManager, servers: &[&RedisServer]) -> u64 {
     let commands = || servers.iter().map(|server| server.client_commands()).sum::<u64>();
     locks.lock("before").run_blocking(|_| ()).unwrap();
@@ -224,7 +225,8 @@ fn answered(server: &RedisServer) -> u64 {
     bytes.trim().parse().unwrap()
 }
 
-/// A client of another kind may write anything where we look for a lock: nobody has to hear all of it.
+/// A client of another kind may write anything where we look for a lock: nobody has to hear all of
+/// it.
 #[test]
 fn a_foreign_value_of_any_length_costs_the_other_locks_nothing() {
     const LENGTH: usize = 32 << 20;

@@ -1,5 +1,5 @@
-//! Locks on one Redis server and on `memory://`, as callers, waiters and holders see them; where a promise holds for
-//! every backend, also on a quorum and a Cluster.
+//! Locks on one Redis server and on `memory://`, as callers, waiters and holders see them; where a
+//! promise holds for every backend, also on a quorum and a Cluster.
 //!
 //! | module | question |
 //! | --- | --- |
@@ -26,8 +26,8 @@
 //! | `acl` | which feature stops without each access rule |
 //! | `peer_bugs` | bugs of other libraries, and the test for each |
 //!
-//! `cargo test --test one_server faults::` runs one of them. They run side by side in one process: each takes a server of its
-//! own, or keys that no other test uses.
+//! `cargo test --test one_server faults::` runs one of them. They run side by side in one process:
+//! each takes a server of its own, or keys that no other test uses.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,5 @@
-//! Several keys as one lock: all or nothing, in one order, under one deadline; on `memory://` and on a real Redis server.
+//! Several keys as one lock: all or nothing, in one order, under one deadline; on `memory://` and
+//! on a real Redis server.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};

@@ -1,5 +1,5 @@
-//! The value of a lock is marked while other callers wait for it: the mark changes nothing for its holder, and newcomers do
-//! not pass the waiters when its lease is over.
+//! The value of a lock is marked while other callers wait for it: the mark changes nothing for its
+//! holder, and newcomers do not pass the waiters when its lease is over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,7 +15,8 @@ fn value(server: &RedisServer) -> String {
     server.run("GET lock:k")
 }
 
-/// A waiter that is in the queue when this returns, and has marked the lock unless it is a foreign client's.
+/// A waiter that is in the queue when this returns, and has marked the lock unless it is a foreign
+/// client's.
 fn queued(server: &RedisServer, locks: &LockManager) -> thread::JoinHandle<LockGuard> {
     let before: u32 = server.run("ZCARD lock:k%queue");
     let locks = locks.clone();
@@ -167,12 +168,14 @@ fn a_waiter_is_told_when_a_lock_is_to_expire_sooner() {
         drop(waiter.join().unwrap());
         start.elapsed()
     };
-    // Without the push, it asks again after 300 ms at the earliest. The machine may be busy: the best of three.
+    // Without the push, it asks again after 300 ms at the earliest. The machine may be busy: the
+    // best of three.
     let quickest = (0..3).map(|_| after()).min().unwrap();
     assert!(quickest < Duration::from_millis(290), "{quickest:?}");
 }
 
-/// The head of the queue leaves it, and the next waiter was told that the lock lasts for a minute when it asked.
+/// The head of the queue leaves it, and the next waiter was told that the lock lasts for a minute
+/// when it asked.
 #[test]
 fn a_waiter_is_told_when_the_one_in_front_leaves() {
     let server = RedisServer::start();
@@ -191,7 +194,8 @@ fn a_waiter_is_told_when_the_one_in_front_leaves() {
     drop(waiter.join().unwrap());
 }
 
-/// The second of two waiters that were told leaves: if the first one dies, the third has to know when to ask.
+/// The second of two waiters that were told leaves: if the first one dies, the third has to know
+/// when to ask.
 #[test]
 fn a_waiter_is_told_when_the_second_in_front_leaves() {
     let server = RedisServer::start();

@@ -1,5 +1,5 @@
-//! What the caller of a body hears whose lock was lost: in the middle, where the holder has noticed, or just before the end, where
-//! only the release finds out.
+//! What the caller of a body hears whose lock was lost: in the middle, where the holder has
+//! noticed, or just before the end, where only the release finds out.
 
 use std::thread;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use kit::{LIMIT, RedisServer, SECOND, connect, eventually};
 use redlocked::{LockError, LockManager, LostReason, OnLost, distributed_lock};
 
-/// A body and its thief: another client overwrites the key. `noticed`: the holder hears of it before its body ends.
+/// A body and its thief: another client overwrites the key. `noticed`: the holder hears of it
+/// before its body ends.
 struct Theft<'a> {
     server: &'a RedisServer,
     locks: &'a LockManager,

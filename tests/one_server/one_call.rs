@@ -1,5 +1,5 @@
-//! Several keys taken in one call: how many commands the server counts, and which keys are left when the caller is
-//! dropped, the answer is lost, or a key is busy.
+//! Several keys taken in one call: how many commands the server counts, and which keys are left
+//! when the caller is dropped, the answer is lost, or a key is busy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -84,7 +84,8 @@ fn a_busy_key_costs_one_call_and_nothing_behind_it_is_touched() {
     let error = locks.lock_all(["a", "b", "c", "d"]).acquire_blocking().map(drop).unwrap_err();
     assert!(matches!(&error, LockError::Busy { key, .. } if &**key == "c"), "{error:?}");
     eventually("the taken keys are released", || server.keys().len() == 2);
-    // Only the first two keys are released: the call skipped the later ones and did not queue for the busy one.
+    // Only the first two keys are released: the call skipped the later ones and did not queue for
+    // the busy one.
     assert_eq!(server.client_commands() - before, 1 + 2);
     drop(busy);
 }
@@ -355,8 +356,9 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// For some seconds, many callers take random keys in random order while `meanwhile` runs in a loop. No two callers
-/// hold one key, and no caller waits for ever, nor for a ttl, as it would for a lock that was never released.
+/// For some seconds, many callers take random keys in random order while `meanwhile` runs in a
+/// loop. No two callers hold one key, and no caller waits for ever, nor for a ttl, as it would for
+/// a lock that was never released.
 fn storm(managers: &[LockManager], keys: &[String], mut meanwhile: impl FnMut()) {
     let inside: Arc<Vec<AtomicBool>> = Arc::new(keys.iter().map(|_| AtomicBool::new(false)).collect());
     let (over, done) = (AtomicBool::new(false), AtomicU32::new(0));
@@ -374,7 +376,8 @@ fn storm(managers: &[LockManager], keys: &[String], mut meanwhile: impl FnMut())
                     let guard = match outcome {
                         Ok(guard) => guard,
                         Err(error) => {
-                            // With a long `wait` the library asks again for lost locks: only short waits fail.
+                            // With a long `wait` the library asks again for lost locks: only short
+                            // waits fail.
                             assert!(wait < SECOND, "{error}");
                             continue;
                         }

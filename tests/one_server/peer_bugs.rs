@@ -1,5 +1,6 @@
-//! Bugs of other Rust locks for Redis, each reproduced with the version named, and the test that fails if we copy it:
-//! below, in another module of this binary, or in `tests/attribute` and `tests/topologies`.
+//! Bugs of other Rust locks for Redis, each reproduced with the version named, and the test that
+//! fails if we copy it: below, in another module of this binary, or in `tests/attribute` and
+//! `tests/topologies`.
 //!
 //! | what must not happen | library | the test |
 //! | --- | --- | --- |
@@ -48,7 +49,7 @@ use std::time::{Duration, Instant};
 use kit::{DelayProxy, LIMIT, Quorum, RedisServer, SECOND, connect, eventually, runtime};
 use redlocked::{LockError, LockManager, ReleaseOutcome, distributed_lock};
 
-// Exclusion ----------------------------------------------------------------------------------------------
+// Exclusion ---------------------------------------------------------------------------------------
 
 struct Shop {
     locks: LockManager,
@@ -154,7 +155,7 @@ fn values_that_differ_never_share_a_key() {
     }
 }
 
-// Durations ------------------------------------------------------------------------------------------------
+// Durations ---------------------------------------------------------------------------------------
 
 #[test]
 fn a_wait_is_neither_cut_short_nor_overrun() {
@@ -239,7 +240,7 @@ fn ten_thousand_long_waits_leave_nothing_behind() {
     });
 }
 
-// Slow, distant and lost servers -------------------------------------------------------------------------
+// Slow, distant and lost servers ------------------------------------------------------------------
 
 #[test]
 fn a_server_far_away_is_slow_and_nothing_else() {

@@ -25,7 +25,7 @@ fn in_ms(duration: Duration) -> String {
     format!("{:.2} ms", duration.as_secs_f64() * 1e3)
 }
 
-// The worker processes -----------------------------------------------------------------------------------
+// The worker processes ----------------------------------------------------------------------------
 
 #[test]
 #[ignore = "runs in a worker process"]
@@ -35,7 +35,8 @@ fn worker() {
     };
     let (command, commands) = channel();
     listen(move |line| drop(command.send(line)), || exit(0));
-    // A lock that is left free for clients of another kind is had by the next caller, in turn or not.
+    // A lock that is left free for clients of another kind is had by the next caller, in turn or
+    // not.
     let fair = job.task == "greedy";
     let locks = LockManager::builder(&job.url).foreign_clients(!fair).connect_blocking().unwrap();
     say("ready", &[]);
@@ -113,7 +114,7 @@ fn blocking(locks: &LockManager, commands: &Receiver<String>, ttl: Duration) {
     let _ = commands.recv();
 }
 
-// The test -----------------------------------------------------------------------------------------------
+// The test ----------------------------------------------------------------------------------------
 
 fn start(server: &RedisServer, task: &str, number: u64) -> Worker {
     let worker = Worker::start("processes::worker", task, &server.url(), &[number]);
@@ -163,7 +164,8 @@ fn a_killed_holder_is_followed_when_its_ttl_has_passed() {
     holder.tell("take");
     let (_, mut fence) = entered(&holder);
     for _ in 0..3 {
-        // The next worker gets the lock when the key expires, and is killed in turn while it holds it.
+        // The next worker gets the lock when the key expires, and is killed in turn while it holds
+        // it.
         let next = queued(&server, TTL);
         eventually("the holder has the lock for its ttl", || server.run::<u64>("PTTL lock:k") > TTL - 300);
         let killed = now();
@@ -344,7 +346,8 @@ fn no_process_gets_more_than_its_share() {
         mean > 10.0 && f64::from(*most) <= mean + margin && f64::from(*fewest) >= mean - margin,
         "{counts:?}"
     );
-    // Grants go round: ordered by fencing token, no process gets a second turn before the others have had one.
+    // Grants go round: ordered by fencing token, no process gets a second turn before the others
+    // have had one.
     let mut grants: Vec<(u64, usize)> = Vec::new();
     for (number, entries) in entries.iter().enumerate() {
         assert!(entries.is_sorted(), "its own fencing tokens grow with the time");
@@ -361,8 +364,9 @@ fn no_process_gets_more_than_its_share() {
     assert!(in_turn * 2 > all, "{in_turn} of {all} grants in turn");
 }
 
-/// How long the last waiter of a queue waits when the waiter before it, `in_front` places behind the holder, gets stuck
-/// or dies: one claim (1 s), or one ttl. The waiters before them take no time.
+/// How long the last waiter of a queue waits when the waiter before it, `in_front` places behind
+/// the holder, gets stuck or dies: one claim (1 s), or one ttl. The waiters before them take no
+/// time.
 fn last_of_a_line(in_front: usize, ttl: u64, kill: bool) -> Duration {
     let server = RedisServer::start();
     let mut holder = start(&server, "obedient", MINUTE);
@@ -389,7 +393,8 @@ fn last_of_a_line(in_front: usize, ttl: u64, kill: bool) -> Duration {
 
 #[test]
 fn a_stuck_or_killed_one_costs_the_last_of_a_line_no_more_than_its_claim_or_ttl() {
-    // Waiters in front, ttl, killed; and the longest wait of the last one, with half a second for a slow machine.
+    // Waiters in front, ttl, killed; and the longest wait of the last one, with half a second for a
+    // slow machine.
     for (in_front, ttl, kill, most) in
         [(0, 200, true, 700), (12, MINUTE, false, 1500), (12, 1000, true, 1500)]
     {

@@ -1,5 +1,5 @@
-//! Many held locks share the calls that renew them: how many calls the server counts, and that each lock still expires,
-//! is lost and is released by itself.
+//! Many held locks share the calls that renew them: how many calls the server counts, and that each
+//! lock still expires, is lost and is released by itself.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

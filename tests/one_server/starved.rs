@@ -1,4 +1,5 @@
-//! Commands to an engine whose runtime does not run it: each kind of command, from each kind of caller.
+//! Commands to an engine whose runtime does not run it: each kind of command, from each kind of
+//! caller.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use tokio::sync::Notify;
 
 const TTL: Duration = Duration::from_secs(60);
 
-/// The engine moves after some 100 ms. The rest is for a busy machine, and far from what a starved caller waited for before:
-/// a fifth of the ttl, or the end of the computation.
+/// The engine moves after some 100 ms. The rest is for a busy machine, and far from what a starved
+/// caller waited for before: a fifth of the ttl, or the end of the computation.
 const SOON: Duration = Duration::from_secs(3);
 
 /// After so long without a command, the guardian has no look to make.
@@ -152,7 +153,8 @@ const CALLERS: [(&str, Caller); 4] = [
     ("no_runtime", without_a_runtime),
 ];
 
-/// All threads of the runtime, which has so many, compute while callers on other threads send commands.
+/// All threads of the runtime, which has so many, compute while callers on other threads send
+/// commands.
 #[track_caller]
 fn each_caller_is_served(runtime: Runtime, threads: usize) {
     let server = RedisServer::start();

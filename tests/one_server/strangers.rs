@@ -13,7 +13,8 @@ use redlocked::{LockError, LockManager};
 /// Replies that grant a lock, refuse one, or confirm something.
 const UNASKED: [&str; 4] = ["+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n"];
 
-/// Nobody behind the proxy gets a lock that is held, whatever the server says unasked, and afterwards all is well.
+/// Nobody behind the proxy gets a lock that is held, whatever the server says unasked, and
+/// afterwards all is well.
 #[track_caller]
 fn grants_nothing_unasked(locks: &LockManager, proxy: &Proxy, server: &RedisServer) {
     let other = LockManager::connect_blocking(&server.url()).unwrap();
@@ -67,7 +68,8 @@ fn nor_does_one_of_a_sentinel_lead_to_another_primary() {
     assert!(held.is_held());
 }
 
-/// A server that says this to each client as soon as it has connected, and closes. Counts its clients.
+/// A server that says this to each client as soon as it has connected, and closes. Counts its
+/// clients.
 fn that_says(words: &'static [u8]) -> (u16, Arc<AtomicUsize>) {
     fake(move |mut client| drop(client.write_all(words)))
 }

@@ -1,5 +1,5 @@
-//! A process that is stopped while its callers wait costs the others one claim, however they ask and however many wait. One that
-//! has died costs them nothing.
+//! A process that is stopped while its callers wait costs the others one claim, however they ask
+//! and however many wait. One that has died costs them nothing.
 
 use std::process::exit;
 use std::sync::{Arc, Mutex};
@@ -16,11 +16,12 @@ use tokio::task::JoinSet;
 const MS: Duration = Duration::from_millis(1);
 const TTL: Duration = Duration::from_secs(30);
 
-/// A claim and its grace, with room for a loaded machine; far less than a claim for each of ten waiters.
+/// A claim and its grace, with room for a loaded machine; far less than a claim for each of ten
+/// waiters.
 const ONE_CLAIM: Duration = Duration::from_secs(5);
 
-/// Its numbers: how many calls wait at first, and the key. `holder`: one more call waits in front of them, and holds the lock
-/// until the test sends `end`. Each `more` is another call.
+/// Its numbers: how many calls wait at first, and the key. `holder`: one more call waits in front
+/// of them, and holds the lock until the test sends `end`. Each `more` is another call.
 #[test]
 #[ignore = "runs in a worker process"]
 fn worker() {
@@ -257,8 +258,8 @@ fn a_process_whose_min_hold_ends_is_not_taken_for_stopped() {
     eventually("no key is left", || server.keys().is_empty());
 }
 
-/// All in front of the live waiter have died, and the key is deleted: by a client of another kind that releases, or by an
-/// operator. How long the live waiter waits beside the free lock.
+/// All in front of the live waiter have died, and the key is deleted: by a client of another kind
+/// that releases, or by an operator. How long the live waiter waits beside the free lock.
 fn beside_dead_waiters(foreign: bool, url: impl Fn(&RedisServer) -> String) -> Duration {
     let server = RedisServer::start();
     let holder = connect(&url(&server));

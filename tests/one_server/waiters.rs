@@ -23,8 +23,8 @@ fn calls(
     calls
 }
 
-/// A hundred waiters of one process are served in order, although an accident happens to their queue while the lock is
-/// released.
+/// A hundred waiters of one process are served in order, although an accident happens to their
+/// queue while the lock is released.
 fn all_are_served(server: &RedisServer, locks: &LockManager, accident: &str) {
     let order = Arc::new(Mutex::new(Vec::new()));
     runtime().block_on(async {
@@ -135,7 +135,8 @@ fn who_comes_later_is_behind_even_when_the_clock_went_back() {
 /// The value of a lock whose holder has ended.
 const GONE: &str = "AAAAAAAAAAAAAAAAAAAAAA@gone:1";
 
-/// Adds queue members of processes that have ended, one for each process, and marks the lock. It exists.
+/// Adds queue members of processes that have ended, one for each process, and marks the lock. It
+/// exists.
 fn dead_waiters(server: &RedisServer, count: u32) {
     let mut client = server.client();
     let _: u32 = server.run("APPEND lock:k !");
@@ -207,7 +208,8 @@ fn a_malformed_member_of_the_queue_is_passed_over() {
     }
 }
 
-/// A manager that never leaves a lock free for clients of another kind: while callers wait, each release hands it over.
+/// A manager that never leaves a lock free for clients of another kind: while callers wait, each
+/// release hands it over.
 fn only_redlocked(server: &RedisServer) -> LockManager {
     LockManager::builder(server.url()).foreign_clients(false).connect_blocking().unwrap()
 }
@@ -244,7 +246,8 @@ fn after_an_early_grant() -> Duration {
 
 #[test]
 fn a_grant_that_overtakes_the_answers_of_its_batch_is_a_lock_at_once() {
-    // If the push is dropped, the waiter asks again after 300 ms at the earliest. The machine may be busy: the best of three.
+    // If the push is dropped, the waiter asks again after 300 ms at the earliest. The machine may
+    // be busy: the best of three.
     let quickest = (0..3).map(|_| after_an_early_grant()).min().unwrap();
     assert!(quickest < Duration::from_millis(250), "{quickest:?}");
 }
@@ -384,8 +387,9 @@ fn two_locks_in_turn_are_both_left_free_for_clients_of_another_kind() {
     assert!(left_free.iter().all(|times| (2..200).contains(times)), "{left_free:?} of 2,000 times");
 }
 
-/// A hundred waiters of two processes, some or all of which leave in the moment of the release: whoever is left is served, and
-/// the next caller, too, long before a ttl or a claim is over for each that has gone.
+/// A hundred waiters of two processes, some or all of which leave in the moment of the release:
+/// whoever is left is served, and the next caller, too, long before a ttl or a claim is over for
+/// each that has gone.
 #[test]
 fn waiters_that_are_cancelled_exactly_at_a_release_leave_nothing() {
     const WAITERS: usize = 100;

@@ -1,4 +1,5 @@
-//! What the page "Recipes" promises of processes that die: the recipe, with shorter times, in real processes.
+//! What the page "Recipes" promises of processes that die: the recipe, with shorter times, in real
+//! processes.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 

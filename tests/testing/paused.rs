@@ -1,5 +1,5 @@
-//! `memory://` on the clock of a tokio runtime that is paused: time passes when the test moves it, or when the runtime is
-//! idle, and takes no time.
+//! `memory://` on the clock of a tokio runtime that is paused: time passes when the test moves it,
+//! or when the runtime is idle, and takes no time.
 
 use std::future::pending;
 use std::thread;

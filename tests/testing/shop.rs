@@ -5,14 +5,16 @@ use std::time::Duration;
 use redlocked::{LockError, LockManager, LostReason, Testing, distributed_lock};
 use tokio::time::{Instant, advance, sleep};
 
-/// The code under test. Its caller waits for 5 s at most, and the lock outlives a crashed process by 30 s.
+/// The code under test. Its caller waits for 5 s at most, and the lock outlives a crashed process
+/// by 30 s.
 #[distributed_lock(key = "stock:{sku}", wait = "5s", ttl = "30s")]
 async fn purchase(sku: u32) -> Result<u32, LockError> {
     sleep(Duration::from_secs(60)).await; // the payment
     Ok(sku)
 }
 
-/// A node for one test. Its manager is connected inside the test, so it follows the clock of the test.
+/// A node for one test. Its manager is connected inside the test, so it follows the clock of the
+/// test.
 async fn node(test: &str) -> Result<Testing, LockError> {
     LockManager::connect(&format!("memory://{test}")).await?.testing()
 }

@@ -1,5 +1,5 @@
-//! A name with two addresses, as a headless service or round-robin DNS gives: the server at the first one cannot be used, and
-//! the one at the second can.
+//! A name with two addresses, as a headless service or round-robin DNS gives: the server at the
+//! first one cannot be used, and the one at the second can.
 
 use std::thread;
 use std::time::Instant;
@@ -69,7 +69,8 @@ fn a_server_that_is_busy_or_closes_or_is_silent_leaves_the_other() {
     redis::cmd("SCRIPT").arg("KILL").exec(&mut client).unwrap();
     script.join().unwrap();
 
-    // The first attempt ends with the limit of an answer. The next one begins with the other address.
+    // The first attempt ends with the limit of an answer. The next one begins with the other
+    // address.
     busy.pause();
     let locks = builder(&proxies).io_timeout(SECOND / 2).start().unwrap();
     works(&locks);

@@ -1,4 +1,5 @@
-//! Credentials that a function gives, for each kind of address: they change, and every next connection has the new ones.
+//! Credentials that a function gives, for each kind of address: they change, and every next
+//! connection has the new ones.
 
 use std::sync::{Arc, Mutex};
 

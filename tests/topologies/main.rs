@@ -1,4 +1,5 @@
-//! Several servers: a quorum, a Cluster, a primary with sentinels or replicas; and encrypted connections.
+//! Several servers: a quorum, a Cluster, a primary with sentinels or replicas; and encrypted
+//! connections.
 //!
 //! `subsets` has a quorum of three and of five in every state that its nodes can be in.
 //!

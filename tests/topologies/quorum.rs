@@ -73,7 +73,8 @@ fn a_node_that_falls_silent_is_owed_its_releases() {
         (0..20).map(|n| locks.lock(format!("k{n}")).ttl(1000 * SECOND).acquire_blocking().unwrap()).collect();
     eventually("all nodes have them", || quorum.copies("lock:k19") == 3);
     quorum.servers[2].pause();
-    // The paused node misses the releases: some are not sent to it any more, others it has not read.
+    // The paused node misses the releases: some are not sent to it any more, others it has not
+    // read.
     for guard in guards {
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
         thread::sleep(SECOND / 40);

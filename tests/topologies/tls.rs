@@ -18,7 +18,8 @@ fn start(clients: &str) -> (Authority, TlsServer) {
     (authority, server)
 }
 
-/// Asserts that the connection is refused at once, even with a `wait`, and that the error shows no secret.
+/// Asserts that the connection is refused at once, even with a `wait`, and that the error shows no
+/// secret.
 #[track_caller]
 fn refused(builder: LockManagerBuilder, why: &str) {
     let lazy = builder.clone();

@@ -1,4 +1,5 @@
-//! Each message of the page "Troubleshooting" as a user gets it: it is provoked here, and the page quotes its words.
+//! Each message of the page "Troubleshooting" as a user gets it: it is provoked here, and the page
+//! quotes its words.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
 mod provoke;

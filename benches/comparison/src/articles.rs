@@ -1,4 +1,5 @@
-//! The other locks of the classic articles: in two commands, by timestamps, and re-entrant by the thread.
+//! The other locks of the classic articles: in two commands, by timestamps, and re-entrant by the
+//! thread.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -58,8 +59,8 @@ async fn ask<T: redis::FromRedisValue>(
     command.query_async(&mut connection.clone()).await.map_err(in_words)
 }
 
-/// A holder that is killed between the two commands keeps the lock for ever; a late release deletes another holder's
-/// lock.
+/// A holder that is killed between the two commands keeps the lock for ever; a late release deletes
+/// another holder's lock.
 struct TwoCommands {
     connection: MultiplexedConnection,
 }

@@ -1,5 +1,5 @@
-//! The bare limits, and the lock that most articles show: `SET NX PX`, a script that compares and deletes, and one of
-//! several ways to retry.
+//! The bare limits, and the lock that most articles show: `SET NX PX`, a script that compares and
+//! deletes, and one of several ways to retry.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

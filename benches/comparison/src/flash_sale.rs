@@ -1,4 +1,5 @@
-//! A flash sale in one process: requests for one item, a fixed number at a time, each with an INCR under the lock.
+//! A flash sale in one process: requests for one item, a fixed number at a time, each with an INCR
+//! under the lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,9 +1,11 @@
-//! The flash sale over real HTTP: a service with one route that reads the stock and writes it back under the lock, and
-//! `wrk` with as many connections as there are customers, each of which asks again as soon as it is answered.
+//! The flash sale over real HTTP: a service with one route that reads the stock and writes it back
+//! under the lock, and `wrk` with as many connections as there are customers, each of which asks
+//! again as soon as it is answered.
 //!
-//! It runs for a fixed time, because that is how `wrk` counts. A customer who still waits when `wrk` hangs up is in none
-//! of its percentiles, so the service records the longest wait, answered or not. Stock and sales are written in one
-//! transaction: they add up to the first stock, unless two customers were inside together.
+//! It runs for a fixed time, because that is how `wrk` counts. A customer who still waits when
+//! `wrk` hangs up is in none of its percentiles, so the service records the longest wait, answered
+//! or not. Stock and sales are written in one transaction: they add up to the first stock, unless
+//! two customers were inside together.
 
 use std::path::{Path as FilePath, PathBuf};
 use std::process::{Command, Stdio};
@@ -117,7 +119,7 @@ fn shut(runtime: Runtime, shop: Arc<Shop>) {
     runtime.shutdown_timeout(Duration::from_secs(2));
 }
 
-// The service ------------------------------------------------------------------------------------------------------
+// The service -------------------------------------------------------------------------------------
 
 struct Shop {
     connection: MultiplexedConnection,
@@ -249,7 +251,7 @@ async fn visit(State(shop): State<Arc<Shop>>, request: Request, next: Next) -> R
     next.run(request).await
 }
 
-// Its customers ----------------------------------------------------------------------------------------------------
+// Its customers -----------------------------------------------------------------------------------
 
 /// Has `wrk` print its results in a form that is easy to parse.
 const TELL: &str = r#"

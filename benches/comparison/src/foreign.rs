@@ -1,4 +1,5 @@
-//! The locks of other languages, each in a process of its own, which is told what to do line by line, in JSON.
+//! The locks of other languages, each in a process of its own, which is told what to do line by
+//! line, in JSON.
 //!
 //! | we say | it answers |
 //! | --- | --- |
@@ -6,7 +7,8 @@
 //! | `{"do": "hand_off", "url", "key", "waiters", "holds", "lasts", "from", "to"}` | `{"ms": [each]}` |
 //! | `{"do": "flash_sale", "url", "key", "requests", "at_a_time", "wait"}` | `{"lasted", "ms": [each], "failed", "overlaps"}` |
 //!
-//! Times are in seconds where no unit is named. They measure what the workloads of the same names measure, by their own clocks.
+//! Times are in seconds where no unit is named. They measure what the workloads of the same names
+//! measure, by their own clocks.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! From the last line of one holder to the first line of the next, while others wait.
 //!
-//! A holder that has released asks again when the next one is inside, not before: else it would mostly get the lock back
-//! at once, and the other waiters would starve.
+//! A holder that has released asks again when the next one is inside, not before: else it would
+//! mostly get the lock back at once, and the other waiters would starve.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -138,7 +138,8 @@ impl<'a> Runner<'a> {
 
 fn takes_part(contender: &Contender, waiters: usize) -> bool {
     match contender.part {
-        // Its waiters ask one by one for each process: their commands do not tell when all of them wait.
+        // Its waiters ask one by one for each process: their commands do not tell when all of them
+        // wait.
         Part::Waiting => contender.name != ours::COHORT,
         Part::Everything => contender.name != ours::MEMORY,
         Part::Some => waiters <= FEW,
@@ -302,7 +303,8 @@ async fn hand_overs(contender: &Contender, crowd: &Crowd, commands: &mut Command
             // A process passes a lock on without a command: the queue tells who waits.
             return commands.queued(&key).await + 4 >= waiters;
         }
-        // Then each waiter has asked once: each former holder has released and asked again, but for the last ones.
+        // Then each waiter has asked once: each former holder has released and asked again, but for
+        // the last ones.
         let sent = commands.by_statistics().await - first;
         sent - 2.0 * f64::from(*held.borrow()) + 4.0 >= waiters as f64
     };

@@ -4,11 +4,12 @@
 //! cargo run --release --manifest-path benches/comparison/Cargo.toml -- [--quick] [--write] [--server PATH] [WORKLOAD]...
 //! ```
 //!
-//! The contenders take turns in rounds, so that other work of the machine hits all of them. A ratio is the median over
-//! rounds of the ratio within one round. Quote the ratios; the times depend on the machine. The tables go to
-//! standard output, each figure of each round into `target/benchmarks.jsonl`; `--write` makes `BENCHMARKS.md` and its
-//! pictures from them. `--server` names the `redis-server` of another version, which some workloads measure beside the one
-//! on PATH.
+//! The contenders take turns in rounds, so that other work of the machine hits all of them. A ratio
+//! is the median over rounds of the ratio within one round. Quote the ratios; the times depend on
+//! the machine. The tables go to standard output, each figure of each round into
+//! `target/benchmarks.jsonl`; `--write` makes `BENCHMARKS.md` and its pictures from them.
+//! `--server` names the `redis-server` of another version, which some workloads measure beside the
+//! one on PATH.
 
 mod articles;
 mod by_hand;

@@ -1,5 +1,5 @@
-//! redlocked: an annotated function, a call with a fencing token, a cohort that passes locks on within a process, and
-//! `memory://`.
+//! redlocked: an annotated function, a call with a fencing token, a cohort that passes locks on
+//! within a process, and `memory://`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! One table as horizontal bars, in SVG: ours in colour, the limit as a dashed line, for a light and a dark page.
+//! One table as horizontal bars, in SVG: ours in colour, the limit as a dashed line, for a light
+//! and a dark page.
 //!
 //! The same figures give the same bytes.
 
@@ -15,7 +16,8 @@ const FIGURES: f64 = 70.0;
 const TOP: f64 = 62.0;
 const ROW: f64 = 22.0;
 const BAR: f64 = 14.0;
-/// Beyond this ratio of the longest to the shortest, the shorter ones could no longer be told apart.
+/// Beyond this ratio of the longest to the shortest, the shorter ones could no longer be told
+/// apart.
 const LINEAR_UP_TO: f64 = 20.0;
 
 const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#24292f}.t{font-weight:600;font-size:14px}\

@@ -1,6 +1,8 @@
-//! Redlock on five servers: an uncontended lock, while all are well, and while two are stopped or killed.
+//! Redlock on five servers: an uncontended lock, while all are well, and while two are stopped or
+//! killed.
 //!
-//! All contenders of all three scenarios take turns, so that the cost of a fault is a ratio within a round.
+//! All contenders of all three scenarios take turns, so that the cost of a fault is a ratio within
+//! a round.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};

@@ -1,7 +1,9 @@
-//! Locks that are held for long: the cost of their renewal for this process and the server, and the memory of each.
+//! Locks that are held for long: the cost of their renewal for this process and the server, and the
+//! memory of each.
 //!
-//! Each figure comes from a fresh process with a server of its own, because memory that was used before hides the
-//! growth. Every lock is renewed once in a third of its ttl, so a round is as long as that. Linux only.
+//! Each figure comes from a fresh process with a server of its own, because memory that was used
+//! before hides the growth. Every lock is renewed once in a third of its ttl, so a round is as long
+//! as that. Linux only.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -115,7 +117,7 @@ impl Running {
     }
 }
 
-// In a process of its own ------------------------------------------------------------------------------------------
+// In a process of its own -------------------------------------------------------------------------
 
 /// True when this process was started to hold locks; it has done so then.
 pub fn was_ordered() -> bool {
@@ -244,7 +246,8 @@ impl Hold {
         let before = status("VmRSS").unwrap();
         let mut held = Vec::new();
         let numbers: Vec<u64> = (0..self.count).collect();
-        // Evenly, as a service would take them: taken at once, they would be renewed at once, which costs less.
+        // Evenly, as a service would take them: taken at once, they would be renewed at once, which
+        // costs less.
         let pause = self.ttl / 3 / u32::try_from(numbers.len().div_ceil(AT_ONCE)).unwrap();
         let mut next = tokio::time::Instant::now();
         for some in numbers.chunks(AT_ONCE) {

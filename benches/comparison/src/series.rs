@@ -1,4 +1,5 @@
-//! The figures of the contenders round by round, medians of ratios, and figures as a reader sees them.
+//! The figures of the contenders round by round, medians of ratios, and figures as a reader sees
+//! them.
 
 use kit::figures::percentile;
 
@@ -41,7 +42,8 @@ impl Series {
         self.all.extend(times);
     }
 
-    /// Adds a column in which less is better. The list of figures that peers do better compares it, too.
+    /// Adds a column in which less is better. The list of figures that peers do better compares it,
+    /// too.
     pub fn cost(&mut self, what: &'static str, value: Option<f64>) {
         self.costs.push((what, value));
     }

@@ -1,4 +1,5 @@
-//! A filled table: as Markdown, as bars for a picture, and as the list of figures that peers do better.
+//! A filled table: as Markdown, as bars for a picture, and as the list of figures that peers do
+//! better.
 
 use std::fmt::Write;
 

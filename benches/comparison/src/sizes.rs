@@ -1,8 +1,8 @@
-//! The cost of a dependency to build and to ship: processor time of a cold release build, and bytes of the stripped
-//! program.
+//! The cost of a dependency to build and to ship: processor time of a cold release build, and bytes
+//! of the stripped program.
 //!
-//! Programs of a few lines are built below `target/`, each from nothing, with the versions of this crate's lockfile, and
-//! removed again. Linux only.
+//! Programs of a few lines are built below `target/`, each from nothing, with the versions of this
+//! crate's lockfile, and removed again. Linux only.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -155,7 +155,8 @@ fn build(place: &Path, here: &Path, program: &Program) -> Result<(f64, f64), Str
     Ok((after - before, f64::from(u32::try_from(size).unwrap())))
 }
 
-/// The CPU time of all ended children and their children, in seconds: the kernel counts in hundredths.
+/// The CPU time of all ended children and their children, in seconds: the kernel counts in
+/// hundredths.
 fn children_cpu() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The name of the program is in brackets, and may hold anything.

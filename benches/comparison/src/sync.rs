@@ -1,4 +1,5 @@
-//! An uncontended lock without an async runtime: an annotated `fn`, from a plain thread and from inside a runtime.
+//! An uncontended lock without an async runtime: an annotated `fn`, from a plain thread and from
+//! inside a runtime.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,7 +28,8 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     let bare = BareSync::connect(&url);
     let (thread, blocks, inside) = (OwnThread::start(), runtime(1), runtime(2));
     let mut apart = blocks.block_on(Bare::connect_on(&thread, &url));
-    // The loop of a manager that both used would be with the runtime, and not with the plain thread.
+    // The loop of a manager that both used would be with the runtime, and not with the plain
+    // thread.
     let ours = || Arc::new(AnnotatedSync(LockManager::connect_blocking(&url).unwrap()));
     let (plain, annotated) = (ours(), ours());
     let peer = redlock::RedLock::new(vec![url]);
@@ -37,7 +39,8 @@ pub fn measure(servers: &Servers, extent: Extent, report: &mut Report) {
     };
     let on_a_worker = || {
         let annotated = Arc::clone(&annotated);
-        // A task each: a thread that has made room for the other tasks once is no longer one of the runtime's.
+        // A task each: a thread that has made room for the other tasks once is no longer one of the
+        // runtime's.
         let task = inside.spawn(async move { time(&mut || annotated.call(KEY)) });
         inside.block_on(task).unwrap()
     };

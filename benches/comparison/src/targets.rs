@@ -32,7 +32,8 @@ const fn on_second(name: &'static str, what: &'static str, aim: Aim) -> Target {
     Target { name, what, aim, unit: "×", needs_second: true }
 }
 
-/// The bare pair is `SET NX PX` and a script that compares and deletes, on a connection of the caller's runtime.
+/// The bare pair is `SET NX PX` and a script that compares and deletes, on a connection of the
+/// caller's runtime.
 pub const TARGETS: &[Target] = &[
     ratio(
         "uncontended",

@@ -1,5 +1,5 @@
-//! Uncontended locks, by many tasks, each with a key of its own: on runtimes of one thread and of two, and on a second
-//! server.
+//! Uncontended locks, by many tasks, each with a key of its own: on runtimes of one thread and of
+//! two, and on a second server.
 
 use std::time::Duration;
 

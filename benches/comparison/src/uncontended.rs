@@ -1,4 +1,5 @@
-//! An uncontended lock, by one task: acquire and release, on runtimes of one thread and of two, and on a second server.
+//! An uncontended lock, by one task: acquire and release, on runtimes of one thread and of two, and
+//! on a second server.
 
 use kit::load::{one_by_one, runtime};
 use kit::{Cores, RedisServer, figures::percentile};

@@ -25,7 +25,8 @@ impl Commands {
         Self { connection: connect(&server.url()).await, sends: sent_by(contender), monitor: None }
     }
 
-    /// Counted by `MONITOR`, which tells the commands of scripts apart. It costs time: nothing else is measured meanwhile.
+    /// Counted by `MONITOR`, which tells the commands of scripts apart. It costs time: nothing else
+    /// is measured meanwhile.
     pub async fn monitored(contender: &str, server: &RedisServer) -> Self {
         Self { monitor: Some(Monitor::start(server)), ..Self::of(contender, server).await }
     }
@@ -37,8 +38,9 @@ impl Commands {
         }
     }
 
-    /// The server also counts commands that scripts call, and does not tell them apart, so this counts the commands that
-    /// each contender sends itself. Of ours, these are the scripts: a waiter joins the queue with one.
+    /// The server also counts commands that scripts call, and does not tell them apart, so this
+    /// counts the commands that each contender sends itself. Of ours, these are the scripts: a
+    /// waiter joins the queue with one.
     pub async fn by_statistics(&mut self) -> f64 {
         let mut ask = redis::cmd("INFO");
         let info: String = ask.arg("commandstats").query_async(&mut self.connection).await.unwrap();
@@ -69,7 +71,8 @@ fn sent_by(contender: &str) -> &'static [&'static str] {
     }
 }
 
-/// Whether a script of this contender calls commands that it also sends, so that only `MONITOR` tells them apart.
+/// Whether a script of this contender calls commands that it also sends, so that only `MONITOR`
+/// tells them apart.
 pub fn needs_monitor(contender: &str) -> bool {
     contender.starts_with("redlocked")
 }
@@ -103,7 +106,8 @@ impl Drop for Monitor {
     }
 }
 
-/// Whether a client sent it, and for its lock: not a script, and not the INCR that a request of the flash sale makes.
+/// Whether a client sent it, and for its lock: not a script, and not the INCR that a request of the
+/// flash sale makes.
 fn is_sent(line: &str) -> bool {
     let Some((place, command)) = line.split_once("] ") else { return false };
     let name = command.trim_start_matches('"').split('"').next().unwrap_or_default();

@@ -32,8 +32,8 @@ impl Extent {
     }
 }
 
-/// How many callers wait, and for how long. Hand-overs count from a third of that time, when all wait, until shortly
-/// before its end.
+/// How many callers wait, and for how long. Hand-overs count from a third of that time, when all
+/// wait, until shortly before its end.
 #[derive(Clone, Copy)]
 pub struct Crowd {
     pub waiters: usize,

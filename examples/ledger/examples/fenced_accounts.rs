@@ -1,8 +1,9 @@
-//! Two workers and one account in Postgres: the one whose lease has ended writes too late, and the row refuses it, because
-//! its fencing token is old.
+//! Two workers and one account in Postgres: the one whose lease has ended writes too late, and the
+//! row refuses it, because its fencing token is old.
 //!
-//! Needs a database that it may create a temporary table in: `DATABASE_URL=postgres://postgres@localhost/postgres`. On Redis when
-//! `REDIS_URL` is set, else on `memory://`, which is this process alone.
+//! Needs a database that it may create a temporary table in:
+//! `DATABASE_URL=postgres://postgres@localhost/postgres`. On Redis when `REDIS_URL` is set, else on
+//! `memory://`, which is this process alone.
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 
@@ -16,7 +17,8 @@ const TABLE: &str =
     "CREATE TEMPORARY TABLE account (id bigint PRIMARY KEY, balance bigint, fence bigint NOT NULL DEFAULT 0);
                      INSERT INTO account VALUES (1, 100)";
 
-/// The fence is in the condition: a later holder has left a larger fencing token, and then no row is changed.
+/// The fence is in the condition: a later holder has left a larger fencing token, and then no row
+/// is changed.
 const WRITE: &str = "UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2";
 
 #[derive(Debug)]

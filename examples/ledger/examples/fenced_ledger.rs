@@ -1,4 +1,5 @@
-//! A writer that has lost its lock and writes all the same: the table refuses it, because its fencing token is old.
+//! A writer that has lost its lock and writes all the same: the table refuses it, because its
+//! fencing token is old.
 //!
 //! On Redis when `REDIS_URL` is set, else on `memory://`, which is this process alone.
 
@@ -10,7 +11,8 @@ use std::time::Duration;
 use redlocked::{LockGuard, LockManager};
 use rusqlite::{Connection, params};
 
-/// The fence is here: the row remembers the largest fencing token, and accepts a write only with a larger one.
+/// The fence is here: the row remembers the largest fencing token, and accepts a write only with a
+/// larger one.
 const WRITE: &str = "UPDATE ledger SET balance = ?1, fence = ?2 WHERE id = 1 AND fence < ?2";
 
 /// Writes the balance. True when the row accepted it.
@@ -33,7 +35,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let locks = LockManager::connect(&url).await?;
     let ledger_lock = locks.lock("ledger:1").wait(Duration::from_secs(5));
 
-    // Ann reads a balance of 100 and falls asleep: a long pause, a suspended machine, a packet that is late.
+    // Ann reads a balance of 100 and falls asleep: a long pause, a suspended machine, a packet that
+    // is late.
     let ann = ledger_lock.clone().ttl(Duration::from_millis(200)).renew(false).acquire().await?;
     println!("Ann has the lock, reads 100, and falls asleep");
     ann.lost().await;
@@ -43,7 +46,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let bobs = write(&ledger, "Bob", &bob, 70)?;
     bob.release().await?;
 
-    // Ann wakes up. A caller that asks `ann.is_held()` first learns of the loss; a write that is under way cannot ask.
+    // Ann wakes up. A caller that asks `ann.is_held()` first learns of the loss; a write that is
+    // under way cannot ask.
     let anns = write(&ledger, "Ann", &ann, 130)?;
     let balance: i64 = ledger.query_row("SELECT balance FROM ledger WHERE id = 1", [], |row| row.get(0))?;
     println!("the balance is {balance}");

@@ -1,5 +1,6 @@
 //! Money between accounts, in all directions at once: each transfer locks both of its accounts. A
-//! transfer from 1 to 2 and one from 2 to 1 do not deadlock, because every call takes its locks in the same order.
+//! transfer from 1 to 2 and one from 2 to 1 do not deadlock, because every call takes its locks in
+//! the same order.
 //!
 //! On Redis when `REDIS_URL` is set, else on `memory://`, which is this process alone.
 
@@ -21,7 +22,8 @@ struct Bank {
 }
 
 impl Bank {
-    /// False when there is too little money. No other transfer reads or writes these two balances meanwhile.
+    /// False when there is too little money. No other transfer reads or writes these two balances
+    /// meanwhile.
     #[distributed_lock(keys = ["account:{from}", "account:{to}"], wait = "30s", manager = self.locks)]
     async fn transfer(&self, from: u32, to: u32, amount: i64) -> Result<bool, Failure> {
         let (source, target) = (self.balance(from).await?, self.balance(to).await?);

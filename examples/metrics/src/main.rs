@@ -5,8 +5,8 @@
 //! curl http://127.0.0.1:9464/metrics
 //! ```
 //!
-//! On Redis when `REDIS_URL` is set, else on `memory://`; at another address when `METRICS_ADDRESS` is set. The dashboard in
-//! `docs/dashboard.json` shows these metrics in Grafana.
+//! On Redis when `REDIS_URL` is set, else on `memory://`; at another address when `METRICS_ADDRESS`
+//! is set. The dashboard in `docs/dashboard.json` shows these metrics in Grafana.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to its user")]
 
@@ -19,8 +19,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// The upper bounds of the histograms' buckets, for waits and holds from a millisecond to a minute. Without them the exporter
-/// makes summaries, which cannot be added up over processes.
+/// The upper bounds of the histograms' buckets, for waits and holds from a millisecond to a minute.
+/// Without them the exporter makes summaries, which cannot be added up over processes.
 const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
 
 /// The label `lock` is `stock:{sku}`, for every `sku`.
@@ -45,7 +45,8 @@ async fn reports(locks: LockManager) -> Result<(), LockError> {
     }
 }
 
-/// A real service has a route for this in its HTTP server, or the exporter's feature `http-listener`.
+/// A real service has a route for this in its HTTP server, or the exporter's feature
+/// `http-listener`.
 async fn answer(mut scraper: TcpStream, metrics: String) -> std::io::Result<()> {
     let _request = scraper.read(&mut [0; 4096]).await?;
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nConnection: close\r\n";

@@ -1,11 +1,13 @@
-//! A service whose traces show how long a request waits for a lock, how long it holds it, and what went wrong.
+//! A service whose traces show how long a request waits for a lock, how long it holds it, and what
+//! went wrong.
 //!
 //! ```text
 //! cargo run -p redlocked-metrics-example --bin traces
 //! ```
 //!
-//! It prints the spans. A real service sends them to a collector: `opentelemetry-otlp` in place of `opentelemetry-stdout`, and
-//! `with_batch_exporter` in place of `with_simple_exporter`. On Redis when `REDIS_URL` is set, else on `memory://`.
+//! It prints the spans. A real service sends them to a collector: `opentelemetry-otlp` in place of
+//! `opentelemetry-stdout`, and `with_batch_exporter` in place of `with_simple_exporter`. On Redis
+//! when `REDIS_URL` is set, else on `memory://`.
 
 #![allow(clippy::print_stderr, reason = "a program that talks to its user")]
 

@@ -1,5 +1,6 @@
-//! Three small shops, one for each web framework, in `src/bin`: a package of its own, because the frameworks take long to
-//! compile. `docs/web.md` shows them whole. Here is the client of the one with tonic.
+//! Three small shops, one for each web framework, in `src/bin`: a package of its own, because the
+//! frameworks take long to compile. `docs/web.md` shows them whole. Here is the client of the one
+//! with tonic.
 
 #![allow(
     missing_docs,

@@ -22,8 +22,8 @@ pub(crate) struct Group {
 
 impl Group {
     pub(crate) fn start(mut command: Command) -> io::Result<Self> {
-        // Processes of the group that outlive the command become children of this process, which can collect them:
-        // in a container, often no other process does.
+        // Processes of the group that outlive the command become children of this process, which
+        // can collect them: in a container, often no other process does.
         #[cfg(target_os = "linux")]
         nix::sys::prctl::set_child_subreaper(true)?;
         let child = command.process_group(0).spawn()?;
@@ -49,7 +49,8 @@ impl Group {
         }
     }
 
-    /// Collects the processes that have ended. Returns the signal that has stopped the command since the last call.
+    /// Collects the processes that have ended. Returns the signal that has stopped the command
+    /// since the last call.
     pub(crate) fn collect(&mut self) -> Option<Signal> {
         let mut stopped_by = None;
         loop {

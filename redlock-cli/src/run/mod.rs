@@ -32,7 +32,8 @@ pub(crate) async fn run(server: &ServerArgs, args: RunArgs) -> Result<u8, Failur
     // On a thread of its own, the lock is renewed whatever this one does.
     let locks = server.builder()?.own_thread(true).start()?;
     let code = run_under_lock(server, &locks, &args, grace, &mut signals).await;
-    // Releases what an early end has left, and says so to the queue. A server that does not answer lets it expire.
+    // Releases what an early end has left, and says so to the queue. A server that does not answer
+    // lets it expire.
     let _ = locks.shutdown(Duration::ZERO).await;
     code
 }
@@ -88,7 +89,8 @@ async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failu
     if let Some(wait) = args.wait {
         return Ok(request.wait(wait).acquire().await?);
     }
-    // Without a limit, the library waits for an operator who corrects a setting. A person at a terminal is better told.
+    // Without a limit, the library waits for an operator who corrects a setting. A person at a
+    // terminal is better told.
     if let Err(refused @ LockError::Misconfigured { .. }) = locks.capabilities().await {
         return Err(refused.into());
     }

@@ -49,7 +49,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// A signal that this process was started to ignore, as by `nohup`, stays ignored, by the command as well.
+    /// A signal that this process was started to ignore, as by `nohup`, stays ignored, by the
+    /// command as well.
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored();
         // The system tells of children only those that do not ignore them.

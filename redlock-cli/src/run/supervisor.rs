@@ -30,8 +30,8 @@ impl Grace {
     /// Of the time before the end of the lease, in which SIGKILL takes effect.
     const LONGEST_MARGIN: Duration = Duration::from_secs(1);
 
-    /// The lock is renewed every third of the ttl. So the two of them together must be less than two thirds, or else SIGTERM
-    /// came before a renewal could.
+    /// The lock is renewed every third of the ttl. So the two of them together must be less than
+    /// two thirds, or else SIGTERM came before a renewal could.
     pub(crate) fn new(ttl: Duration, kill_after: Option<Duration>) -> Result<Self, String> {
         if ttl < Self::SHORTEST_TTL {
             return Err(
@@ -169,8 +169,9 @@ impl Supervisor<'_> {
 
     /// Tells the group to stop. The command may take its time, or ignore it.
     ///
-    /// A shell that is just starting a program by `vfork` waits for it, and that stops first: then neither of them goes on, nor
-    /// is the shell seen to stop. So the group is continued for a moment, and told again.
+    /// A shell that is just starting a program by `vfork` waits for it, and that stops first: then
+    /// neither of them goes on, nor is the shell seen to stop. So the group is continued for a
+    /// moment, and told again.
     fn stop(&mut self, tries: u8) {
         let due = Instant::now() + Self::TIME_TO_STOP;
         self.stop = Some(Stop { due, is_continued: false, tries });

@@ -1,7 +1,8 @@
 //! The terminal: lent to the command when it asks for it.
 //!
-//! The command starts in the background of its terminal, in a group of its own: a group that reads the terminal or changes its
-//! settings is stopped by the system. This process then lends it the terminal, if it has it itself.
+//! The command starts in the background of its terminal, in a group of its own: a group that reads
+//! the terminal or changes its settings is stopped by the system. This process then lends it the
+//! terminal, if it has it itself.
 
 use std::fs::File;
 
@@ -51,6 +52,7 @@ impl Drop for Terminal {
 
 /// Returns when the process is continued.
 pub(crate) fn stop_this_process() {
-    // To the thread, not to the process: so no line below runs before the stop. It fails for an unknown signal only.
+    // To the thread, not to the process: so no line below runs before the stop. It fails for an
+    // unknown signal only.
     let _ = raise(Signal::SIGSTOP);
 }

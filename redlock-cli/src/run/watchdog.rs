@@ -1,8 +1,9 @@
-//! A second process that ends the command when the first cannot: because it was killed, or stands still.
+//! A second process that ends the command when the first cannot: because it was killed, or stands
+//! still.
 //!
-//! The first one says again and again until when the lease lasts, on the clock that all processes of the machine share. The second
-//! one ends the group before that time, or at once when the first one is gone: then it also releases the lock, once the group has
-//! ended.
+//! The first one says again and again until when the lease lasts, on the clock that all processes
+//! of the machine share. The second one ends the group before that time, or at once when the first
+//! one is gone: then it also releases the lock, once the group has ended.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -26,7 +27,8 @@ use crate::lock_text::{epoch, printable};
 /// The first argument of the second process.
 pub(crate) const COMMAND: &str = "watchdog";
 
-/// Goes on while the machine is suspended, where the system has such a clock. It is that of the leases.
+/// Goes on while the machine is suspended, where the system has such a clock. It is that of the
+/// leases.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -66,7 +68,8 @@ impl Held {
 }
 
 impl Task {
-    /// One line. The address may have a password, so it is neither an argument nor in the environment.
+    /// One line. The address may have a password, so it is neither an argument nor in the
+    /// environment.
     fn write(&self) -> String {
         let ServerArgs { url, prefix, ca } = &self.server;
         let held = self.held.as_ref().map(|Held { key, name, function, asked }| {
@@ -97,7 +100,7 @@ fn now() -> io::Result<Duration> {
     Ok(clock_gettime(CLOCK)?.into())
 }
 
-// In the first process -------------------------------------------------------------------------------------
+// In the first process ----------------------------------------------------------------------------
 
 /// The second process. It ends with this.
 pub(crate) struct Watchdog {
@@ -149,7 +152,7 @@ impl Watchdog {
     }
 }
 
-// In the second process ------------------------------------------------------------------------------------
+// In the second process ---------------------------------------------------------------------------
 
 enum Order {
     /// The group ends before this time.
@@ -195,7 +198,8 @@ pub(crate) fn watchdog() -> Result<u8, Failure> {
     Ok(OK)
 }
 
-/// Whether the lock was still that of the first process, and is no more. It has so much time: nobody else can have it meanwhile.
+/// Whether the lock was still that of the first process, and is no more. It has so much time:
+/// nobody else can have it meanwhile.
 fn release(server: &ServerArgs, held: &Held, left: Duration) -> io::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ask = async {
@@ -224,8 +228,8 @@ fn orders() -> Receiver<Order> {
     orders
 }
 
-/// Returns when the group has ended, or its time is over: with what is left of the lease, if the first process is gone and the
-/// group has ended.
+/// Returns when the group has ended, or its time is over: with what is left of the lease, if the
+/// first process is gone and the group has ended.
 fn watch(
     orders: &Receiver<Order>,
     group: Pid,
@@ -256,8 +260,8 @@ fn watch(
         }
         std::thread::sleep(pause(until)?);
     }
-    // All of them at once, also those that are just starting others. Once the group has ended, another one may get its number: but
-    // not while a process of it has not been collected.
+    // All of them at once, also those that are just starting others. Once the group has ended,
+    // another one may get its number: but not while a process of it has not been collected.
     if !is_collected(group) {
         let _ = killpg(group, Signal::SIGKILL);
     }

@@ -1,4 +1,5 @@
-//! What a person sees in terminals of 60, 80 and 120 columns, compared with the files in `captures/`.
+//! What a person sees in terminals of 60, 80 and 120 columns, compared with the files in
+//! `captures/`.
 //!
 //! `UPDATE_SNAPSHOTS=1 cargo test -p redlocked-cli captures` writes them; then read the difference.
 

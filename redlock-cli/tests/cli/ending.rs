@@ -1,5 +1,5 @@
-//! Each test has a group that writes the time into a file, again and again, and deaf to SIGTERM; and a second client that writes
-//! the time when it has the lock.
+//! Each test has a group that writes the time into a file, again and again, and deaf to SIGTERM;
+//! and a second client that writes the time when it has the lock.
 
 #[cfg(target_os = "linux")]
 use std::fs;

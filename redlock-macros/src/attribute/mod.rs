@@ -84,8 +84,9 @@ impl LockArgs {
         keys.chain(self.lengths()).chain(&self.manager).map(ToTokens::to_token_stream).collect()
     }
 
-    /// True if an expression that is evaluated before the lock is taken belongs into the function itself, and not into a closure
-    /// in it: one with a `?`, an `.await` or a `return`, and one that takes an argument, of which rustc tells more there.
+    /// True if an expression that is evaluated before the lock is taken belongs into the function
+    /// itself, and not into a closure in it: one with a `?`, an `.await` or a `return`, and one
+    /// that takes an argument, of which rustc tells more there.
     pub(crate) fn needs_the_function(&self) -> bool {
         fn leaves(tokens: TokenStream) -> bool {
             tokens.into_iter().any(|token| match token {

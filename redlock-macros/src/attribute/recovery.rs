@@ -10,7 +10,8 @@ use syn::{Error, Expr, Ident, Lit, LitStr, Result, Token};
 use super::duration;
 use super::options::{DURATIONS, OPTIONS};
 
-/// The error for a value of `option` that is cut off, lacks its quotes or has more than belongs to it.
+/// The error for a value of `option` that is cut off, lacks its quotes or has more than belongs to
+/// it.
 pub(super) fn mistake(option: &str, input: ParseStream) -> Option<Error> {
     let is_typed = input.peek(Ident) && input.peek2(Token![:]) && !input.peek2(Token![::]);
     match option {
@@ -98,7 +99,8 @@ fn with_arguments(input: ParseStream) -> Option<Error> {
     Some(Error::new_spanned(arguments, format!("a template takes no arguments: write `key = {key}`")))
 }
 
-/// The error for `key = "user:{user["id"]}"`, which Rust reads as several strings: `"user:{user["id` and `"]}"`.
+/// The error for `key = "user:{user["id"]}"`, which Rust reads as several strings:
+/// `"user:{user["id` and `"]}"`.
 fn cut_in_two(input: ParseStream) -> Option<Error> {
     let parts = tokens(&input.fork());
     let [TokenTree::Literal(first), .., TokenTree::Literal(last)] = parts.as_slice() else { return None };

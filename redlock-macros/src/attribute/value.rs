@@ -34,7 +34,8 @@ const ON_LOST: [(&str, WhenLost, &[&str]); 3] = [
 
 const EXPECTED: &str = "`\"cancel\"`, `\"finish\"` or `\"error\"`";
 
-/// `true` or `false`, perhaps behind `!`, as a `macro_rules!` may write it. Other expressions are not known here.
+/// `true` or `false`, perhaps behind `!`, as a `macro_rules!` may write it. Other expressions are
+/// not known here.
 pub(crate) fn boolean(value: &Expr, option: &str) -> Result<bool> {
     fn known(value: &Expr) -> Option<bool> {
         match bare(value) {
@@ -150,7 +151,8 @@ pub(crate) fn crate_path(input: ParseStream) -> Result<Path> {
     input.call(Path::parse_mod_style)
 }
 
-/// The literal, if the value is one. An operator before it is an error, because it would be ignored.
+/// The literal, if the value is one. An operator before it is an error, because it would be
+/// ignored.
 pub(super) fn literal(value: &Expr) -> Result<Option<&Lit>> {
     match bare(value) {
         Expr::Lit(lit) => Ok(Some(&lit.lit)),
@@ -172,8 +174,8 @@ pub(crate) fn string(value: &Expr) -> Result<Option<&LitStr>> {
     Ok(literal(value)?.and_then(|lit| if let Lit::Str(lit) = lit { Some(lit) } else { None }))
 }
 
-/// The expression inside what does not change its value: parentheses, references, the braces of a block that is nothing
-/// else, and the invisible delimiters that a macro leaves.
+/// The expression inside what does not change its value: parentheses, references, the braces of a
+/// block that is nothing else, and the invisible delimiters that a macro leaves.
 fn bare(value: &Expr) -> &Expr {
     let inside = match value {
         Expr::Group(group) => Some(&*group.expr),

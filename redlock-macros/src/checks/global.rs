@@ -1,5 +1,5 @@
-//! A key that names no argument is one lock for all calls: the usual mistake in a key, so it must be confirmed by
-//! `global`.
+//! A key that names no argument is one lock for all calls: the usual mistake in a key, so it must
+//! be confirmed by `global`.
 
 use quote::ToTokens;
 use syn::{BinOp, Expr, ExprLit, Ident, Lit};
@@ -13,8 +13,8 @@ use crate::key::is_constant;
 use crate::key::template::Placeholder;
 use crate::variables::{named, text_that_looks_like_a_template};
 
-/// Requires `global` where the key is the same for every call, and refuses it elsewhere. Of several keys, one that
-/// differs is enough.
+/// Requires `global` where the key is the same for every call, and refuses it elsewhere. Of several
+/// keys, one that differs is enough.
 pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
     let keys: Vec<&Key> = args.all_keys().collect();
     let mut differs = None;
@@ -69,7 +69,8 @@ fn varies(value: &Placeholder, scope: &Scope) -> bool {
     scope.varies(value.root()) || !is_constant(value.root())
 }
 
-/// The text of string literals that are added, with `{}` for each other value, and these values as arguments.
+/// The text of string literals that are added, with `{}` for each other value, and these values as
+/// arguments.
 fn joined(expr: &Expr) -> Option<(String, Vec<String>)> {
     match expr {
         Expr::Binary(sum) if matches!(sum.op, BinOp::Add(_)) => {

@@ -47,7 +47,8 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// The function as it is, with its guard bound and its arguments counted as used: no follow-up errors.
+/// The function as it is, with its guard bound and its arguments counted as used: no follow-up
+/// errors.
 fn without_lock(args: &LockArgs, function: &LockedFn) -> TokenStream {
     let span = Span::mixed_site();
     let guard = args.guard.as_ref().filter(|guard| !Scope::of(&function.sig).binds(guard)).map(|guard| {
@@ -69,7 +70,8 @@ struct Expansion<'a> {
     output: Output,
     /// Its name.
     function: Ident,
-    /// Hygiene keeps these names apart from the user's variables; the underscores, from constants and statics.
+    /// Hygiene keeps these names apart from the user's variables; the underscores, from constants
+    /// and statics.
     lock: Ident,
     key: Ident,
     body: Ident,
@@ -151,8 +153,9 @@ impl<'a> Expansion<'a> {
     //              })).await { … }
     //          }
     //
-    // The body's future is made before the lock is awaited: it then holds the arguments, which are not stored twice. A
-    // closure makes it, because rustc would store what the key borrows once more, in the future of the function.
+    // The body's future is made before the lock is awaited: it then holds the arguments, which are
+    // not stored twice. A closure makes it, because rustc would store what the key borrows once
+    // more, in the future of the function.
     fn asynchronous(&self, function: &LockedFn, errors: &mut Errors) -> TokenStream {
         let lock = self.request(errors);
         self.run(function.brace.span.join(), &lock, &function.body)
@@ -190,11 +193,13 @@ impl<'a> Expansion<'a> {
         quote!(#lock #outcome)
     }
 
-    // Input:   fn purchase<'a>(&'a self, sku: &'a str) -> Pin<Box<dyn Future<Output = R> + Send + 'a>> {
+    // Input: fn purchase<'a>(&'a self, sku: &'a str) -> Pin<Box<dyn Future<Output = R> + Send +
+    // 'a>> {
     //              Box::pin(async move { let __self = self; … })
     //          }
     //
-    // Output:  fn purchase<'a>(&'a self, sku: &'a str) -> Pin<Box<dyn Future<Output = R> + Send + 'a>> {
+    // Output: fn purchase<'a>(&'a self, sku: &'a str) -> Pin<Box<dyn Future<Output = R> + Send +
+    // 'a>> {
     //              Box::pin(async move {
     //                  match run(call(move || {
     //                      let lock = …;
@@ -249,7 +254,8 @@ impl<'a> Expansion<'a> {
                 (attr, quote_spanned!(brace=> async move #body))
             }
             Some(name) => {
-                // The parameter has the same name, so that rustc names the user's guard where it outlives the body.
+                // The parameter has the same name, so that rustc names the user's guard where it
+                // outlives the body.
                 let mut guard = name.clone();
                 guard.set_span(span.located_at(name.span()));
                 let at = span.located_at(name.span());
@@ -285,8 +291,8 @@ impl<'a> Expansion<'a> {
         self.outcome(&quote_spanned!(span=> #krate::__private::#run(#locked).await), false)
     }
 
-    /// The user's statements at the place of their braces: rustc takes names, lints and the edition from there. Before them
-    /// stands the attribute for the statement that makes the body.
+    /// The user's statements at the place of their braces: rustc takes names, lints and the edition
+    /// from there. Before them stands the attribute for the statement that makes the body.
     fn body(&self, brace: Span, bind: &TokenStream, stmts: &TokenStream) -> (TokenStream, Group) {
         let Mentions { first, attr } = self.captures.mentions(self.args, stmts);
         let edge = self.output.edge(&self.krate);
@@ -299,13 +305,15 @@ impl<'a> Expansion<'a> {
         (attr, theirs(brace, quote!(#first #bind #edge #stmts)))
     }
 
-    /// The value of the body, or of `on_busy` or `on_error` if the lock was not acquired, or was lost.
+    /// The value of the body, or of `on_busy` or `on_error` if the lock was not acquired, or was
+    /// lost.
     fn outcome(&self, call: &TokenStream, probe: bool) -> TokenStream {
         let Self { args, krate, error, value, .. } = self;
         let span = Span::mixed_site();
         let probe = probe.then(|| self.probe());
-        // Each arm returns by itself, so that a type error names the return type and not the other arms. A body of type
-        // `!` has no `return`: it would be unreachable, and there is a lint for that.
+        // Each arm returns by itself, so that a type error names the return type and not the other
+        // arms. A body of type `!` has no `return`: it would be unreachable, and there is a lint
+        // for that.
         let exit = self.output.returns().then(|| quote_spanned!(span=> return));
         let returned = self.output.point(value.to_token_stream());
         let ok = if let Some(probe) = &probe {
@@ -344,8 +352,8 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// Lets the compiler refuse a value that is a future, which would run without the lock: an alias can hide its type
-    /// from this crate, but not from the compiler.
+    /// Lets the compiler refuse a value that is a future, which would run without the lock: an
+    /// alias can hide its type from this crate, but not from the compiler.
     fn probe(&self) -> TokenStream {
         let Self { krate, value, .. } = self;
         let span = Span::mixed_site();
@@ -358,8 +366,8 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// A block with the span of the user's tokens: an attribute below this one may give its own variables that hygiene, as
-/// `#[tracing::instrument(err)]` does.
+/// A block with the span of the user's tokens: an attribute below this one may give its own
+/// variables that hygiene, as `#[tracing::instrument(err)]` does.
 fn theirs(span: Span, stmts: TokenStream) -> Group {
     let mut block = Group::new(Delimiter::Brace, stmts);
     block.set_span(span);

@@ -102,7 +102,8 @@ impl Request<'_> {
         }
     }
 
-    // Output:  &Site { function: concat!(module_path!(), "::purchase"), template: "stock:{sku}", fenced: false, given: &[…] }
+    // Output: &Site { function: concat!(module_path!(), "::purchase"), template: "stock:{sku}",
+    // fenced: false, given: &[…] }
     fn site(self, keys: &[Key], given: &[TokenStream]) -> TokenStream {
         let Self { args, krate, .. } = self;
         let span = Span::mixed_site();
@@ -165,7 +166,8 @@ impl Request<'_> {
     }
 }
 
-/// The templates as they are written, with a `*` for a key that is an expression; empty if all are expressions.
+/// The templates as they are written, with a `*` for a key that is an expression; empty if all are
+/// expressions.
 fn template(keys: &[Key]) -> String {
     let text = |key: &Key| match key {
         Key::Template(template) => template.text(),
@@ -181,7 +183,8 @@ fn template(keys: &[Key]) -> String {
 //
 // Output:  match &if … { &self.eu } else { &self.us } { manager => lock_with(manager, …) }
 //
-// In the place of an argument, rustc would expect a manager in each branch, and not a reference to one.
+// In the place of an argument, rustc would expect a manager in each branch, and not a reference to
+// one.
 fn with_manager(manager: &Expr, call: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
     let borrowed = borrow(manager);
     if !has_branches(manager) {

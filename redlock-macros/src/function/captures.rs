@@ -1,7 +1,8 @@
-//! Moves the arguments into the body, so that they are dropped there, in the order of the plain function and before the
-//! lock is released.
+//! Moves the arguments into the body, so that they are dropped there, in the order of the plain
+//! function and before the lock is released.
 //!
-//! A closure or `async` block captures only the fields that it names, in that order; the others would stay outside.
+//! A closure or `async` block captures only the fields that it names, in that order; the others
+//! would stay outside.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
@@ -101,8 +102,8 @@ impl Captures {
     //
     // The last argument comes first, because captures are dropped in the order of their names.
     //
-    // Left out: what an option takes by value, of which the body uses the rest or nothing; and what only `on_busy` or
-    // `on_error` uses, which run outside.
+    // Left out: what an option takes by value, of which the body uses the rest or nothing; and what
+    // only `on_busy` or `on_error` uses, which run outside.
     pub(crate) fn mentions(&self, args: &LockArgs, body: &TokenStream) -> Mentions {
         let settings = args.settings();
         let fallback: TokenStream =
@@ -124,7 +125,8 @@ impl Captures {
             // At the first use in the body: rustc reports the move there.
             mentions.first.extend(binding.mention(used.unwrap_or_else(|| binding.ident.span())));
             if binding.is_mut && find(body, &|variable| is(variable) && variable.is_assigned()).is_some() {
-                // rustc does not count that a destructor reads what is assigned to a captured variable.
+                // rustc does not count that a destructor reads what is assigned to a captured
+                // variable.
                 mentions.attr = quote_spanned!(Span::mixed_site()=> #[allow(unused_assignments)]);
             }
             if used.is_none() && !is_named && name != "self" && !name.starts_with('_') {
@@ -149,7 +151,8 @@ impl Binding {
         quote_spanned!(span=> #(#cfg)* #allow let _ = &#ident;)
     }
 
-    /// `let _ = |quantity: ()| ();`: a variable that rustc reports as the argument that it is spelled like.
+    /// `let _ = |quantity: ()| ();`: a variable that rustc reports as the argument that it is
+    /// spelled like.
     fn unused(&self) -> TokenStream {
         let Self { ident, attrs, is_shorthand, .. } = self;
         let span = Span::mixed_site();

@@ -1,5 +1,5 @@
-//! The annotated function. Its body is not parsed but copied, which keeps spans, the `dead_code` lint and syntax that
-//! is newer than syn.
+//! The annotated function. Its body is not parsed but copied, which keeps spans, the `dead_code`
+//! lint and syntax that is newer than syn.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -143,8 +143,8 @@ fn kind(input: ParseStream) -> (&'static str, Span) {
     (what, span)
 }
 
-/// True if there may be an item among the statements, such as a `use` that shadows the return type: such statements
-/// need a scope of their own. Also true for every list with a `;`.
+/// True if there may be an item among the statements, such as a `use` that shadows the return type:
+/// such statements need a scope of their own. Also true for every list with a `;`.
 pub(crate) fn may_hold_items(stmts: &TokenStream) -> bool {
     let is = |word: &Ident, items: &[&str]| items.iter().any(|item| word == item);
     let mut before = None;

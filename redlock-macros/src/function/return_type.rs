@@ -29,7 +29,8 @@ impl Output {
         }
     }
 
-    /// `R` of `Pin<Box<dyn Future<Output = R>>>` or `impl Future<Output = R>`; of an alias, only the place.
+    /// `R` of `Pin<Box<dyn Future<Output = R>>>` or `impl Future<Output = R>`; of an alias, only
+    /// the place.
     pub(crate) fn of_future(sig: &Signature) -> Self {
         let whole = Self::of(sig);
         match &sig.output {
@@ -60,15 +61,16 @@ impl Output {
         Self { ty, never, first, last }
     }
 
-    /// A `return` that never runs, at the top of the body: it fixes the type of all others, so that a mismatch is
-    /// reported once, at the user's expression.
+    /// A `return` that never runs, at the top of the body: it fixes the type of all others, so that
+    /// a mismatch is reported once, at the user's expression.
     pub(crate) fn edge(&self, krate: &TokenStream) -> TokenStream {
         let Some(ty) = &self.ty else {
             return TokenStream::new();
         };
         let path = quote_spanned!(Span::mixed_site()=> #krate::__private::NoOutput);
-        // With the user's own span, so that rustc's messages name the user's type and no macro. Not so the root of the path: in the
-        // user's edition there may be no `::core`. Not a value of that type, which would take room on the stack in debug builds.
+        // With the user's own span, so that rustc's messages name the user's type and no macro. Not
+        // so the root of the path: in the user's edition there may be no `::core`. Not a value of
+        // that type, which would take room on the stack in debug builds.
         let option = quote_spanned!(Span::mixed_site().located_at(self.first)=> ::core::option::Option);
         quote_spanned! {self.first=>
             if let #option::Some(__unreachable_output) = #option::None::<#path<#ty>> {

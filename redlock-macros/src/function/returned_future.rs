@@ -1,5 +1,6 @@
-//! Functions that are not `async` but return a future, boxed or not, as `#[async_trait]` writes them. A lock around
-//! such a function would be released before the future runs, so the lock goes into the future.
+//! Functions that are not `async` but return a future, boxed or not, as `#[async_trait]` writes
+//! them. A lock around such a function would be released before the future runs, so the lock goes
+//! into the future.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
@@ -24,8 +25,8 @@ pub(crate) struct ReturnedFuture {
     /// `.boxed()`, if it is there.
     pub(crate) boxed: TokenStream,
     pub(crate) future: Future,
-    /// The arguments that are bound again outside of the body. Others move as they do without the attribute: once, into
-    /// the block.
+    /// The arguments that are bound again outside of the body. Others move as they do without the
+    /// attribute: once, into the block.
     pub(crate) captures: Captures,
 }
 
@@ -94,7 +95,8 @@ impl ReturnedFuture {
     }
 }
 
-/// Refuses every other function that returns a future, whose body would run without the lock. True if it was refused.
+/// Refuses every other function that returns a future, whose body would run without the lock. True
+/// if it was refused.
 pub(crate) fn refuse_future(sig: &Signature, errors: &mut Errors) -> bool {
     if let ReturnType::Type(_, ty) = &sig.output
         && let shape = Shape::of(ty)
@@ -140,8 +142,9 @@ fn is_boxed(method: &Ident) -> bool {
     method == "boxed" || method == "boxed_local"
 }
 
-/// True for `let name = value;` where the value only hands on what is there, as in the usual `call` of a `tower::Service`:
-/// names, fields, references, `clone()` and its like. It may run before the lock is taken, because it does nothing.
+/// True for `let name = value;` where the value only hands on what is there, as in the usual `call`
+/// of a `tower::Service`: names, fields, references, `clone()` and its like. It may run before the
+/// lock is taken, because it does nothing.
 fn is_handle(local: &Local) -> bool {
     let pat = match &local.pat {
         Pat::Type(pat) => &*pat.pat,
@@ -196,7 +199,8 @@ fn calls_async_fn(call: &Expr, items: &[Stmt]) -> bool {
 //          let __ret: R = { … };
 //          __ret
 //
-// Output:  the pattern, which stays in `stmts`, as the key may name what it binds; and the other statements
+// Output: the pattern, which stays in `stmts`, as the key may name what it binds; and the other
+// statements
 fn split_off_body(
     stmts: &mut Vec<Stmt>,
     sig: &Signature,
@@ -221,8 +225,8 @@ fn split_off_body(
                 scope.bind(pat);
             }
         }
-        // The attribute names `self`, only the body names `__self`. A receiver with a destructor is dropped after the
-        // arguments, so they stay in the body with it.
+        // The attribute names `self`, only the body names `__self`. A receiver with a destructor is
+        // dropped after the arguments, so they stay in the body with it.
         if is_name && (is_receiver || arguments.hold_the_receiver()) {
             rest.extend(ahead.next());
         } else {

@@ -51,7 +51,8 @@ impl Scope {
             let mut found = self.names.iter().filter(|ident| ident.unraw() == name);
             let ident = found.next()?;
             if found.next().is_some() {
-                // A macro wrote one, its caller the other. With the span of the template, rustc finds the right one.
+                // A macro wrote one, its caller the other. With the span of the template, rustc
+                // finds the right one.
                 let mut ident = ident.clone();
                 ident.set_span(span);
                 return Some(ident);
@@ -75,7 +76,8 @@ impl Scope {
         receiver.chain(self.names.iter().map(|ident| ident.unraw().to_string())).collect()
     }
 
-    /// The arguments that a key could name in every build. One that starts with `_` is meant to be unused.
+    /// The arguments that a key could name in every build. One that starts with `_` is meant to be
+    /// unused.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = String> {
         let names = self.names.iter().filter(|ident| !self.conditional.contains(ident));
         names.map(|ident| ident.unraw().to_string()).filter(|name| !name.starts_with('_'))
@@ -91,7 +93,8 @@ impl Scope {
         self.names.contains(ident) || self.receiver.as_ref() == Some(ident)
     }
 
-    /// True if an argument is the same variable as `ident`: spelled alike, and written by the same macro or by none.
+    /// True if an argument is the same variable as `ident`: spelled alike, and written by the same
+    /// macro or by none.
     pub(crate) fn has_argument(&self, ident: &Ident) -> bool {
         // Only rustc compares hygiene, but it shows it: `#4 bytes(7..10)`.
         let hygiene = |ident: &Ident| {
@@ -181,7 +184,8 @@ pub(crate) fn is_condition(attr: &Attribute) -> bool {
     attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") && has_cfg(attr.meta.to_token_stream())
 }
 
-/// True for `__arg1`: `#[async_trait]` names an argument so when it moves the pattern into the body.
+/// True for `__arg1`: `#[async_trait]` names an argument so when it moves the pattern into the
+/// body.
 pub(crate) fn stands_for_a_pattern(ident: &Ident) -> bool {
     let name = ident.to_string();
     name.strip_prefix("__arg").is_some_and(|n| !n.is_empty() && n.bytes().all(|c| c.is_ascii_digit()))

@@ -1,4 +1,5 @@
-//! What the spelling of a type says of it. An alias says nothing, and only the compiler knows what it stands for.
+//! What the spelling of a type says of it. An alias says nothing, and only the compiler knows what
+//! it stands for.
 
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;

@@ -21,7 +21,8 @@ pub(crate) struct Renderer<'a> {
 }
 
 impl Renderer<'_> {
-    // Functions, not methods: a trait of the user could have methods of the same names for every type.
+    // Functions, not methods: a trait of the user could have methods of the same names for every
+    // type.
     //
     // Output:  KeyTemplate::render(&key, format_args!("stock:{sku}", sku = …), "")
     pub(crate) fn render(self, template: &Rewritten, separators: &str) -> TokenStream {
@@ -64,9 +65,9 @@ pub(crate) struct Rewritten {
 }
 
 impl Rewritten {
-    // As long as each placeholder is one name, the literal is the user's own token: rustc then points into it, at a
-    // name that does not exist or a value without `Display`. A path of fields needs a name of its own, so the literal
-    // changes:
+    // As long as each placeholder is one name, the literal is the user's own token: rustc then
+    // points into it, at a name that does not exist or a value without `Display`. A path of fields
+    // needs a name of its own, so the literal changes:
     //
     // Input:   "{self.tenant}:{req.id():04}"
     //
@@ -136,7 +137,8 @@ pub(crate) fn render(
                 || scope.varies(value.root())
                 || !has_paths && errors.is_empty() && !scope.misses_a_pattern() =>
             {
-                // A constant, which is taken as it is, or a name that does not exist: rustc reports it, in the literal.
+                // A constant, which is taken as it is, or a name that does not exist: rustc reports
+                // it, in the literal.
                 if !is_path(value) {
                     return None;
                 }
@@ -167,12 +169,13 @@ pub(crate) fn render(
     quote_spanned!(Span::mixed_site()=> { #(#checks)* #call })
 }
 
-// Output:  #[diagnostic::on_unimplemented(message = "`{user.org}` cannot be written into a key", …)]
+// Output: #[diagnostic::on_unimplemented(message = "`{user.org}` cannot be written into a key", …)]
 //          trait __Printed0: Display {}
 //          impl<T: Display + ?Sized> __Printed0 for T {}
 //          fn __printed0<'a, T: __Printed0 + ?Sized>(value: &'a &'a T) -> &'a dyn Display { value }
 //
-/// Lets rustc name the placeholder whose value has no `Display`. Beside it stands the name of the function.
+/// Lets rustc name the placeholder whose value has no `Display`. Beside it stands the name of the
+/// function.
 fn printed(number: usize, value: &Placeholder) -> (TokenStream, String) {
     let name = value.name();
     let message = format!("`{{{{{name}}}}}` cannot be written into a key");
@@ -269,7 +272,8 @@ fn field_token(field: &str, span: Span) -> Option<TokenTree> {
     if ["self", "Self", "super", "crate", "_"].contains(&field) {
         return None;
     }
-    // A field named like a keyword, such as `type`, is a raw identifier. syn does not count `gen` as a keyword.
+    // A field named like a keyword, such as `type`, is a raw identifier. syn does not count `gen`
+    // as a keyword.
     Some(match syn::parse_str::<Ident>(field) {
         Ok(_) if field != "gen" => Ident::new(&word.to_string(), span).into(),
         _ => Ident::new_raw(field, span).into(),
@@ -281,7 +285,8 @@ pub(crate) fn is_path(value: &Placeholder) -> bool {
     value.path.len() > 1 || value.root() == "self"
 }
 
-/// True for `TENANT`, which may be a constant. It may be a variable too: only a name that is no argument is certain.
+/// True for `TENANT`, which may be a constant. It may be a variable too: only a name that is no
+/// argument is certain.
 pub(crate) fn is_constant(name: &str) -> bool {
     !name.contains(char::is_lowercase)
 }

@@ -175,7 +175,8 @@ fn parse_with(
     if errors.is_empty() { Ok(pieces) } else { Err(errors) }
 }
 
-/// The text after the brace that closes the placeholder. Nested braces are skipped, so that one mistake is one error.
+/// The text after the brace that closes the placeholder. Nested braces are skipped, so that one
+/// mistake is one error.
 fn after_placeholder(tail: &str) -> &str {
     let mut depth = 1_usize;
     for (at, c) in tail.char_indices() {
@@ -276,13 +277,13 @@ fn by_hand(expr: &str, spec: &str) -> String {
     format!("write `{{{spec}}}` for it, as in `key = redlocked::key!(\"...:{{{spec}}}\", {expr})`")
 }
 
-/// The characters that keep the values of a template apart, but for those that every key escapes; or an error for
-/// values that nothing keeps apart.
+/// The characters that keep the values of a template apart, but for those that every key escapes;
+/// or an error for values that nothing keeps apart.
 ///
 /// A constant counts as any other value: its name does not tell it from a variable.
 ///
-/// An escaped value holds none of them, so the first of them after a value ends it. Letters, digits and `%` cannot be
-/// separators, because escapes are made of them.
+/// An escaped value holds none of them, so the first of them after a value ends it. Letters, digits
+/// and `%` cannot be separators, because escapes are made of them.
 fn separators(pieces: &[Piece]) -> Result<String, Vec<String>> {
     let (mut separators, mut errors) = (String::new(), Vec::new());
     let (mut last, mut between): (Option<&Placeholder>, String) = (None, String::new());
@@ -313,7 +314,8 @@ fn separators(pieces: &[Piece]) -> Result<String, Vec<String>> {
     if errors.is_empty() { Ok(separators) } else { Err(errors) }
 }
 
-/// The characters that the runtime escapes in every value. It also escapes control characters, which no template holds.
+/// The characters that the runtime escapes in every value. It also escapes control characters,
+/// which no template holds.
 const ESCAPED: [char; 4] = [':', '{', '}', '%'];
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Compares the output of the attribute with `tests/snapshots/*.rs`. `UPDATE_SNAPSHOTS=1 cargo test` writes them again.
+//! Compares the output of the attribute with `tests/snapshots/*.rs`. `UPDATE_SNAPSHOTS=1 cargo
+//! test` writes them again.
 
 use std::path::Path;
 use std::{env, fs};

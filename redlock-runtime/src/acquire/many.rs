@@ -1,11 +1,13 @@
 //! Several locks as one: taken one after the other, all or nothing, under one deadline.
 //!
-//! Every caller takes them in the same order, so no holder of a later one waits for an earlier one. Each key keeps its own
-//! queue, token, lease and hand-off; locks that are held are renewed while the next one is waited for.
+//! Every caller takes them in the same order, so no holder of a later one waits for an earlier one.
+//! Each key keeps its own queue, token, lease and hand-off; locks that are held are renewed while
+//! the next one is waited for.
 //!
-//! One call asks for the next keys, and takes one after the other until one is busy. When that one is held, the next call
-//! asks for the rest. In a Cluster a call goes as far as the keys share a slot. The order is the same there: callers that
-//! move from a server to a Cluster, or run another version, must not take the keys in another order.
+//! One call asks for the next keys, and takes one after the other until one is busy. When that one
+//! is held, the next call asks for the rest. In a Cluster a call goes as far as the keys share a
+//! slot. The order is the same there: callers that move from a server to a Cluster, or run another
+//! version, must not take the keys in another order.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -168,7 +170,8 @@ impl AcquireAll {
         Poll::Pending
     }
 
-    /// Another caller may have held it since: the body would not have run under all the locks at once.
+    /// Another caller may have held it since: the body would not have run under all the locks at
+    /// once.
     fn start_over(&mut self, lost: &Lease) -> Result<(), LockError> {
         self.give_up();
         let is_outer = self.keys.iter().any(|(key, outer)| key == lost.key() && outer.is_some());

@@ -1,9 +1,10 @@
 //! From a request to a guard, of one lock or of several.
 //!
-//! The first poll checks the request, and sends one command to the engine; nothing is sent before. The engine keeps the limit
-//! of the wait and answers once, with a grant or an error. A nested call whose caller holds the key joins that hold and asks
-//! nobody. A blocked caller has a limit of its own, a little later, for an engine that is too busy to answer. Where the future
-//! is dropped, the command `Abandon` follows, and the engine gives back whatever the attempt still gets.
+//! The first poll checks the request, and sends one command to the engine; nothing is sent before.
+//! The engine keeps the limit of the wait and answers once, with a grant or an error. A nested call
+//! whose caller holds the key joins that hold and asks nobody. A blocked caller has a limit of its
+//! own, a little later, for an engine that is too busy to answer. Where the future is dropped, the
+//! command `Abandon` follows, and the engine gives back whatever the attempt still gets.
 
 mod many;
 mod one;
@@ -36,12 +37,13 @@ const ENGINE_IS_LATE: Duration = Duration::from_millis(200);
 /// For a key that was asked for alone, which the engine does not skip.
 const SKIPPED: &str = "the lock was not asked for";
 
-/// For a test whose clock the manager does not obey: the paused clock would run ahead of the locks, and the test could hang.
+/// For a test whose clock the manager does not obey: the paused clock would run ahead of the locks,
+/// and the test could hang.
 const PAUSED: &str = "the clock of this tokio runtime is paused, which the locks of `memory://` obey with the feature `testing` \
                       alone: `cargo add --dev redlocked --features testing`";
 
-/// The future of [`LockRequest::acquire`]. Nothing is sent before its first poll. Dropping it leaves the queue, and
-/// releases a lock that it may have acquired.
+/// The future of [`LockRequest::acquire`]. Nothing is sent before its first poll. Dropping it
+/// leaves the queue, and releases a lock that it may have acquired.
 ///
 /// # Examples
 ///
@@ -82,21 +84,23 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Busy`] at once when `wait` is zero and another caller has the lock, [`LockError::TimedOut`] after
-    ///   `wait`, [`LockError::QueueFull`] when no more callers may wait.
-    /// - [`LockError::Unavailable`] when Redis could not be reached within `wait` (at once for a `wait` of zero),
-    ///   [`LockError::Misconfigured`] when it refused, [`LockError::NotReplicated`] when too few
+    /// - [`LockError::Busy`] at once when `wait` is zero and another caller has the lock,
+    ///   [`LockError::TimedOut`] after `wait`, [`LockError::QueueFull`] when no more callers may
+    ///   wait.
+    /// - [`LockError::Unavailable`] when Redis could not be reached within `wait` (at once for a
+    ///   `wait` of zero), [`LockError::Misconfigured`] when it refused,
+    ///   [`LockError::NotReplicated`] when too few
     ///   [`replicas`](crate::LockManagerBuilder::replicas) have the lock.
     /// - [`LockError::ManagerClosed`] after [`shutdown`](LockManager::shutdown).
     /// - [`LockError::InvalidKey`], [`LockError::InvalidRequest`], [`LockError::Deadlock`] and
     ///   [`LockError::NotConfigured`] before anything is sent.
-    /// - [`LockError::Lost`] when one of several keys was lost before the last one was taken, and no time was left to
-    ///   start over.
+    /// - [`LockError::Lost`] when one of several keys was lost before the last one was taken, and
+    ///   no time was left to start over.
     ///
     /// # Cancel safety
     ///
-    /// The future can be dropped at any time: the caller leaves the queue, and a lock that it has acquired, or may still
-    /// acquire, is released.
+    /// The future can be dropped at any time: the caller leaves the queue, and a lock that it has
+    /// acquired, or may still acquire, is released.
     ///
     /// # Examples
     ///
@@ -113,7 +117,8 @@ impl LockRequest {
         Acquire { state: State::New(self), wait: telemetry::Wait::called() }
     }
 
-    /// [`acquire`](Self::acquire) with one try: overrides [`wait`](Self::wait). Errors and cancel safety are the same.
+    /// [`acquire`](Self::acquire) with one try: overrides [`wait`](Self::wait). Errors and cancel
+    /// safety are the same.
     ///
     /// # Examples
     ///
@@ -132,9 +137,9 @@ impl LockRequest {
 
     /// [`acquire`](Self::acquire) for sync code: blocks this thread.
     ///
-    /// It needs no runtime. On a worker of a multi-thread tokio runtime the worker's other tasks move to another thread
-    /// first. On a current-thread runtime the other tasks do not run meanwhile: do not wait there for a lock that one of
-    /// them holds.
+    /// It needs no runtime. On a worker of a multi-thread tokio runtime the worker's other tasks
+    /// move to another thread first. On a current-thread runtime the other tasks do not run
+    /// meanwhile: do not wait there for a lock that one of them holds.
     ///
     /// Even when the engine is far behind with its work, the thread returns: for one try 200 ms
     /// after `io_timeout`, else 200 ms after the latest answer that [`wait`](Self::wait) allows
@@ -164,8 +169,9 @@ impl LockRequest {
             None => LockManager::global()?,
         };
         let WaitDeadline { gives_up_at, one_try, .. } = self.options.deadline(&manager);
-        // The engine keeps the limit, and its error says why the lock was not acquired. The caller keeps it when the
-        // engine is too busy. Of several keys that get one try, each has its own limit.
+        // The engine keeps the limit, and its error says why the lock was not acquired. The caller
+        // keeps it when the engine is too busy. Of several keys that get one try, each has its own
+        // limit.
         let limit = gives_up_at.filter(|_| !one_try || matches!(self.keys, OneOrMany::One(_)));
         let last_answer = if one_try { Duration::ZERO } else { manager.io_timeout() };
         let limit = limit.map(|at| at.after(last_answer).after(ENGINE_IS_LATE));

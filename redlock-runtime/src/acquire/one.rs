@@ -21,7 +21,8 @@ use crate::manager::LockManager;
 use crate::options::{Options, WaitDeadline};
 use crate::reentrancy::{Hold, Scope};
 
-/// An attempt at one key. Dropping it ends the attempt: a lock that it has acquired, or may still acquire, is released.
+/// An attempt at one key. Dropping it ends the attempt: a lock that it has acquired, or may still
+/// acquire, is released.
 pub(super) struct AcquireOne {
     state: State,
 }
@@ -53,7 +54,8 @@ const NO_FENCE: &str = "the server gave no fencing token for a lock that was tak
 /// How an attempt at one key ends.
 pub(super) enum OneOutcome {
     Done(Result<LockGuard, LockError>),
-    /// The key in front of it is not held yet: ask again when it is. Never for a key that was asked for alone.
+    /// The key in front of it is not held yet: ask again when it is. Never for a key that was asked
+    /// for alone.
     Skipped,
 }
 

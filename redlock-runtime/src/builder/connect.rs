@@ -12,13 +12,15 @@ use crate::ground::token::{self, Token};
 use crate::manager::LockManager;
 
 impl LockManager {
-    /// Connects to the server at `url` with the default settings, and returns when that has succeeded or failed.
+    /// Connects to the server at `url` with the default settings, and returns when that has
+    /// succeeded or failed.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidUrl`] for an address or a setting that cannot be used, [`LockError::Unavailable`] when the server
-    /// cannot be reached, [`LockError::Misconfigured`] when the server refuses: a wrong password, a missing permission, a
-    /// certificate that is not trusted, an eviction policy.
+    /// [`LockError::InvalidUrl`] for an address or a setting that cannot be used,
+    /// [`LockError::Unavailable`] when the server cannot be reached, [`LockError::Misconfigured`]
+    /// when the server refuses: a wrong password, a missing permission, a certificate that is not
+    /// trusted, an eviction policy.
     ///
     /// # Cancel safety
     ///
@@ -62,7 +64,8 @@ impl LockManager {
         Self::builder(url).connect_blocking()
     }
 
-    /// The settings of a manager for `url`, to be changed before it connects. Nothing is sent, and `url` is not checked yet.
+    /// The settings of a manager for `url`, to be changed before it connects. Nothing is sent, and
+    /// `url` is not checked yet.
     ///
     /// # Examples
     ///
@@ -133,8 +136,9 @@ impl LockManagerBuilder {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidUrl`] for an address or a setting that cannot be used; [`LockError::Unavailable`] when the
-    /// operating system starts no thread or has no random numbers.
+    /// [`LockError::InvalidUrl`] for an address or a setting that cannot be used;
+    /// [`LockError::Unavailable`] when the operating system starts no thread or has no random
+    /// numbers.
     ///
     /// # Examples
     ///

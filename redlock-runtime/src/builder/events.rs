@@ -4,17 +4,19 @@ use super::LockManagerBuilder;
 use crate::ground::telemetry::{Events, LockEvent};
 
 impl LockManagerBuilder {
-    /// `tell` is called when a call of this manager has a lock, when a lock is lost while it is held, and when a call fails
-    /// because another caller has the lock: for what neither metrics nor spans reach, such as a page, a counter of the
-    /// service's own, or a switch that follows a leader's lock.
+    /// `tell` is called when a call of this manager has a lock, when a lock is lost while it is
+    /// held, and when a call fails because another caller has the lock: for what neither metrics
+    /// nor spans reach, such as a page, a counter of the service's own, or a switch that follows a
+    /// leader's lock.
     ///
-    /// It runs inside the call, and for a loss on the thread that finds it, which may be the engine's, on which all locks of the
-    /// manager depend: it must return at once. It may send to a channel; it must not block, take a lock, or wait for
-    /// one. It may run on several threads at the same time. A panic in it is caught, and leaves a line in the log with the feature
+    /// It runs inside the call, and for a loss on the thread that finds it, which may be the
+    /// engine's, on which all locks of the manager depend: it must return at once. It may send to a
+    /// channel; it must not block, take a lock, or wait for one. It may run on several threads at
+    /// the same time. A panic in it is caught, and leaves a line in the log with the feature
     /// `tracing`; a program that is built with `panic = "abort"` ends.
     ///
-    /// An acquired lock is told before the body runs, and a loss after that. A release is not told, nor is the end of a
-    /// process. With a second call, the last callback counts.
+    /// An acquired lock is told before the body runs, and a loss after that. A release is not told,
+    /// nor is the end of a process. With a second call, the last callback counts.
     ///
     /// # Examples
     ///

@@ -25,7 +25,8 @@ impl<T> Arrivals<T> {
         self.channel.len()
     }
 
-    /// Appends at most `limit` to `arrived`, and returns how many: none when the last sender is gone.
+    /// Appends at most `limit` to `arrived`, and returns how many: none when the last sender is
+    /// gone.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, arrived: &mut Vec<T>, limit: usize) -> Poll<usize> {
         self.when_woken.poll(cx, |cx| self.channel.poll_recv_many(cx, arrived, limit))
     }

@@ -36,7 +36,8 @@ pub(crate) enum Command {
         id: Id,
         extension: Extension,
     },
-    /// Draw a fencing token for a lock that is held without one. Dropped without an answer when there is none.
+    /// Draw a fencing token for a lock that is held without one. Dropped without an answer when
+    /// there is none.
     Fence {
         id: Id,
         caller: oneshot::Sender<()>,
@@ -60,7 +61,8 @@ pub(crate) enum Command {
         id: Id,
         call: Box<AdminCall>,
     },
-    /// Refuse new attempts, and answer when everything is released. Leases that are held at `until` end then.
+    /// Refuse new attempts, and answer when everything is released. Leases that are held at `until`
+    /// end then.
     Shutdown {
         until: Moment,
         caller: oneshot::Sender<Result<(), ShutdownIncomplete>>,
@@ -84,7 +86,8 @@ pub(crate) struct Ask {
     pub(crate) fenced: bool,
     /// A busy lock is an error at once.
     pub(crate) one_try: bool,
-    /// The key in front of it, in a request for several keys: it is tried in one call with that one, or skipped.
+    /// The key in front of it, in a request for several keys: it is tried in one call with that
+    /// one, or skipped.
     pub(crate) after: Option<Id>,
     /// With so many waiters, no more may wait.
     pub(crate) max_waiters: u32,
@@ -101,12 +104,13 @@ pub(crate) struct Ask {
 
 /// How an attempt ends for its caller.
 pub(crate) enum AcquireOutcome {
-    /// With the ask, for the caller to free: it has allocated it, and if the loop freed it on another thread, that thread and
-    /// the caller's would wait for each other in the allocator.
+    /// With the ask, for the caller to free: it has allocated it, and if the loop freed it on
+    /// another thread, that thread and the caller's would wait for each other in the allocator.
     Held(Arc<Lease>, Option<Box<Ask>>),
     /// Boxed: each waiter has room for its outcome, and few fail.
     Failed(Box<LockError>),
-    /// The key in front of it, in a request for several keys, is not held yet: this one was not tried.
+    /// The key in front of it, in a request for several keys, is not held yet: this one was not
+    /// tried.
     Skipped,
 }
 
@@ -134,7 +138,8 @@ impl Ask {
         self.max_hold.map(|max_hold| since.after(max_hold))
     }
 
-    /// True without a time limit: not even a wrong password ends it, because an operator may correct that.
+    /// True without a time limit: not even a wrong password ends it, because an operator may
+    /// correct that.
     pub(crate) fn waits_for_ever(&self) -> bool {
         !self.one_try && self.gives_up_at.is_none()
     }
@@ -304,7 +309,8 @@ impl AdminOp {
 pub(crate) struct Released {
     /// Boxed, as for [`AcquireOutcome::Failed`].
     pub(crate) outcome: Result<ReleaseOutcome, Box<LockError>>,
-    /// The name and the token of the lock, for the caller to free, as the ask in [`AcquireOutcome::Held`].
+    /// The name and the token of the lock, for the caller to free, as the ask in
+    /// [`AcquireOutcome::Held`].
     _lock: Option<(Arc<str>, Token)>,
 }
 

@@ -1,4 +1,5 @@
-//! A FIFO queue whose items may leave before their turn. Each operation takes constant time on average, in any order.
+//! A FIFO queue whose items may leave before their turn. Each operation takes constant time on
+//! average, in any order.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,9 @@
 //! The handle of an engine: callers send commands through it.
 //!
-//! A command goes into a channel without a limit, so sending never blocks, and the home of the loop is told that there is
-//! one. The outcome comes back over the channel in the command; where the loop has ended, that channel is closed. A forked child
-//! has the handle but no loop: it sends nothing, and what it drops stays in memory.
+//! A command goes into a channel without a limit, so sending never blocks, and the home of the loop
+//! is told that there is one. The outcome comes back over the channel in the command; where the
+//! loop has ended, that channel is closed. A forked child has the handle but no loop: it sends
+//! nothing, and what it drops stays in memory.
 
 use std::future::Future;
 use std::io;
@@ -26,7 +27,8 @@ use crate::ground::host;
 use crate::ground::telemetry::Events;
 use crate::ground::token::TokenSource;
 
-/// The handle of an engine. Its loop ends when the last handle is dropped and everything is released.
+/// The handle of an engine. Its loop ends when the last handle is dropped and everything is
+/// released.
 pub(crate) struct Engine {
     commands: UnboundedSender<Command>,
     next_id: AtomicU64,
@@ -147,7 +149,8 @@ impl Engine {
         self.tested.as_ref()
     }
 
-    /// True in a test that has paused the clock of this tokio runtime, if its locks are in memory and do not obey it.
+    /// True in a test that has paused the clock of this tokio runtime, if its locks are in memory
+    /// and do not obey it.
     pub(crate) fn is_beside_a_paused_clock(&self) -> bool {
         self.home.is_some() && self.tested.as_ref().is_some_and(Tested::is_beside_a_paused_clock)
     }
@@ -157,13 +160,14 @@ impl Engine {
         self.multi_key
     }
 
-    /// Never blocks. An engine that has ended, or is in another process, drops the command; its caller sees that the sender
-    /// of the outcome is dropped.
+    /// Never blocks. An engine that has ended, or is in another process, drops the command; its
+    /// caller sees that the sender of the outcome is dropped.
     pub(crate) fn send(&self, command: Command) {
         self.send_from(host::process_id(), command);
     }
 
-    /// As [`send`](Self::send), for a caller that knows its process id: reading it is a system call.
+    /// As [`send`](Self::send), for a caller that knows its process id: reading it is a system
+    /// call.
     pub(crate) fn send_from(&self, process: u32, command: Command) {
         if self.is_in(process) {
             if let Some(tested) = &self.tested {
@@ -174,7 +178,8 @@ impl Engine {
         }
     }
 
-    /// Blocks this thread, which is in no runtime, until `future` is ready, and polls the loop meanwhile where it can.
+    /// Blocks this thread, which is in no runtime, until `future` is ready, and polls the loop
+    /// meanwhile where it can.
     pub(crate) fn poll_until<F: Future>(
         &self,
         limit: Option<Moment>,

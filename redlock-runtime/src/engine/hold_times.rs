@@ -1,4 +1,5 @@
-//! How long this process has held the locks of each template: what a caller that finds one busy is told to expect.
+//! How long this process has held the locks of each template: what a caller that finds one busy is
+//! told to expect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,8 @@ use crate::ground::owner::Origin;
 /// Of more templates and labels than this, nothing is known.
 const MOST: usize = 1000;
 
-/// A template or a label, by its number. `None`: a request by hand without a label, or one beyond [`MOST`].
+/// A template or a label, by its number. `None`: a request by hand without a label, or one beyond
+/// [`MOST`].
 pub(crate) type HoldKind = Option<u16>;
 
 /// When a caller got its lock, and what kind of lock it is.
@@ -23,7 +25,8 @@ pub(crate) struct Hold {
 #[derive(Default)]
 pub(crate) struct HoldTimes {
     kinds: HashMap<Arc<str>, u16>,
-    /// The mean of each kind, in which the last holds count most; `None` before the first has ended.
+    /// The mean of each kind, in which the last holds count most; `None` before the first has
+    /// ended.
     usual: Vec<Option<Duration>>,
 }
 

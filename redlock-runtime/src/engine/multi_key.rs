@@ -1,4 +1,5 @@
-//! A call for several keys: the server takes them in their order in one script, up to the first that it cannot have.
+//! A call for several keys: the server takes them in their order in one script, up to the first
+//! that it cannot have.
 
 use super::protocol::{Action, Id, Refusal, Reply, Request};
 use super::slots::Slot;
@@ -38,8 +39,9 @@ pub(super) fn calls(requests: &[(Id, Request)]) -> impl Iterator<Item = &[(Id, R
     requests.chunk_by(|before, next| is_same_call(before, next.1.action))
 }
 
-/// The answers when the server refused a call as a whole, perhaps in the middle. A permanent refusal does not tell which
-/// key it is about: the first key is asked for again alone, and is refused again if it is that one.
+/// The answers when the server refused a call as a whole, perhaps in the middle. A permanent
+/// refusal does not tell which key it is about: the first key is asked for again alone, and is
+/// refused again if it is that one.
 pub(super) fn refuse_all(reply: &Reply, keys: usize) -> Vec<Reply> {
     let mut replies = vec![reply.clone(); keys];
     if let [Reply::Refused(first @ Refusal::Permanent(_)), ..] = replies.as_mut_slice() {

@@ -1,13 +1,15 @@
-//! The requests that wait to be sent, in their order. A request for a lock can be taken back until it is sent: it needs
-//! no release then, so many calls that end before their turn cost the server nothing.
+//! The requests that wait to be sent, in their order. A request for a lock can be taken back until
+//! it is sent: it needs no release then, so many calls that end before their turn cost the server
+//! nothing.
 
 use std::collections::VecDeque;
 
 use super::fifo::{Fifo, Item};
 use super::protocol::{Action, Id, Request};
 
-/// The most requests in one batch; only a call for several keys may exceed it. After a reconnect, a hundred thousand held
-/// locks are renewed: as one batch, they would take the server longer than the time limit of a reply.
+/// The most requests in one batch; only a call for several keys may exceed it. After a reconnect, a
+/// hundred thousand held locks are renewed: as one batch, they would take the server longer than
+/// the time limit of a reply.
 const LARGEST: usize = 1000;
 
 /// A request, perhaps with its route.
@@ -85,8 +87,8 @@ impl<T: Unsent> Outbox<T> {
         !self.urgent.is_empty() || room > 0 && !self.requests.is_empty()
     }
 
-    /// The next batch, as far as its requests are `alike`: urgent ones, and up to `room` others. A call for several keys is
-    /// not split.
+    /// The next batch, as far as its requests are `alike`: urgent ones, and up to `room` others. A
+    /// call for several keys is not split.
     pub(super) fn take(&mut self, room: usize, alike: impl Fn(&T) -> bool) -> Vec<T> {
         let mut batch =
             Vec::with_capacity(self.len().min(room.saturating_add(self.urgent.len())).min(LARGEST));

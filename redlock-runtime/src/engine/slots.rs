@@ -1,4 +1,5 @@
-//! The slots of a Cluster: the slot of a name, and short hash tags that put other names into the same slot.
+//! The slots of a Cluster: the slot of a name, and short hash tags that put other names into the
+//! same slot.
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
@@ -28,13 +29,14 @@ impl Slot {
         usize::from(self.0)
     }
 
-    /// The smallest number that is a hash tag of this slot. All processes must compute the same one: it is part of the
-    /// names that they share.
+    /// The smallest number that is a hash tag of this slot. All processes must compute the same
+    /// one: it is part of the names that they share.
     pub(super) fn tag(self) -> u32 {
         static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
             let mut tags = vec![None; usize::from(COUNT)];
             let mut missing = tags.len();
-            // Numbers in ascending order, each from the checksum of its prefix: quick, because a call waits for it.
+            // Numbers in ascending order, each from the checksum of its prefix: quick, because a
+            // call waits for it.
             let mut prefixes = VecDeque::from([(0, 0)]);
             while missing > 0
                 && let Some((prefix, checksum)) = prefixes.pop_front()

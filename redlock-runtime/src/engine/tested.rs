@@ -26,7 +26,8 @@ use super::transport::memory::MemoryNode;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Calls {
-    /// How many callers asked for the lock. A nested call that joins its caller's lock is not counted.
+    /// How many callers asked for the lock. A nested call that joins its caller's lock is not
+    /// counted.
     pub attempts: u64,
     /// How many of them got it.
     pub acquired: u64,

@@ -1,5 +1,6 @@
-//! One timer for each attempt, or for each slot of a Cluster, removed with it: a service that takes a hundred thousand
-//! locks a second with a ttl of 30 s must not collect three million stale timers.
+//! One timer for each attempt, or for each slot of a Cluster, removed with it: a service that takes
+//! a hundred thousand locks a second with a ttl of 30 s must not collect three million stale
+//! timers.
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
@@ -16,7 +17,8 @@ pub(super) struct Timers<K = Id> {
     of: HashMap<K, Timer>,
 }
 
-/// A timer that is put off stays in the list where it is, and moves when that time has come: most are removed before.
+/// A timer that is put off stays in the list where it is, and moves when that time has come: most
+/// are removed before.
 struct Timer {
     at: Moment,
     listed: Moment,

@@ -5,8 +5,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::ground::host::sync::{AtomicBool, Ordering};
 
-/// Stands between the loop and a part of it, which is polled for the first time, after it was ready, after it was woken, and
-/// for another task than before.
+/// Stands between the loop and a part of it, which is polled for the first time, after it was
+/// ready, after it was woken, and for another task than before.
 #[derive(Default)]
 pub(super) struct WhenWoken {
     /// Of the task that has polled the part.

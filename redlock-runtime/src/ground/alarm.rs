@@ -6,7 +6,8 @@ use std::task::Wake;
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::host::sync::{Condvar, Mutex};
 
-/// Set by the waker, until the thread that waits for it returns. A thread that is ending cannot park, but can wait for this.
+/// Set by the waker, until the thread that waits for it returns. A thread that is ending cannot
+/// park, but can wait for this.
 #[derive(Default)]
 pub(crate) struct Alarm {
     is_set: Mutex<bool>,
@@ -14,7 +15,8 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Waits until it is set, and unsets it. False when it was not set before `limit`, on that clock.
+    /// Waits until it is set, and unsets it. False when it was not set before `limit`, on that
+    /// clock.
     pub(crate) fn wait(&self, limit: Option<(&Clock, Moment)>) -> bool {
         let mut is_set = self.is_set.lock().unwrap_or_else(PoisonError::into_inner);
         while !*is_set {

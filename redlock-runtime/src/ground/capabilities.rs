@@ -1,6 +1,7 @@
 //! [`Capabilities`]: the optional features of a server.
 
-/// The optional features that a server supports and its access rules permit. Every lock works without them, more slowly.
+/// The optional features that a server supports and its access rules permit. Every lock works
+/// without them, more slowly.
 ///
 /// [Access rules](../redlocked/docs/access_rules/index.html) lists the permission for each.
 ///
@@ -21,9 +22,10 @@ pub struct Capabilities(pub(crate) Abilities);
 impl Capabilities {
     /// True when a release passes the lock straight to its longest waiter.
     ///
-    /// A server without that (no RESP3, no permission for `SUBSCRIBE`, `PUBLISH`, `PUBSUB` or a command of sorted sets)
-    /// keeps no order among processes: when the lock becomes free, the first waiter of each process wakes up and asks for
-    /// it. Where the server does not [report changes](Self::tracks_changes) either, that waiter asks about every 50 ms.
+    /// A server without that (no RESP3, no permission for `SUBSCRIBE`, `PUBLISH`, `PUBSUB` or a
+    /// command of sorted sets) keeps no order among processes: when the lock becomes free, the
+    /// first waiter of each process wakes up and asks for it. Where the server does not [report
+    /// changes](Self::tracks_changes) either, that waiter asks about every 50 ms.
     ///
     /// # Examples
     ///
@@ -40,13 +42,14 @@ impl Capabilities {
         self.0.hands_over
     }
 
-    /// True when the server reports changed keys
-    /// ([client-side caching](https://redis.io/docs/latest/develop/reference/client-side-caching/)).
+    /// True when the server reports changed keys ([client-side
+    /// caching](https://redis.io/docs/latest/develop/reference/client-side-caching/)).
     ///
-    /// The holder of a deleted or overwritten lock then learns of the loss within a round trip, once it has held the lock
-    /// for 100 ms, and a waiter learns when a client of another kind releases. Without that (no RESP3, no permission for
-    /// `CLIENT TRACKING` and `CLIENT CACHING`) the holder learns of a loss at its next renewal, and a waiter behind such a
-    /// client asks about every 50 ms.
+    /// The holder of a deleted or overwritten lock then learns of the loss within a round trip,
+    /// once it has held the lock for 100 ms, and a waiter learns when a client of another kind
+    /// releases. Without that (no RESP3, no permission for `CLIENT TRACKING` and `CLIENT CACHING`)
+    /// the holder learns of a loss at its next renewal, and a waiter behind such a client asks
+    /// about every 50 ms.
     ///
     /// # Examples
     ///

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The user and password of a Redis server, for [`credentials`](crate::LockManagerBuilder::credentials). `Debug` does not
-/// show the password.
+/// The user and password of a Redis server, for
+/// [`credentials`](crate::LockManagerBuilder::credentials). `Debug` does not show the password.
 ///
 /// # Examples
 ///

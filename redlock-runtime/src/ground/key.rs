@@ -15,20 +15,21 @@ pub(crate) const CLOCK: &str = "%clock";
 /// Behind a lock's key: its queue.
 pub(crate) const QUEUE: &str = "%queue";
 
-/// Behind a lock's key: the process that was granted it last. It holds [`QUEUE`], so no lock is called so.
+/// Behind a lock's key: the process that was granted it last. It holds [`QUEUE`], so no lock is
+/// called so.
 pub(crate) const CLAIM: &str = "%queue%claim";
 
 /// Behind the prefix: a manager's channel.
 pub(crate) const INBOX: &str = "%inbox";
 
-/// True for a name that may belong to a side key: no lock may have it. A key template never makes one, because it escapes
-/// each `%` of a value.
+/// True for a name that may belong to a side key: no lock may have it. A key template never makes
+/// one, because it escapes each `%` of a value.
 pub(crate) fn is_side_name(name: &str) -> bool {
     name.contains('%') && [CLOCK, QUEUE, INBOX].iter().any(|side| name.contains(side))
 }
 
-/// Checks what every key must be: not empty, at most 1 KiB with its prefix, without control characters, and not named like
-/// a key of the library's own.
+/// Checks what every key must be: not empty, at most 1 KiB with its prefix, without control
+/// characters, and not named like a key of the library's own.
 pub(crate) fn validate(prefix: &str, key: &str) -> Result<(), LockError> {
     let reason = if key.is_empty() {
         "it is empty"
@@ -45,7 +46,8 @@ pub(crate) fn validate(prefix: &str, key: &str) -> Result<(), LockError> {
     Err(LockError::InvalidKey { key: shown, reason })
 }
 
-/// The type of a key expression: every `AsRef<str>`. A trait of its own, so that the compiler's message can say so.
+/// The type of a key expression: every `AsRef<str>`. A trait of its own, so that the compiler's
+/// message can say so.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a key cannot be made of `{Self}`",
@@ -65,9 +67,10 @@ pub fn key<K: KeyText + ?Sized>(key: &K) -> String {
 
 /// Renders a key from a format string whose interpolated values are escaped.
 ///
-/// A value tells the writer when its formatting begins and ends; its text in between is percent-escaped for `:` `{` `}`
-/// `%`, control characters, and the separators of this template. So the literal and the format specs stay the user's
-/// own, and `"{a}-{b}"` never renders `("x-y", "z")` and `("x", "y-z")` to the same key.
+/// A value tells the writer when its formatting begins and ends; its text in between is
+/// percent-escaped for `:` `{` `}` `%`, control characters, and the separators of this template. So
+/// the literal and the format specs stay the user's own, and `"{a}-{b}"` never renders `("x-y",
+/// "z")` and `("x", "y-z")` to the same key.
 #[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct KeyTemplate {
@@ -85,8 +88,8 @@ impl KeyTemplate {
         Escaped { inside_value: &self.inside_value, is_fixed: false, value }
     }
 
-    /// As [`escape`](Self::escape), but for a constant, which is written as it is. `names_it` is a closure that names
-    /// `value`: it captures a variable, and nothing where `value` is a constant.
+    /// As [`escape`](Self::escape), but for a constant, which is written as it is. `names_it` is a
+    /// closure that names `value`: it captures a variable, and nothing where `value` is a constant.
     pub fn escape_variable<'a, T: ?Sized, C: Fn()>(&'a self, value: &'a T, names_it: C) -> Escaped<'a, T> {
         Escaped { inside_value: &self.inside_value, is_fixed: size_of_val(&names_it) == 0, value }
     }
@@ -97,7 +100,8 @@ impl KeyTemplate {
         let mut writer =
             EscapingWriter { key: String::with_capacity(48), inside_value: &self.inside_value, separators };
         if writer.write_fmt(text).is_err() {
-            // An empty key is refused with `InvalidKey`: better no lock than a lock on the wrong key.
+            // An empty key is refused with `InvalidKey`: better no lock than a lock on the wrong
+            // key.
             return String::new();
         }
         writer.key

@@ -1,9 +1,9 @@
 //! Leases: until when a holder may rely on its lock, on its own clock.
 //!
-//! The deadline is conservative: it counts from the instant *before* the request was sent, and stops short of
-//! the ttl by the drift that the Redlock algorithm allows for, `ttl / 100 + 2 ms`
-//! (<https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>). The server may give the lock
-//! away only after that.
+//! The deadline is conservative: it counts from the instant *before* the request was sent, and
+//! stops short of the ttl by the drift that the Redlock algorithm allows for, `ttl / 100 + 2 ms`
+//! (<https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>). The server may give
+//! the lock away only after that.
 //!
 //! The end of a guard's lease, or of the first one to end where it holds several locks.
 
@@ -42,8 +42,8 @@ pub(crate) fn safe_until(sent: Moment, ttl: Duration) -> Moment {
 
 /// One lease, shared by its guard (which checks) and the engine (which renews).
 ///
-/// Once over, it stays over, with its first reason: a renewal that arrives late cannot revive it, because its holder may
-/// have seen it end and stopped.
+/// Once over, it stays over, with its first reason: a renewal that arrives late cannot revive it,
+/// because its holder may have seen it end and stopped.
 pub(crate) struct Lease {
     key: Arc<str>,
     /// Zero when no fencing token was drawn.
@@ -57,7 +57,8 @@ pub(crate) struct Lease {
     hold: telemetry::HoldOfLease,
 }
 
-/// Stored as one number: the deadline in nanoseconds, or, below [`LostReason::CODES`], the reason why the lease has ended.
+/// Stored as one number: the deadline in nanoseconds, or, below [`LostReason::CODES`], the reason
+/// why the lease has ended.
 #[derive(Clone, Copy)]
 enum State {
     Until(Moment),
@@ -106,7 +107,8 @@ impl Lease {
         self.fence.store(fence, Ordering::Release);
     }
 
-    /// The time left at `now`; `None` when the lease has ended. The first call after the deadline ends it.
+    /// The time left at `now`; `None` when the lease has ended. The first call after the deadline
+    /// ends it.
     pub(crate) fn remaining(&self, now: Moment) -> Option<Duration> {
         let deadline = self.deadline()?;
         let left = deadline.since(now);
@@ -123,7 +125,8 @@ impl Lease {
         None
     }
 
-    /// Moves the deadline after a renewal. False when the lease has ended, which no renewal changes.
+    /// Moves the deadline after a renewal. False when the lease has ended, which no renewal
+    /// changes.
     pub(crate) fn renew(&self, now: Moment, deadline: Moment) -> bool {
         let deadline = self.hold_until.into_iter().fold(deadline, Ord::min);
         self.remaining(now).is_some() && self.change(State::Until(deadline))
@@ -152,15 +155,16 @@ impl Lease {
 
     fn over(&self, reason: LostReason) {
         self.hold.ends(&self.key, reason);
-        // The state was written before this look at the event, and `end_event` makes the event before its look at the state:
-        // one of the two sees what the other has written.
+        // The state was written before this look at the event, and `end_event` makes the event
+        // before its look at the state: one of the two sees what the other has written.
         atomic::fence(Ordering::SeqCst);
         if let Some(event) = self.end_event.get() {
             event.notify_waiters();
         }
     }
 
-    /// Why it has ended; `None` while it lasts, and after its deadline until a call looks at the clock.
+    /// Why it has ended; `None` while it lasts, and after its deadline until a call looks at the
+    /// clock.
     pub(crate) fn lost_reason(&self) -> Option<LostReason> {
         match self.state() {
             State::Until(_) => None,

@@ -1,5 +1,5 @@
-//! What every floor knows, and what knows nothing above it: keys, owners and tokens, leases and their end, errors, the clock,
-//! the host on which a process runs, and telemetry.
+//! What every floor knows, and what knows nothing above it: keys, owners and tokens, leases and
+//! their end, errors, the clock, the host on which a process runs, and telemetry.
 
 pub(crate) mod alarm;
 pub(crate) mod capabilities;

@@ -1,4 +1,5 @@
-//! One value in place, or many on the heap: a single lock does not pay for requests of several keys.
+//! One value in place, or many on the heap: a single lock does not pay for requests of several
+//! keys.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -22,8 +22,8 @@ use std::fmt;
 pub enum ReleaseOutcome {
     /// The lock was held until this release.
     Released,
-    /// The lock had been lost before: its lease ended, or the key was deleted or overwritten. Another caller may have
-    /// been inside.
+    /// The lock had been lost before: its lease ended, or the key was deleted or overwritten.
+    /// Another caller may have been inside.
     AlreadyLost,
 }
 
@@ -46,19 +46,21 @@ pub enum ReleaseOutcome {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The lease ended before a renewal succeeded: Redis did not answer or refused, or this process stood still. A lock
-    /// [without renewal](crate::LockRequest::renew) ends like this when its ttl has passed.
+    /// The lease ended before a renewal succeeded: Redis did not answer or refused, or this process
+    /// stood still. A lock [without renewal](crate::LockRequest::renew) ends like this when its ttl
+    /// has passed.
     Expired,
     /// The lock was held for [`max_hold`](crate::LockRequest::max_hold).
     MaxHold,
-    /// The key on the server was deleted, overwritten or evicted, or the server has forgotten it: another client may have
-    /// the lock.
+    /// The key on the server was deleted, overwritten or evicted, or the server has forgotten it:
+    /// another client may have the lock.
     KeyChanged,
     /// [`force_release`](crate::LockManager::force_release) of the same manager released it.
     ForceReleased,
     /// Its own guard released it, or was dropped.
     Released,
-    /// [`shutdown`](crate::LockManager::shutdown) ended it at its limit, or the thread of its manager has ended.
+    /// [`shutdown`](crate::LockManager::shutdown) ended it at its limit, or the thread of its
+    /// manager has ended.
     ManagerClosed,
     /// This process was forked from the one that holds the lock.
     Forked,
@@ -75,7 +77,8 @@ impl LostReason {
         Self::Forked,
     ];
 
-    /// The name in `snake_case`, which stays the same over versions: for the label of a metric or a field of a log.
+    /// The name in `snake_case`, which stays the same over versions: for the label of a metric or a
+    /// field of a log.
     ///
     /// # Examples
     ///

@@ -1,7 +1,8 @@
 //! The public part of a token: which process asked for the lock, when, and in which function.
 //!
-//! `<host>:<pid>/<time>/<function>`, with the time in seconds since 1970, by the clock of that host. The function is missing
-//! where a request has neither a function nor a label; the time, too, in an inbox.
+//! `<host>:<pid>/<time>/<function>`, with the time in seconds since 1970, by the clock of that
+//! host. The function is missing where a request has neither a function nor a label; the time, too,
+//! in an inbox.
 //!
 //! Where a request comes from: what metrics and logs call it, and which function asks.
 
@@ -35,8 +36,8 @@ pub(crate) fn push_process(text: &mut String, process: u32) {
     let _ = write!(text, "{}:{process}", host::name());
 }
 
-/// The owner of the last request. A token is made for each request, and writing numbers is the longest part of that: it is done
-/// once for a process and a second.
+/// The owner of the last request. A token is made for each request, and writing numbers is the
+/// longest part of that: it is done once for a process and a second.
 #[derive(Default)]
 pub(crate) struct Requester {
     process: u32,

@@ -1,8 +1,8 @@
 //! Tokens: the unguessable value that proves ownership, and the owner, which is public.
 //!
-//! The value of a lock's key is `<22 characters of base64url>@<owner>`: 132 random bits, and the [owner](crate::owner). The
-//! random part is a secret; it is never printed, logged or put into an error. A `!` stands behind the token once other
-//! clients have waited for the lock.
+//! The value of a lock's key is `<22 characters of base64url>@<owner>`: 132 random bits, and the
+//! [owner](crate::owner). The random part is a secret; it is never printed, logged or put into an
+//! error. A `!` stands behind the token once other clients have waited for the lock.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
@@ -47,7 +47,8 @@ impl Token {
         Self(value.as_str().into())
     }
 
-    /// The next token, never used before: the successor of a random number is as unlikely to collide as that number.
+    /// The next token, never used before: the successor of a random number is as unlikely to
+    /// collide as that number.
     pub(crate) fn successor(&self) -> Self {
         let (secret, owner) = self.0.split_at_checked(SECRET_LENGTH).unwrap_or((&self.0, ""));
         let mut secret = secret.as_bytes().to_vec();
@@ -71,7 +72,8 @@ impl Token {
         Self(value.into())
     }
 
-    /// Stands for the value of a key, which may be that of a foreign client, and no text: its hexadecimal digits.
+    /// Stands for the value of a key, which may be that of a foreign client, and no text: its
+    /// hexadecimal digits.
     pub(crate) fn naming(value: &[u8]) -> Self {
         let mut digits = String::with_capacity(2 * value.len());
         for byte in value {
@@ -119,8 +121,8 @@ fn random<const N: usize>() -> Result<[u8; N], getrandom::Error> {
 
 /// Makes the tokens of the requests of one engine.
 ///
-/// A forked child has the secrets of its parent: it may use them for nothing, so the source belongs to the engine, whose loop
-/// is not in the child.
+/// A forked child has the secrets of its parent: it may use them for nothing, so the source belongs
+/// to the engine, whose loop is not in the child.
 #[derive(Default)]
 pub(crate) struct TokenSource(Mutex<Drawn>);
 
@@ -155,7 +157,8 @@ impl Default for Drawn {
 }
 
 impl TokenSource {
-    /// For a request of the process with this pid, which saves the system call where the caller knows it.
+    /// For a request of the process with this pid, which saves the system call where the caller
+    /// knows it.
     pub(crate) fn token(&self, process: u32, origin: &Origin) -> Result<Token, getrandom::Error> {
         // Another thread uses it; in a forked child, for ever.
         let Ok(mut drawn) = self.0.try_lock() else {

@@ -15,8 +15,9 @@ use crate::options::check_ttl;
 impl LockGuard {
     /// Sets another ttl, counted from now, for this lease and for all later renewals.
     ///
-    /// A longer ttl counts once the server has confirmed it. A shorter one ends the lease earlier from now on: even without
-    /// an answer, [`is_held`](Self::is_held) becomes false before the server may give the lock to another caller.
+    /// A longer ttl counts once the server has confirmed it. A shorter one ends the lease earlier
+    /// from now on: even without an answer, [`is_held`](Self::is_held) becomes false before the
+    /// server may give the lock to another caller.
     ///
     /// Without an answer within [`io_timeout`](crate::LockManagerBuilder::io_timeout), or while the
     /// lock is lost, it is an error. The lease then lasts as long as [`remaining`](Self::remaining)

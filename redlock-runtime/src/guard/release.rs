@@ -1,8 +1,9 @@
 //! The end of a guard: a release with an outcome, or a drop.
 //!
-//! A release sends its command before it returns a future, so a future that is dropped has released all the same. A drop sends
-//! the command and waits for nothing inside a runtime; outside, where the process may end next, it waits for the answer, but not
-//! longer than `io_timeout`. Each lock of a guard is released once, and a joined one by the outer guard alone.
+//! A release sends its command before it returns a future, so a future that is dropped has released
+//! all the same. A drop sends the command and waits for nothing inside a runtime; outside, where
+//! the process may end next, it waits for the answer, but not longer than `io_timeout`. Each lock
+//! of a guard is released once, and a joined one by the outer guard alone.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,17 +24,18 @@ use crate::ground::one_or_many::{OneOrAll, OneOrMany};
 use crate::ground::outcome::ReleaseOutcome;
 
 impl LockGuard {
-    /// Releases the lock, and returns whether it was still held. A lock that another caller holds by now stays with it. With
-    /// [`min_hold`](crate::LockRequest::min_hold) the key stays taken until that has passed. The guard of a `reentrant` call
-    /// leaves the release to the outer guard. Several locks are released together, and the outcome is
+    /// Releases the lock, and returns whether it was still held. A lock that another caller holds
+    /// by now stays with it. With [`min_hold`](crate::LockRequest::min_hold) the key stays taken
+    /// until that has passed. The guard of a `reentrant` call leaves the release to the outer
+    /// guard. Several locks are released together, and the outcome is
     /// [`ReleaseOutcome::AlreadyLost`] when one of them was lost.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when Redis gave no answer in time, or cannot release now (it loads
-    /// its data, cannot save them, has too few replicas), or when fewer than a majority of a quorum
-    /// has released the lock, so that others may find it taken: the reason says what each server
-    /// answered. The release is retried in the background until the ttl has passed.
+    /// [`LockError::Unavailable`] when Redis gave no answer in time, or cannot release now (it
+    /// loads its data, cannot save them, has too few replicas), or when fewer than a majority of a
+    /// quorum has released the lock, so that others may find it taken: the reason says what each
+    /// server answered. The release is retried in the background until the ttl has passed.
     /// [`LockError::Misconfigured`] when Redis refused.
     ///
     /// # Cancel safety

@@ -7,9 +7,10 @@ use actix_web::{HttpResponse, ResponseError};
 use super::{Answer, PLAIN_TEXT, retry_after_seconds};
 use crate::ground::error::LockError;
 
-/// The status, `Retry-After` where trying again may help, and a sentence that names no key, no holder and no server:
-/// [the table](../redlocked/docs/web/index.html#what-a-client-hears). A middleware that logs has
-/// the error itself from `HttpResponse::error`; with the feature `tracing`, an answer of 5xx leaves a line in the log. Needs the feature `actix-web`.
+/// The status, `Retry-After` where trying again may help, and a sentence that names no key, no
+/// holder and no server: [the table](../redlocked/docs/web/index.html#what-a-client-hears). A
+/// middleware that logs has the error itself from `HttpResponse::error`; with the feature
+/// `tracing`, an answer of 5xx leaves a line in the log. Needs the feature `actix-web`.
 ///
 /// # Examples
 ///

@@ -1,7 +1,8 @@
-//! What the client of a service hears of a [`LockError`]: one table, and an adapter for each framework.
+//! What the client of a service hears of a [`LockError`]: one table, and an adapter for each
+//! framework.
 //!
-//! The answer is for strangers. It holds no key, which may name a customer, no holder, no address and no reason of the
-//! server; the error itself stays in the process, where a log can have it.
+//! The answer is for strangers. It holds no key, which may name a customer, no holder, no address
+//! and no reason of the server; the error itself stays in the process, where a log can have it.
 
 #[cfg(feature = "actix-web")]
 mod actix;
@@ -17,21 +18,22 @@ use crate::ground::telemetry;
 /// What to tell a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
-    /// Another caller has the lock. No 503: proxies count those as failures of this instance, and repeat the request
-    /// elsewhere, where the lock is held as well.
+    /// Another caller has the lock. No 503: proxies count those as failures of this instance, and
+    /// repeat the request elsewhere, where the lock is held as well.
     InUse,
     TooManyWait,
     /// An outage, or the end of this process.
     Unavailable,
-    /// A key that a template has written is refused only for a value in it, which came with the request.
+    /// A key that a template has written is refused only for a value in it, which came with the
+    /// request.
     InvalidName,
     /// A defect or a setting of the service, or a body that was stopped in the middle.
     Failed,
 }
 
 impl Answer {
-    /// The answer that is given now. One that blames the service leaves a line in the log, because its client hears no reason,
-    /// and may tell nobody.
+    /// The answer that is given now. One that blames the service leaves a line in the log, because
+    /// its client hears no reason, and may tell nobody.
     fn given_to(error: &LockError) -> Self {
         let answer = Self::to(error);
         match answer {
@@ -83,7 +85,8 @@ impl Answer {
     }
 }
 
-/// The value of `Retry-After`: whole seconds, rounded up, because a client that comes too soon comes in vain.
+/// The value of `Retry-After`: whole seconds, rounded up, because a client that comes too soon
+/// comes in vain.
 #[cfg(any(feature = "axum", feature = "actix-web"))]
 fn retry_after_seconds(error: &LockError) -> Option<u64> {
     let after = error.retry_after()?;

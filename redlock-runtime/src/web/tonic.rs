@@ -7,13 +7,14 @@ use tonic::{Code, Status};
 use super::Answer;
 use crate::ground::error::LockError;
 
-/// The trailer that gRPC clients with a retry policy know: <https://github.com/grpc/proposal/blob/master/A6-client-retries.md>.
+/// The trailer that gRPC clients with a retry policy know:
+/// <https://github.com/grpc/proposal/blob/master/A6-client-retries.md>.
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
-/// The code, `grpc-retry-pushback-ms` where trying again may help, and a sentence that names no key, no holder and no server:
-/// [the table](../redlocked/docs/web/index.html#what-a-client-hears). The error itself is the
-/// source of the status, which is not sent; with the feature `tracing`, the codes `Internal` and `Unavailable` leave a line in the
-/// log. Needs the feature `tonic`.
+/// The code, `grpc-retry-pushback-ms` where trying again may help, and a sentence that names no
+/// key, no holder and no server: [the table](../redlocked/docs/web/index.html#what-a-client-hears).
+/// The error itself is the source of the status, which is not sent; with the feature `tracing`, the
+/// codes `Internal` and `Unavailable` leave a line in the log. Needs the feature `tonic`.
 ///
 /// # Examples
 ///

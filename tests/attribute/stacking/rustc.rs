@@ -1,4 +1,5 @@
-//! The compiler's own attributes. Our attribute receives those above it and those below it with the function.
+//! The compiler's own attributes. Our attribute receives those above it and those below it with the
+//! function.
 
 use std::panic::Location;
 

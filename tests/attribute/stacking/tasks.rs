@@ -1,5 +1,5 @@
-//! `#[tokio::test]` and `#[tokio::main]` turn an `async` function into a sync one: above them the lock is taken inside
-//! the runtime, below them outside.
+//! `#[tokio::test]` and `#[tokio::main]` turn an `async` function into a sync one: above them the
+//! lock is taken inside the runtime, below them outside.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! In edition 2021 the temporaries of a tail expression outlive the variables of their block, in 2024 they do not.
-//! A locked body follows the edition of its crate.
+//! In edition 2021 the temporaries of a tail expression outlive the variables of their block, in
+//! 2024 they do not. A locked body follows the edition of its crate.
 
 use std::cell::RefCell;
 

@@ -1,10 +1,12 @@
-//! The command line of a program: a word that it does not know, or cannot read, ends it with 2 and says what is possible.
+//! The command line of a program: a word that it does not know, or cannot read, ends it with 2 and
+//! says what is possible.
 
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The words behind the name of the program, which are taken out one after the other. What is left is an error.
+/// The words behind the name of the program, which are taken out one after the other. What is left
+/// is an error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arguments {
     words: Vec<String>,
@@ -16,7 +18,8 @@ impl Arguments {
         Self { words: std::env::args().skip(1).collect() }
     }
 
-    /// The value of `--name VALUE` or `--name=VALUE`. `possible` says what it may be: "a number of hours from 1 on".
+    /// The value of `--name VALUE` or `--name=VALUE`. `possible` says what it may be: "a number of
+    /// hours from 1 on".
     pub fn value<T: FromStr>(&mut self, name: &str, possible: &str) -> Result<Option<T>, String> {
         let is_named = |word: &str| {
             word.strip_prefix(name).is_some_and(|rest| matches!(rest.as_bytes(), [] | [b'=', ..]))

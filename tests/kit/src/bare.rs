@@ -1,5 +1,5 @@
-//! A lock written by hand: `SET NX PX`, and a script that compares and deletes. No queue, no renewal,
-//! no deadline, no fencing token, and a future that is dropped leaves its lock behind.
+//! A lock written by hand: `SET NX PX`, and a script that compares and deletes. No queue, no
+//! renewal, no deadline, no fencing token, and a future that is dropped leaves its lock behind.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! A Redlock written by hand: the two commands of [`bare`](crate::bare) to all nodes at once, and the answers
-//! of a majority decide. The others are read and thrown away by their connections.
+//! A Redlock written by hand: the two commands of [`bare`](crate::bare) to all nodes at once, and
+//! the answers of a majority decide. The others are read and thrown away by their connections.
 
 use std::future::poll_fn;
 use std::pin::Pin;

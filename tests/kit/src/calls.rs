@@ -1,4 +1,5 @@
-//! The start of most tests: a manager, a runtime of one thread, and calls that are dropped in the middle.
+//! The start of most tests: a manager, a runtime of one thread, and calls that are dropped in the
+//! middle.
 
 use std::fmt::Debug;
 use std::future::poll_fn;
@@ -24,8 +25,9 @@ pub fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Drops a call after the server has executed its request, and before its reply arrives. Returns when everything that it
-/// took is released, while the reply is still held back: the release follows on the same connection.
+/// Drops a call after the server has executed its request, and before its reply arrives. Returns
+/// when everything that it took is released, while the reply is still held back: the release
+/// follows on the same connection.
 #[track_caller]
 pub fn dropped_before_its_reply<T: Debug>(
     proxy: &Proxy,
@@ -50,8 +52,8 @@ pub fn dropped_before_its_reply<T: Debug>(
     proxy.hold_replies(false);
 }
 
-/// The output of a call that is polled at most so many times, and then dropped. `eager`: polled again although nothing
-/// has woken it, so that it is dropped while its requests are on their way.
+/// The output of a call that is polled at most so many times, and then dropped. `eager`: polled
+/// again although nothing has woken it, so that it is dropped while its requests are on their way.
 pub async fn polled<T>(call: impl Future<Output = T>, mut polls: u32, eager: bool) -> Option<T> {
     let mut call = pin!(call);
     poll_fn(|cx| {

@@ -14,7 +14,8 @@ const SLOTS: usize = 16_384;
 
 /// Its nodes are killed when this is dropped.
 pub struct RedisCluster {
-    /// The primaries at the start, then their replicas. Their ports are those that the test itself uses.
+    /// The primaries at the start, then their replicas. Their ports are those that the test itself
+    /// uses.
     pub nodes: Vec<RedisServer>,
     /// How they name their ports to each other and to clients.
     port_setting: &'static str,
@@ -69,8 +70,8 @@ impl RedisCluster {
         cluster
     }
 
-    /// One that lives as long as this process, for tests that share it: a shell ends it when its standard input ends,
-    /// however this process does.
+    /// One that lives as long as this process, for tests that share it: a shell ends it when its
+    /// standard input ends, however this process does.
     pub fn of_this_process() -> &'static Self {
         static CLUSTER: LazyLock<RedisCluster> = LazyLock::new(|| {
             let cluster = RedisCluster::start();
@@ -144,13 +145,14 @@ impl RedisCluster {
         self.keys().into_iter().filter(|key| key.starts_with(prefix)).collect()
     }
 
-    /// Moves a slot, with all that is in it, as operators do. `meanwhile` is called when all keys have been moved and
-    /// the slot has not.
+    /// Moves a slot, with all that is in it, as operators do. `meanwhile` is called when all keys
+    /// have been moved and the slot has not.
     pub fn migrate(&self, slot: u16, to: &RedisServer, meanwhile: impl FnOnce()) {
         self.try_migrate(slot, to, meanwhile).unwrap();
     }
 
-    /// [`migrate`](Self::migrate) that may fail: on a busy machine a node that does not answer in time is replaced.
+    /// [`migrate`](Self::migrate) that may fail: on a busy machine a node that does not answer in
+    /// time is replaced.
     pub fn try_migrate(
         &self,
         slot: u16,
@@ -206,7 +208,8 @@ fn bus_port(node: &RedisServer) -> u16 {
     bus.split([' ', ',']).next().unwrap().parse().unwrap()
 }
 
-/// Up to Redis 6.2, the nodes reach each other at the client's port plus this one, and it is the default later on.
+/// Up to Redis 6.2, the nodes reach each other at the client's port plus this one, and it is the
+/// default later on.
 const TO_BUS: u16 = 10_000;
 
 /// A port whose counterpart is free, too, as it was a moment ago.

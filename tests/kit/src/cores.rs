@@ -1,5 +1,6 @@
-//! On which core a process runs. Left alone, the kernel puts some clients on the core of their server and others not, and for a
-//! small command that decides more than all else: to wake the other core takes longer than the command.
+//! On which core a process runs. Left alone, the kernel puts some clients on the core of their
+//! server and others not, and for a small command that decides more than all else: to wake the
+//! other core takes longer than the command.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -15,8 +16,9 @@ pub enum Cores {
 }
 
 impl Cores {
-    /// From now on, this thread and the processes of other clients run as clients do, and the server as servers do. Only on
-    /// Linux: elsewhere the kernel decides, and so it does on a machine with one core.
+    /// From now on, this thread and the processes of other clients run as clients do, and the
+    /// server as servers do. Only on Linux: elsewhere the kernel decides, and so it does on a
+    /// machine with one core.
     pub fn place(self, clients: &[u32], server: u32) {
         let (client, own) = match self {
             Self::One => (Some(0), Some(0)),

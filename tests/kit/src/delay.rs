@@ -1,8 +1,8 @@
 //! A TCP proxy that lets every byte arrive later by a fixed time, in order.
 //!
-//! Two threads for each direction of a connection: one stamps what it reads, the other writes it when its time has come.
-//! So the delay neither shrinks nor adds up when many bytes are under way. Threads and not tasks, because a timer of the
-//! runtime counts whole milliseconds.
+//! Two threads for each direction of a connection: one stamps what it reads, the other writes it
+//! when its time has come. So the delay neither shrinks nor adds up when many bytes are under way.
+//! Threads and not tasks, because a timer of the runtime counts whole milliseconds.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,6 +1,6 @@
-//! Gets the libraries of other languages, in fixed versions, only below the named directory. Files that are there already
-//! are not fetched again. An error names no directory, because it may be shown on a page. The details go to standard
-//! error.
+//! Gets the libraries of other languages, in fixed versions, only below the named directory. Files
+//! that are there already are not fetched again. An error names no directory, because it may be
+//! shown on a page. The details go to standard error.
 
 use std::fs::{self, File};
 use std::io::{Write, stderr};

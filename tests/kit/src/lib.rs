@@ -1,4 +1,5 @@
-//! Code that the tests, the benches, the comparison with the peers and `examples/chaos` share. Not published.
+//! Code that the tests, the benches, the comparison with the peers and `examples/chaos` share. Not
+//! published.
 //!
 //! | you need | take |
 //! | --- | --- |
@@ -23,7 +24,8 @@
 //! | a library of another language, in a fixed version | [`install`] |
 //! | medians, tables, processor time, the memory of a lock | [`figures`], [`weight`] |
 //!
-//! Every server listens on a free loopback port and ends with its value: tests run side by side, and leave nothing.
+//! Every server listens on a free loopback port and ends with its value: tests run side by side,
+//! and leave nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

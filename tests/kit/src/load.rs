@@ -20,7 +20,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Runs so many tasks for about that long, on the workers of the runtime. `None`: not one lock was taken.
+    /// Runs so many tasks for about that long, on the workers of the runtime. `None`: not one lock
+    /// was taken.
     pub fn of(
         client: &Arc<dyn Client>,
         tasks: usize,
@@ -74,8 +75,8 @@ pub fn runtime(workers: usize) -> Runtime {
     builder.unwrap()
 }
 
-/// So many locks by one task of the runtime, one after the other, in microseconds. One more comes first: it finds cold
-/// caches and a sleeping thread.
+/// So many locks by one task of the runtime, one after the other, in microseconds. One more comes
+/// first: it finds cold caches and a sleeping thread.
 pub fn one_by_one(client: &Arc<dyn Client>, count: usize, runtime: &Runtime) -> Vec<f64> {
     let client = Arc::clone(client);
     // A task of its own: the future of `block_on` is on no worker.

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub fn keeps_alive(port: u16) -> bool {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let port = format!(":{port:04X}");
-    // The third field is the remote address, the fourth the state, the sixth which timer runs, and for how long.
+    // The third field is the remote address, the fourth the state, the sixth which timer runs, and
+    // for how long.
     let mut connections = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     connections.any(|of| of[2].ends_with(&port) && of[3] == "01" && of[5].starts_with("02:"))
 }

@@ -38,8 +38,8 @@ impl Proxy {
         Self::behind(TcpListener::bind(("127.0.0.1", 0)).unwrap(), port)
     }
 
-    /// In front of two servers, on one port of the first and the second address of `localhost`. `None` where it has
-    /// not two.
+    /// In front of two servers, on one port of the first and the second address of `localhost`.
+    /// `None` where it has not two.
     pub fn to_both(ports: [u16; 2]) -> Option<[Self; 2]> {
         let mut addresses: Vec<IpAddr> =
             ("localhost", 0).to_socket_addrs().unwrap().map(|it| it.ip()).collect();
@@ -115,8 +115,8 @@ impl Proxy {
         self.shared.holds_replies.store(hold, Ordering::SeqCst);
     }
 
-    /// Sends these bytes to each client, as if the server had, unless a client waits for an answer: that one could not tell them
-    /// from its own. False when nothing was sent.
+    /// Sends these bytes to each client, as if the server had, unless a client waits for an answer:
+    /// that one could not tell them from its own. False when nothing was sent.
     pub fn say(&self, bytes: &[u8]) -> bool {
         /// So long after a request the server has answered it.
         const QUIET: Duration = Duration::from_millis(30);

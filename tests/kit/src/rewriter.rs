@@ -1,8 +1,9 @@
-//! A TCP proxy that rewrites requests or replies: so a test breaks a script, or lies to a client, without a hook in the
-//! product.
+//! A TCP proxy that rewrites requests or replies: so a test breaks a script, or lies to a client,
+//! without a hook in the product.
 //!
-//! A script goes over the wire as its source, once, and by the digest of its source from then on. The server does
-//! not know the digest of a source that was rewritten, so the client sends its source again, each time.
+//! A script goes over the wire as its source, once, and by the digest of its source from then on.
+//! The server does not know the digest of a source that was rewritten, so the client sends its
+//! source again, each time.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -67,7 +68,8 @@ impl Rewriter {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// How often the pattern was found. A test whose pattern is not in the script any more tests nothing.
+    /// How often the pattern was found. A test whose pattern is not in the script any more tests
+    /// nothing.
     pub fn rewritten(&self) -> u64 {
         self.counts.rewritten.load(Ordering::Relaxed)
     }

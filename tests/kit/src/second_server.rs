@@ -8,7 +8,8 @@ use crate::RedisServer;
 /// Names the program where there is no `--server PATH`.
 const VARIABLE: &str = "REDLOCKED_SECOND_SERVER";
 
-/// The server of `--server PATH`, or of the environment variable `REDLOCKED_SECOND_SERVER`. Says so when there is none.
+/// The server of `--server PATH`, or of the environment variable `REDLOCKED_SECOND_SERVER`. Says so
+/// when there is none.
 pub fn second_server(named: Option<PathBuf>) -> Option<RedisServer> {
     let program = named.or_else(|| env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from));
     if program.is_none() {

@@ -55,8 +55,8 @@ impl RedisServer {
         Self::launch(None, true, more)
     }
 
-    /// The URL of a server that lives as long as this process, for tests that share it: a shell ends it when
-    /// its standard input ends, however this process does.
+    /// The URL of a server that lives as long as this process, for tests that share it: a shell
+    /// ends it when its standard input ends, however this process does.
     pub fn of_this_process() -> String {
         static URL: LazyLock<String> = LazyLock::new(|| {
             let server = RedisServer::start();
@@ -185,7 +185,8 @@ impl RedisServer {
         channels
     }
 
-    /// All callers have gone, and all managers: waits until no key is left but the clock of fencing tokens, and no channel.
+    /// All callers have gone, and all managers: waits until no key is left but the clock of fencing
+    /// tokens, and no channel.
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         eventually("no key is left", || self.keys().is_empty());
@@ -210,7 +211,8 @@ impl RedisServer {
         self.version().starts_with("Redis 6.")
     }
 
-    /// It has a command that compares and deletes. So the release of a marked lock is two commands: this one leaves it.
+    /// It has a command that compares and deletes. So the release of a marked lock is two commands:
+    /// this one leaves it.
     pub fn has_native_delete(&self) -> bool {
         !self.known_rules("+delifeq +delex").is_empty()
     }
@@ -226,7 +228,8 @@ impl RedisServer {
         known.join(" ")
     }
 
-    /// How many scripts and native deletes clients have called: the requests of this library once it is connected.
+    /// How many scripts and native deletes clients have called: the requests of this library once
+    /// it is connected.
     pub fn client_commands(&self) -> u64 {
         let stats: String = self.run("INFO commandstats");
         let calls = |line: &str| -> Option<u64> {
@@ -286,7 +289,8 @@ impl Drop for RedisServer {
     }
 }
 
-/// A durable server writes before each reply: to memory where the system has such a directory, because a disk may be busy.
+/// A durable server writes before each reply: to memory where the system has such a directory,
+/// because a disk may be busy.
 fn temporary(durable: bool) -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     if durable && memory.is_dir() { memory } else { std::env::temp_dir() }

@@ -1,5 +1,5 @@
-//! A TCP proxy that lets nothing through at first, and then stops a client before a word in its requests: a test uses
-//! it to have a server execute one part of a batch long before the rest.
+//! A TCP proxy that lets nothing through at first, and then stops a client before a word in its
+//! requests: a test uses it to have a server execute one part of a batch long before the rest.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,4 +1,5 @@
-//! Certificates of an authority that lives as long as a test, and a server that speaks TLS with them.
+//! Certificates of an authority that lives as long as a test, and a server that speaks TLS with
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use crate::{RedisCluster, RedisServer, free_port, unique};
 
-/// An authority, and the certificates that it has signed: `<name>.pem` and `<name>.key` in one directory.
+/// An authority, and the certificates that it has signed: `<name>.pem` and `<name>.key` in one
+/// directory.
 pub struct Authority {
     directory: PathBuf,
 }
@@ -125,7 +127,8 @@ impl TlsServer {
     }
 }
 
-/// Nodes that speak TLS to each other and to clients, with the certificate `server.pem`, and plainly to the test.
+/// Nodes that speak TLS to each other and to clients, with the certificate `server.pem`, and
+/// plainly to the test.
 pub fn tls_cluster(authority: &Authority, clients: &str) -> RedisCluster {
     RedisCluster::of_nodes("tls-port", || {
         let file = |name: &str| authority.path(name).display().to_string();

@@ -25,7 +25,8 @@ pub fn within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) 
     }
 }
 
-/// Tells that the test stops here because of the version of the server or of what the machine lacks, also where the harness hides what a test prints.
+/// Tells that the test stops here because of the version of the server or of what the machine
+/// lacks, also where the harness hides what a test prints.
 pub fn skipped(reason: &str) -> bool {
     let thread = std::thread::current();
     let line = format!("SKIPPED {}: {reason}\n", thread.name().unwrap_or("a test"));

@@ -1,4 +1,5 @@
-//! The usual way to wait: a release publishes that the lock is free, and a waiter that receives it asks again.
+//! The usual way to wait: a release publishes that the lock is free, and a waiter that receives it
+//! asks again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +46,8 @@ impl WakeAndAsk {
         Self { connection, hash, key: key.into(), freed }
     }
 
-    /// Asks, and asks again whenever the lock has been freed, or after a while in case that was missed.
+    /// Asks, and asks again whenever the lock has been freed, or after a while in case that was
+    /// missed.
     pub async fn acquire(&mut self) -> String {
         let token = token();
         loop {

@@ -1,5 +1,6 @@
-//! The memory of a held lock and of a waiter, the caller's side included: its guard, or its future. Each is weighed in a
-//! fresh process, because memory that was used before hides the growth. Linux only.
+//! The memory of a held lock and of a waiter, the caller's side included: its guard, or its future.
+//! Each is weighed in a fresh process, because memory that was used before hides the growth. Linux
+//! only.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,5 +1,6 @@
 //! Real processes: a test binary that runs itself again. A worker runs an `#[ignore]`d test; its
-//! job comes in the environment, commands on its standard input, and its reports go to its standard output.
+//! job comes in the environment, commands on its standard input, and its reports go to its standard
+//! output.
 //!
 //! A worker ends with its standard input, and is killed with the [`Worker`] that started it.
 
@@ -60,7 +61,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Runs this binary again, as a worker with that task. `test`: the path of its `#[ignore]`d test.
+    /// Runs this binary again, as a worker with that task. `test`: the path of its `#[ignore]`d
+    /// test.
     pub fn start(test: &str, task: &str, url: &str, numbers: &[u64]) -> Self {
         let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
         let mut command = Command::new(env::current_exe().unwrap());
@@ -110,7 +112,8 @@ impl Worker {
         self.lines.iter().collect()
     }
 
-    /// SIGSTOP, and none of its threads runs any more when this returns: the signal alone takes its time.
+    /// SIGSTOP, and none of its threads runs any more when this returns: the signal alone takes its
+    /// time.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;

@@ -1,7 +1,7 @@
 //! Every option and every shape of function, under the strictest lints that a user can turn on.
 //!
-//! A user who forbids a lint must not have to allow it because of the attribute. Clippy checks this crate with the rest
-//! of the workspace; `cargo test` also reports the lints of rustc.
+//! A user who forbids a lint must not have to allow it because of the attribute. Clippy checks this
+//! crate with the rest of the workspace; `cargo test` also reports the lints of rustc.
 #![forbid(unsafe_code, unreachable_code)]
 #![deny(warnings)]
 #![deny(

@@ -1,4 +1,5 @@
-//! The functions of this crate take their locks; and `#[async_trait]`, which allows lints that the library forbids.
+//! The functions of this crate take their locks; and `#[async_trait]`, which allows lints that the
+//! library forbids.
 #![deny(warnings, missing_docs, rust_2018_idioms, rust_2024_compatibility, unused, unused_qualifications)]
 #![deny(clippy::all, clippy::nursery, clippy::pedantic)]
 

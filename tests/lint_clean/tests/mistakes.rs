@@ -1,5 +1,5 @@
-//! The user's own mistakes are still found: below the attribute each lint fires as it would without it. An expectation that
-//! is not fulfilled is an error, so this file compiles only if it is right.
+//! The user's own mistakes are still found: below the attribute each lint fires as it would without
+//! it. An expectation that is not fulfilled is an error, so this file compiles only if it is right.
 #![deny(warnings, clippy::pedantic)]
 #![expect(dead_code, reason = "each function is a mistake, and has no caller")]
 

@@ -1,1 +1,2 @@
-//! Models of the protocol, in `tests/models`: a package of their own, because their model checker takes long to compile.
+//! Models of the protocol, in `tests/models`: a package of their own, because their model checker
+//! takes long to compile.

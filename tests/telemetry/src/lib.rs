@@ -1,7 +1,8 @@
 //! What the tests of metrics, spans and the log share.
 
-/// The value of a series in the text that a Prometheus server scrapes; `None` where there is none. `labels` are those that it
-/// must have, perhaps among others: with several such series it is their sum.
+/// The value of a series in the text that a Prometheus server scrapes; `None` where there is none.
+/// `labels` are those that it must have, perhaps among others: with several such series it is their
+/// sum.
 #[must_use]
 pub fn value(scraped: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();

@@ -1,4 +1,5 @@
-//! A shop with actix-web. Start as many as you like, on as many machines: none of them sells a piece twice.
+//! A shop with actix-web. Start as many as you like, on as many machines: none of them sells a
+//! piece twice.
 //!
 //! ```text
 //! REDIS_URL=redis://127.0.0.1/ cargo run -p redlocked-web --bin actix_shop -- 127.0.0.1:3000
@@ -23,7 +24,8 @@ struct Shop {
     stock: redis::Client,
 }
 
-/// Sells one piece. Over all instances of the shop, one request at a time is in here for an article.
+/// Sells one piece. Over all instances of the shop, one request at a time is in here for an
+/// article.
 #[distributed_lock(key = "stock:{sku}", wait = "1s", manager = shop.locks)]
 async fn purchase(shop: Data<Shop>, sku: Path<String>) -> actix_web::Result<String> {
     let mut stock = shop.stock.get_multiplexed_async_connection().await.map_err(ErrorBadGateway)?;

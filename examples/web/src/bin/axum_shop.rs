@@ -1,4 +1,5 @@
-//! A shop with axum. Start as many as you like, on as many machines: none of them sells a piece twice.
+//! A shop with axum. Start as many as you like, on as many machines: none of them sells a piece
+//! twice.
 //!
 //! ```text
 //! REDIS_URL=redis://127.0.0.1/ cargo run -p redlocked-web --bin axum_shop -- 127.0.0.1:3000
@@ -25,7 +26,8 @@ struct Shop {
     stock: redis::Client,
 }
 
-/// Sells one piece. Over all instances of the shop, one request at a time is in here for an article.
+/// Sells one piece. Over all instances of the shop, one request at a time is in here for an
+/// article.
 #[distributed_lock(key = "stock:{sku}", wait = "1s", manager = shop.locks)]
 async fn purchase(State(shop): State<Shop>, Path(sku): Path<String>) -> axum::response::Result<String> {
     let broken = |_| StatusCode::BAD_GATEWAY;

@@ -1,4 +1,5 @@
-//! A shop with tonic. Start as many as you like, on as many machines: none of them sells a piece twice.
+//! A shop with tonic. Start as many as you like, on as many machines: none of them sells a piece
+//! twice.
 //!
 //! ```text
 //! REDIS_URL=redis://127.0.0.1/ cargo run -p redlocked-web --bin tonic_shop -- 127.0.0.1:3000
@@ -31,7 +32,8 @@ struct Shop {
 }
 
 impl Shop {
-    /// Sells one piece. Over all instances of the shop, one request at a time is in here for an article.
+    /// Sells one piece. Over all instances of the shop, one request at a time is in here for an
+    /// article.
     #[distributed_lock(key = "stock:{sku}", wait = "1s", manager = self.locks)]
     async fn sell(&self, sku: &str) -> Result<Sold, Status> {
         let broken = |_| Status::unknown("the stock does not answer");

@@ -1,7 +1,8 @@
 //! The link to a node: connecting, up or down, and its batches of requests in flight.
 //!
-//! A batch is sent by the first poll of its future, so batches go out in their order, and a release follows its acquire.
-//! Replies come in the order of the requests, so only the oldest batch is polled.
+//! A batch is sent by the first poll of its future, so batches go out in their order, and a release
+//! follows its acquire. Replies come in the order of the requests, so only the oldest batch is
+//! polled.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -33,7 +34,8 @@ const WINDOW: usize = 32;
 const PUSHES: usize = 256;
 const UNREAD: usize = 1024;
 
-/// How long after access rules have taken the hand-off away a new connection looks whether it is back; doubled each time.
+/// How long after access rules have taken the hand-off away a new connection looks whether it is
+/// back; doubled each time.
 const LOOK_AGAIN: Backoff = Backoff { shortest: Duration::from_secs(5), longest: Duration::from_secs(300) };
 
 /// Between attempts to connect.
@@ -140,7 +142,8 @@ struct Up {
     window: Window,
     /// When the server last answered or pushed.
     heard: Moment,
-    /// It was idle when the oldest batch was sent: a firewall may have forgotten it, and tells neither end.
+    /// It was idle when the oldest batch was sent: a firewall may have forgotten it, and tells
+    /// neither end.
     was_idle: bool,
     /// Opened when the answer over a connection that was idle is late.
     standby: Option<Connecting>,
@@ -233,13 +236,14 @@ impl Link {
         self.switch_to(connect(&self.node, self.io_timeout))
     }
 
-    /// True when no runtime is behind its connection: that of a node in memory has no socket, and a timer only while a test
-    /// lets it answer late.
+    /// True when no runtime is behind its connection: that of a node in memory has no socket, and a
+    /// timer only while a test lets it answer late.
     pub(super) fn is_of_no_runtime(&self) -> bool {
         self.node.is_in_memory() && matches!(&self.state, State::Up(up) if up.in_flight.is_empty())
     }
 
-    /// Another runtime polls it from now on: connects anew. Returns the end of the connection, if there was one.
+    /// Another runtime polls it from now on: connects anew. Returns the end of the connection, if
+    /// there was one.
     pub(super) fn restart(&mut self) -> Option<TransportEvent> {
         let was_up = matches!(self.state, State::Up(_));
         let unanswered = self.switch_to(connect(&self.node, self.io_timeout));
@@ -266,7 +270,8 @@ impl Link {
         self.switch_to(standby.unwrap_or_else(|| connect(&self.node, self.io_timeout)))
     }
 
-    /// Returns the unanswered requests in the order in which they were sent. The server may have executed them.
+    /// Returns the unanswered requests in the order in which they were sent. The server may have
+    /// executed them.
     fn switch_to(&mut self, connecting: Connecting) -> Vec<(Id, Request)> {
         match std::mem::replace(&mut self.state, State::Connecting(connecting)) {
             State::Up(up) => up.in_flight.into_iter().flat_map(|batch| batch.requests).collect(),
@@ -286,7 +291,8 @@ impl Link {
         }
     }
 
-    /// How many requests that are not urgent the next batch may hold; `None` when no batch may be sent.
+    /// How many requests that are not urgent the next batch may hold; `None` when no batch may be
+    /// sent.
     pub(super) fn room(&self) -> Option<usize> {
         match &self.state {
             State::Up(up) if up.in_flight.len() < WINDOW => Some(up.window.room()),
@@ -452,8 +458,8 @@ impl Up {
         self.standby = None;
     }
 
-    /// Ready, with the reason, when the standby must replace this connection. A server that is only busy answers here first,
-    /// because these requests reached it first.
+    /// Ready, with the reason, when the standby must replace this connection. A server that is only
+    /// busy answers here first, because these requests reached it first.
     fn poll_standby(
         &mut self,
         cx: &mut Context<'_>,
@@ -486,9 +492,10 @@ impl Up {
         if let Kind::Redis(connection) = &mut self.connection.kind {
             connection.drive(cx, self.connection.pushes.room());
         }
-        // Before the replies, so that the caller that is inside now runs before those that are answered: all waiters of the
-        // lock wait for it. The table keeps a grant until the request of its waiter is answered. Not two in a row: a flood of
-        // forged ones must not hold the replies up.
+        // Before the replies, so that the caller that is inside now runs before those that are
+        // answered: all waiters of the lock wait for it. The table keeps a grant until the request
+        // of its waiter is answered. Not two in a row: a flood of forged ones must not hold the
+        // replies up.
         if !std::mem::take(&mut self.grant_was_first)
             && !self.in_flight.is_empty()
             && let Some(grant) = self.connection.pushes.poll_grant(cx)
@@ -511,7 +518,8 @@ impl Up {
                         return Poll::Pending;
                     };
                     self.window.answered(batch.requests.len(), batch.sent, now);
-                    // The batch counts as unanswered: its requests are sent again over the next connection.
+                    // The batch counts as unanswered: its requests are sent again over the next
+                    // connection.
                     let hands_over = self.connection.hands_over();
                     if let Some(reason) = replies.iter().find_map(|reply| ends_connection(reply, hands_over))
                     {

@@ -7,7 +7,8 @@ use crate::engine::protocol::{Action, Refusal, Reply, Request};
 /// The bits of a node's own cursor: a server with fewer than 2^34 keys in each slot needs no more.
 const NODE_CURSOR_BITS: u32 = 48;
 
-/// The node that the request asks for a page, and the request as that node understands it. `None` when it lists nothing.
+/// The node that the request asks for a page, and the request as that node understands it. `None`
+/// when it lists nothing.
 pub(super) fn for_node(request: &Request) -> Option<(usize, Request)> {
     let Action::List { cursor } = request.action else {
         return None;
@@ -21,8 +22,8 @@ pub(super) fn node_of(cursor: u64) -> usize {
     usize::try_from(cursor >> NODE_CURSOR_BITS).unwrap_or(usize::MAX)
 }
 
-/// The page of one node of `nodes`, with the cursor that the caller goes on with: after the last page of a node comes
-/// the first page of the next.
+/// The page of one node of `nodes`, with the cursor that the caller goes on with: after the last
+/// page of a node comes the first page of the next.
 pub(super) fn page(node: usize, nodes: usize, reply: Reply) -> Reply {
     let Reply::Page { cursor, names } = reply else {
         return reply;

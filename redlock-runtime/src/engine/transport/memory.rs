@@ -1,7 +1,9 @@
-//! `memory://`: the protocol of a server inside one process, for unit tests of annotated functions and for the first
-//! run. Everything above the node (engine, leases, renewals, queues) is the code that runs against Redis.
+//! `memory://`: the protocol of a server inside one process, for unit tests of annotated functions
+//! and for the first run. Everything above the node (engine, leases, renewals, queues) is the code
+//! that runs against Redis.
 //!
-//! Managers that are connected to the same name share their locks. `memory://` names the empty name.
+//! Managers that are connected to the same name share their locks. `memory://` names the empty
+//! name.
 
 #[cfg_attr(not(feature = "testing"), path = "memory/no_faults.rs")]
 mod faults;
@@ -42,7 +44,8 @@ pub(crate) struct MemoryNode {
 struct Store {
     faults: Option<Faults>,
     locks: HashMap<Arc<str>, Lock>,
-    /// With more locks than this, the expired ones are removed: a `min_hold` ends without a request.
+    /// With more locks than this, the expired ones are removed: a `min_hold` ends without a
+    /// request.
     purge_above: usize,
     /// The last fencing token.
     clock: u64,
@@ -359,8 +362,8 @@ impl Lock {
         }
     }
 
-    /// Tells the first two waiters when the lock expires in front of them, and the first of another process if these are of
-    /// one.
+    /// Tells the first two waiters when the lock expires in front of them, and the first of another
+    /// process if these are of one.
     fn tell_next(&self, name: &Arc<str>, now: Moment) {
         let claim = self.holder.as_ref().map_or(Duration::ZERO, |holder| holder.expires.since(now));
         let next = PushKind::Next { claim, at: server_time(now) };
@@ -378,8 +381,8 @@ impl Lock {
         }
     }
 
-    /// The process that got the lock last has let its lease end: it is stuck, and all its waiters leave the queue. A process
-    /// that was only slow is told. Whoever asks is not stuck.
+    /// The process that got the lock last has let its lease end: it is stuck, and all its waiters
+    /// leave the queue. A process that was only slow is told. Whoever asks is not stuck.
     fn drop_stuck(&mut self, name: &Arc<str>, asker: &Inbox) {
         if let Some(stuck) = self.claim.take()
             && !stuck.same_channel(asker)
@@ -423,7 +426,8 @@ impl Lock {
         self.holder.as_ref().is_some_and(|holder| holder.token == *token)
     }
 
-    /// Hands the free lock to the longest waiter that is still there. `caller` learns it from its reply.
+    /// Hands the free lock to the longest waiter that is still there. `caller` learns it from its
+    /// reply.
     fn grant(&mut self, name: &Arc<str>, caller: Option<&Token>, now: Moment, clock: &mut u64) {
         self.claim = None;
         while let Some(next) = self.queue.pop_front() {

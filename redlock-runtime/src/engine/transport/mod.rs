@@ -1,8 +1,10 @@
-//! Where requests go: to one node, to the nodes of a quorum, or to the nodes of a Cluster. The table sees one transport.
+//! Where requests go: to one node, to the nodes of a quorum, or to the nodes of a Cluster. The
+//! table sees one transport.
 //!
-//! The driver hands over requests while there is room, and polls for events: replies, pushes, and connections that come and go.
-//! Requests for one lock keep their order. A link sends at once and answers in order; a quorum puts each request to all nodes and
-//! answers when a majority has decided; a Cluster sends by the slot of the name, follows redirects, and repeats by itself what
+//! The driver hands over requests while there is room, and polls for events: replies, pushes, and
+//! connections that come and go. Requests for one lock keep their order. A link sends at once and
+//! answers in order; a quorum puts each request to all nodes and answers when a majority has
+//! decided; a Cluster sends by the slot of the name, follows redirects, and repeats by itself what
 //! a node could not answer.
 
 pub(super) mod cluster;
@@ -42,7 +44,8 @@ impl Deployment {
         }
     }
 
-    /// The clock that leases are measured by. Locks in memory may have that of the caller's runtime.
+    /// The clock that leases are measured by. Locks in memory may have that of the caller's
+    /// runtime.
     pub(super) fn choose_clock(&mut self) -> Clock {
         let Self::Nodes(nodes) = self else {
             return Clock::System;
@@ -173,7 +176,8 @@ impl Transport {
         }
     }
 
-    /// True when a node in memory that was down has to be polled before the commands since then are handled.
+    /// True when a node in memory that was down has to be polled before the commands since then are
+    /// handled.
     pub(super) fn is_mended(&mut self) -> bool {
         match self {
             Self::One(link) => link.is_mended(),

@@ -1,9 +1,9 @@
 //! How many requests may be in flight over one connection.
 //!
-//! A request in flight cannot be taken back, and later ones wait behind it. So where a server is slower than its callers,
-//! the backlog stays here, where a call that ends early is removed from it; and where the server is only far away, the
-//! window grows to what fills the round trip. As in TCP Vegas, the sign of a backlog is that answers take longer than the
-//! quickest one did.
+//! A request in flight cannot be taken back, and later ones wait behind it. So where a server is
+//! slower than its callers, the backlog stays here, where a call that ends early is removed from
+//! it; and where the server is only far away, the window grows to what fills the round trip. As in
+//! TCP Vegas, the sign of a backlog is that answers take longer than the quickest one did.
 
 use std::time::Duration;
 
@@ -14,12 +14,13 @@ const SMALLEST: usize = 256;
 
 const LARGEST: usize = 32_000;
 
-/// How much longer than twice the quickest an answer may take: a server that is near does a few thousand requests in that
-/// time. So it always has work while the callers of its last answers ask again, and the wait hurts no caller.
+/// How much longer than twice the quickest an answer may take: a server that is near does a few
+/// thousand requests in that time. So it always has work while the callers of its last answers ask
+/// again, and the wait hurts no caller.
 const SLACK: Duration = Duration::from_millis(20);
 
-/// The window becomes smaller only when all answers were late for so long: a shorter delay is a hiccup of the server, the
-/// client or the network.
+/// The window becomes smaller only when all answers were late for so long: a shorter delay is a
+/// hiccup of the server, the client or the network.
 const HICCUP: Duration = Duration::from_millis(100);
 
 pub(super) struct Window {
@@ -74,7 +75,8 @@ mod tests {
 
     const ROUND_TRIP: Duration = Duration::from_millis(50);
 
-    /// The room after the window was filled so often, and each time all was answered after `took` for so many requests.
+    /// The room after the window was filled so often, and each time all was answered after `took`
+    /// for so many requests.
     fn filled(window: &mut Window, times: usize, took: impl Fn(u32) -> Duration) -> usize {
         let mut now = window.fitted;
         for _ in 0..times {

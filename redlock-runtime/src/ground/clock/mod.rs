@@ -1,4 +1,5 @@
-//! The lease clock: monotonic, and going on while the host is suspended where the system has such a clock.
+//! The lease clock: monotonic, and going on while the host is suspended where the system has such a
+//! clock.
 
 #[cfg_attr(not(feature = "testing"), path = "no_runtime.rs")]
 mod of_runtime;
@@ -11,8 +12,8 @@ use tokio::runtime::Handle;
 use crate::ground::host;
 pub(crate) use of_runtime::RuntimeClock;
 
-/// A point on the lease clock, in nanoseconds since an arbitrary start. Never zero, so that an `Option` of it is no larger:
-/// each held lock has several.
+/// A point on the lease clock, in nanoseconds since an arbitrary start. Never zero, so that an
+/// `Option` of it is no larger: each held lock has several.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Moment(NonZeroU64);
 
@@ -39,7 +40,8 @@ impl Moment {
         Self::from_nanos(self.to_nanos().saturating_sub(nanos(duration)))
     }
 
-    /// The last whole multiple of `step` on this clock; itself when the step is less than a nanosecond.
+    /// The last whole multiple of `step` on this clock; itself when the step is less than a
+    /// nanosecond.
     pub(crate) fn rounded_down(self, step: Duration) -> Self {
         let past = self.to_nanos().checked_rem(nanos(step)).unwrap_or(0);
         Self::from_nanos(self.to_nanos() - past)
@@ -60,7 +62,8 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    /// With the feature `testing`, that of the runtime of this thread, if it is one that can be paused.
+    /// With the feature `testing`, that of the runtime of this thread, if it is one that can be
+    /// paused.
     pub(crate) fn of_caller() -> Self {
         RuntimeClock::of_caller().map_or(Self::System, Self::Runtime)
     }
@@ -72,7 +75,8 @@ impl Clock {
         }
     }
 
-    /// When the clock of the system shows what this one shows at `at`, if both go on from `now`, on that of the system.
+    /// When the clock of the system shows what this one shows at `at`, if both go on from `now`, on
+    /// that of the system.
     pub(crate) fn on_system(&self, now: Moment, at: Moment) -> Moment {
         match self {
             Self::System => at,

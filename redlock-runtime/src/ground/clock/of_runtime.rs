@@ -35,7 +35,8 @@ static START: LazyLock<(std::time::Instant, Moment)> =
     LazyLock::new(|| (std::time::Instant::now(), Moment::now()));
 
 impl RuntimeClock {
-    /// `None` outside tokio, in a multi-thread runtime, which cannot be paused, and in a runtime without timers.
+    /// `None` outside tokio, in a multi-thread runtime, which cannot be paused, and in a runtime
+    /// without timers.
     pub(crate) fn of_caller() -> Option<Self> {
         let handle = Handle::try_current().ok()?;
         if handle.runtime_flavor() != RuntimeFlavor::CurrentThread {
@@ -72,7 +73,8 @@ impl RuntimeClock {
         !(before <= now && now <= std::time::Instant::now())
     }
 
-    /// The runtime does not run its tasks: from now on the time of the system counts, so that waits end.
+    /// The runtime does not run its tasks: from now on the time of the system counts, so that waits
+    /// end.
     pub(crate) fn on_blocked(&self) {
         let runtime = self.read();
         self.state().blocked_since.get_or_insert_with(|| (runtime, Moment::now()));
@@ -124,7 +126,8 @@ impl State {
         runtime.after(self.ahead + self.lead(runtime))
     }
 
-    /// By how much the system's clock has gone on for longer than the runtime's, which does not run.
+    /// By how much the system's clock has gone on for longer than the runtime's, which does not
+    /// run.
     fn lead(&self, runtime: Moment) -> Duration {
         self.blocked_since.map_or(Duration::ZERO, |(then, system)| {
             Moment::now().since(system).saturating_sub(runtime.since(then))

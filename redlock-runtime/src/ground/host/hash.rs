@@ -1,4 +1,5 @@
-//! Hash maps whose seeds are random; in a simulation they are the same in each run, and so is the order of the entries.
+//! Hash maps whose seeds are random; in a simulation they are the same in each run, and so is the
+//! order of the entries.
 
 #[cfg(not(feature = "__simulation"))]
 pub(crate) use foldhash::{HashMap, HashSet};

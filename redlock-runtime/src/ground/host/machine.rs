@@ -15,9 +15,9 @@ use tokio::time::Instant;
 
 use super::quiet;
 
-/// `std::time::Instant` stands still during suspend on Linux (`CLOCK_MONOTONIC`) and on Apple's systems
-/// (`CLOCK_UPTIME_RAW`): a laptop or a VM that wakes up would believe in a lease that ended hours ago. On Windows it goes on.
-/// Never the wall clock: it can jump.
+/// `std::time::Instant` stands still during suspend on Linux (`CLOCK_MONOTONIC`) and on Apple's
+/// systems (`CLOCK_UPTIME_RAW`): a laptop or a VM that wakes up would believe in a lease that ended
+/// hours ago. On Windows it goes on. Never the wall clock: it can jump.
 #[cfg(all(any(target_os = "linux", target_os = "android", target_vendor = "apple"), not(miri)))]
 pub(super) fn lease_clock() -> u64 {
     use rustix::time::{ClockId, clock_gettime};

@@ -1,5 +1,5 @@
-//! What this library takes from the machine that it runs on: clocks, random numbers, hash seeds, names, runtimes and threads.
-//! A simulation takes the place of all of it.
+//! What this library takes from the machine that it runs on: clocks, random numbers, hash seeds,
+//! names, runtimes and threads. A simulation takes the place of all of it.
 
 mod hash;
 mod machine;
@@ -56,7 +56,8 @@ pub(crate) fn random(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     Ok(())
 }
 
-/// The time of this tokio runtime, unless its clock stands still or was moved: then it differs from the system's.
+/// The time of this tokio runtime, unless its clock stands still or was moved: then it differs from
+/// the system's.
 pub(crate) fn running_clock() -> Option<Instant> {
     if world().is_some() { Some(Instant::now()) } else { machine::running_clock() }
 }
@@ -132,7 +133,8 @@ impl Runtime {
     }
 }
 
-/// True when the runtime of this thread, which is `here`, has sockets, timers and a clock that runs.
+/// True when the runtime of this thread, which is `here`, has sockets, timers and a clock that
+/// runs.
 pub(crate) fn runtime_has_drivers(here: &Runtime) -> bool {
     world().is_some() || machine::runtime_has_drivers(here.number())
 }

@@ -5,10 +5,12 @@ use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// False when `question` panics, or cannot be asked: because the program aborts on panics, or this thread is panicking.
+/// False when `question` panics, or cannot be asked: because the program aborts on panics, or this
+/// thread is panicking.
 ///
-/// The panic hook of the program, which may end the process, does not hear of it: for some microseconds a hook stands in its
-/// place that hands the panics of other threads on to it. Call it without a lock that a panic hook may need.
+/// The panic hook of the program, which may end the process, does not hear of it: for some
+/// microseconds a hook stands in its place that hands the panics of other threads on to it. Call it
+/// without a lock that a panic hook may need.
 pub(crate) fn is_without_panic(question: impl FnOnce()) -> bool {
     if cfg!(panic = "abort") || thread::panicking() {
         return false;

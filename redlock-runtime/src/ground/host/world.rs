@@ -1,4 +1,5 @@
-//! A simulated world in place of the machine: the package `redlocked-sim` builds one. Not part of the public API.
+//! A simulated world in place of the machine: the package `redlocked-sim` builds one. Not part of
+//! the public API.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -25,7 +26,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 /// The outcome of connecting.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
 
-/// All processes, their clocks, and the network between them. Each method is about the process whose task runs.
+/// All processes, their clocks, and the network between them. Each method is about the process
+/// whose task runs.
 pub trait World {
     /// Nanoseconds; never zero.
     fn lease_clock(&self) -> u64;

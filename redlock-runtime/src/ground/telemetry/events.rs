@@ -10,7 +10,8 @@ use crate::ground::error::LockError;
 use crate::ground::outcome::LostReason;
 
 /// What happens to a lock in this process, as the callback of
-/// [`on_event`](crate::LockManagerBuilder::on_event) is told of it. Its `Debug` form names keys, never a token.
+/// [`on_event`](crate::LockManagerBuilder::on_event) is told of it. Its `Debug` form names keys,
+/// never a token.
 ///
 /// # Examples
 ///
@@ -29,18 +30,18 @@ use crate::ground::outcome::LostReason;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum LockEvent<'a> {
-    /// A call has the lock: the body, or the code behind `acquire`, is next. Once for each key of the call; not for a nested call
-    /// that joins a lock of its caller.
+    /// A call has the lock: the body, or the code behind `acquire`, is next. Once for each key of
+    /// the call; not for a nested call that joins a lock of its caller.
     #[non_exhaustive]
     Acquired {
         /// Without the prefix.
         key: &'a str,
-        /// [`LockGuard::fencing_token`](crate::LockGuard::fencing_token); `None` where none was drawn, because the body cannot
-        /// see it.
+        /// [`LockGuard::fencing_token`](crate::LockGuard::fencing_token); `None` where none was
+        /// drawn, because the body cannot see it.
         fencing_token: Option<u64>,
     },
-    /// A lock was lost while it was held: another caller may be inside. Once for each call, with the first of its keys that was
-    /// lost. A loss that only the release finds counts as well.
+    /// A lock was lost while it was held: another caller may be inside. Once for each call, with
+    /// the first of its keys that was lost. A loss that only the release finds counts as well.
     #[non_exhaustive]
     Lost {
         /// Without the prefix.
@@ -48,8 +49,8 @@ pub enum LockEvent<'a> {
         /// Never [`LostReason::Released`] or [`LostReason::Forked`].
         reason: LostReason,
     },
-    /// A call got [`LockError::Busy`] or [`LockError::TimedOut`], because another caller has the lock. Also where `on_busy` makes
-    /// a value of it.
+    /// A call got [`LockError::Busy`] or [`LockError::TimedOut`], because another caller has the
+    /// lock. Also where `on_busy` makes a value of it.
     #[non_exhaustive]
     Busy {
         /// It names the key and the holder.

@@ -173,7 +173,8 @@ pub(super) fn long_wait_ended(
     tracing::info!(target: "redlocked", parent: span, key, waited_ms, outcome, "a long wait for a lock has ended");
 }
 
-/// A field that is a number also behind `tracing-opentelemetry`, which writes unsigned numbers as text.
+/// A field that is a number also behind `tracing-opentelemetry`, which writes unsigned numbers as
+/// text.
 #[cfg(feature = "tracing")]
 pub(super) fn number<N>(number: N) -> i64
 where
@@ -192,7 +193,8 @@ pub(super) fn milliseconds(time: Duration) -> i64 {
 fn utc(time: std::time::SystemTime) -> String {
     let seconds = time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March, in cycles of 400 years: <https://howardhinnant.github.io/date_algorithms.html>.
+    // Years that begin in March, in cycles of 400 years:
+    // <https://howardhinnant.github.io/date_algorithms.html>.
     let shifted = days + 719_468;
     let (cycle, day) = (shifted / 146_097, shifted % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -1,6 +1,7 @@
 //! The metrics, through the crate `metrics`. Their table is in `docs/metrics.md`.
 //!
-//! A gauge is lowered through the handle that raised it: a recorder that is installed in between sees neither.
+//! A gauge is lowered through the handle that raised it: a recorder that is installed in between
+//! sees neither.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -56,7 +57,8 @@ fn label(origin: &Origin) -> SharedString {
     }
 }
 
-/// Exports that a lock was not lost yet, before its first hold: an alert sees the first loss only if it saw the zero.
+/// Exports that a lock was not lost yet, before its first hold: an alert sees the first loss only
+/// if it saw the zero.
 fn begin_losses(lock: &SharedString) {
     static BEGUN: Mutex<BTreeSet<SharedString>> = Mutex::new(BTreeSet::new());
     let mut begun = BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,7 +163,8 @@ impl Hold {
         let Some(Holding { lock, since, callers, is_over, is_lost: on_lost }) = self.0.as_deref() else {
             return;
         };
-        // Also after its end: the engine may know of a loss just after the guard has begun to release.
+        // Also after its end: the engine may know of a loss just after the guard has begun to
+        // release.
         if is_lost && !on_lost.swap(true, Ordering::Relaxed) {
             counter!(LOST, "lock" => lock.clone(), "reason" => reason).increment(1);
         }

@@ -1,7 +1,7 @@
 //! What operators see of a call: metrics, spans and the log, each with its feature.
 //!
-//! Everything here is empty without those features, so callers need not know of them. Metrics name no keys, and nothing
-//! names a token.
+//! Everything here is empty without those features, so callers need not know of them. Metrics name
+//! no keys, and nothing names a token.
 
 mod events;
 mod log;
@@ -51,7 +51,8 @@ impl Call {
         self.span.queued(in_front);
     }
 
-    /// It has waited for longer than the limit, with so many waiters of this process for the same lock.
+    /// It has waited for longer than the limit, with so many waiters of this process for the same
+    /// lock.
     pub(crate) fn waits_long(&self, key: &str, waited: Duration, waiters_here: usize, found: &Found<'_>) {
         self.span.waits_long(key, waited, waiters_here, found);
     }
@@ -70,7 +71,8 @@ impl Call {
     }
 }
 
-/// The wait of one call, for one key or several: from its first poll to its outcome. Dropped before that, it was cancelled.
+/// The wait of one call, for one key or several: from its first poll to its outcome. Dropped before
+/// that, it was cancelled.
 #[derive(Debug)]
 pub(crate) struct Wait {
     metrics: metrics::Wait,
@@ -112,9 +114,9 @@ impl Wait {
     }
 }
 
-/// The hold of one call, for one key or several: until it is released or a lease is lost. It ends once, whichever thread
-/// ends it; clones are the same hold. The default is that of no call, or of a nested one, which is part of the
-/// outer hold.
+/// The hold of one call, for one key or several: until it is released or a lease is lost. It ends
+/// once, whichever thread ends it; clones are the same hold. The default is that of no call, or of
+/// a nested one, which is part of the outer hold.
 #[derive(Clone, Default)]
 pub(crate) struct Hold {
     metrics: metrics::Hold,

@@ -1,4 +1,5 @@
-//! The spans, through the crate `tracing`: `lock_wait` and `lock_hold`, children of the caller's span at the time of its call.
+//! The spans, through the crate `tracing`: `lock_wait` and `lock_hold`, children of the caller's
+//! span at the time of its call.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -153,7 +154,8 @@ impl Drop for Wait {
     }
 }
 
-/// `None` for a nested call. The span is dropped, which closes it, when the hold ends; its lease may live on.
+/// `None` for a nested call. The span is dropped, which closes it, when the hold ends; its lease
+/// may live on.
 #[derive(Clone, Default)]
 pub(super) struct Hold(Option<Arc<Mutex<Option<Holding>>>>);
 

@@ -1,5 +1,6 @@
-//! Direct hand-off, written by hand: a release gives the lock to the longest waiter, on the server, and tells it with one
-//! push. No claim, no check that the waiter is still there, no lease, no fencing token: the lowest possible cost.
+//! Direct hand-off, written by hand: a release gives the lock to the longest waiter, on the server,
+//! and tells it with one push. No claim, no check that the waiter is still there, no lease, no
+//! fencing token: the lowest possible cost.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -26,7 +27,8 @@ const RELEASE: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then \
 
 type Waiters = Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>;
 
-/// One process: a connection for commands and pushes, driven by the runtime that [`connect`](Self::connect) is called on.
+/// One process: a connection for commands and pushes, driven by the runtime that
+/// [`connect`](Self::connect) is called on.
 pub struct Direct {
     connection: MultiplexedConnection,
     acquire: String,

@@ -1,4 +1,5 @@
-//! Ways to run a body under a lock, which the benches and the comparison with the peers measure beside each other.
+//! Ways to run a body under a lock, which the benches and the comparison with the peers measure
+//! beside each other.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ pub type Outcome<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 
 
 /// One process of a fleet, with a connection of its own.
 pub trait Client: Send + Sync {
-    /// Waits for the lock in the contender's own way, up to `wait` (zero: one try), runs the body and releases the
-    /// lock.
+    /// Waits for the lock in the contender's own way, up to `wait` (zero: one try), runs the body
+    /// and releases the lock.
     fn locked(&self, key: String, wait: Duration, body: Body) -> Outcome<'_>;
 }
 

@@ -1,7 +1,9 @@
-//! Models of the protocol, explored to the end: every order of events that the bounds allow, not a sample. And each
-//! model again with one mistake in it, which must be found: a model that finds nothing proves nothing.
+//! Models of the protocol, explored to the end: every order of events that the bounds allow, not a
+//! sample. And each model again with one mistake in it, which must be found: a model that finds
+//! nothing proves nothing.
 //!
-//! The first lines of a model say what is in it, what is left out and why, and which mistakes are found.
+//! The first lines of a model say what is in it, what is left out and why, and which mistakes are
+//! found.
 #![allow(clippy::panic, reason = "a test may panic")]
 
 mod hand_off;

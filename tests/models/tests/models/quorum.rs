@@ -1,18 +1,21 @@
 //! The fencing tokens of a lock that is taken on several nodes.
 //!
-//! In the model: nodes, each with the lock and its clock of fencing tokens; attempts, each with a token of its own. An
-//! attempt estimates a fencing token (which may be too low, or that of another lock), and asks all nodes to vote. A node
-//! grants the lock if it is free, and accepts the estimate if it is *above* its clock, which it then raises. A quorum of
-//! acceptances is enough: one round. Else the attempt confirms, in a second round, one more than all numbers that it was
-//! told, on the nodes that told it and still hold the lock for it. All locks of a node share its clock.
+//! In the model: nodes, each with the lock and its clock of fencing tokens; attempts, each with a
+//! token of its own. An attempt estimates a fencing token (which may be too low, or that of another
+//! lock), and asks all nodes to vote. A node grants the lock if it is free, and accepts the
+//! estimate if it is *above* its clock, which it then raises. A quorum of acceptances is enough:
+//! one round. Else the attempt confirms, in a second round, one more than all numbers that it was
+//! told, on the nodes that told it and still hold the lock for it. All locks of a node share its
+//! clock.
 //!
 //! Left out, without losing an order of events:
-//! - Time. A lock may expire at any moment, even in the middle of its own attempt: mutual exclusion is a matter of
-//!   deadlines, and not claimed here. Only the next request sees an expiry, so that is when it happens.
+//! - Time. A lock may expire at any moment, even in the middle of its own attempt: mutual exclusion
+//!   is a matter of deadlines, and not claimed here. Only the next request sees an expiry, so that
+//!   is when it happens.
 //! - Release, which does to a node what expiry does.
 //! - Clients. A client makes attempts one after the other; those of the model start in any order.
-//! - Crashes, lost requests, lost replies. In the model no step has to happen: an attempt stops, a request never
-//!   arrives, a reply is not among those that the attempt has heard.
+//! - Crashes, lost requests, lost replies. In the model no step has to happen: an attempt stops, a
+//!   request never arrives, a reply is not among those that the attempt has heard.
 //! - "No". It changes no state, and an attempt learns nothing from it.
 //! - The identity of nodes: they are interchangeable.
 //!
@@ -52,8 +55,8 @@ enum Exchange {
     Asked {
         wish: Fence,
     },
-    /// The node holds the lock for the attempt. `told`: the estimate if accepted, else a higher number, not below
-    /// the clock.
+    /// The node holds the lock for the attempt. `told`: the estimate if accepted, else a higher
+    /// number, not below the clock.
     Voted {
         told: Fence,
     },

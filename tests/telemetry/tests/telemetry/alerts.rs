@@ -1,4 +1,5 @@
-//! The alerts for Prometheus: it accepts them, they fire when they should, and the page says what each means.
+//! The alerts for Prometheus: it accepts them, they fire when they should, and the page says what
+//! each means.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! A wait that is longer than the limit writes a warning that says who holds the lock, and a line at its end.
+//! A wait that is longer than the limit writes a warning that says who holds the lock, and a line
+//! at its end.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A `min_hold` whose release reaches Redis too late writes a warning, because a body's caller gets its result.
+//! A `min_hold` whose release reaches Redis too late writes a warning, because a body's caller gets
+//! its result.
 
 use std::time::Duration;
 

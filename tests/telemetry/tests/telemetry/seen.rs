@@ -1,4 +1,5 @@
-//! What a subscriber of `tracing` sees in this process: one for all tests, which tell their spans and events by their keys.
+//! What a subscriber of `tracing` sees in this process: one for all tests, which tell their spans
+//! and events by their keys.
 
 use std::collections::BTreeMap;
 use std::fmt;

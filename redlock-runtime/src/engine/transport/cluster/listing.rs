@@ -1,4 +1,5 @@
-//! The requests for a page of all locks: each goes to one primary, or waits until connecting to it has ended.
+//! The requests for a page of all locks: each goes to one primary, or waits until connecting to it
+//! has ended.
 
 use std::sync::Arc;
 
@@ -37,7 +38,8 @@ impl Cluster {
         }
     }
 
-    /// A connection was opened or failed, or the slots have moved: pages that waited for that are sent or refused.
+    /// A connection was opened or failed, or the slots have moved: pages that waited for that are
+    /// sent or refused.
     pub(super) fn send_pages(&mut self, now: Moment) {
         for (id, request) in std::mem::take(&mut self.pages) {
             self.send_page(now, id, &request);

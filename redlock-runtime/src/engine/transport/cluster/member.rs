@@ -139,7 +139,8 @@ impl Member {
         self.link.restart()
     }
 
-    /// All requests in their order, after the connection has ended. Those that were not sent were not done.
+    /// All requests in their order, after the connection has ended. Those that were not sent were
+    /// not done.
     pub(super) fn take_all(&mut self, sent: Vec<(Id, Request)>) -> Vec<(Route, Id, Request)> {
         self.up = false;
         let unanswered =

@@ -1,8 +1,9 @@
 //! A Cluster: a link to each primary, and for each request the one that has its slot.
 //!
-//! Callers see one transport. A request whose slot has moved is sent again to the new node, and one whose connection broke
-//! is sent again once there is a connection to its slot: every script is idempotent by its token. A request that reaches
-//! no node within the time limit is refused, and its caller asks again for as long as it waits.
+//! Callers see one transport. A request whose slot has moved is sent again to the new node, and one
+//! whose connection broke is sent again once there is a connection to its slot: every script is
+//! idempotent by its token. A request that reaches no node within the time limit is refused, and
+//! its caller asks again for as long as it waits.
 
 mod listing;
 mod member;
@@ -185,7 +186,8 @@ impl Cluster {
         }
     }
 
-    /// A caller does not know which node has its lock, so it may rely only on what all nodes can do.
+    /// A caller does not know which node has its lock, so it may rely only on what all nodes can
+    /// do.
     fn tell_abilities(&mut self) {
         let up = self.members.iter().flatten().filter(|member| member.up);
         let common = up.filter_map(|member| member.abilities).reduce(Abilities::and);

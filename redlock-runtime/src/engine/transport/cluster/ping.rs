@@ -1,4 +1,5 @@
-//! Whether a Cluster takes locks: each primary that has slots is asked for a key in one of them, one after the other.
+//! Whether a Cluster takes locks: each primary that has slots is asked for a key in one of them,
+//! one after the other.
 
 use super::Cluster;
 use crate::engine::protocol::{Action, Id, Refusal, Reply, Request};
@@ -10,8 +11,8 @@ use crate::ground::key::QUEUE;
 const LAST: u64 = u64::MAX;
 
 impl Cluster {
-    /// A ping is for a key in a slot of a primary, any other request for its own key. `None` where no node has a slot: the
-    /// ping is refused.
+    /// A ping is for a key in a slot of a primary, any other request for its own key. `None` where
+    /// no node has a slot: the ping is refused.
     pub(super) fn addressed(&mut self, now: Moment, id: Id, request: Request) -> Option<Request> {
         let Action::Ping { cursor } = request.action else {
             return Some(request);
@@ -24,7 +25,8 @@ impl Cluster {
         ping
     }
 
-    /// The ping for a key in a slot of the primary with this number. `None` when no node has a slot.
+    /// The ping for a key in a slot of the primary with this number. `None` when no node has a
+    /// slot.
     fn ping_of_primary(&self, cursor: u64, request: &Request) -> Option<Request> {
         // A prefix with a hash tag: all locks are in one slot.
         if hash_tag(&request.name).is_some() {

@@ -1,10 +1,11 @@
 //! The replies of the nodes of a Cluster: answers, and redirects to other nodes.
 //!
-//! `MOVED` changes the slot map and puts the request back into the queue of its slot, which goes to the new node. `ASK` sends this
-//! request alone to the node that is named. After too many redirects the slot pauses, so that two nodes that name each other
-//! cost no storm. A node that cannot answer now pauses the slot as well; the caller hears of it only when its limit is over.
-//! An answer to a request that was repeated over a new connection is read with the doubt that the first one may have been
-//! executed.
+//! `MOVED` changes the slot map and puts the request back into the queue of its slot, which goes to
+//! the new node. `ASK` sends this request alone to the node that is named. After too many redirects
+//! the slot pauses, so that two nodes that name each other cost no storm. A node that cannot answer
+//! now pauses the slot as well; the caller hears of it only when its limit is over. An answer to a
+//! request that was repeated over a new connection is read with the doubt that the first one may
+//! have been executed.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -114,8 +115,8 @@ impl Cluster {
         if queue.is_waiting() {
             self.to_serve.insert(slot);
         }
-        // The caller of a release need not wait until this has passed: the table sends the release again. The caller of a
-        // ping asks what is wrong now.
+        // The caller of a release need not wait until this has passed: the table sends the release
+        // again. The caller of a ping asks what is wrong now.
         let is_told = match (&reply, request.action) {
             (Reply::Refused(refusal), Action::Release | Action::ExpireLater) => refusal.lasts(),
             (_, Action::Ping { .. }) => true,
@@ -210,7 +211,8 @@ impl Cluster {
         self.defer(deferred);
     }
 
-    /// The connection to a member is gone, and these requests have no answer: all its requests wait for the next one.
+    /// The connection to a member is gone, and these requests have no answer: all its requests wait
+    /// for the next one.
     pub(super) fn unanswered(&mut self, now: Moment, node: usize, sent: Vec<(Id, Request)>) {
         let Some(Some(member)) = self.members.get_mut(node) else {
             return;

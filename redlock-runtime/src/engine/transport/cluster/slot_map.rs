@@ -1,8 +1,10 @@
-//! Which node of a Cluster has which slots: learnt from the nodes, and told to the table when slots have moved.
+//! Which node of a Cluster has which slots: learnt from the nodes, and told to the table when slots
+//! have moved.
 //!
-//! The map is asked for at the start, after a redirect, and when a node cannot be reached; of several reasons within a short
-//! time one question comes. Each question starts with another node, because one of them may be out of date. A slot whose node has
-//! changed is reported as returned once that node is connected, and the table then asks for its locks again.
+//! The map is asked for at the start, after a redirect, and when a node cannot be reached; of
+//! several reasons within a short time one question comes. Each question starts with another node,
+//! because one of them may be out of date. A slot whose node has changed is reported as returned
+//! once that node is connected, and the table then asks for its locks again.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -120,7 +122,8 @@ impl Cluster {
             for slot in first.to(*last) {
                 *self.slot_map.get_mut(slot) = Some(node);
             }
-            // The inbox lives in the last slot: a reshard that takes some slots begins with the first.
+            // The inbox lives in the last slot: a reshard that takes some slots begins with the
+            // first.
             let slots = slots.entry(node).or_insert((*last, *first));
             *slots = (slots.0.max(*last), slots.1.min(*first));
         }
@@ -140,7 +143,8 @@ impl Cluster {
         self.tell_of(moved);
     }
 
-    /// A member that has lost the slot of its inbox connects anew, and one without slots is removed.
+    /// A member that has lost the slot of its inbox connects anew, and one without slots is
+    /// removed.
     fn settle(&mut self, now: Moment, node: usize, slots: Option<(Slot, Slot)>) {
         let Some(Some(member)) = self.members.get_mut(node) else {
             return;
@@ -161,7 +165,8 @@ impl Cluster {
         }
     }
 
-    /// The slot of a member's inbox has moved: from now on, the inbox lives in another slot of the member.
+    /// The slot of a member's inbox has moved: from now on, the inbox lives in another slot of the
+    /// member.
     pub(super) fn move_inbox(&mut self, now: Moment, node: usize) {
         let Some(Some(member)) = self.members.get_mut(node) else {
             return;

@@ -1,8 +1,10 @@
-//! The order of the requests for a slot of a Cluster, while nodes send them elsewhere and connections break.
+//! The order of the requests for a slot of a Cluster, while nodes send them elsewhere and
+//! connections break.
 //!
-//! A release must not overtake its acquire: the lock would stay taken, without a holder, until its ttl. On one connection
-//! the order of sending is enough. Here a node may send a request elsewhere, and then the later requests for its slot wait
-//! behind it until none is in flight any more. No I/O, no clock.
+//! A release must not overtake its acquire: the lock would stay taken, without a holder, until its
+//! ttl. On one connection the order of sending is enough. Here a node may send a request elsewhere,
+//! and then the later requests for its slot wait behind it until none is in flight any more. No
+//! I/O, no clock.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -129,8 +131,8 @@ impl SlotQueue {
         self.waiting.insert(deferred.in_flight.sequence, deferred);
     }
 
-    /// Drops the requests that came before the release of their token: no caller waits for them, and an acquire must not
-    /// come behind its release.
+    /// Drops the requests that came before the release of their token: no caller waits for them,
+    /// and an acquire must not come behind its release.
     fn withdraw(&mut self, token: &Token, before: u64) {
         self.remove(token, |deferred| deferred.in_flight.sequence <= before);
     }
@@ -211,7 +213,8 @@ impl SlotQueue {
         self.in_flight == 0 && self.waiting.is_empty()
     }
 
-    /// When a request may be sent, or has waited for too long. After the pause it waits for its node, which is an event.
+    /// When a request may be sent, or has waited for too long. After the pause it waits for its
+    /// node, which is an event.
     pub(super) fn due(&self, now: Moment, limit: Duration) -> Option<Moment> {
         let overdue = self.waiting.values().next().map(|deferred| deferred.in_flight.since.after(limit));
         let ready = self.not_before.filter(|at| *at > now && self.in_flight == 0 && self.is_waiting());

@@ -48,7 +48,8 @@ fn batches_are_answered_in_the_order_in_which_they_were_sent() {
     assert!(link.room().is_some());
 }
 
-/// All waiters of the lock wait for the caller that has it now. A flood of grants, which any client can forge, holds no reply up.
+/// All waiters of the lock wait for the caller that has it now. A flood of grants, which any client
+/// can forge, holds no reply up.
 #[test]
 fn a_grant_is_told_before_a_reply_and_other_pushes_after_it() {
     const GRANT: PushKind = PushKind::Granted { fence: 1, at: ServerTime(0), marked: false };

@@ -1,4 +1,5 @@
-//! What a test does to a node in memory: it takes locks away, holds them for other callers, and breaks the node.
+//! What a test does to a node in memory: it takes locks away, holds them for other callers, and
+//! breaks the node.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
-//! Which nodes have told that a lock changed: the lock itself has changed once no quorum may be left that holds it.
+//! Which nodes have told that a lock changed: the lock itself has changed once no quorum may be
+//! left that holds it.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ type Nodes = u64;
 
 pub(crate) const MOST_NODES: usize = Nodes::BITS as usize;
 
-/// Locks that are remembered at most. A change that is forgotten delays a waiter, which asks again from time to time.
+/// Locks that are remembered at most. A change that is forgotten delays a waiter, which asks again
+/// from time to time.
 pub(super) const MOST_CHANGES: usize = 10_000;
 
 pub(super) struct Changes {

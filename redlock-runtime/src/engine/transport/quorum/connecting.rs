@@ -15,8 +15,8 @@ impl Quorum {
         self.round_trip = round_trips.get(self.needed - 1).copied().unwrap_or_default();
     }
 
-    /// Connected once a quorum of nodes is up, and each other node is up, has failed to connect, or takes too long. From
-    /// then on, requests are refused one by one while nodes are down.
+    /// Connected once a quorum of nodes is up, and each other node is up, has failed to connect, or
+    /// takes too long. From then on, requests are refused one by one while nodes are down.
     pub(super) fn begin(&mut self, now: Moment) {
         let count = |is: fn(&Member) -> bool| self.members.iter().filter(|member| is(member)).count();
         let (up, failed) = (count(Member::is_up), count(Member::has_failed));

@@ -1,7 +1,9 @@
-//! Which fencing token to ask the nodes for, so that most locks need one round of votes and not two.
+//! Which fencing token to ask the nodes for, so that most locks need one round of votes and not
+//! two.
 //!
-//! The votes make it safe, not this estimate. The nodes' clocks follow the time in microseconds, so the highest that was
-//! seen, plus the time since, is above the other clocks, unless a fencing token was given just now.
+//! The votes make it safe, not this estimate. The nodes' clocks follow the time in microseconds, so
+//! the highest that was seen, plus the time since, is above the other clocks, unless a fencing
+//! token was given just now.
 
 use std::time::Duration;
 
@@ -29,7 +31,8 @@ impl FenceEstimate {
         }
     }
 
-    /// Above all known clocks, and not ahead of the time: a node that has lost its data begins again at its own time.
+    /// Above all known clocks, and not ahead of the time: a node that has lost its data begins
+    /// again at its own time.
     pub(super) fn next(&mut self, now: Moment) -> u64 {
         let estimate = self.estimate(now).max(self.highest.saturating_add(1));
         *self = Self { highest: estimate, at: now };

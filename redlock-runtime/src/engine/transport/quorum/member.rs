@@ -1,9 +1,11 @@
-//! One node of a quorum: the link to it, whether it may vote, and the releases that it has not heard.
+//! One node of a quorum: the link to it, whether it may vote, and the releases that it has not
+//! heard.
 //!
-//! A release that found the node down is owed to it, as long as the node may still have the key, and is the first request when
-//! the node is up again. A node that may have lost its data in a restart does not vote until every lock from before has expired.
-//! The link is polled only when its waker has been woken or its timer is due, so a call to five nodes does not poll five links
-//! for each answer.
+//! A release that found the node down is owed to it, as long as the node may still have the key,
+//! and is the first request when the node is up again. A node that may have lost its data in a
+//! restart does not vote until every lock from before has expired. The link is polled only when its
+//! waker has been woken or its timer is due, so a call to five nodes does not poll five links for
+//! each answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -139,8 +141,8 @@ impl Member {
         matches!(self.state, State::Down { tried: true, .. })
     }
 
-    /// Why the node may not vote: after a restart it may have forgotten a lock, until all locks from before have expired.
-    /// The Redlock algorithm calls this the delayed restart.
+    /// Why the node may not vote: after a restart it may have forgotten a lock, until all locks
+    /// from before have expired. The Redlock algorithm calls this the delayed restart.
     pub(super) fn abstention(&self, now: Moment, max_ttl: Duration) -> Option<Arc<str>> {
         match &self.state {
             State::Up { since, server_info, .. } if !server_info.durable => {
@@ -168,8 +170,8 @@ impl Member {
         self.owed_sent = self.owed_sent.saturating_sub(1);
     }
 
-    /// True while the node is about to hear a late release: the engine does not end before. It does not wait for a node
-    /// that cannot be reached.
+    /// True while the node is about to hear a late release: the engine does not end before. It does
+    /// not wait for a node that cannot be reached.
     pub(super) fn is_owed(&self) -> bool {
         match self.state {
             State::Up { .. } => self.owed_sent > 0,
@@ -201,7 +203,8 @@ impl Member {
         self.state = State::Down { reason, is_permanent, tried: true, since };
     }
 
-    /// Keeps a release until the node is up again, if it may still have the key: it was up within the last ttl.
+    /// Keeps a release until the node is up again, if it may still have the key: it was up within
+    /// the last ttl.
     pub(super) fn owe(&mut self, now: Moment, request: Request) {
         if let State::Down { since: Some(since), .. } = self.state
             && now.since(since) < request.ttl

@@ -1,5 +1,5 @@
-//! The waker of one node's link: it marks the node before it wakes the engine, so that an answer of one node does not
-//! make the engine poll all of them.
+//! The waker of one node's link: it marks the node before it wakes the engine, so that an answer of
+//! one node does not make the engine poll all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

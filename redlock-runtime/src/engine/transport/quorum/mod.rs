@@ -1,11 +1,14 @@
-//! Redlock: a lock on several independent nodes. The caller that has the votes of a quorum holds the lock.
+//! Redlock: a lock on several independent nodes. The caller that has the votes of a quorum holds
+//! the lock.
 //! <https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>
 //!
-//! The table sees one transport. A request goes to all nodes at once and is answered once, as soon as their answers
-//! decide it, so a silent node costs no time while a quorum answers. A failed attempt is released on all nodes, also on
-//! those that did not answer, because they may have granted it.
+//! The table sees one transport. A request goes to all nodes at once and is answered once, as soon
+//! as their answers decide it, so a silent node costs no time while a quorum answers. A failed
+//! attempt is released on all nodes, also on those that did not answer, because they may have
+//! granted it.
 //!
-//! Nodes have no queues of waiters: each could hand the lock to another waiter. Changes of the lock wake waiters.
+//! Nodes have no queues of waiters: each could hand the lock to another waiter. Changes of the lock
+//! wake waiters.
 
 mod changes;
 mod connecting;
@@ -157,13 +160,14 @@ impl Quorum {
         self.put_after(now, id, request, vote);
     }
 
-    /// `vote`: the call that voted for the lock which this request releases. A node that was not sent the vote yet is sent
-    /// neither.
+    /// `vote`: the call that voted for the lock which this request releases. A node that was not
+    /// sent the vote yet is sent neither.
     fn put_after(&mut self, now: Moment, id: Id, request: Request, vote: Option<Id>) {
         let action = match request.action {
             Action::Acquire(_) => Action::Vote { fence: self.estimate.next(now) },
             Action::Renew { shortens, .. } => Action::Repair { shortens },
-            // Then it takes away what it has seen: a request that arrives late must not hit a later holder.
+            // Then it takes away what it has seen: a request that arrives late must not hit a later
+            // holder.
             Action::ForceRelease => Action::Inspect,
             action => action,
         };
@@ -216,8 +220,9 @@ impl Quorum {
         self.settle(now, call_id, false);
     }
 
-    /// How long a call waits for an answer that it does not need if the others agree: as the settings say, but long enough
-    /// for a quorum that is far away, and never a large part of the lease.
+    /// How long a call waits for an answer that it does not need if the others agree: as the
+    /// settings say, but long enough for a quorum that is far away, and never a large part of the
+    /// lease.
     fn time_limit(&self, ttl: Duration) -> Duration {
         let EngineSettings { node_timeout, io_timeout, .. } = self.settings;
         node_timeout.max(2 * self.round_trip).min(io_timeout).min(ttl / 4)
@@ -268,7 +273,8 @@ impl Quorum {
         let was_answered = std::mem::replace(&mut call.is_answered, true);
         let is_to_be_heard = matches!(call.action, Action::Release | Action::TakeAway);
         if is_to_be_heard && call.awaits_any() && !timed_out {
-            // The caller has its answer; the call stays, so that the engine does not end before the other nodes have heard.
+            // The caller has its answer; the call stays, so that the engine does not end before the
+            // other nodes have heard.
             if !was_answered {
                 let (id, request, sent) = (call.id, call.request.clone(), call.sent);
                 self.reply(sent, id, request, reply);
@@ -307,7 +313,8 @@ impl Quorum {
         }
     }
 
-    /// The page of `node`. A node that is down is skipped while a quorum of the others is up: one of them has each lock.
+    /// The page of `node`. A node that is down is skipped while a quorum of the others is up: one
+    /// of them has each lock.
     fn page(&self, node: usize, reply: Reply) -> Reply {
         let others =
             self.members.iter().enumerate().filter(|(other, member)| *other != node && member.is_up());

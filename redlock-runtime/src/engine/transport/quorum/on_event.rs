@@ -69,8 +69,8 @@ impl Quorum {
         }
     }
 
-    /// A node without the script did nothing. The repeated request comes behind all that was sent since: one that takes
-    /// the lock must not come behind its release.
+    /// A node without the script did nothing. The repeated request comes behind all that was sent
+    /// since: one that takes the lock must not come behind its release.
     fn is_asked_again(&self, node: usize, call_id: Id, request: &Request) -> bool {
         if request.action == Action::Release {
             return true;

@@ -1,8 +1,9 @@
 //! One request that was put to all nodes, and the answer of each. No I/O and no clock.
 //!
-//! A vote carries the fencing token that the client proposes. Where a node has seen a larger one, the votes count, but a second
-//! round raises the token on the nodes that voted: the lock is granted when a majority has answered that one, too. The holder
-//! that a refusal names is the one that most nodes name.
+//! A vote carries the fencing token that the client proposes. Where a node has seen a larger one,
+//! the votes count, but a second round raises the token on the nodes that voted: the lock is
+//! granted when a majority has answered that one, too. The holder that a refusal names is the one
+//! that most nodes name.
 
 use std::sync::Arc;
 
@@ -79,7 +80,8 @@ impl QuorumCall {
         }
     }
 
-    /// Begins the second round. Returns the nodes that have voted for the caller: these are asked to raise their clocks.
+    /// Begins the second round. Returns the nodes that have voted for the caller: these are asked
+    /// to raise their clocks.
     pub(super) fn raise_fence(&mut self, fence: u64) -> Vec<usize> {
         self.action = Action::RaiseFence { fence };
         let mut asked = Vec::new();
@@ -98,8 +100,9 @@ impl QuorumCall {
         asked
     }
 
-    /// Begins the second round of a force-release: the value of this holder, or, where no quorum of nodes has the same one,
-    /// what each node has, is taken away. Returns the nodes to ask, each with that value.
+    /// Begins the second round of a force-release: the value of this holder, or, where no quorum of
+    /// nodes has the same one, what each node has, is taken away. Returns the nodes to ask, each
+    /// with that value.
     pub(super) fn take_away(&mut self, holder: Option<Inspection>) -> Vec<(usize, Token)> {
         self.action = Action::TakeAway;
         let mut asked = Vec::new();

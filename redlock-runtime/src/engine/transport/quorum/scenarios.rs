@@ -1,4 +1,5 @@
-//! The quorum driven by hand: connections, answers and the time in a chosen order, without a server.
+//! The quorum driven by hand: connections, answers and the time in a chosen order, without a
+//! server.
 
 use std::time::Duration;
 

@@ -1,8 +1,10 @@
-//! What the answers of the nodes decide: the outcome is known as soon as no further answer can change it.
+//! What the answers of the nodes decide: the outcome is known as soon as no further answer can
+//! change it.
 //!
-//! Each kind of request has its own rule over the same counts: how many nodes have agreed, disagreed, failed, and are still
-//! awaited. A rule answers `None` while an awaited node could turn the outcome. The rules are pure functions, so the tests try
-//! each of them on all combinations that matter.
+//! Each kind of request has its own rule over the same counts: how many nodes have agreed,
+//! disagreed, failed, and are still awaited. A rule answers `None` while an awaited node could turn
+//! the outcome. The rules are pure functions, so the tests try each of them on all combinations
+//! that matter.
 
 use std::sync::Arc;
 
@@ -22,12 +24,14 @@ pub(super) enum NodeReply {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Reply(Reply),
-    /// A quorum has voted for the caller, but some of its clocks were above the fencing token it asked for. This one is
-    /// above all of them: a second round raises the clocks of a quorum to it while the lock is still the caller's.
+    /// A quorum has voted for the caller, but some of its clocks were above the fencing token it
+    /// asked for. This one is above all of them: a second round raises the clocks of a quorum to it
+    /// while the lock is still the caller's.
     RaiseFence {
         fence: u64,
     },
-    /// The second round of a force-release takes the lock away from this holder, or, where the nodes have several, from all.
+    /// The second round of a force-release takes the lock away from this holder, or, where the
+    /// nodes have several, from all.
     TakeAway(Option<Inspection>),
 }
 
@@ -172,7 +176,8 @@ impl Tally<'_> {
         Some(Outcome::Reply(Reply::Found(self.agreed().cloned().flatten())))
     }
 
-    /// The first round of a force-release. A free lock stays as it is: what a few nodes have may be votes on their way.
+    /// The first round of a force-release. A free lock stays as it is: what a few nodes have may be
+    /// votes on their way.
     pub(super) fn look(&self) -> Option<Outcome> {
         match self.agreed() {
             Some(None) => Some(Outcome::Reply(Reply::Found(None))),

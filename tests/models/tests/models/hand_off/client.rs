@@ -39,7 +39,8 @@ impl Client {
                 self.renewing = false;
                 self.lease = self.lease.max(TTL.saturating_sub(self.age));
             }
-            // An answer to an earlier again may still be open: that again may have joined the queue.
+            // An answer to an earlier again may still be open: that again may have joined the
+            // queue.
             (Phase::Inside, Answer::NotRenewed) => {
                 if self.joined && !bounds.has(Mistake::LossSendsNoRelease) {
                     self.release(Request::Release, bounds);

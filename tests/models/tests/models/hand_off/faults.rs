@@ -1,4 +1,5 @@
-//! What goes wrong: processes, connections and the server, and what operators and clients of another kind do.
+//! What goes wrong: processes, connections and the server, and what operators and clients of
+//! another kind do.
 
 use super::rules::{Accident, Bounds};
 use super::server::{Lock, Owner, TTL};

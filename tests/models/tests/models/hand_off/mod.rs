@@ -1,26 +1,30 @@
 //! One server, and the hand-off of a lock to its longest waiter.
 //!
-//! The value of a lock is a token, with a mark while clients wait for it. So a lock without waiters is taken by a plain
-//! `SET NX` and released by a plain delete, and a marked one goes through the scripts. The rules are in [`rules`].
+//! The value of a lock is a token, with a mark while clients wait for it. So a lock without waiters
+//! is taken by a plain `SET NX` and released by a plain delete, and a marked one goes through the
+//! scripts. The rules are in [`rules`].
 //!
-//! In the model: the server with the lock, its queue, and its open connections; clients, each with one attempt, one token,
-//! one connection. Requests of a client arrive in order, and so do the answers and the pushes to it. Time passes in ticks: a
-//! claim lasts one, a ttl three, the grace one. At any moment a call is cancelled, a body ends, a lease is renewed, a lock is
-//! kept for its `min_hold` or left free for clients of another kind. As often as [`Bounds`] allows, a connection breaks, a
-//! process is killed or frozen, the server restarts, an operator deletes the lock or its queue, a client of another
-//! kind takes the lock. The server learns of a broken connection only later, and requests on it may still arrive, even
-//! after requests of the next one. Then a lock can be left to a call that is done, until it expires. That is the worst
-//! case, and the model shows it.
+//! In the model: the server with the lock, its queue, and its open connections; clients, each with
+//! one attempt, one token, one connection. Requests of a client arrive in order, and so do the
+//! answers and the pushes to it. Time passes in ticks: a claim lasts one, a ttl three, the grace
+//! one. At any moment a call is cancelled, a body ends, a lease is renewed, a lock is kept for its
+//! `min_hold` or left free for clients of another kind. As often as [`Bounds`] allows, a connection
+//! breaks, a process is killed or frozen, the server restarts, an operator deletes the lock or its
+//! queue, a client of another kind takes the lock. The server learns of a broken connection only
+//! later, and requests on it may still arrive, even after requests of the next one. Then a lock can
+//! be left to a call that is done, until it expires. That is the worst case, and the model shows
+//! it.
 //!
-//! There are two kinds of runs. In a prompt one, messages arrive within the tick, and no waiter that runs may sleep beside a
-//! free lock, although waiters are only told and do not poll. With any delay, each state without messages must be
-//! one from which a prompt server serves every waiter.
+//! There are two kinds of runs. In a prompt one, messages arrive within the tick, and no waiter
+//! that runs may sleep beside a free lock, although waiters are only told and do not poll. With any
+//! delay, each state without messages must be one from which a prompt server serves every waiter.
 //!
 //! Left out, and why:
 //! - The drift of clocks. A lease is shorter than its ttl by what two clocks may differ.
 //! - The limit of 2,000 dead waiters that one call clears away: the call is repeated then.
 //! - Calls with one try, which do not wait: for the server they are clients that cancel.
-//! - Several keys, a quorum, a Cluster, cohorts: they add requests, and no new order of those for one lock.
+//! - Several keys, a quorum, a Cluster, cohorts: they add requests, and no new order of those for
+//!   one lock.
 //! - Tracking: a client that hears of a change earlier only asks, or stops, earlier.
 //! - A server that forgets its clock of fencing tokens: `fence.lua` raises it to the server's time.
 //!
@@ -62,8 +66,8 @@ const ONE_CLAIM: &str = "a process that stands still has one claim";
 const WITH_CAUSE: &str = "a process whose client has its answer keeps its places";
 
 impl HandOff {
-    /// Whether, without further faults, every waiter is served, then a newcomer, and no lock is left. A queue of dead
-    /// waiters may be left: it expires.
+    /// Whether, without further faults, every waiter is served, then a newcomer, and no lock is
+    /// left. A queue of dead waiters may be left: it expires.
     fn comes_to_rest(&self, state: &State) -> bool {
         let mut state = state.clone();
         self.settle(&mut state);
@@ -128,7 +132,8 @@ impl Model for HandOff {
                 fenced().all(|a| fenced().all(|b| a.turn >= b.turn || a.fence < b.fence))
             }),
             Property::always(SERVED, |model: &Self, state: &State| state.slept <= model.0.may_sleep),
-            // In every state, messages under way can arrive: it is enough to check the states without any.
+            // In every state, messages under way can arrive: it is enough to check the states
+            // without any.
             Property::always(ALL_SERVED, |model: &Self, state: &State| {
                 model.0.prompt || !state.is_calm() || model.comes_to_rest(state)
             }),

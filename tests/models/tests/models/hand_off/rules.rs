@@ -47,9 +47,11 @@ pub(super) enum Mistake {
     OwnGrantTellsNoWaiter,
     /// R6: a waiter that was told, and leaves the queue, does not tell the next ones.
     LeavingTellsNoWaiter,
-    /// R6: the same, unless it is the head: when the second waiter leaves and the first one dies, the third is not told.
+    /// R6: the same, unless it is the head: when the second waiter leaves and the first one dies,
+    /// the third is not told.
     LeavingSecondTellsNoWaiter,
-    /// R6: a lock that is kept for its `min_hold` only gets a shorter expiry, and its waiters are not told.
+    /// R6: a lock that is kept for its `min_hold` only gets a shorter expiry, and its waiters are
+    /// not told.
     MinHoldTellsNoWaiter,
     /// R6: one waiter is told, not two.
     TellsOneWaiter,
@@ -71,7 +73,8 @@ pub(super) enum Mistake {
     RenewalAddsNoGrace,
     /// R11: a grant does not note whose claim it is.
     ClaimIsNotNoted,
-    /// R11: a lock that is kept for its `min_hold` ends without a release, and its process seems to stand still.
+    /// R11: a lock that is kept for its `min_hold` ends without a release, and its process seems to
+    /// stand still.
     MinHoldKeepsClaim,
     /// A renewal takes a marked token for another one.
     RenewalComparesMark,
@@ -135,13 +138,14 @@ pub(super) struct Bounds {
     /// How many of the `kinds` happen.
     pub(super) accidents: u8,
     pub(super) kinds: &'static [Accident],
-    /// Time passes only when no message is under way and all that is due was done, but by clients that are gone, cut off or
-    /// frozen. Without it a message takes any time.
+    /// Time passes only when no message is under way and all that is due was done, but by clients
+    /// that are gone, cut off or frozen. Without it a message takes any time.
     pub(super) prompt: bool,
-    /// For how long at most a waiter that runs may sleep beside a free lock, in ticks: none, but after a loss that no
-    /// script is told of.
+    /// For how long at most a waiter that runs may sleep beside a free lock, in ticks: none, but
+    /// after a loss that no script is told of.
     pub(super) may_sleep: u8,
-    /// Waiters ask once a tick, whatever they are told. Without it they must be told of everything but losses.
+    /// Waiters ask once a tick, whatever they are told. Without it they must be told of everything
+    /// but losses.
     pub(super) polls: bool,
     pub(super) renews: bool,
     pub(super) cancels: bool,
@@ -149,7 +153,8 @@ pub(super) struct Bounds {
     pub(super) min_hold: bool,
     /// A release may leave a lock free for clients of another kind.
     pub(super) leaves_free: bool,
-    /// A release is one script that deletes or hands over; else a plain delete, and the script only if that fails.
+    /// A release is one script that deletes or hands over; else a plain delete, and the script only
+    /// if that fails.
     pub(super) one_script: bool,
     /// A new connection ends the one before on the server, with all that it may still deliver.
     pub(super) kills: bool,

@@ -99,7 +99,8 @@ impl State {
         }
     }
 
-    /// Hands the lock to the first waiter that listens. A caller that is the head is left to take it.
+    /// Hands the lock to the first waiter that listens. A caller that is the head is left to take
+    /// it.
     fn grant(&mut self, me: Option<usize>, bounds: &Bounds) -> Option<usize> {
         while !self.queue.is_empty() {
             let head = self.queue.remove(0);
@@ -140,7 +141,8 @@ impl State {
         self.claim = (noted && !bounds.has(Mistake::ClaimIsNotNoted)).then_some(me);
     }
 
-    /// A lease has ended without a release: the waiters of that process leave the queue, and are told.
+    /// A lease has ended without a release: the waiters of that process leave the queue, and are
+    /// told.
     fn drop_stuck(&mut self, asker: Option<usize>) {
         let Some(stuck) = self.claim.take() else { return };
         let clients = &self.clients;
@@ -179,7 +181,8 @@ impl State {
         Answer::Set
     }
 
-    /// `acquire.lua`. `again`: the client has waited already, so the lock is its own for a claim only.
+    /// `acquire.lua`. `again`: the client has waited already, so the lock is its own for a claim
+    /// only.
     pub(super) fn join(&mut self, me: usize, again: bool, bounds: &Bounds) -> Answer {
         let lasts = if again { CLAIM } else { TTL };
         if self.is_owner(me) && !bounds.has(Mistake::JoinDoesNotCompare) {

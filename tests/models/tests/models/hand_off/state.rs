@@ -19,11 +19,13 @@ pub(super) enum Request {
     Fence,
 }
 
-/// Times are in ticks. A message that carries a time of the server tells its reader how much of it is over.
+/// Times are in ticks. A message that carries a time of the server tells its reader how much of it
+/// is over.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Answer {
     Set,
-    /// To a [`Request::Set`]: the lock has a value. `by_itself`: this client's, by an earlier request.
+    /// To a [`Request::Set`]: the lock has a value. `by_itself`: this client's, by an earlier
+    /// request.
     Taken {
         by_itself: bool,
     },
@@ -34,7 +36,8 @@ pub(super) enum Answer {
         left: u8,
         is_stranger: bool,
     },
-    /// The lock is released, or kept for its `min_hold`, or was not the client's, which has left the queue.
+    /// The lock is released, or kept for its `min_hold`, or was not the client's, which has left
+    /// the queue.
     Released,
     NotDeleted,
     Renewed,
@@ -188,7 +191,8 @@ impl Client {
 pub(super) struct State {
     pub(super) lock: Option<Lock>,
     pub(super) queue: Vec<usize>,
-    /// The client that was granted the lock last, while others wait. Only where a process has several clients.
+    /// The client that was granted the lock last, while others wait. Only where a process has
+    /// several clients.
     pub(super) claim: Option<usize>,
     /// Sorted: clients are interchangeable.
     pub(super) clients: Vec<Client>,
@@ -196,8 +200,9 @@ pub(super) struct State {
     pub(super) accidents: u8,
     /// For how many ticks the lock has been free while a waiter that runs was asleep.
     pub(super) slept: u8,
-    /// A lock with waiters was freed by an operator or a stranger, was left to strangers, or expired while its first two
-    /// waiters did not run. Until it is marked again, newcomers may pass.
+    /// A lock with waiters was freed by an operator or a stranger, was left to strangers, or
+    /// expired while its first two waiters did not run. Until it is marked again, newcomers may
+    /// pass.
     pub(super) order_is_lost: bool,
     /// The lock was granted to a client while another one, which listened, had waited for longer.
     pub(super) passed_over: bool,
@@ -243,7 +248,8 @@ impl State {
         !self.is_calm() || !self.queue.iter().any(|waiter| these(&self.clients[*waiter]))
     }
 
-    /// Names the same for what differs in names only: clients by their state, turns and fencing tokens by their rank.
+    /// Names the same for what differs in names only: clients by their state, turns and fencing
+    /// tokens by their rank.
     pub(super) fn normalize(&mut self) {
         let numbers: [fn(&mut Client) -> &mut u8; 2] =
             [|client| &mut client.turn, |client| &mut client.fence];

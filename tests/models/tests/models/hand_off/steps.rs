@@ -28,7 +28,8 @@ pub(super) enum Action {
     /// The release gets no answer, and its key has expired by now.
     GiveUp(usize),
     Reconnect(usize),
-    /// The server learns that a connection has ended; requests that it has not read by then are lost.
+    /// The server learns that a connection has ended; requests that it has not read by then are
+    /// lost.
     Notice(usize),
     Thaw(usize),
     Tick,
