@@ -458,13 +458,14 @@ where
 ///
 /// As [`LockRequest::run_blocking`].
 pub fn run_blocking<R>(asked: impl Into<Asked>, body: impl FnOnce(&LockGuard) -> R) -> Result<R, LockError> {
-    match HeldHere::acquire(asked) {
+    let mut place = None;
+    match HeldHere::acquire(asked, &mut place) {
         Ok(held) => {
             let output = {
                 let _entered = held.span.enter();
                 body(&held.guard)
             };
-            held.ends_with(output)
+            HeldHere::ends_with(&mut place, output)
         }
         Err(error) => Err(*error),
     }
@@ -576,18 +577,19 @@ struct HeldHere {
 }
 
 impl HeldHere {
-    // The error is in a box, because its place would be on the stack below each body.
+    // It stays in one place and the error is in a box, because each copy would be on the stack below each body.
     #[inline(never)]
-    fn acquire(asked: impl Into<Asked>) -> Result<Self, Box<LockError>> {
+    fn acquire(asked: impl Into<Asked>, place: &mut Option<Self>) -> Result<&Self, Box<LockError>> {
         let request = LockRequest::from(asked.into());
         let on_lost = request.options.on_lost;
         let guard = request.acquire_blocking()?;
-        Ok(Self { here: reentrancy::enter_here(guard.scope()), span: guard.body_span(), on_lost, guard })
+        let here = reentrancy::enter_here(guard.scope());
+        Ok(place.insert(Self { here, span: guard.body_span(), on_lost, guard }))
     }
 
     /// A function of its own, so that it takes no room on the stack below the body.
-    fn ends_with<R>(self, output: R) -> Result<R, LockError> {
-        self.release().map(|()| output)
+    fn ends_with<R>(place: &mut Option<Self>, output: R) -> Result<R, LockError> {
+        place.take().map_or(Ok(()), Self::release).map(|()| output)
     }
 
     #[inline(never)]

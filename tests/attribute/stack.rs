@@ -48,8 +48,7 @@ async fn an_async_body_is_near_its_poll() -> Outcome {
 fn a_sync_body_is_near_its_caller() -> Outcome {
     managers()?;
     let below = here();
-    // The features of a test build add some to what `benches/attribute/measure` finds.
-    at_most(1_100, 250, below - blocking(0)?);
+    at_most(1_000, 250, below - blocking(0)?);
     Ok(())
 }
 

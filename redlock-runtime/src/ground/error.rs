@@ -49,8 +49,8 @@ pub enum LockError {
     Busy {
         /// The key, without the prefix.
         key: Arc<str>,
-        /// The holder, as the server reports it.
-        holder: Holder,
+        /// The holder, as the server reports it; in a box, so that the error is small.
+        holder: Box<Holder>,
     },
     /// Other callers had the lock for as long as the request was ready to wait.
     #[non_exhaustive]
@@ -60,7 +60,7 @@ pub enum LockError {
         /// How long the caller waited.
         waited: Duration,
         /// The last holder that the caller saw.
-        holder: Holder,
+        holder: Box<Holder>,
         /// How many waiters were in front when the caller last asked; `None` where waiters are not queued.
         in_front: Option<u32>,
     },

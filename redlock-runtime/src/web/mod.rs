@@ -129,7 +129,7 @@ mod tests {
     fn a_client_that_is_told_when_to_come_again_never_comes_too_soon() {
         let told = |usual: Duration| {
             let holder = Holder { usual_hold: Some(usual), ..Holder::default() };
-            retry_after_seconds(&LockError::Busy { key: "k".into(), holder })
+            retry_after_seconds(&LockError::Busy { key: "k".into(), holder: holder.into() })
         };
         for (usual, seconds) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (29_999, 30), (30_000, 30)] {
             assert_eq!(told(Duration::from_millis(usual)), Some(seconds), "{usual} ms");

@@ -86,7 +86,7 @@ impl LockTable {
             Reply::Claimed { fence } => self.answered_held(now, id, sent, fence, true),
             Reply::Busy { holder, .. } if waiting.ask.one_try => {
                 waiting.unanswered = 0;
-                let error = LockError::Busy { key: Arc::clone(&waiting.ask.key), holder };
+                let error = LockError::Busy { key: Arc::clone(&waiting.ask.key), holder: holder.into() };
                 self.fail(now, id, error);
             }
             Reply::QueueFull { waiters } => {

@@ -192,7 +192,7 @@ impl LockTable {
         let busy = |holder: Holder| LockError::TimedOut {
             key: Arc::clone(key),
             waited: now.since(waiting.ask.started),
-            holder,
+            holder: holder.into(),
             in_front: waiting.in_front(),
         };
         if let Some(holder) = self.holder_here(now, &waiting.ask.name) {

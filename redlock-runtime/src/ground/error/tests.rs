@@ -34,7 +34,11 @@ fn sample(kind: LockErrorKind) -> LockError {
     let (text, reason): (Arc<str>, &str) = (SECRET.into(), SECRET);
     let (key, holder) = (
         Arc::clone(&text),
-        Holder { owner: Some(Owner::read(&text)), expires_in: Some(LEASE), usual_hold: Some(USUAL) },
+        Box::new(Holder {
+            owner: Some(Owner::read(&text)),
+            expires_in: Some(LEASE),
+            usual_hold: Some(USUAL),
+        }),
     );
     match kind {
         LockErrorKind::Busy => LockError::Busy { key, holder },
@@ -127,7 +131,7 @@ fn a_busy_lock_is_expected_to_be_free_after_a_usual_hold_and_never_after_its_lea
     let told = |usual: Option<u64>, lease: Option<u64>| {
         let [usual_hold, expires_in] = [usual, lease].map(|time| time.map(Duration::from_millis));
         let holder = Holder { expires_in, usual_hold, ..Holder::default() };
-        let busy = LockError::Busy { key: "k".into(), holder };
+        let busy = LockError::Busy { key: "k".into(), holder: holder.into() };
         assert_eq!(busy.holder().and_then(Holder::expires_in), expires_in);
         busy.retry_after().map(|after| after.as_millis())
     };
@@ -144,6 +148,12 @@ fn a_busy_lock_is_expected_to_be_free_after_a_usual_hold_and_never_after_its_lea
     ] {
         assert_eq!(told(usual, lease), Some(after), "{usual:?} {lease:?}");
     }
+}
+
+/// A place for it is on the stack of every call that can fail.
+#[test]
+fn an_error_is_small() {
+    assert!(size_of::<LockError>() <= 48, "{} bytes", size_of::<LockError>());
 }
 
 #[test]

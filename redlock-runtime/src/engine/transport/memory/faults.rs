@@ -194,7 +194,9 @@ impl MemoryNode {
             .token(ELSEWHERE, &Origin::Label(function.into()))
             .map_err(|error| LockError::unavailable(key, token::no_random(error)))?;
         match self.ask(Action::Acquire(Mode::OneTry), name, &token, lasts.unwrap_or(TTL)) {
-            Reply::Busy { holder, .. } => return Err(LockError::Busy { key: Arc::clone(key), holder }),
+            Reply::Busy { holder, .. } => {
+                return Err(LockError::Busy { key: Arc::clone(key), holder: holder.into() });
+            }
             _ if lasts.is_none() => {
                 self.change(|state| state.elsewhere.push((Arc::clone(name), token.clone())));
             }
