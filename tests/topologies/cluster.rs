@@ -488,3 +488,29 @@ fn a_caller_hears_why_no_node_serves_its_slot() {
         );
     }
 }
+
+/// A call that no node has served has nothing to release, however long its slot has no node.
+#[test]
+fn calls_that_no_node_served_owe_no_releases() {
+    let cluster = RedisCluster::start();
+    let locks = connect(&cluster);
+    drop(locks.lock("k").acquire_blocking().unwrap());
+    let slot = cluster.slot_of("lock:k");
+    let _: redis::RedisResult<String> =
+        cluster.owner_of("lock:k").try_run(&format!("CLUSTER DELSLOTS {slot}"));
+    eventually("no node serves it", || {
+        locks
+            .lock("k")
+            .wait(Duration::from_millis(30))
+            .acquire_blocking()
+            .is_err_and(|error| !error.is_busy())
+    });
+    for wait in [0, 1, 30, 90, 300] {
+        let wait = Duration::from_millis(wait);
+        let error = locks.lock("k").wait(wait).acquire_blocking().unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+        let error = locks.lock_all(["a", "k"]).wait(wait).acquire_blocking().unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+    }
+    locks.shutdown_blocking(Duration::from_secs(5)).unwrap();
+}

@@ -218,12 +218,12 @@ impl Cluster {
                 self.refuse_for(now, deferred, &trouble);
                 self.remove_if_done(slot);
             }
-            Some(_) => self.defer(deferred),
+            Some(_) => self.defer(now, deferred),
             None => {
                 let reason: Arc<str> = format!("no node of the Cluster has slot {}", slot.index()).into();
                 queue.reason = Some(Arc::clone(&reason));
                 self.tell_delay(&deferred, reason);
-                self.defer(deferred);
+                self.defer(now, deferred);
                 self.learn_soon(now);
             }
         }
@@ -236,11 +236,16 @@ impl Cluster {
         }
     }
 
-    fn defer(&mut self, deferred: Deferred) {
+    /// A request waits. One that a release makes pointless is refused: if it is all that its
+    /// attempt has asked for, there is nothing to release, however long the slot has no node.
+    fn defer(&mut self, now: Moment, deferred: Deferred) {
         let slot = deferred.in_flight.slot;
         self.stalled.insert(slot);
         self.to_serve.insert(slot);
-        self.slot_queues.entry(slot).or_insert_with(SlotQueue::new).defer(deferred);
+        let withdrawn = self.slot_queues.entry(slot).or_insert_with(SlotQueue::new).defer(deferred);
+        for ask in withdrawn.into_iter().filter(Deferred::is_undone_ask) {
+            self.refuse(now, ask, "its caller has left".into());
+        }
     }
 
     fn remove_if_done(&mut self, slot: Slot) {

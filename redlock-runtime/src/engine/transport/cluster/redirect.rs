@@ -116,10 +116,12 @@ impl Cluster {
             self.to_serve.insert(slot);
         }
         // The caller of a release need not wait until this has passed: the table sends the release
-        // again. The caller of a ping asks what is wrong now.
+        // again. The caller of a ping asks what is wrong now. One that has left asks for nothing
+        // more.
         let is_told = match (&reply, request.action) {
             (Reply::Refused(refusal), Action::Release | Action::ExpireLater) => refusal.lasts(),
             (_, Action::Ping { .. }) => true,
+            (_, Action::Acquire(_) | Action::AcquireNext { .. }) => queue.is_left(&request.token),
             _ => false,
         };
         let reply = match reply {
@@ -136,7 +138,7 @@ impl Cluster {
                 queue.reason = Some(Arc::clone(&reason));
                 let deferred = Deferred { in_flight, id, request };
                 self.tell_delay(&deferred, reason);
-                self.defer(deferred);
+                self.defer(now, deferred);
                 if !moving {
                     self.learn_soon(now);
                 }
@@ -208,7 +210,7 @@ impl Cluster {
             }
             (None, _) => self.learn_soon(now),
         }
-        self.defer(deferred);
+        self.defer(now, deferred);
     }
 
     /// The connection to a member is gone, and these requests have no answer: all its requests wait
@@ -223,7 +225,7 @@ impl Cluster {
                     if let Some(queue) = self.slot_queues.get_mut(&in_flight.slot) {
                         queue.back(&mut in_flight);
                     }
-                    self.defer(Deferred { in_flight, id, request });
+                    self.defer(now, Deferred { in_flight, id, request });
                 }
                 Route::Page { .. } => {
                     let refusal = Refusal::Transient("the connection to a node of the Cluster broke".into());

@@ -47,6 +47,14 @@ pub(super) struct Deferred {
     pub(super) request: Request,
 }
 
+impl Deferred {
+    /// True for a request for a lock that was refused, or not sent: no node has done anything of it.
+    pub(super) fn is_undone_ask(&self) -> bool {
+        !self.in_flight.unanswered
+            && matches!(self.request.action, Action::Acquire(_) | Action::AcquireNext { .. })
+    }
+}
+
 /// The requests for one slot that are in flight or wait.
 pub(super) struct SlotQueue {
     /// The node that the requests in flight were sent to.
@@ -122,38 +130,43 @@ impl SlotQueue {
         }
     }
 
-    /// Waits behind the requests that came before.
-    pub(super) fn defer(&mut self, deferred: Deferred) {
-        if deferred.request.action == Action::Release {
-            self.withdraw(&deferred.request.token, deferred.in_flight.sequence);
-        }
+    /// Waits behind the requests that came before. Returns those that its release makes pointless.
+    pub(super) fn defer(&mut self, deferred: Deferred) -> Vec<Deferred> {
+        let withdrawn = match deferred.request.action {
+            Action::Release => self.withdraw(&deferred.request.token, deferred.in_flight.sequence),
+            _ => Vec::new(),
+        };
         self.of_token.entry(deferred.request.token.clone()).or_default().push(deferred.in_flight.sequence);
         self.waiting.insert(deferred.in_flight.sequence, deferred);
+        withdrawn
     }
 
     /// Drops the requests that came before the release of their token: no caller waits for them,
     /// and an acquire must not come behind its release.
-    fn withdraw(&mut self, token: &Token, before: u64) {
-        self.remove(token, |deferred| deferred.in_flight.sequence <= before);
+    fn withdraw(&mut self, token: &Token, before: u64) -> Vec<Deferred> {
+        self.remove(token, |deferred| deferred.in_flight.sequence <= before)
+    }
+
+    /// True when the release of this token waits: the caller has left.
+    pub(super) fn is_left(&self, token: &Token) -> bool {
+        let waits = |sequence| Some(self.waiting.get(sequence)?.request.action);
+        let sequences = self.of_token.get(token).into_iter().flatten();
+        sequences.filter_map(waits).any(|action| action == Action::Release)
     }
 
     /// Drops a request for the lock with this token that was never sent. True when there was one.
     pub(super) fn take_back(&mut self, token: &Token) -> bool {
-        let asks = |deferred: &Deferred| {
-            !deferred.in_flight.unanswered
-                && matches!(deferred.request.action, Action::Acquire(_) | Action::AcquireNext { .. })
-        };
-        self.remove(token, asks) > 0
+        !self.remove(token, Deferred::is_undone_ask).is_empty()
     }
 
-    fn remove(&mut self, token: &Token, is_over: impl Fn(&Deferred) -> bool) -> usize {
+    fn remove(&mut self, token: &Token, is_over: impl Fn(&Deferred) -> bool) -> Vec<Deferred> {
+        let mut removed = Vec::new();
         let Some(sequences) = self.of_token.get_mut(token) else {
-            return 0;
+            return removed;
         };
-        let before = self.waiting.len();
         sequences.retain(|sequence| match self.waiting.entry(*sequence) {
             Entry::Occupied(deferred) if is_over(deferred.get()) => {
-                deferred.remove();
+                removed.push(deferred.remove());
                 false
             }
             Entry::Occupied(_) => true,
@@ -162,7 +175,7 @@ impl SlotQueue {
         if sequences.is_empty() {
             self.of_token.remove(token);
         }
-        before - self.waiting.len()
+        removed
     }
 
     /// Sends no request for the slot for a moment.
@@ -282,7 +295,9 @@ mod tests {
         let (mut queue, now) = (SlotQueue::new(), Moment::now());
         queue.defer(acquire(1, "a", now));
         queue.defer(acquire(2, "b", now));
-        queue.defer(deferred(3, Action::Release, "a", now));
+        assert!(!queue.is_left(&Token::from_value("a")));
+        assert_eq!(sequences(&queue.defer(deferred(3, Action::Release, "a", now))), [1], "it is answered");
+        assert!(queue.is_left(&Token::from_value("a")) && !queue.is_left(&Token::from_value("b")));
         assert_eq!(sequences(&queue.take_ready(now)), [2, 3]);
         queue.defer(acquire(4, "c", now));
         let release = deferred(5, Action::Release, "c", now);
