@@ -301,6 +301,10 @@ pub(crate) struct RunArgs {
     /// How long the lock outlives this machine. It is renewed every third of this time. At least 1s
     #[arg(help_heading = "Lease", long, default_value = "30s", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) ttl: Duration,
+    /// How long the key stays locked at least, also when the command ends sooner. For a job that
+    /// several machines start at the same minute by their own clocks
+    #[arg(help_heading = "Lease", long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) min_hold: Option<Duration>,
     /// How long the command has between SIGTERM and SIGKILL; at most half of the ttl. Default: a
     /// third of the ttl, at most 10s
     #[arg(help_heading = "Lease", short, long, value_name = "DURATION", value_parser = humantime::parse_duration)]

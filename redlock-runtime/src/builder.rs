@@ -240,7 +240,37 @@ impl LockManagerBuilder {
     /// # }
     /// ```
     pub fn default_wait(mut self, wait: Duration) -> Self {
-        self.defaults.wait = wait;
+        self.defaults.wait = Some(wait);
+        self
+    }
+
+    /// Every call that is made without a `wait` waits without a limit, as
+    /// [`wait_forever`](crate::LockRequest::wait_forever) describes: also while Redis is down or
+    /// refuses. A call with a `wait` of its own, [`try_acquire`](crate::LockRequest::try_acquire),
+    /// and an attribute with `on_busy` and without `wait` have their limit all the same. Of this
+    /// and [`default_wait`](Self::default_wait), the last one counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::{LockManager, distributed_lock};
+    ///
+    /// #[distributed_lock(key = "queue:{name}", manager = locks)]
+    /// async fn drain(locks: &LockManager, name: &str) -> Result<usize, redlocked::LockError> {
+    ///     Ok(name.len())
+    /// }
+    ///
+    /// let builder = LockManager::builder("memory://default-wait-forever-example").default_wait_forever();
+    /// let locks = builder.connect().await?;
+    /// let (first, second) = tokio::join!(drain(&locks, "mail"), drain(&locks, "mail"));
+    /// assert_eq!(first? + second?, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn default_wait_forever(mut self) -> Self {
+        self.defaults.wait = None;
         self
     }
 

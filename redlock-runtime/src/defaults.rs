@@ -7,14 +7,15 @@ use crate::ground::lease::{MIN_TTL, ttl_is_in_range};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
     pub(crate) ttl: Duration,
-    pub(crate) wait: Duration,
+    /// `None`: without a limit.
+    pub(crate) wait: Option<Duration>,
     /// `None`: without a limit.
     pub(crate) max_hold: Option<Duration>,
 }
 
 impl Default for Defaults {
     fn default() -> Self {
-        Self { ttl: Duration::from_secs(30), wait: Duration::ZERO, max_hold: None }
+        Self { ttl: Duration::from_secs(30), wait: Some(Duration::ZERO), max_hold: None }
     }
 }
 

@@ -125,7 +125,7 @@ impl Options {
     pub(crate) fn deadline(&self, manager: &LockManager) -> WaitDeadline {
         let started = manager.engine().now();
         let wait = match self.wait {
-            Wait::Default => Some(manager.defaults().wait),
+            Wait::Default => manager.defaults().wait,
             Wait::AtMost(wait) => Some(wait),
             Wait::Forever => None,
         };

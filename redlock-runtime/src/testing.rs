@@ -96,6 +96,60 @@ impl LockManager {
 const NOT_IN_MEMORY: &str = "`testing` is for a manager of one node in memory: connect this one to `memory://` and a name of your choice";
 
 impl Testing {
+    /// Connects a manager to the node in memory of this name, `memory://name`: a test gives its own
+    /// name. Needs the feature `testing`.
+    ///
+    /// The manager is connected on the runtime of the caller, so it follows the clock of the test.
+    /// The node is forgotten when the last of its managers and guards is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidUrl`] for a name that no address can have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlocked::LockError> {
+    /// use redlocked::{LockError, Testing, distributed_lock};
+    ///
+    /// #[distributed_lock(key = "stock:{sku}")]
+    /// async fn purchase(sku: u32) -> Result<u32, LockError> {
+    ///     Ok(sku)
+    /// }
+    ///
+    /// let node = Testing::connect("testing-connect-example").await?;
+    /// let _global = node.global_here();
+    /// let held = node.hold("stock:42", "shop::refund")?;
+    /// assert!(purchase(42).await.is_err_and(|error| error.is_busy()));
+    /// drop(held);
+    /// assert_eq!(purchase(42).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(name: &str) -> Result<Self, LockError> {
+        LockManager::connect(&format!("memory://{name}")).await?.testing()
+    }
+
+    /// As [`connect`](Self::connect), for a test without a runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlocked::LockError> {
+    /// let node = redlocked::Testing::connect_blocking("testing-connect-blocking-example")?;
+    /// assert!(!node.is_locked("stock:42"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_blocking(name: &str) -> Result<Self, LockError> {
+        LockManager::connect_blocking(&format!("memory://{name}"))?.testing()
+    }
+
     /// The manager that this was made from: for a function with `manager = …`, or a type that has
     /// one.
     ///

@@ -315,6 +315,32 @@ mod defaults {
     }
 
     #[tokio::test]
+    async fn a_default_without_a_limit_outlasts_a_server_that_refuses() -> Outcome {
+        let server = kit::RedisServer::start();
+        let locks = LockManager::builder(server.url()).default_wait_forever().connect().await?;
+        let shop = Arc::new(Shop(locks));
+        let held = shop.0.lock("k").acquire().await?;
+        let explicit = shop.explicit().await.map(drop).map_err(|error| error.kind());
+        assert_eq!(explicit, Err(LockErrorKind::Busy), "the attribute wins");
+        assert!(!shop.skips().await?, "a call that skips does not wait");
+        assert!(shop.0.lock("k").try_acquire().await.is_err_and(|error| error.is_busy()));
+        held.release().await?;
+
+        server.run::<()>("CONFIG SET maxmemory 1");
+        let waits = tokio::spawn({
+            let shop = Arc::clone(&shop);
+            async move { shop.left_out().await }
+        });
+        tokio::task::yield_now().await; // it asks first
+        let limited = shop.0.lock("k").wait(LIMIT).acquire().await.map(drop);
+        assert_eq!(limited.map_err(|error| error.kind()), Err(LockErrorKind::Misconfigured));
+        assert!(!waits.is_finished(), "a refusal does not end its wait");
+        server.run::<()>("CONFIG SET maxmemory 0");
+        assert!(waits.await.unwrap().is_ok());
+        Ok(())
+    }
+
+    #[tokio::test]
     async fn options_that_contradict_a_default_are_an_error_that_names_both() -> Outcome {
         let shop = Shop::new().await?;
         for (outcome, words) in [

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlocked::{LockError, LockManager, LostReason, Testing, distributed_lock};
+use redlocked::{LockError, LostReason, Testing, distributed_lock};
 use tokio::time::{Instant, advance, sleep};
 
 /// The code under test. Its caller waits for 5 s at most, and the lock outlives a crashed process
@@ -13,15 +13,9 @@ async fn purchase(sku: u32) -> Result<u32, LockError> {
     Ok(sku)
 }
 
-/// A node for one test. Its manager is connected inside the test, so it follows the clock of the
-/// test.
-async fn node(test: &str) -> Result<Testing, LockError> {
-    LockManager::connect(&format!("memory://{test}")).await?.testing()
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_busy_lock() -> Result<(), LockError> {
-    let node = node("a_busy_lock").await?;
+    let node = Testing::connect("a_busy_lock").await?;
     let _global = node.global_here();
 
     let _held = node.hold("stock:42", "shop::refund")?;
@@ -32,7 +26,7 @@ async fn a_busy_lock() -> Result<(), LockError> {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_lock() -> Result<(), LockError> {
-    let node = node("a_lost_lock").await?;
+    let node = Testing::connect("a_lost_lock").await?;
     let _global = node.global_here();
 
     let purchase = tokio::spawn(purchase(42));
@@ -45,7 +39,7 @@ async fn a_lost_lock() -> Result<(), LockError> {
 
 #[tokio::test(start_paused = true)]
 async fn an_unavailable_lock() -> Result<(), LockError> {
-    let node = node("an_unavailable_lock").await?;
+    let node = Testing::connect("an_unavailable_lock").await?;
     let _global = node.global_here();
 
     node.set_unreachable();
@@ -56,7 +50,7 @@ async fn an_unavailable_lock() -> Result<(), LockError> {
 
 #[tokio::test(start_paused = true)]
 async fn a_crashed_process_delays_the_next_for_its_ttl() -> Result<(), LockError> {
-    let node = node("a_crashed_process_delays_the_next_for_its_ttl").await?;
+    let node = Testing::connect("a_crashed_process_delays_the_next_for_its_ttl").await?;
     let _global = node.global_here();
 
     node.hold_for("stock:42", "shop::purchase", Duration::from_secs(30))?;
@@ -68,7 +62,7 @@ async fn a_crashed_process_delays_the_next_for_its_ttl() -> Result<(), LockError
 
 #[tokio::test(start_paused = true)]
 async fn a_long_payment_keeps_its_lock() -> Result<(), LockError> {
-    let node = node("a_long_payment_keeps_its_lock").await?;
+    let node = Testing::connect("a_long_payment_keeps_its_lock").await?;
     let _global = node.global_here();
 
     let start = Instant::now();

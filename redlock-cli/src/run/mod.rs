@@ -83,6 +83,7 @@ async fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failu
     let program = args.command.first().and_then(|program| Path::new(program).file_name()).unwrap_or_default();
     let label = program.to_string_lossy().into_owned();
     let request = locks.lock(&args.key).ttl(args.ttl).label(label);
+    let request = if let Some(least) = args.min_hold { request.min_hold(least) } else { request };
     if args.nonblock {
         return Ok(request.acquire().await?);
     }

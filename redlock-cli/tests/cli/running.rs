@@ -67,6 +67,26 @@ fn a_lock_that_is_held_gives_1_or_the_code_that_was_asked_for() {
 }
 
 #[test]
+fn a_job_once_for_each_tick_also_if_its_runner_is_killed() {
+    let server = RedisServer::start();
+    let done = Scratch::new();
+    let script = format!("echo done >>{}", done.path());
+    let run = |wait, script: &str| {
+        let arguments = ["run", "--ttl", "2s", "--wait", wait, "--min-hold", "60s", "k", "--", "sh", "-c"];
+        Running::start(&server.url(), &[&arguments[..], &[script]].concat())
+    };
+    let mut killed = run("20s", "sleep 60");
+    eventually("it is held", || !server.keys().is_empty());
+    let next = run("20s", &script);
+    eventually("it waits", || server.run::<usize>("ZCARD lock:k%queue") == 1);
+    assert!(killed.is_running());
+    killed.signal("-KILL");
+    assert_eq!(next.said().code, Some(0), "the next one runs the job");
+    let late = run("200ms", &script).said();
+    assert_eq!((late.code, &*done.text()), (Some(1), "done\n"), "a late one finds it done: {}", late.err);
+}
+
+#[test]
 fn without_a_limit_it_waits_in_the_queue() {
     let server = RedisServer::start();
     let order = Scratch::new();
