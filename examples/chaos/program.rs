@@ -60,6 +60,9 @@ const ONE_SERVER: &[Round] = &[
     ("dead waiters behind others", |seed, lasts, end| {
         wreak(OneServer::of(Plan::DEAD_WAITERS_BEHIND_OTHERS), seed, lasts, end)
     }),
+    ("dead waiters in front", |seed, lasts, end| wreak(OneServer::of(Plan::DEAD_IN_FRONT), seed, lasts, end)),
+    ("stray replies", |seed, lasts, end| wreak(OneServer::of(Plan::STRAY_REPLIES), seed, lasts, end)),
+    ("refusals", |seed, lasts, end| wreak(OneServer::of(Plan::REFUSED), seed, lasts, end)),
     ("blocked runtimes", |seed, lasts, end| wreak(OneServer::of(Plan::BLOCKED_RUNTIMES), seed, lasts, end)),
     ("bursts", |seed, lasts, end| wreak(OneServer::of(Plan::BURSTS), seed, lasts, end)),
     ("dropped calls", |seed, lasts, end| wreak(OneServer::of(Plan::DROPPED_CALLS), seed, lasts, end)),
@@ -69,6 +72,7 @@ const THREE_NODES: &[Round] = &[
     ("everything", |seed, lasts, end| wreak(on_quorum(quorum::Plan::everything(3)), seed, lasts, end)),
     ("crowds", |seed, lasts, end| wreak(on_quorum(quorum::Plan::crowded(3)), seed, lasts, end)),
     ("hand-over", |seed, lasts, end| wreak(on_quorum(quorum::Plan::hand_over(3)), seed, lasts, end)),
+    ("stray replies", |seed, lasts, end| wreak(on_quorum(quorum::Plan::stray_replies()), seed, lasts, end)),
 ];
 
 const FIVE_NODES: &[Round] = &[
@@ -84,6 +88,10 @@ const CLUSTER: &[Round] = &[
     ("rights", |seed, lasts, end| wreak(ClusterNodes::denied(&mut Random::new(seed)), seed, lasts, end)),
     ("crowds", |seed, lasts, end| wreak(ClusterNodes::start(ClusterFaults::Crowds), seed, lasts, end)),
     ("bursts", |seed, lasts, end| wreak(ClusterNodes::start(ClusterFaults::Bursts), seed, lasts, end)),
+    ("stray replies", |seed, lasts, end| {
+        wreak(ClusterNodes::start(ClusterFaults::StrayReplies), seed, lasts, end)
+    }),
+    ("refusals", |seed, lasts, end| wreak(ClusterNodes::start(ClusterFaults::Refusals), seed, lasts, end)),
 ];
 
 fn on_quorum(plan: quorum::Plan) -> QuorumNodes {

@@ -1,9 +1,11 @@
-//! A Redis Cluster whose primaries fail and whose slots move, and the mistakes that the checker finds there.
+//! A Redis Cluster whose primaries fail and whose slots move, and the mistakes that the checker
+//! finds there.
 
-use super::{COUNTS_FROM_RECEIPT, DOES_NOT_COMPARE, IS_NOT_RAISED, is_clean};
+use super::{COUNTS_FROM_RECEIPT, DOES_NOT_COMPARE, IS_NOT_RAISED, is_clean, is_clean_with};
 use kit::chaos::checker::history::History;
 use kit::chaos::environment::Environment;
 use kit::chaos::environment::cluster::{ClusterFaults, ClusterNodes, NodeProxy};
+use kit::chaos::random::Random;
 use kit::{RedisCluster, RedisServer, Rewriter};
 
 #[test]
@@ -19,6 +21,18 @@ fn a_lock_that_is_waited_for_is_handed_over_while_its_slot_moves() {
 #[test]
 fn bursts_are_served_at_once_in_a_cluster() {
     is_clean(|_| ClusterNodes::start(ClusterFaults::Bursts), 4);
+}
+
+#[test]
+fn a_reply_that_nothing_has_asked_for_grants_nothing_in_a_cluster() {
+    let chaos = is_clean(|_| ClusterNodes::start(ClusterFaults::StrayReplies), 8);
+    assert!(chaos.log.count("stray replies") > 0);
+}
+
+#[test]
+fn a_manager_whose_calls_were_refused_owes_nothing_in_a_cluster() {
+    let refusals = |_: &mut Random| ClusterNodes::start(ClusterFaults::Refusals);
+    is_clean_with(refusals, 8, |chaos| chaos.history.calls.ends > 0);
 }
 
 /// With this text of a script replaced by that on all nodes, the checker finds `what`.
@@ -47,7 +61,8 @@ fn mistakes_in_the_scripts_are_found_in_a_cluster_too() {
     is_found(cluster, ClusterFaults::Nothing, COUNTS_FROM_RECEIPT, overlaps);
 }
 
-/// Tokens that a failover has forgotten are below the time, so the next is higher: a mere counter gives a token twice.
+/// Tokens that a failover has forgotten are below the time, so the next is higher: a mere counter
+/// gives a token twice.
 #[test]
 fn fencing_tokens_that_a_failover_gives_twice_are_found() {
     let counts =
@@ -57,7 +72,8 @@ fn fencing_tokens_that_a_failover_gives_twice_are_found() {
 
 #[test]
 fn waiters_that_are_not_told_are_found_in_a_cluster() {
-    // The lock is deleted instead of granted to the next waiter; then it is granted, and the waiter is not told.
+    // The lock is deleted instead of granted to the next waiter; then it is granted, and the waiter
+    // is not told.
     let deleted = ("local next_holder = grant()", "local next_holder = nil    ");
     let cluster = is_found(RedisCluster::start(), ClusterFaults::Crowds, deleted, |history| {
         history.liveness.free() > 0

@@ -1,10 +1,12 @@
-//! Chaos: processes that take locks while they are frozen, killed, cut off and deceived; and a checker of all that
-//! they did. It finds nothing with the scripts as they are, and the mistake in each script that is broken on purpose.
+//! Chaos: processes that take locks while they are frozen, killed, cut off and deceived; and a
+//! checker of all that they did. It finds nothing with the scripts as they are, and the mistake in
+//! each script that is broken on purpose.
 //!
-//! `CHAOS_SECONDS` makes it longer, `CHAOS_SEED` repeats the random choices, `CHAOS_NODES` is the size of the quorum,
-//! `CHAOS_STOP=1` ends a run as soon as something is found.
-//! For hours, and with all faults at once: `cargo run --release --example chaos`, of the same modules
-//! in `kit::chaos`.
+//! `CHAOS_SECONDS` makes it longer, `CHAOS_SEED` repeats the random choices, `CHAOS_NODES` is the
+//! size of the quorum, `CHAOS_STOP=1` ends a run as soon as something is found.
+//! `cargo run --release -p redlocked-sim --example mutants -- --chaos` puts what use has found back, and looks whether it is found.
+//! For hours, and with all faults at once: `cargo run --release --example chaos`, of the same
+//! modules in `kit::chaos`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
@@ -66,8 +68,8 @@ fn summary<G>(chaos: &Chaos<G>) {
     ));
 }
 
-/// A clean run: no violation, no stall, no late call, no key left. On a busy machine it goes on until
-/// there is `enough` to look at; with `CHAOS_STOP=1` it ends as soon as something is found.
+/// A clean run: no violation, no stall, no late call, no key left. On a busy machine it goes on
+/// until there is `enough` to look at; with `CHAOS_STOP=1` it ends as soon as something is found.
 fn is_clean_with<G: Environment>(
     environment: impl FnOnce(&mut Random) -> G,
     seconds: u64,
@@ -139,7 +141,8 @@ fn a_release_that_does_not_compare_is_found() {
 
 #[test]
 fn a_fencing_token_that_is_not_raised_is_found() {
-    // Seldom a stale write: the fences that a cohort has reserved are raised, and the resource sees them soon.
+    // Seldom a stale write: the fences that a cohort has reserved are raised, and the resource sees
+    // them soon.
     is_found_with(Plan::MINOR_FAULTS, IS_NOT_RAISED, |history| history.check().fences() > 0);
 }
 

@@ -1,5 +1,5 @@
-//! A quorum keeps Redlock's promises while a minority of its nodes fails, and the checker finds each mistake of a client,
-//! made on the wire.
+//! A quorum keeps Redlock's promises while a minority of its nodes fails, and the checker finds
+//! each mistake of a client, made on the wire.
 
 use std::time::{Duration, Instant};
 
@@ -36,8 +36,8 @@ fn at_most_one_has_the_votes_while_any_minority_is_unwell() {
     everything(false);
 }
 
-/// A clock that jumps takes a vote away from its holder. With other nodes unwell that is one too many: two callers may be
-/// inside then, and their fencing tokens must differ.
+/// A clock that jumps takes a vote away from its holder. With other nodes unwell that is one too
+/// many: two callers may be inside then, and their fencing tokens must differ.
 #[test]
 fn fencing_tokens_are_in_order_although_clocks_jump() {
     everything(true);
@@ -51,6 +51,12 @@ fn a_lock_that_is_waited_for_is_taken_while_a_minority_is_unwell() {
 #[test]
 fn crowds_are_served_at_once_on_a_quorum() {
     is_clean(Plan::hand_over(nodes()), 4, direct);
+}
+
+#[test]
+fn a_reply_that_nothing_has_asked_for_is_no_vote() {
+    let chaos = super::is_clean(|_| QuorumNodes::new(Plan::stray_replies(), direct), 8);
+    assert!(chaos.log.count("stray replies") > 0);
 }
 
 /// The checker finds `what`, with this port for each node.
@@ -104,13 +110,15 @@ fn a_minority_that_is_accepted_is_found() {
     is_found(Plan::quiet(), rewritten(GENEROUS, 1), |result| result.overlaps() > 0);
 }
 
-/// A clock that is twice as fast exceeds the allowance for drift; one that is a hundredth faster does not.
+/// A clock that is twice as fast exceeds the allowance for drift; one that is a hundredth faster
+/// does not.
 #[test]
 fn servers_whose_clocks_run_faster_than_is_allowed_for_are_found() {
     let faster = ("ARGV[1], 'NX', 'PX', ARGV[2]) == false", "ARGV[1],'NX','PX',ARGV[2]*.5) == false");
     is_found(Plan::quiet(), rewritten(faster, 3), |result| result.overlaps() > 0);
     let allowed = ("ARGV[1], 'NX', 'PX', ARGV[2]) == false", "ARGV[1],'NX','PX',ARGV[2]*.99)== false");
-    // Without the allowance, a waiter that knows the expiry would enter ten milliseconds before the lease ends.
+    // Without the allowance, a waiter that knows the expiry would enter ten milliseconds before the
+    // lease ends.
     let plan = Plan { ttls: [1000; 4], overrun: 1500, ..Plan::quiet() };
     is_clean(plan, 5, rewritten(allowed, 3));
 }
@@ -158,7 +166,8 @@ fn what_a_failed_attempt_does_not_give_back_is_found() {
     assert!(!left(&mut keeps_what_is_young()).is_empty());
 }
 
-/// A failed attempt releases at once, a holder later: this refuses each release in the lock's first nine milliseconds.
+/// A failed attempt releases at once, a holder later: this refuses each release in the lock's first
+/// nine milliseconds.
 fn keeps_what_is_young() -> impl FnMut(usize, &RedisServer) -> u16 {
     let all = concat!(
         "if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true)",

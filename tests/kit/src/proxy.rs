@@ -5,7 +5,7 @@ use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::skipped;
 
@@ -24,11 +24,17 @@ struct Shared {
     /// The open connections; the threads that pump own them.
     open: Mutex<Vec<Weak<TcpStream>>>,
     /// The clients' side of these.
-    clients: Mutex<Vec<Weak<TcpStream>>>,
+    clients: Mutex<Vec<Arc<Client>>>,
     /// Clients that have connected.
     accepted: AtomicUsize,
     holds_requests: AtomicBool,
-    /// How often clients have sent something.
+}
+
+struct Client {
+    stream: Weak<TcpStream>,
+    /// It is another server, which copies the data of this one.
+    is_replica: AtomicBool,
+    /// How often it has sent something.
     requests: AtomicU64,
 }
 
@@ -80,20 +86,31 @@ impl Proxy {
                 open.retain(|stream| stream.strong_count() > 0);
                 open.extend([&client, &server].map(Arc::downgrade));
                 let mut clients = shared.clients.lock().unwrap();
-                clients.retain(|stream| stream.strong_count() > 0);
-                clients.push(Arc::downgrade(&client));
+                clients.retain(|client| client.stream.strong_count() > 0);
+                let asks = Arc::new(Client {
+                    stream: Arc::downgrade(&client),
+                    is_replica: AtomicBool::default(),
+                    requests: AtomicU64::default(),
+                });
+                clients.push(Arc::clone(&asks));
                 shared.accepted.fetch_add(1, Ordering::SeqCst);
                 let (to_server, to_client) = (Arc::clone(&server), Arc::clone(&client));
                 let held = Arc::clone(&shared);
                 thread::spawn(move || {
-                    pump(&client, &to_server, || {
-                        held.requests.fetch_add(1, Ordering::SeqCst);
+                    pump(&client, &to_server, |request| {
+                        if contains(request, b"REPLCONF") {
+                            asks.is_replica.store(true, Ordering::SeqCst);
+                        }
+                        if request.is_empty() || asks.is_replica.load(Ordering::SeqCst) {
+                            return false;
+                        }
+                        asks.requests.fetch_add(1, Ordering::SeqCst);
                         held.holds_requests.load(Ordering::SeqCst)
                     });
                 });
                 let held = Arc::clone(&shared);
                 thread::spawn(move || {
-                    pump(&server, &to_client, || held.holds_replies.load(Ordering::SeqCst));
+                    pump(&server, &to_client, |_| held.holds_replies.load(Ordering::SeqCst));
                 });
             }
         });
@@ -116,24 +133,40 @@ impl Proxy {
     }
 
     /// Sends these bytes to each client, as if the server had, unless a client waits for an answer:
-    /// that one could not tell them from its own. False when nothing was sent.
+    /// that one could not tell them from its own. No request passes until all have closed their
+    /// connection, or have had the time to read. False when nothing was sent, or when a client has
+    /// asked meanwhile: the server does not hear of it, and the connection is cut.
     pub fn say(&self, bytes: &[u8]) -> bool {
         /// So long after a request the server has answered it.
         const QUIET: Duration = Duration::from_millis(30);
-        let before = self.shared.requests.load(Ordering::SeqCst);
+        const READ: Duration = Duration::from_millis(100);
+        let clients = self.shared.clients.lock().unwrap().clone();
+        let asked = |client: &Arc<Client>| client.requests.load(Ordering::SeqCst);
+        let clients: Vec<_> = clients
+            .into_iter()
+            .filter(|client| !client.is_replica.load(Ordering::SeqCst))
+            .map(|client| (asked(&client), client))
+            .collect();
+        let is_idle = || clients.iter().all(|(before, client)| *before == asked(client));
         thread::sleep(QUIET);
-        let is_idle = || self.shared.requests.load(Ordering::SeqCst) == before;
         self.shared.holds_requests.store(true, Ordering::SeqCst);
-        let said = is_idle() && {
-            let clients = self.shared.clients.lock().unwrap();
-            let mut said = false;
-            for client in clients.iter().filter_map(Weak::upgrade) {
-                said |= (&*client).write_all(bytes).is_ok();
+        let mut is_said = false;
+        if is_idle() {
+            for client in clients.iter().filter_map(|(_, client)| client.stream.upgrade()) {
+                is_said |= (&*client).write_all(bytes).is_ok();
             }
-            said
-        };
+        }
+        let (start, is_open) =
+            (Instant::now(), || clients.iter().any(|(_, client)| client.stream.strong_count() > 0));
+        while is_said && is_open() && start.elapsed() < READ {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let is_heard = is_idle();
+        if is_said && !is_heard {
+            self.cut();
+        }
         self.shared.holds_requests.store(false, Ordering::SeqCst);
-        said
+        is_said && is_heard
     }
 
     /// How many clients have connected so far.
@@ -162,11 +195,15 @@ impl Proxy {
     }
 }
 
-/// Passes on what was read, once it is not held any more.
-fn pump(mut from: &TcpStream, mut to: &TcpStream, is_held: impl Fn() -> bool) {
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part == word)
+}
+
+/// Passes on what was read, nothing at the end, once it is not held any more.
+fn pump(mut from: &TcpStream, mut to: &TcpStream, is_held: impl Fn(&[u8]) -> bool) {
     let mut buffer = [0; 16 * 1024];
     while let Ok(read) = from.read(&mut buffer) {
-        while is_held() {
+        while is_held(&buffer[..read]) {
             thread::sleep(Duration::from_millis(1));
         }
         if read == 0 || to.write_all(&buffer[..read]).is_err() {

@@ -1,10 +1,11 @@
-//! Puts each defect of `redlocked_sim::mutants` back into a copy of the repository, one at a time, and looks whether the
-//! simulation finds it: `cargo run -p redlocked-sim --example mutants -- [--seconds 60] [NAME…]`.
+//! Puts each defect of `redlocked_sim::mutants` back into a copy of the repository, one at a time,
+//! and looks whether the simulation finds it: `cargo run -p redlocked-sim --example mutants --
+//! [--seconds 60] [NAME…]`.
 //!
-//! The copy and its builds are in `target/mutants`, and what each run printed, too. `NAME` is a mutant or the start of
-//! its name; without one, the copy is run as it is, and then with each mutant. A mutant of scripts needs no build: the
-//! simulated servers execute its scripts. The exit code is 1 when a mutant was not found, or the copy without one broke
-//! a property.
+//! The copy and its builds are in `target/mutants`, and what each run printed, too. `NAME` is a
+//! mutant or the start of its name; without one, the copy is run as it is, and then with each
+//! mutant. A mutant of scripts needs no build: the simulated servers execute its scripts. The exit
+//! code is 1 when a mutant was not found, or the copy without one broke a property.
 #![allow(clippy::print_stdout, reason = "its table")]
 
 use std::collections::HashSet;
@@ -26,10 +27,15 @@ use redlocked_sim::mutants::{self, Mutant};
 const GRACE: Duration = Duration::from_mins(1);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let usage = "usage: mutants [--seconds N] [NAME]...";
-    let (seconds, chosen) = or_usage(arguments(Arguments::of_this_process()), usage);
+    let usage = "usage: mutants [--seconds N] [--chaos] [NAME]...";
+    let mut words = Arguments::of_this_process();
+    let is_chaos = words.flag("--chaos");
+    let (seconds, chosen) = or_usage(arguments(words), usage);
     let bench = Workbench::new()?;
     bench.copy()?;
+    if is_chaos {
+        return chaos(&bench, seconds, &chosen);
+    }
     let mut missed = Vec::new();
     println!("{:>9} {:>10}  mutant", "seconds", "schedules");
     if chosen.len() == mutants::all().count() {
@@ -58,11 +64,38 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             missed.push(row.name);
         }
     }
+    Ok(end(&missed))
+}
+
+fn end(missed: &[&str]) -> ExitCode {
     if missed.is_empty() {
-        return Ok(ExitCode::SUCCESS);
+        return ExitCode::SUCCESS;
     }
     println!("{} not as they should be: {}", missed.len(), missed.join(" "));
-    Ok(ExitCode::FAILURE)
+    ExitCode::FAILURE
+}
+
+/// Each with its test of `tests/chaos`.
+fn chaos(bench: &Workbench, seconds: u64, chosen: &[&Mutant]) -> Result<ExitCode, Box<dyn Error>> {
+    let mut missed = Vec::new();
+    println!("{:>9}  mutant and test", "seconds");
+    for (name, test) in mutants::FOUND_BY_CHAOS {
+        let Some(mutant) = chosen.iter().find(|mutant| mutant.name == *name) else { continue };
+        bench.apply(mutant)?;
+        let outcome = bench.chaos(mutant.name, test, seconds);
+        bench.restore(mutant)?;
+        let outcome = outcome?;
+        let seconds = match &outcome {
+            Outcome::Found { after, .. } => format!("{:.1}", after.as_secs_f64()),
+            _ => "-".to_owned(),
+        };
+        println!("{seconds:>9}  {name}, {test}: {}", what(&outcome));
+        if !matches!(outcome, Outcome::Found { .. }) {
+            println!("{:>11}{}", "", mutant.wrong);
+            missed.push(*name);
+        }
+    }
+    Ok(end(&missed))
 }
 
 fn arguments(mut words: Arguments) -> Result<(u64, Vec<&'static Mutant>), String> {
@@ -104,14 +137,17 @@ impl Display for Row {
             Outcome::Clean { output } => ("-".to_owned(), &**output),
             Outcome::DoesNotBuild | Outcome::Stuck | Outcome::Failed(_) => ("-".to_owned(), ""),
         };
-        write!(f, "{seconds:>9} {:>10}  {name}: ", schedules(output).unwrap_or("-"))?;
-        match outcome {
-            Outcome::Found { output, .. } => f.write_str(violation(output)),
-            Outcome::Clean { .. } => f.write_str("NOTHING FOUND"),
-            Outcome::DoesNotBuild => f.write_str("DOES NOT BUILD"),
-            Outcome::Stuck => f.write_str("DOES NOT END"),
-            Outcome::Failed(status) => write!(f, "FAILED, {status}"),
-        }
+        write!(f, "{seconds:>9} {:>10}  {name}: {}", schedules(output).unwrap_or("-"), what(outcome))
+    }
+}
+
+fn what(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Found { output, .. } => violation(output).to_owned(),
+        Outcome::Clean { .. } => "NOTHING FOUND".to_owned(),
+        Outcome::DoesNotBuild => "DOES NOT BUILD".to_owned(),
+        Outcome::Stuck => "DOES NOT END".to_owned(),
+        Outcome::Failed(status) => format!("FAILED, {status}"),
     }
 }
 
@@ -150,7 +186,8 @@ impl Workbench {
         Ok(Self { root, tree: all.join("tree"), target: all.join("target"), outputs: all.join("output") })
     }
 
-    /// Makes the copy the same as the tracked files. A file that is the same stays, so that a build may reuse what it has.
+    /// Makes the copy the same as the tracked files. A file that is the same stays, so that a build
+    /// may reuse what it has.
     fn copy(&self) -> Result<(), Box<dyn Error>> {
         let listed = Command::new("git").current_dir(&self.root).args(["ls-files", "-z"]).output()?;
         if !listed.status.success() {
@@ -189,52 +226,104 @@ impl Workbench {
         Ok(())
     }
 
-    /// Builds the simulation of the copy and runs it, perhaps with the scripts of a mutant.
-    fn run(&self, name: &str, seconds: u64, scripts: Option<&Mutant>) -> io::Result<Outcome> {
+    /// Builds something of the copy. `None` when that fails; else what cargo said.
+    fn build(&self, name: &str, what: &[&str]) -> io::Result<Option<String>> {
         let log = self.outputs.join(format!("{name}.build"));
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let built = Command::new(cargo)
             .current_dir(&self.tree)
-            .args(["build", "--release", "--locked", "-p", "redlocked-sim", "--example", "simulate"])
-            .arg("--target-dir")
+            .args(what)
+            .args(["--release", "--locked", "--target-dir"])
             .arg(&self.target)
             .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
             .env("CARGO_INCREMENTAL", "1")
             .stdout(Stdio::null())
-            .stderr(File::create(log)?)
+            .stderr(File::create(&log)?)
             .status()?;
-        if !built.success() {
+        if built.success() { fs::read_to_string(log).map(Some) } else { Ok(None) }
+    }
+
+    /// Builds the simulation of the copy and runs it, perhaps with the scripts of a mutant.
+    fn run(&self, name: &str, seconds: u64, scripts: Option<&Mutant>) -> io::Result<Outcome> {
+        if self.build(name, &["build", "-p", "redlocked-sim", "--example", "simulate"])?.is_none() {
             return Ok(Outcome::DoesNotBuild);
         }
-        let output = self.outputs.join(format!("{name}.txt"));
-        let start = Instant::now();
-        let mut simulation = Command::new(self.target.join("release/examples/simulate"))
-            .current_dir(&self.tree)
+        let mut simulation = Command::new(self.target.join("release/examples/simulate"));
+        simulation
             .args(["--seconds", &seconds.to_string(), "--threads", "1"])
-            .args(scripts.iter().flat_map(|mutant| ["--mutant", mutant.name]))
+            .args(scripts.iter().flat_map(|mutant| ["--mutant", mutant.name]));
+        let (ended, output, _) = self.watch(name, seconds, simulation)?;
+        Ok(match ended.map(|(after, status)| (after, status, status.code())) {
+            None => Outcome::Stuck,
+            Some((_, _, Some(0))) => Outcome::Clean { output },
+            Some((after, _, Some(1))) => Outcome::Found { after, output },
+            Some((_, status, _)) => Outcome::Failed(status),
+        })
+    }
+
+    /// Builds the chaos suite of the copy and runs that test until it finds something.
+    fn chaos(&self, name: &str, test: &str, seconds: u64) -> io::Result<Outcome> {
+        let Some(said) = self.build(name, &["test", "-p", "redlocked", "--test", "chaos", "--no-run"])?
+        else {
+            return Ok(Outcome::DoesNotBuild);
+        };
+        let executable = said.lines().rev().find(|line| line.trim_start().starts_with("Executable"));
+        let Some(path) = executable.and_then(|line| line.split(['(', ')']).nth(1)) else {
+            return Err(io::Error::other(format!("cargo names no executable: {said}")));
+        };
+        let mut chaos = Command::new(self.tree.join(path));
+        chaos
+            .args(["--exact", test, "--nocapture"])
+            .env("CHAOS_STOP", "1")
+            .env("CHAOS_SECONDS", seconds.to_string());
+        let (ended, output, told) = self.watch(name, seconds, chaos)?;
+        // "after 4.2s: what it has found"
+        let found = told.lines().find_map(|line| {
+            let (after, what) = line.strip_prefix("after ")?.split_once("s: ")?;
+            Some((Duration::try_from_secs_f64(after.parse().ok()?).ok()?, what.to_owned()))
+        });
+        let has_run = output.contains("running 1 test");
+        Ok(match (ended, found) {
+            (None, _) => Outcome::Stuck,
+            (Some((_, status)), Some((after, what))) if status.code() == Some(101) => {
+                Outcome::Found { after, output: what }
+            }
+            (Some((_, status)), None) if status.success() && has_run => Outcome::Clean { output },
+            (Some((_, status)), _) => Outcome::Failed(status),
+        })
+    }
+
+    /// Runs that program: after what time it has ended, and what it has printed. Without the
+    /// former, it was killed at its limit.
+    #[expect(clippy::type_complexity, reason = "read in two places")]
+    fn watch(
+        &self,
+        name: &str,
+        seconds: u64,
+        mut program: Command,
+    ) -> io::Result<(Option<(Duration, ExitStatus)>, String, String)> {
+        let files = ["txt", "stderr"].map(|kind| self.outputs.join(format!("{name}.{kind}")));
+        let start = Instant::now();
+        let mut child = program
+            .current_dir(&self.tree)
             .stdin(Stdio::null())
-            .stdout(File::create(&output)?)
-            .stderr(File::create(self.outputs.join(format!("{name}.stderr")))?)
+            .stdout(File::create(&files[0])?)
+            .stderr(File::create(&files[1])?)
             .spawn()?;
         let limit = Duration::from_secs(seconds) + GRACE;
-        let status = loop {
-            if let Some(status) = simulation.try_wait()? {
-                break status;
-            }
-            if start.elapsed() > limit {
-                simulation.kill()?;
-                simulation.wait()?;
-                return Ok(Outcome::Stuck);
-            }
+        let mut ended = None;
+        while ended.is_none() && start.elapsed() <= limit {
             thread::sleep(Duration::from_millis(20));
-        };
-        let output = String::from_utf8_lossy(&fs::read(output)?).into_owned();
-        Ok(match status.code() {
-            Some(0) => Outcome::Clean { output },
-            Some(1) => Outcome::Found { after: start.elapsed(), output },
-            _ => Outcome::Failed(status),
-        })
+            ended = child.try_wait()?.map(|status| (start.elapsed(), status));
+        }
+        if ended.is_none() {
+            child.kill()?;
+            child.wait()?;
+        }
+        let [output, told] =
+            files.map(|file| fs::read(file).map(|text| String::from_utf8_lossy(&text).into_owned()));
+        Ok((ended, output?, told?))
     }
 }
 

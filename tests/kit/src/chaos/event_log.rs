@@ -1,4 +1,5 @@
-//! The faults that were injected: their counts, and the latest with their times, to be read beside a violation.
+//! The faults that were injected: their counts, and the latest with their times, to be read beside
+//! a violation.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -22,6 +23,11 @@ impl EventLog {
             self.latest.pop_front();
         }
         self.latest.push_back((now(), format!("{what}: {whom}")));
+    }
+
+    /// How many of that kind.
+    pub fn count(&self, what: &str) -> u32 {
+        self.counts.get(what).copied().unwrap_or_default()
     }
 
     /// Those of that time.

@@ -1,4 +1,5 @@
-//! A run: it starts, freezes and kills worker processes, injects faults at random, and collects the reports.
+//! A run: it starts, freezes and kills worker processes, injects faults at random, and collects the
+//! reports.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -96,7 +97,8 @@ impl<G: Environment> Chaos<G> {
         self.workers.push(Running { worker, role, number: self.started, frozen_until: None });
     }
 
-    /// Goes on until that time has passed, or until `enough`, which is checked now and then; then lets all calls end.
+    /// Goes on until that time has passed, or until `enough`, which is checked now and then; then
+    /// lets all calls end.
     pub fn run(&mut self, lasts: Duration, enough: impl FnMut(&Self) -> bool) {
         let foreign_client = self.go_on(lasts, enough);
         self.thaw(true);
@@ -110,7 +112,8 @@ impl<G: Environment> Chaos<G> {
         self.settle(u64::MAX);
     }
 
-    /// Goes on until `found`; then ends at once, and kills all workers. False when the time is over.
+    /// Goes on until `found`; then ends at once, and kills all workers. False when the time is
+    /// over.
     pub fn search(&mut self, limit: Duration, mut found: impl FnMut(&Self) -> bool) -> bool {
         let mut is_found = false;
         let foreign_client = self.go_on(limit, |chaos| {
@@ -149,6 +152,13 @@ impl<G: Environment> Chaos<G> {
             self.environment.heal(false, &mut self.log);
             self.replace();
             self.inject_fault();
+            if let Some(role) = self.environment.kills() {
+                for victim in (0..self.workers.len()).rev() {
+                    if self.workers[victim].role == role {
+                        self.kill(victim);
+                    }
+                }
+            }
             let sample = self.environment.sample();
             self.listen(foreign_client.as_ref().map(|(_, holds)| holds));
             for keys in self.environment.disturbances() {
@@ -290,8 +300,9 @@ impl<G: Environment> Chaos<G> {
         }
     }
 
-    /// Keys that are left on the servers and should not be. A killed holder's lock ends with its ttl. A killed
-    /// waiter's place in the queue stays until a lock is handed over to one behind it, or for a minute.
+    /// Keys that are left on the servers and should not be. A killed holder's lock ends with its
+    /// ttl. A killed waiter's place in the queue stays until a lock is handed over to one behind
+    /// it, or for a minute.
     pub fn leaks(&mut self) -> Vec<String> {
         let longest = Duration::from_millis(self.max_ttl());
         let mut left = self.left_after(longest, |name| !name.contains("%queue"));

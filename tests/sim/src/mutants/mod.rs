@@ -1,7 +1,8 @@
-//! Mutants: defects that the lock has had, or could have, each put back into today's sources by the smallest edits.
+//! Mutants: defects that the lock has had, or could have, each put back into today's sources by the
+//! smallest edits.
 //!
-//! The simulation should find each of them within a minute: `cargo run --release -p redlocked-sim --example mutants` tells
-//! which it finds. Not these:
+//! The simulation should find each of them within a minute: `cargo run --release -p redlocked-sim
+//! --example mutants` tells which it finds. Not these:
 //!
 //! | not found | why |
 //! | --- | --- |
@@ -62,6 +63,29 @@ pub struct Edit {
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
     [defects::ALL, survivors::ALL, mark::ALL, chaos::ALL, followers::ALL, stuck::ALL].into_iter().flatten()
 }
+
+/// Those that the chaos suite finds on real servers within a minute, too, and the tests of
+/// `tests/chaos` that do: `cargo run --release -p redlocked-sim --example mutants -- --chaos`.
+pub const FOUND_BY_CHAOS: &[(&str, &str)] = &[
+    (
+        "reply-that-nothing-asked-for-is-an-answer",
+        "clients::a_reply_that_nothing_has_asked_for_grants_nothing",
+    ),
+    ("reply-that-nothing-asked-for-is-an-answer", "quorum::a_reply_that_nothing_has_asked_for_is_no_vote"),
+    (
+        "reply-that-nothing-asked-for-is-an-answer",
+        "cluster::a_reply_that_nothing_has_asked_for_grants_nothing_in_a_cluster",
+    ),
+    ("claim-is-not-noted", "clients::a_stuck_process_costs_others_a_claim"),
+    ("full-server-keeps-a-lock", "clients::a_full_server_takes_locks_back"),
+    ("waiters-behind-dead-ones-sleep", "clients::waiters_behind_dead_ones_have_a_deleted_lock_at_once"),
+    ("refused-call-owes-a-release", "clients::a_manager_whose_calls_were_refused_owes_nothing"),
+    ("refused-call-owes-a-release", "cluster::a_manager_whose_calls_were_refused_owes_nothing_in_a_cluster"),
+    (
+        "command-from-the-runtime-of-the-loop-is-not-looked-after",
+        "clients::a_caller_that_blocks_its_runtime_has_given_its_lock_back",
+    ),
+];
 
 const fn edit(file: &'static str, from: &'static str, to: &'static str) -> Edit {
     Edit { file, from, to }

@@ -1,6 +1,7 @@
-//! Defects of processes that are stuck and servers that are full: `plan/stuck.rs` draws what shows them.
+//! Defects of processes that are stuck and servers that are full: `plan/stuck.rs` draws what shows
+//! them.
 
-use super::files::{HAND_OVER_LUA, HELD, HOME, ON_REPLY, PASS_ON_LUA};
+use super::files::{HAND_OVER_LUA, HELD, HOME, ON_REPLY, PASS_ON_LUA, RELEASE_LUA, WAITING};
 use super::{FEW_COMMANDS, Mutant, NO_ORPHAN, NOTHING_LEFT, NOTHING_OWED, PROMPT, edit};
 
 pub(super) const ALL: &[Mutant] = &[
@@ -13,6 +14,29 @@ pub(super) const ALL: &[Mutant] = &[
             "is_fenced and redis.pcall('INCR', KEYS[3])",
             "is_fenced and redis.call('INCR', KEYS[3])",
         )],
+    },
+    Mutant {
+        name: "waiters-behind-dead-ones-sleep",
+        wrong: "Only the head of a queue hears that the lock was deleted, and it is dead: the first that lives asks at its next poll.",
+        violates: PROMPT,
+        edits: &[
+            edit(
+                WAITING,
+                "place.is_none() || (self.leads || has_waited) && is_foreign",
+                "place.is_none() || (self.leads || has_waited && false) && is_foreign",
+            ),
+            edit(
+                WAITING,
+                "if self.is_told { ASK_AGAIN_AT_LAST } else { ASK_AGAIN_UNTOLD }",
+                "ASK_AGAIN_AT_LAST.max(ASK_AGAIN_UNTOLD)",
+            ),
+            edit(ON_REPLY, "self.abilities.votes || self.abilities.hands_over;", "self.abilities.votes;"),
+            edit(
+                RELEASE_LUA,
+                "if is_gone and (not drop_stuck() or grant() == false)",
+                "if is_gone and false and (not drop_stuck() or grant() == false)",
+            ),
+        ],
     },
     Mutant {
         name: "command-from-the-runtime-of-the-loop-is-not-looked-after",

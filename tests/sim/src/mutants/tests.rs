@@ -29,3 +29,14 @@ fn each_mutant_has_a_name_of_its_own() {
         assert!(!edits.is_empty(), "{name}");
     }
 }
+
+#[test]
+fn what_chaos_finds_is_there_with_its_test() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../chaos");
+    for (name, test) in FOUND_BY_CHAOS {
+        assert!(all().any(|mutant| mutant.name == *name), "no mutant is called {name}");
+        let (module, function) = test.split_once("::").unwrap_or_default();
+        let text = fs::read_to_string(tests.join(format!("{module}.rs"))).unwrap_or_default();
+        assert!(text.contains(&format!("fn {function}()")), "no test is called {test}");
+    }
+}

@@ -1,8 +1,9 @@
 //! The calls of the workers: how each ended, and whether it returned in time.
 //!
-//! A call has its `wait` to enter and the time of its body to return, each plus [`PROMPT`]. The call itself reports how
-//! late it was when it returns, without the time in which a plain timer of its process was late. A call that does not
-//! return within `PATIENCE` hangs; the time in which its process was frozen does not count.
+//! A call has its `wait` to enter and the time of its body to return, each plus [`PROMPT`]. The
+//! call itself reports how late it was when it returns, without the time in which a plain timer of
+//! its process was late. A call that does not return within `PATIENCE` hangs; the time in which its
+//! process was frozen does not count.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use crate::chaos::checker::HoldId;
 use crate::chaos::workload::caller::SEVERAL;
+use crate::chaos::workload::refused::ENDS;
 use crate::{Line, between};
 
 /// How much later than its limit a call may return.
@@ -38,6 +40,8 @@ pub struct Calls {
     pub(crate) outcomes: [u64; OUTCOMES.len()],
     /// The calls that returned later than their limit, and than a plain timer.
     pub late: BTreeMap<HoldId, Late>,
+    /// The managers that have ended after the server had refused all that they asked for.
+    pub ends: u64,
     /// The largest lateness of a call.
     pub latest: Duration,
 }
@@ -105,6 +109,7 @@ impl Calls {
             }
             ("left", &[_, at]) => (at, Step::ComesBack),
             ("back", &[_, outcome, at, late]) => {
+                self.ends += u64::from(self.open.get(&name).is_some_and(|call| call.key == ENDS));
                 self.outcomes[usize::try_from(outcome).unwrap()] += 1;
                 self.look(name, at);
                 if let Some(call) = self.open.remove(&name) {
@@ -140,7 +145,8 @@ impl Calls {
         }
     }
 
-    /// Whether the worker has a call that seems to hang. Such a worker is not killed: that would destroy the evidence.
+    /// Whether the worker has a call that seems to hang. Such a worker is not killed: that would
+    /// destroy the evidence.
     pub(crate) fn may_hang(&self, worker: usize, now: u64) -> bool {
         let calls = self.open.keys().filter(|(number, _)| *number == worker);
         calls.filter_map(|name| self.lateness(*name, now)).any(|(by, _)| by > PATIENCE / 5)
@@ -234,6 +240,9 @@ impl Calls {
 impl fmt::Display for Calls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} calls", self.outcomes.iter().sum::<u64>())?;
+        if self.ends > 0 {
+            write!(f, " ({} are ends of managers)", self.ends)?;
+        }
         for (number, (count, outcome)) in self.outcomes.iter().zip(OUTCOMES).enumerate() {
             write!(f, "{} {count} {outcome}", if number == 0 { ":" } else { "," })?;
         }

@@ -12,14 +12,14 @@ use crate::chaos::checker::{Loss, LossDetection};
 use crate::chaos::event_log::EventLog;
 use crate::chaos::random::Random;
 use crate::chaos::workload::caller::key;
-use crate::chaos::workload::fleet::Fleet;
+use crate::chaos::workload::fleet::{Fleet, Role};
 use crate::{RedisServer, now};
 
 /// The name of the run's own connections, which are never cut.
 const OURS: &str = "driver";
 
-/// After a hand-over the next holder is inside within this, behind a thousand other requests on a busy machine; a waiter
-/// that missed its push asks by itself, mostly later.
+/// After a hand-over the next holder is inside within this, behind a thousand other requests on a
+/// busy machine; a waiter that missed its push asks by itself, mostly later.
 pub(crate) const HAND_OVER: Duration = Duration::from_millis(500);
 
 /// Connects; `None` when no server answers.
@@ -54,6 +54,11 @@ pub trait Environment {
     /// Injects a fault into the servers or the network.
     fn inject_fault(&mut self, random: &mut Random, log: &mut EventLog);
 
+    /// The role whose processes are all killed now, if any.
+    fn kills(&mut self) -> Option<Role> {
+        None
+    }
+
     /// Ends the faults that have lasted long enough, or all.
     fn heal(&mut self, all: bool, log: &mut EventLog);
 
@@ -67,7 +72,8 @@ pub trait Environment {
         None
     }
 
-    /// The locks, or queues, that an operator has deleted since the last call; `None` stands for all.
+    /// The locks, or queues, that an operator has deleted since the last call; `None` stands for
+    /// all.
     fn disturbances(&mut self) -> Vec<Option<Vec<u64>>> {
         Vec::new()
     }
@@ -106,8 +112,8 @@ pub(crate) fn client(server: &RedisServer) -> Option<redis::Connection> {
     Some(client)
 }
 
-/// These keys, as far as this server has them, and some of those of dropped calls, of which there may be very many. `None`
-/// when it does not answer.
+/// These keys, as far as this server has them, and some of those of dropped calls, of which there
+/// may be very many. `None` when it does not answer.
 pub(crate) fn look_at_keys(client: &mut redis::Connection, keys: &[u64]) -> Option<Sample> {
     const LOOK: &str = "local found = {} \
          local function look(keys) for _, key in ipairs(keys) do local value = redis.pcall('GET', key) \

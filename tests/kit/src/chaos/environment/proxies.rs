@@ -1,4 +1,5 @@
-//! Proxies between some workers and a server: for a while they refuse, hold replies back, or deliver requests late.
+//! Proxies between some workers and a server: for a while they refuse, hold replies back, or
+//! deliver requests late.
 
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,11 @@ enum Kind {
     Proxy(Proxy),
     /// Requests may arrive when their connection has long been replaced.
     Late(LateProxy),
+}
+
+/// What no command has asked for. No request would count as granted with it.
+pub(crate) fn unasked(random: &mut Random) -> &'static str {
+    ["-ERR unasked\r\n", "_\r\n", "+PONG\r\n"][random.index(3)]
 }
 
 /// The fault of a proxy, and until when it lasts.
@@ -82,6 +88,12 @@ impl FaultyProxy {
         };
         self.disruption = Some(disruption);
         log.add("proxies disrupted", format!("to {}, {how}", self.to));
+    }
+
+    /// Says something for which no command has asked, and which grants nothing to whoever takes it
+    /// for an answer.
+    pub(crate) fn say(&self, reply: &str) -> bool {
+        matches!(&self.kind, Kind::Proxy(proxy) if self.is_open() && proxy.say(reply.as_bytes()))
     }
 
     /// Ends the faults that have lasted long enough, or all.

@@ -1,11 +1,12 @@
-//! The nodes of a quorum: killed and started again without their data, stopped, cut off from single workers, with
-//! locks of a foreign client, and with a clock that jumps.
+//! The nodes of a quorum: killed and started again without their data, stopped, cut off from single
+//! workers, with locks of a foreign client, and with a clock that jumps.
 
 use std::collections::HashMap;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::chaos::checker::{Loss, LossDetection};
-use crate::chaos::environment::proxies::FaultyProxy;
+use crate::chaos::environment::proxies::{FaultyProxy, unasked};
 use crate::chaos::environment::{Environment, HAND_OVER, Sample, Watches, client, cut, flush_scripts};
 use crate::chaos::event_log::EventLog;
 use crate::chaos::random::Random;
@@ -22,12 +23,15 @@ pub struct Plan {
     pub forget: usize,
     /// The longest time that a node is down, in milliseconds.
     pub away: u64,
-    /// The pause from one restart to the next. A node has no vote until locks from before its restart have expired.
+    /// The pause from one restart to the next. A node has no vote until locks from before its
+    /// restart have expired.
     pub rest: Duration,
     /// Stopped nodes, and connections that are cut or silent.
     pub network: bool,
     /// A clock of one node that jumps.
     pub clock: bool,
+    /// Replies for which no command has asked, of all nodes to one worker.
+    pub stray_replies: bool,
     /// The ttls of the locks, in milliseconds, to choose from.
     pub ttls: [u64; 4],
     /// The longest stay of a caller that does not look at its lease, in milliseconds.
@@ -62,6 +66,7 @@ impl Plan {
             rest,
             network: true,
             clock: true,
+            stray_replies: false,
             ttls,
             overrun: 300,
             fleet: Fleet::MIXED,
@@ -94,6 +99,12 @@ impl Plan {
     /// Three nodes, without faults.
     pub fn quiet() -> Self {
         Self { forget: 0, network: false, clock: false, ..Self::everything(3) }
+    }
+
+    /// Three nodes, which say what nobody has asked for.
+    pub fn stray_replies() -> Self {
+        let fleet = Fleet { roles: &[(Role::Rests, 5)], ..Fleet::CALM };
+        Self { stray_replies: true, fleet, ..Self::quiet() }
     }
 
     fn minority(&self) -> usize {
@@ -208,6 +219,19 @@ impl QuorumNodes {
         self.proxies[proxy].disrupt(1500, random, log);
     }
 
+    /// One worker gets replies that it has not asked for, of each node one.
+    fn say_unasked(&self, random: &mut Random, log: &mut EventLog) {
+        let worker = random.index(self.proxies.len() / self.plan.nodes) * self.plan.nodes;
+        let (proxies, reply) = (&self.proxies[worker..worker + self.plan.nodes], unasked(random));
+        let said = thread::scope(|scope| {
+            let threads: Vec<_> = proxies.iter().map(|proxy| scope.spawn(|| proxy.say(reply))).collect();
+            threads.into_iter().map(|thread| usize::from(thread.join().unwrap())).sum::<usize>()
+        });
+        if said > 0 {
+            log.add("stray replies", format!("of {said} nodes, {}", reply.trim_end()));
+        }
+    }
+
     /// A foreign client takes a lock on one node only.
     fn squat(&mut self, random: &mut Random, log: &mut EventLog) {
         let keys = self.plan.fleet.keys();
@@ -222,8 +246,8 @@ impl QuorumNodes {
         }
     }
 
-    /// Ahead: every lock on that node ends now, and its clock of fencing tokens may be ahead of the time. Back: every
-    /// lock lasts longer.
+    /// Ahead: every lock on that node ends now, and its clock of fencing tokens may be ahead of the
+    /// time. Back: every lock lasts longer.
     fn step(&mut self, random: &mut Random, log: &mut EventLog) {
         const AHEAD: &str = "for _, k in ipairs(redis.call('KEYS', 'lock:k*')) do redis.call('PEXPIRE', k, 1) end \
              local now = redis.call('TIME') local time = now[1] * 1000000 + now[2] + ARGV[1] * 1000 \
@@ -238,7 +262,8 @@ impl QuorumNodes {
         let from = now();
         let _: () = redis::cmd("EVAL").arg(script).arg(0).arg(by).query(&mut client).unwrap();
         if script == AHEAD {
-            // The keys have a millisecond left. Without those votes, two callers may be inside for any time.
+            // The keys have a millisecond left. Without those votes, two callers may be inside for
+            // any time.
             let to = now() + 2_000_000;
             self.losses.push(Loss { keys: None, from, to, detection: LossDetection::Never });
         }
@@ -255,10 +280,17 @@ impl Environment for QuorumNodes {
         self.plan.fleet
     }
 
-    /// Each worker has proxies to one minority of the nodes, the same for its whole life: these can be closed.
+    /// Each worker has proxies to one minority of the nodes, the same for its whole life: these can
+    /// be closed.
     fn address(&mut self, random: &mut Random) -> String {
         const MOST_PROXIES: usize = 20;
         let mut ports: Vec<u16> = self.servers.iter().map(|node| node.port).collect();
+        if self.plan.stray_replies {
+            for (node, port) in ports.iter_mut().enumerate() {
+                self.proxies.push(FaultyProxy::new(node, *port));
+                *port = self.proxies[self.proxies.len() - 1].port();
+            }
+        }
         if self.plan.network {
             let first = random.index(ports.len());
             for node in (first..first + self.plan.minority()).map(|node| node % self.plan.nodes) {
@@ -291,6 +323,7 @@ impl Environment for QuorumNodes {
         const CONNECTED: Duration = Duration::from_millis(500);
         let is_enough = self.plan.liveness == Liveness::FreeLocks && self.disturbed.elapsed() < CONNECTED;
         match random.between(0, 100) {
+            _ if self.plan.stray_replies => self.say_unasked(random, log),
             _ if self.plan.liveness == Liveness::HandOver => {}
             0..75 | 85..95 if is_enough => {}
             25..40 if self.plan.network => self.stop(random, log),

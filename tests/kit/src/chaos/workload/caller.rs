@@ -1,4 +1,5 @@
-//! A caller of a worker process: it chooses at random among what careful, impatient and careless users do.
+//! A caller of a worker process: it chooses at random among what careful, impatient and careless
+//! users do.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -79,7 +80,8 @@ impl Caller {
         }
     }
 
-    /// Keeps locks of a long ttl across all faults, and asks for another ttl at most `changes` times.
+    /// Keeps locks of a long ttl across all faults, and asks for another ttl at most `changes`
+    /// times.
     pub(crate) async fn keeps(mut self, ended: watch::Receiver<bool>, lasts: [u64; 4], changes: u64) {
         while !*ended.borrow() {
             let (request, call_params) = self.request();
@@ -110,6 +112,43 @@ impl Caller {
             })
             .await;
             sleep(Duration::from_millis(self.random.between(5, 100))).await;
+        }
+    }
+
+    /// Waits for as long as it takes, and is inside for a moment.
+    pub(crate) async fn waits(mut self, ended: watch::Receiver<bool>) {
+        while !*ended.borrow() {
+            let (request, call_params) = self.request();
+            let (ttl, wait) = (Duration::from_millis(self.ttls[3]), Duration::from_secs(15));
+            let (request, call_params) =
+                (request.ttl(ttl).wait(wait), CallParams { ttl, wait, ..call_params });
+            self.holds(request.min_hold(Duration::ZERO), call_params, async |_, report| {
+                look_for(report, Duration::from_millis(5)).await;
+            })
+            .await;
+            sleep(Duration::from_millis(self.random.between(0, 200))).await;
+        }
+    }
+
+    /// Short calls in the first half of each round, and none in the second: the rounds of all
+    /// processes begin together.
+    pub(crate) async fn rests(mut self, ended: watch::Receiver<bool>) {
+        const ROUND: u64 = 1_200_000_000;
+        while !*ended.borrow() {
+            if now() % ROUND > ROUND / 2 {
+                sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+            let (request, call_params) = self.request();
+            let wait = Duration::from_millis([0, 0, 20, 100][self.random.index(4)]);
+            let stays = Duration::from_millis(self.random.between(5, 60));
+            let (request, call_params) = (request.wait(wait), CallParams { wait, ..call_params });
+            self.holds(request.min_hold(Duration::ZERO), call_params, async |_, report| {
+                look_for(report, stays).await;
+                say("write", &[call_params.hold, now()]);
+            })
+            .await;
+            sleep(Duration::from_millis(self.random.between(0, 10))).await;
         }
     }
 
@@ -151,7 +190,7 @@ impl Caller {
         number
     }
 
-    fn request(&mut self) -> (LockRequest, CallParams) {
+    pub(crate) fn request(&mut self) -> (LockRequest, CallParams) {
         let key_number = self.keys.0 + self.random.between(0, self.keys.1);
         let ttl = Duration::from_millis(self.ttls[self.random.index(4)]);
         let wait = Duration::from_millis([0, 20, 300, 2000][self.random.index(4)]);
@@ -163,8 +202,8 @@ impl Caller {
         (request, CallParams { key: key_number, hold: self.number(), ttl, wait })
     }
 
-    /// Waits, enters, looks at its lease from time to time, writes, leaves. Chaos causes errors: the
-    /// checker only compares the holds.
+    /// Waits, enters, looks at its lease from time to time, writes, leaves. Chaos causes errors:
+    /// the checker only compares the holds.
     async fn behaves(&mut self) {
         let (request, call_params) = self.request();
         let (steps, blocks) = (self.random.between(0, 5), self.random.percent(5));
@@ -350,7 +389,8 @@ async fn look_for(report: &HoldReport<'_>, time: Duration) {
     }
 }
 
-/// Checks its lease all the time, and asks for other ttls without waiting for the answer to the one before.
+/// Checks its lease all the time, and asks for other ttls without waiting for the answer to the one
+/// before.
 async fn keep(guard: &LockGuard, call_params: CallParams, time: Duration, ttls: &[(Duration, Duration)]) {
     let Some(report) = HoldReport::begin(guard, call_params) else {
         return;

@@ -25,6 +25,12 @@ pub enum Role {
     Blocks,
     /// One try after the other, or a short wait, for the key of the long queue.
     Impatient,
+    /// One call after the other for the key of the long queue, each with a long wait.
+    Waits,
+    /// Short locks, and pauses of all processes at the same time, in which they ask for nothing.
+    Rests,
+    /// Managers that end when a server has refused all that they asked for.
+    EndsRefused,
 }
 
 /// The keys and callers of a role.
@@ -39,7 +45,7 @@ pub struct RoleSpec {
 }
 
 /// The number of a role is its place here.
-pub(crate) const ROLES: [RoleSpec; 10] = [
+pub(crate) const ROLES: [RoleSpec; 13] = [
     RoleSpec { role: Role::Mixed, first_key: 0, keys: 4, callers: 3, may_die: true },
     RoleSpec { role: Role::LongHolds, first_key: 4, keys: 8, callers: 4, may_die: false },
     RoleSpec { role: Role::TtlChanges, first_key: 4, keys: 8, callers: 4, may_die: false },
@@ -50,6 +56,9 @@ pub(crate) const ROLES: [RoleSpec; 10] = [
     RoleSpec { role: Role::Drops, first_key: 15, keys: 0, callers: 1, may_die: false },
     RoleSpec { role: Role::Blocks, first_key: 16, keys: 24, callers: 1, may_die: false },
     RoleSpec { role: Role::Impatient, first_key: 12, keys: 1, callers: 3, may_die: false },
+    RoleSpec { role: Role::Waits, first_key: 12, keys: 1, callers: 1, may_die: false },
+    RoleSpec { role: Role::Rests, first_key: 0, keys: 4, callers: 3, may_die: true },
+    RoleSpec { role: Role::EndsRefused, first_key: 0, keys: 4, callers: 1, may_die: true },
 ];
 
 impl Role {
@@ -72,7 +81,8 @@ impl Role {
 #[derive(Clone, Copy)]
 pub struct Fleet {
     pub(crate) roles: &'static [(Role, usize)],
-    /// The percentage of events in which a worker is frozen, or killed; in the others the environment injects a fault.
+    /// The percentage of events in which a worker is frozen, or killed; in the others the
+    /// environment injects a fault.
     pub(crate) freezes: u64,
     pub(crate) kills: u64,
     /// The one with the most calls is frozen, for much longer than a claim, in milliseconds.

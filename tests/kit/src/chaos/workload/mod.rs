@@ -1,9 +1,11 @@
-//! The clients: worker processes, each with its role, and a foreign client that takes the same locks by hand.
+//! The clients: worker processes, each with its role, and a foreign client that takes the same
+//! locks by hand.
 
 pub mod caller;
 pub mod fleet;
 pub mod foreign_client;
 pub mod many_callers;
+pub mod refused;
 pub mod report;
 pub mod ticker;
 pub mod worker;

@@ -80,7 +80,7 @@ pub fn work(job: &Job) {
             next: Rc::clone(&next),
             ticker: ticker.clone(),
         };
-        let ended = ended.clone();
+        let (ended, url) = (ended.clone(), job.url.clone());
         tasks.spawn_local(async move {
             match params.role {
                 Role::Mixed => caller.roams(ended).await,
@@ -93,6 +93,9 @@ pub fn work(job: &Job) {
                 Role::Drops => caller.drops(ended).await,
                 Role::Blocks => caller.blocks(ended).await,
                 Role::Impatient => caller.tries(ended).await,
+                Role::Waits => caller.waits(ended).await,
+                Role::Rests => caller.rests(ended).await,
+                Role::EndsRefused => caller.ends_refused(ended, &url).await,
             }
         });
     }

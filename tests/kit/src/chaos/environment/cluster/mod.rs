@@ -1,11 +1,12 @@
-//! A Redis Cluster: its primaries are killed and stopped until their replicas take over, or hand over on
-//! command; slots move; nodes are cut off from their clients and replicas, and flushed.
+//! A Redis Cluster: its primaries are killed and stopped until their replicas take over, or hand
+//! over on command; slots move; nodes are cut off from their clients and replicas, and flushed.
 //!
-//! Clients, and replicas, reach each node through a proxy of ours: a node announces that port instead of its own. Nodes
-//! talk to each other directly, so a node that is cut off stays primary.
+//! Clients, and replicas, reach each node through a proxy of ours: a node announces that port
+//! instead of its own. Nodes talk to each other directly, so a node that is cut off stays primary.
 //!
-//! The promises are those of one server, but for locks that a failover or a flush has forgotten. Those excuse two callers
-//! inside until the holder notices: the lock cannot be renewed, so a ttl later at most.
+//! The promises are those of one server, but for locks that a failover or a flush has forgotten.
+//! Those excuse two callers inside until the holder notices: the lock cannot be renewed, so a ttl
+//! later at most.
 
 mod failover;
 
@@ -13,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::chaos::checker::{Loss, LossDetection};
+use crate::chaos::environment::proxies::unasked;
 use crate::chaos::environment::{Environment, HAND_OVER, Sample, Watches, client, cut, flush_scripts};
 use crate::chaos::event_log::EventLog;
 use crate::chaos::random::Random;
@@ -22,6 +24,9 @@ use crate::{Proxy, RedisCluster, RedisServer, Rewriter, eventually, now, owns};
 use failover::State;
 
 const TTLS: [u64; 4] = [100, 200, 500, 2500];
+
+/// The slot of no lock of the workers.
+const NOBODYS: u16 = 7;
 
 /// A shard is well when it has looked well for this long: an election may be under way.
 const STEADY: Duration = Duration::from_millis(500);
@@ -47,7 +52,11 @@ pub enum ClusterFaults {
     Crowds,
     /// None, under bursts of calls.
     Bursts,
-    /// All of these but bursts.
+    /// Replies for which no command has asked.
+    StrayReplies,
+    /// The nodes refuse all calls for a while, because nobody has one of the slots.
+    Refusals,
+    /// The first of these, all at once.
     Everything,
 }
 
@@ -71,6 +80,8 @@ impl ClusterFaults {
             },
             Self::Crowds => Fleet::CROWDS,
             Self::Bursts => Fleet::BURSTS,
+            Self::StrayReplies => Fleet { roles: &[(Role::Rests, 6)], ..Fleet::CALM },
+            Self::Refusals => Fleet { roles: &[(Role::EndsRefused, 3), (Role::Mixed, 2)], ..Fleet::CALM },
             _ => Fleet::MIXED,
         }
     }
@@ -87,6 +98,8 @@ pub struct ClusterNodes {
     denied: Vec<Option<Instant>>,
     state: State,
     closed: Option<(usize, Instant)>,
+    /// With the owner of the slot that nobody has.
+    refuses_until: Option<(Instant, usize)>,
     /// The primary of each shard as last seen, and when that was.
     primaries: Vec<(usize, u64)>,
     looked: Instant,
@@ -119,6 +132,7 @@ impl ClusterNodes {
             denied: vec![None; 2 * 3],
             state: State::Well,
             closed: None,
+            refuses_until: None,
             primaries: Vec::new(),
             looked: Instant::now(),
             losses: Vec::new(),
@@ -275,6 +289,45 @@ impl ClusterNodes {
         }
     }
 
+    /// A client gets a reply that it has not asked for.
+    fn say_unasked(&self, node: usize, random: &mut Random, log: &mut EventLog) {
+        let reply = unasked(random);
+        if let NodeProxy::Plain(proxy) = &self.proxies[node]
+            && proxy.say(reply.as_bytes())
+        {
+            log.add("stray replies", reply.trim_end());
+        }
+    }
+
+    /// Nobody has a slot, of which no lock is: a node without all slots answers no call.
+    fn refuse(&mut self, random: &mut Random, log: &mut EventLog) {
+        let owner = self.cluster.nodes.iter().position(|node| owns(node, NOBODYS));
+        if let Some(owner) = owner.filter(|_| self.refuses_until.is_none()) {
+            let delete = format!("CLUSTER DELSLOTS {NOBODYS}");
+            let nodes = &self.cluster.nodes;
+            eventually("the cluster is down", || {
+                for node in nodes {
+                    let _ = node.try_run::<String>(&delete);
+                }
+                let is_down = |node: &RedisServer| {
+                    node.try_run::<String>("CLUSTER INFO")
+                        .is_ok_and(|info| info.contains("cluster_state:fail"))
+                };
+                nodes.iter().all(is_down)
+            });
+            self.refuses_until = Some((soon(random, 1000, 3000), owner));
+            log.add("refusals", "nobody has a slot");
+        }
+    }
+
+    fn refuse_no_more(&self, owner: usize) {
+        let _: String = self.cluster.nodes[owner].run(&format!("CLUSTER ADDSLOTS {NOBODYS}"));
+        eventually("the cluster is up", || {
+            let is_up = |node: &RedisServer| node.run::<String>("CLUSTER INFO").contains("cluster_state:ok");
+            self.cluster.nodes.iter().all(is_up)
+        });
+    }
+
     fn open(&mut self) {
         if let Some((node, _)) = self.closed.take()
             && let NodeProxy::Plain(proxy) = &self.proxies[node]
@@ -345,6 +398,9 @@ impl Environment for ClusterNodes {
             }
             10..30 if self.faults == ClusterFaults::Rights => self.squat(random, log),
             30..60 if self.faults == ClusterFaults::Rights => {}
+            _ if self.faults == ClusterFaults::StrayReplies => self.say_unasked(node, random, log),
+            0..10 if self.faults == ClusterFaults::Refusals => self.refuse(random, log),
+            _ if self.faults == ClusterFaults::Refusals => {}
             90..92 if self.faults == ClusterFaults::Crowds => self.flush(node, log),
             92..95 if self.faults == ClusterFaults::Crowds => self.delete_queue(random, log),
             95..98 if self.faults == ClusterFaults::Crowds => self.move_slot(random, log),
@@ -373,6 +429,9 @@ impl Environment for ClusterNodes {
             self.open();
         }
         self.give_back(all);
+        if let Some((_, owner)) = self.refuses_until.take_if(|(until, _)| all || *until <= Instant::now()) {
+            self.refuse_no_more(owner);
+        }
         self.recover(all);
         if all {
             eventually("the cluster is well again", || {
@@ -389,7 +448,7 @@ impl Environment for ClusterNodes {
     /// Not while a worker may not reach a primary.
     fn sample(&mut self) -> Option<Sample> {
         let is_well = matches!(self.state, State::Well) && self.closed.is_none();
-        if !is_well || self.denied.iter().any(Option::is_some) {
+        if !is_well || self.refuses_until.is_some() || self.denied.iter().any(Option::is_some) {
             return None;
         }
         let samples = self.watches.look(self.cluster.nodes.iter(), &self.fleet().keys())?;

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use super::{OneServer, State, USER, soon};
 use crate::chaos::checker::Loss;
+use crate::chaos::environment::proxies::unasked;
 use crate::chaos::environment::{cut, flush_scripts, hold_clients};
 use crate::chaos::event_log::EventLog;
 use crate::chaos::random::Random;
 use crate::chaos::workload::caller::key;
-use crate::now;
+use crate::{eventually, now};
 
 pub(crate) fn do_nothing(_: &mut OneServer, _: &mut Random, _: &mut EventLog) {}
 
@@ -51,6 +52,16 @@ pub(crate) fn disrupt_proxy(environment: &mut OneServer, random: &mut Random, lo
     }
 }
 
+/// A client of the server gets a reply that it has not asked for.
+pub(crate) fn say_unasked(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
+    if !environment.proxies.is_empty() {
+        let (proxy, reply) = (random.index(environment.proxies.len()), unasked(random));
+        if environment.proxies[proxy].say(reply) {
+            log.add("stray replies", reply.trim_end());
+        }
+    }
+}
+
 /// A foreign client takes a lock, and lets it expire.
 pub(crate) fn squat(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
     let (name, lasts) = (format!("lock:{}", key(environment.any_key(random))), random.between(20, 500));
@@ -81,7 +92,8 @@ pub(crate) fn flush(environment: &mut OneServer, _: &mut Random, log: &mut Event
     }
 }
 
-/// The server has no room for seconds: it refuses what may need more, and takes back what is given back.
+/// The server has no room for seconds: it refuses what may need more, and takes back what is given
+/// back.
 pub(crate) fn fill(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
     if environment.full_until.is_none()
         && environment.server.try_run::<String>("CONFIG SET maxmemory 1").is_ok()
@@ -91,16 +103,61 @@ pub(crate) fn fill(environment: &mut OneServer, random: &mut Random, log: &mut E
     }
 }
 
-/// A client of another kind takes the lock from its holder, and deletes it after a while: no script sees that.
+/// A reason for which a server refuses, how that begins, and how it ends.
+const REFUSALS: [(&str, &[&str], &[&str]); 4] = [
+    ("full", &["CONFIG SET maxmemory 1"], &["CONFIG SET maxmemory 0"]),
+    ("forbidden", &["ACL SETUSER shop -@write -@scripting"], &["ACL SETUSER shop +@all"]),
+    (
+        "cannot save",
+        &["CONFIG SET stop-writes-on-bgsave-error yes"],
+        &["CONFIG SET stop-writes-on-bgsave-error no"],
+    ),
+    ("replica", &["REPLICAOF 127.0.0.1 1"], &["REPLICAOF NO ONE"]),
+];
+
+/// The server refuses each call for a moment.
+pub(crate) fn refuse(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
+    if environment.refuses_until.is_some() {
+        return;
+    }
+    let (why, begin, end) = REFUSALS[random.index(REFUSALS.len())];
+    environment.refuses_until = Some((soon(random, 300, 1500), end));
+    run_all(environment, begin);
+    log.add("refusals", why);
+}
+
+pub(crate) fn run_all(environment: &OneServer, commands: &[&str]) {
+    for command in commands {
+        eventually("the server does as it is told", || environment.server.try_run::<String>(command).is_ok());
+    }
+}
+
+/// As [`take_by_hand`]. The processes of the waiters in front die meanwhile.
+pub(crate) fn take_in_front(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
+    let (number, until) = (environment.any_key(random), soon(random, 1200, 1600));
+    if take(environment, number, until, log) {
+        environment.kills_at = Some(soon(random, 300, 700));
+    }
+}
+
+/// A client of another kind takes the lock from its holder, and deletes it after a while: no script
+/// sees that.
 pub(crate) fn take_by_hand(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {
-    let (number, from) = (environment.any_key(random), now());
+    let (number, until) = (environment.any_key(random), soon(random, 2000, 4000));
+    take(environment, number, until, log);
+}
+
+fn take(environment: &mut OneServer, number: u64, until: Instant, log: &mut EventLog) -> bool {
+    let from = now();
     let set = format!("SET lock:{} squatter PX 60000", key(number));
     let is_left = environment.left_until.is_some_and(|until| until > Instant::now());
-    if !is_left && environment.taken_until.is_none() && environment.server.try_run::<String>(&set).is_ok() {
-        environment.losses.push(Loss::now(Some(vec![number]), from, environment.plan.detection));
-        environment.taken_until = Some((soon(random, 2000, 4000), number));
-        log.add("locks taken by hand", key(number));
+    if is_left || environment.taken_until.is_some() || environment.server.try_run::<String>(&set).is_err() {
+        return false;
     }
+    environment.losses.push(Loss::now(Some(vec![number]), from, environment.plan.detection));
+    environment.taken_until = Some((until, number));
+    log.add("locks taken by hand", key(number));
+    true
 }
 
 pub(crate) fn delete_queue(environment: &mut OneServer, random: &mut Random, log: &mut EventLog) {

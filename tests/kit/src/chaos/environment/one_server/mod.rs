@@ -3,6 +3,7 @@
 mod faults;
 mod plans;
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use redlocked::LockManager;
@@ -13,9 +14,10 @@ use crate::chaos::environment::{Connect, Environment, HAND_OVER, Sample, client,
 use crate::chaos::event_log::EventLog;
 use crate::chaos::random::Random;
 use crate::chaos::workload::caller::key;
-use crate::chaos::workload::fleet::Fleet;
+use crate::chaos::workload::fleet::{Fleet, Role};
 use crate::chaos::workload::report::IO_TIMEOUT;
-use crate::{RedisServer, Rewriter};
+use crate::{RedisServer, Rewriter, eventually};
+use faults::run_all;
 pub use plans::Plan;
 
 const TTLS: [u64; 4] = [100, 200, 500, 2500];
@@ -32,6 +34,10 @@ pub struct OneServer {
     proxies: Vec<FaultyProxy>,
     denied_until: Option<Instant>,
     full_until: Option<Instant>,
+    /// With the commands that end it.
+    refuses_until: Option<(Instant, &'static [&'static str])>,
+    /// When the processes of a long queue die.
+    kills_at: Option<Instant>,
     /// With the number of the key. Then it is left to its waiters for a while.
     taken_until: Option<(Instant, u64)>,
     left_until: Option<Instant>,
@@ -64,6 +70,9 @@ impl OneServer {
         let user = ["--user", USER, "on", ">pass", "~*", "&*", "+@all"].map(str::to_owned);
         let server =
             if plan.is_deadly() { RedisServer::durable_with(&user) } else { RedisServer::start_with(&user) };
+        if plan.refuses() {
+            cannot_save(&server);
+        }
         let rewriter = words.map(|(pattern, replacement)| Rewriter::to(server.port(), pattern, replacement));
         Self {
             plan,
@@ -73,6 +82,8 @@ impl OneServer {
             proxies: Vec::new(),
             denied_until: None,
             full_until: None,
+            refuses_until: None,
+            kills_at: None,
             taken_until: None,
             left_until: None,
             operator: None,
@@ -106,6 +117,18 @@ impl OneServer {
         let keys = self.plan.fleet.keys();
         keys[random.index(keys.len())]
     }
+}
+
+/// It has failed to save. That is a reason to refuse as soon as it is configured to be one.
+fn cannot_save(server: &RedisServer) {
+    let _: String = server.run("CONFIG SET stop-writes-on-bgsave-error no");
+    let (_, directory): (String, String) = server.run("CONFIG GET dir");
+    fs::remove_dir_all(&directory).unwrap();
+    let _: String = redis::cmd("CONFIG").arg(&["SET", "save", "3600 1"]).query(&mut server.client()).unwrap();
+    let _: redis::RedisResult<String> = server.try_run("BGSAVE");
+    eventually("it has failed to save", || {
+        server.run::<String>("INFO persistence").contains("rdb_last_bgsave_status:err")
+    });
 }
 
 fn url(port: u16) -> String {
@@ -179,6 +202,9 @@ impl Environment for OneServer {
         {
             self.full_until = None;
         }
+        if let Some((_, end)) = self.refuses_until.take_if(|(until, _)| is_over(*until)) {
+            run_all(self, end);
+        }
         if self.state == State::Well && self.denied_until.is_some_and(is_over) {
             let given = self.server.try_run::<String>(&format!("ACL SETUSER {USER} +@all"));
             if given.is_ok() {
@@ -200,6 +226,7 @@ impl Environment for OneServer {
         if self.state != State::Well
             || !self.proxies.iter().all(FaultyProxy::is_open)
             || self.denied_until.is_some()
+            || self.refuses_until.is_some()
         {
             return None;
         }
@@ -207,6 +234,10 @@ impl Environment for OneServer {
         let sample = look_at_keys(&mut watch, &self.plan.fleet.keys())?;
         self.watch = Some(watch);
         Some(sample)
+    }
+
+    fn kills(&mut self) -> Option<Role> {
+        self.kills_at.take_if(|at| *at <= Instant::now()).map(|_| Role::LongQueue)
     }
 
     fn disturbances(&mut self) -> Vec<Option<Vec<u64>>> {

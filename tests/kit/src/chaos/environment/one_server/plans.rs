@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::OneServer;
 use super::faults::{
     cut_one, delete_queue, disrupt_proxy, do_nothing, fill, flush, force_release, forget_scripts, inspect,
-    kill, squat, stand_still, stop, take_by_hand, take_rights,
+    kill, refuse, say_unasked, squat, stand_still, stop, take_by_hand, take_in_front, take_rights,
 };
 use crate::chaos::checker::LossDetection;
 use crate::chaos::event_log::EventLog;
@@ -34,7 +34,8 @@ pub struct Plan {
     /// The rights that are taken, each with its weight, and for how many milliseconds at most.
     pub(crate) rights: &'static [(u64, &'static str)],
     pub(crate) denied: u64,
-    /// When a holder notices that its lock was taken away: promptly, where there are no other faults.
+    /// When a holder notices that its lock was taken away: promptly, where there are no other
+    /// faults.
     pub(crate) detection: LossDetection,
     /// Whether a lock with waiters is handed over at once: where there are no faults at all.
     pub(crate) hands_over: bool,
@@ -105,8 +106,8 @@ impl Plan {
         ..Self::NO_DATA_LOSS
     };
 
-    /// A healthy server, behind proxies that deliver requests when their connection has long been replaced, for a user
-    /// without the rights to prevent it.
+    /// A healthy server, behind proxies that deliver requests when their connection has long been
+    /// replaced, for a user without the rights to prevent it.
     pub const LATE_REQUESTS: Self = Self {
         fleet: Fleet { roles: &[(Role::LongHolds, 8)], ..Fleet::CALM },
         faults: &[(20, disrupt_proxy), (20, take_rights), (2, squat), (1, inspect), (20, do_nothing)],
@@ -142,17 +143,18 @@ impl Plan {
         ..Self::CALM
     };
 
-    /// The process with the most waiters dies again and again, and its places stay in the queue: a flush would clear them.
+    /// The process with the most waiters dies again and again, and its places stay in the queue: a
+    /// flush would clear them.
     pub const DEAD_WAITERS: Self = Self {
         fleet: Fleet { roles: &[(Role::LongQueue, 3)], kills: 4, absence: 5000, ..Fleet::CALM },
         ..Self::CALM
     };
 
-    /// The process with the most waiters is stopped for seconds, again and again, while others try once or for a moment: it
-    /// costs them a claim. The other time is for a busy machine.
+    /// The process with the most waiters is stopped for seconds, again and again, while others try
+    /// once or for a moment: it costs them a claim. The other time is for a busy machine.
     pub const STUCK: Self = Self {
         fleet: Fleet {
-            roles: &[(Role::LongQueue, 2), (Role::Impatient, 2)],
+            roles: &[(Role::LongQueue, 1), (Role::Impatient, 3)],
             freezes: 3,
             sticks: Some(20_000),
             ..Fleet::CALM
@@ -171,8 +173,8 @@ impl Plan {
         ..Self::CALM
     };
 
-    /// As [`DEAD_WAITERS`](Self::DEAD_WAITERS), behind a client of another kind that takes the lock and deletes it: no release
-    /// sees them.
+    /// As [`DEAD_WAITERS`](Self::DEAD_WAITERS), behind a client of another kind that takes the lock
+    /// and deletes it: no release sees them.
     pub const DEAD_WAITERS_BEHIND_OTHERS: Self = Self {
         fleet: Fleet { roles: &[(Role::LongQueue, 4)], kills: 6, absence: 8000, ..Fleet::CALM },
         faults: &[(10, take_by_hand), (90, do_nothing)],
@@ -180,11 +182,37 @@ impl Plan {
         ..Self::DEAD_WAITERS
     };
 
-    /// Callers give a lock back and compute for seconds, in the thread of their runtime, while others wait for it.
+    /// All waiters of a long queue die but a few, behind a client of another kind that deletes the
+    /// lock. These few wait for so long that no newcomer finds it free.
+    pub const DEAD_IN_FRONT: Self = Self {
+        fleet: Fleet { roles: &[(Role::LongQueue, 2), (Role::Waits, 3)], absence: 4500, ..Fleet::CALM },
+        faults: &[(10, take_in_front), (30, do_nothing)],
+        used_within: Some(Duration::from_secs(3)),
+        ..Self::CALM
+    };
+
+    /// Replies for which no command has asked, to clients that wait for none.
+    pub const STRAY_REPLIES: Self = Self {
+        fleet: Fleet { roles: &[(Role::Rests, 6)], ..Fleet::CALM },
+        faults: &[(1, say_unasked)],
+        proxied_percent: [100, 0],
+        ..Self::CALM
+    };
+
+    /// Managers end while the server refuses each of their calls.
+    pub const REFUSED: Self = Self {
+        fleet: Fleet { roles: &[(Role::EndsRefused, 3), (Role::Mixed, 2)], ..Fleet::CALM },
+        faults: &[(1, refuse), (10, do_nothing)],
+        ..Self::CALM
+    };
+
+    /// Callers give a lock back and compute for seconds, in the thread of their runtime, while
+    /// others wait for it.
     pub const BLOCKED_RUNTIMES: Self = Self {
         fleet: Fleet { roles: &[(Role::ShortHolds, 2), (Role::Blocks, 3)], ..Fleet::CALM },
         faults: &[(1, do_nothing)],
-        used_within: Some(Duration::from_secs(3)),
+        // Sooner than most renewals are due, with which a runtime that stands still is noticed, too.
+        used_within: Some(Duration::from_secs(2)),
         ..Self::CALM
     };
 
@@ -192,7 +220,8 @@ impl Plan {
     pub const BURSTS: Self =
         Self { fleet: Fleet::BURSTS, detection: LossDetection::Promptly, hands_over: true, ..Self::CALM };
 
-    /// Locks of short ttls that holders overrun and extend, and that a foreign client takes, without faults.
+    /// Locks of short ttls that holders overrun and extend, and that a foreign client takes,
+    /// without faults.
     pub const SHORT_TTLS: Self = Self {
         fleet: Fleet { roles: &[(Role::Mixed, 6)], foreign_client: true, ..Fleet::CALM },
         ..Self::CALM
@@ -213,6 +242,11 @@ impl Plan {
         detection: LossDetection::Promptly,
         ..Self::CALM
     };
+
+    /// Whether the server refuses for a reason of its own.
+    pub(crate) fn refuses(&self) -> bool {
+        self.faults.iter().any(|(_, fault)| std::ptr::fn_addr_eq(*fault, refuse as Fault))
+    }
 
     /// Whether the server is killed: it keeps its data then.
     pub(crate) fn is_deadly(&self) -> bool {
