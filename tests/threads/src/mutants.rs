@@ -1,10 +1,15 @@
 //! Races that the scenarios must find: each is one edit of the engine's files.
+//!
+//! A thread that is never woken is found, one that is woken late is not. So two orders of the
+//! loop's own thread have no mutant here: `is_polled` is stored before the last look at the
+//! commands (`blocked.rs`, the end of a caller's turn), and a move wakes the thread that it leaves
+//! behind (`home.rs`, `leave`). Without either, that thread wakes up by itself after `QUIET`.
 
 /// Its name, the file below `redlock-runtime/src/`, what is there, what is in its place, and a scenario that finds it.
 pub(crate) type Mutant = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 /// All of them.
-pub(crate) const MUTANTS: [Mutant; 6] = [
+pub(crate) const MUTANTS: [Mutant; 10] = [
     (
         "command_from_inside_is_not_looked_after",
         "engine/home.rs",
@@ -46,5 +51,35 @@ pub(crate) const MUTANTS: [Mutant; 6] = [
         "        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;\n        self.changed.notify_one();",
         "        self.changed.notify_one();\n        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;",
         "alarm",
+    ),
+    (
+        "turn_is_given_to_a_caller_that_has_left",
+        "engine/home/own_runtime/blocked.rs",
+        "            if turns.given_to.take_if(|to| Arc::ptr_eq(to, &self.alarm)).is_some() {\n                drop(turns);\n                \
+         drop(CallerTurn::new(self.own, self.home));\n                return;\n            }\n",
+        "",
+        "limited",
+    ),
+    (
+        "task_that_was_left_polls_on",
+        "engine/home.rs",
+        "        if self.moves.load(Ordering::SeqCst) != moves {\n            return Poll::Ready(Turn::Ended);",
+        "        if false && self.moves.load(Ordering::SeqCst) != moves {\n            return Poll::Ready(Turn::Ended);",
+        "moved",
+    ),
+    (
+        "end_of_the_last_handle_wakes_nobody",
+        "engine/home.rs",
+        "                return;\n            }\n        }\n        self.on_sent();\n",
+        "                return;\n            }\n        }\n",
+        "one",
+    ),
+    (
+        "last_look_before_the_loop_is_nowhere",
+        "engine/home.rs",
+        "        self.place.store(NOWHERE, Ordering::SeqCst);\n        if driver.is_idle() && !driver.has_commands() {\n",
+        "        let is_idle = driver.is_idle() && !driver.has_commands();\n        self.place.store(NOWHERE, Ordering::SeqCst);\n        \
+         if is_idle {\n",
+        "dropped_beside_a_command",
     ),
 ];

@@ -31,6 +31,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("limited_and_by_hand", || blocked(2, 1, true)),
     ("moved", || moved(false)),
     ("moved_and_dropped", || moved(true)),
+    ("dropped_beside_a_command", dropped_beside_a_command),
     ("computes_behind_its_command", computes_behind_its_command),
     ("computes_beside_callers", computes_beside_callers),
 ];
@@ -169,6 +170,26 @@ fn moved(is_dropped: bool) {
     let runtime = inside.join().unwrap();
     manager.ends();
     runtime.shut_down();
+}
+
+/// The runtime of the loop is dropped while a caller without a runtime sends a command.
+fn dropped_beside_a_command() {
+    let runtime = Handle::new();
+    let mut manager = None;
+    runtime.block_on(async {
+        let started = Manager::start();
+        let outcome = started.ask();
+        poll_fn(|cx| outcome.poll(cx)).await;
+        manager = Some(started);
+    });
+    let manager = manager.unwrap();
+    let outside = {
+        let manager = Arc::clone(&manager);
+        thread::spawn(move || manager.waits())
+    };
+    runtime.shut_down();
+    outside.join().unwrap();
+    manager.ends();
 }
 
 /// The only thread of a runtime sends a command and computes, until the command is executed.
