@@ -59,6 +59,8 @@ fn calls_that_are_dropped_by_the_thousand_leave_no_lock() {
     });
     locks.shutdown_blocking(LIMIT).unwrap();
     assert_eq!(server.keys(), Vec::<String>::new());
+    drop(locks);
+    server.assert_nothing_left();
 }
 
 /// Starts `count` calls, each for its own key, and waits until the engine has received them.
@@ -76,14 +78,14 @@ fn begin(locks: &LockManager, count: usize) -> Vec<Acquire> {
 
 /// Pauses the servers, drops two thousand calls for each, and returns how many commands each server
 /// received for them.
-fn dropped_while_held_back(locks: &LockManager, servers: &[&RedisServer]) -> u64 {
+fn dropped_while_held_back(locks: LockManager, servers: &[&RedisServer]) -> u64 {
     let commands = || servers.iter().map(|server| server.client_commands()).sum::<u64>();
     locks.lock("before").run_blocking(|_| ()).unwrap();
     let before = commands();
     for server in servers {
         let _: String = server.run("CLIENT PAUSE 60000 WRITE");
     }
-    drop(begin(locks, 2000 * servers.len()));
+    drop(begin(&locks, 2000 * servers.len()));
     // The engine has received them when this returns.
     locks.capabilities_blocking().unwrap();
     for server in servers {
@@ -93,6 +95,10 @@ fn dropped_while_held_back(locks: &LockManager, servers: &[&RedisServer]) -> u64
     for server in servers {
         assert_eq!(server.keys(), Vec::<String>::new());
     }
+    drop(locks);
+    for server in servers {
+        server.assert_nothing_left();
+    }
     (commands() - before) / servers.len() as u64
 }
 
@@ -101,7 +107,7 @@ fn a_call_that_is_dropped_while_the_connection_is_held_back_costs_the_server_not
     let server = RedisServer::start();
     let locks = LockManager::builder(server.url()).io_timeout(LIMIT).connect_blocking().unwrap();
     // A few requests were sent already and had to be released.
-    let commands = dropped_while_held_back(&locks, &[&server]);
+    let commands = dropped_while_held_back(locks, &[&server]);
     assert!(commands < 700, "{commands}");
 }
 
@@ -110,7 +116,7 @@ fn nor_the_nodes_of_a_quorum() {
     let quorum = Quorum::durable(3);
     let settings = quorum.builder().io_timeout(LIMIT).node_timeout(LIMIT);
     let locks = settings.connect_blocking().unwrap();
-    let commands = dropped_while_held_back(&locks, &quorum.servers.iter().collect::<Vec<_>>());
+    let commands = dropped_while_held_back(locks, &quorum.servers.iter().collect::<Vec<_>>());
     assert!(commands < 700, "{commands}");
 }
 
@@ -118,7 +124,7 @@ fn nor_the_nodes_of_a_quorum() {
 fn nor_those_of_a_cluster() {
     let cluster = RedisCluster::start();
     let locks = LockManager::builder(cluster.url()).io_timeout(LIMIT).connect_blocking().unwrap();
-    let commands = dropped_while_held_back(&locks, &cluster.primaries());
+    let commands = dropped_while_held_back(locks, &cluster.primaries());
     assert!(commands < 700, "{commands}");
 }
 

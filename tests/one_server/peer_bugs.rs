@@ -238,6 +238,7 @@ fn ten_thousand_long_waits_leave_nothing_behind() {
         runtime.block_on(tokio::task::yield_now());
         runtime.metrics().num_alive_tasks() == 0
     });
+    server.assert_nothing_left();
 }
 
 // Slow, distant and lost servers ------------------------------------------------------------------
