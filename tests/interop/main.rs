@@ -113,6 +113,7 @@ fn while_they_extend_we_go_on_waiting(start: Start) {
     let locks = connect(&server);
     peer.does("try lock:k 2000", "held");
     let waiter = waiter(&locks);
+    // Three seconds with a lock of two, which its holder extends.
     for _ in 0..6 {
         sleep(SECOND / 2);
         peer.does("extend 2000", "extended");
@@ -144,6 +145,7 @@ fn a_body_that_outlives_its_ttl_keeps_them_out(start: Start) {
     let Some(mut peer) = start(&server) else { return };
     let locks = connect(&server);
     let outcome = locks.lock("k").ttl(SECOND).run_blocking(|_| {
+        // Three seconds with a ttl of one.
         for _ in 0..12 {
             peer.does("try lock:k 60000", "refused");
             sleep(SECOND / 4);

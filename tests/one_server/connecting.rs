@@ -252,6 +252,7 @@ fn a_firewall_that_forgot_an_idle_connection_does_not_cost_the_next_call_its_onl
     }
     // From now on the proxy drops the data of both ends, and closes no connection.
     proxy.keep();
+    // A connection over which nothing came for so long is doubted.
     thread::sleep(io_timeout);
     for locks in &managers {
         let start = Instant::now();

@@ -104,6 +104,7 @@ fn a_renewal_of_long_ago_does_not_shorten_what_was_extended_since() {
     eventually("the server has executed each kind of renewal", || server.run::<u64>("PTTL lock:b4") > 1900);
     proxy.keep();
     eventually("renewals are on their way", || proxy.kept() > 0);
+    // Both kinds are due at about the same time.
     thread::sleep(SECOND / 2);
     proxy.cut();
     for guard in shared.iter().chain([&alone]) {
@@ -196,7 +197,9 @@ fn a_lock_that_was_overwritten_with_another_type_is_lost_at_once() {
         redis::pipe().atomic().del(key).hset(key, "a", 1).exec(&mut server.client()).unwrap();
     };
     let watched = locks.lock("watched").ttl(MINUTE).acquire_blocking().unwrap();
-    thread::sleep(SECOND / 5);
+    eventually("the server tracks the key", || {
+        server.run::<String>("INFO stats").contains("tracking_total_keys:1")
+    });
     overwrite("lock:watched");
     within(5 * SECOND, "the holder learns of the loss", || !watched.is_held());
     // Overwritten before the server tracks the key.
@@ -247,6 +250,7 @@ fn a_push_about_another_lock_than_the_waiters_is_dropped() {
     for _ in 0..3 {
         locks.lock("x").run_blocking(|_| ()).unwrap();
     }
+    // A waiter that believed the push would return in this time.
     thread::sleep(SECOND / 20);
     assert!(!waiter.is_finished() && holder.is_held());
     drop(holder);

@@ -93,6 +93,7 @@ fn a_connection_that_a_firewall_forgot_is_replaced_before_a_ping_answers() {
     assert_eq!(locks.ping_blocking(), Ok(()));
     // From now on the proxy drops the data of both ends, and closes no connection.
     proxy.keep();
+    // A connection over which nothing came for so long is doubted.
     thread::sleep(io_timeout);
     assert_eq!(locks.ping_blocking(), Ok(()));
 }

@@ -300,7 +300,9 @@ fn a_sync_body_that_runs_for_long_is_renewed_and_hears_of_a_loss() {
         .lock("k")
         .ttl(1000 * SECOND)
         .run_blocking(|guard| {
-            thread::sleep(TTL / 2);
+            eventually("the server tracks the key", || {
+                server.run::<String>("INFO stats").contains("tracking_total_keys:1")
+            });
             let _: String = server.run("SET lock:k thief");
             eventually("the holder knows", || !guard.is_held());
         })
@@ -346,8 +348,10 @@ fn a_sync_caller_that_gives_up_leaves_the_loop_to_those_that_wait() {
                 let outcome = request.run_blocking(|_| ());
                 assert_eq!(outcome.is_ok(), wait == LIMIT, "{outcome:?}");
             });
+            // In this order: nobody outside sees which caller polls the loop.
             thread::sleep(SECOND / 20);
         }
+        // For longer than the first one waits.
         thread::sleep(SECOND / 2);
         drop(held);
     });

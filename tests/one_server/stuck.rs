@@ -57,6 +57,7 @@ fn worker() {
         }
     });
     say("done", &[]);
+    // Until it is killed.
     thread::sleep(LIMIT);
 }
 

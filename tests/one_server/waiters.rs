@@ -235,6 +235,7 @@ fn after_an_early_grant() -> Duration {
     drop(guard);
     eventually("the waiter is granted the lock", || server.run::<String>("GET lock:first") != before);
     eventually("the push has passed the proxy", || proxy.answered() > answered);
+    // The engine has the push by then: nobody outside sees when.
     thread::sleep(Duration::from_millis(50));
     let start = Instant::now();
     proxy.go_on();

@@ -147,6 +147,7 @@ async fn a_waiter_in_an_outage_gets_the_lock_after_it() {
         let locks = node.locks().clone();
         node.set_unreachable();
         let waiter = tokio::spawn(locks.lock("k").wait(LIMIT).acquire());
+        // Long enough for several connections that are refused.
         tokio::time::sleep(SECOND / 5).await;
         assert!(!waiter.is_finished());
         node.recover();

@@ -42,6 +42,7 @@ fn any_minority_may_be_down() {
     let other = quorum.manager();
     let error = other.lock("held").acquire_blocking().unwrap_err();
     assert!(error.is_busy(), "{error:?}");
+    // For longer than its ttl.
     thread::sleep(2 * SECOND);
     assert!(held.is_held(), "the other nodes renew the lock");
     assert_eq!(held.release_blocking().unwrap(), ReleaseOutcome::Released);
@@ -77,6 +78,7 @@ fn a_node_that_falls_silent_is_owed_its_releases() {
     // read.
     for guard in guards {
         assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
+        // In 20 steps, for longer than the `io_timeout` after which the node is given up.
         thread::sleep(SECOND / 40);
     }
     quorum.servers[2].resume();
@@ -122,8 +124,9 @@ fn an_attempt_that_fails_leaves_nothing_on_any_node() {
     for node in [3, 4] {
         eventually("the lock is released", || quorum.servers[node].keys().is_empty());
     }
+    let asked = quorum.servers[1].client_commands();
     let waiter = thread::spawn(move || locks.lock("k").wait(LIMIT).acquire_blocking());
-    thread::sleep(SECOND / 4);
+    eventually("it has asked", || quorum.servers[1].client_commands() > asked);
     let _: i32 = quorum.servers[1].run("DEL lock:k");
     drop(waiter.join().unwrap().unwrap());
     for node in [0, 2] {
@@ -178,8 +181,12 @@ fn what_is_left_of_a_stolen_lock_is_given_back() {
     let locks = quorum.manager();
     let guard = locks.lock("k").ttl(1000 * SECOND).acquire_blocking().unwrap();
     eventually("all nodes have it", || quorum.copies("lock:k") == 5);
-    // By now the nodes track the key; its next renewal is far away.
-    thread::sleep(SECOND / 2);
+    // Its next renewal is far away.
+    for server in &quorum.servers {
+        eventually("the node tracks the key", || {
+            server.run::<String>("INFO stats").contains("tracking_total_keys:1")
+        });
+    }
     for node in [0, 1, 2] {
         let _: String = quorum.servers[node].run("SET lock:k thief PX 600000");
     }

@@ -316,6 +316,7 @@ fn ctrl_z_stops_the_command_and_fg_continues_it() {
     terminal.types("\u{1a}");
     terminal.shows("Stopped");
     let stopped = beats.text().len();
+    // Ten times as long as between two beats.
     thread::sleep(Duration::from_millis(200));
     assert_eq!(beats.text().len(), stopped, "the command is stopped, too");
     terminal.types("fg\n");

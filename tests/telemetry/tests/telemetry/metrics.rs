@@ -184,6 +184,7 @@ fn a_loss_that_the_release_finds_is_counted_and_logged_once() {
     crate::seen::subscribe();
     let (seen, server) = (Seen::new("found"), RedisServer::start());
     let locks = connect(&server);
+    // A hold so short that the server does not track the key, and one that it tracks.
     for delay in [Duration::ZERO, Duration::from_millis(200)] {
         let (key, lost) = (unique("found"), seen.lost("key_changed"));
         let guard = locks.lock(&*key).label(&*seen.lock).acquire_blocking().unwrap();
