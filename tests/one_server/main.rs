@@ -7,9 +7,10 @@
 //! | `exclusion` | is there ever more than one holder, or a lock that no call owns |
 //! | `waiters`, `hand_off` | is each waiter served, in turn, at once, and at a constant number of commands |
 //! | `direct` | does a lock that no other caller wants cost a plain command to take, and one to release |
-//! | `limit` | what does a caller hear at the limit of its wait
+//! | `limit` | what does a caller hear at the limit of its wait |
 //! | `mark` | does the mark of a lock that is waited for change nothing for its holder; do newcomers pass waiters |
 //! | `cohort` | does a process hand its lock to its own callers |
+//! | `followers` | do callers of one process that wait one behind the other pass their lock on, and pass nobody |
 //! | `isolation` | does one caller, one key or one node cost the others anything |
 //! | `faults` | what happens when Redis, the network or another client misbehaves |
 //! | `full` | what a server that is full, cannot save or is a replica for a while still does for locks that are held |
@@ -17,11 +18,13 @@
 //! | `strangers` | what a server says that is no answer, why it closes, and servers that are none |
 //! | `processes` | what happens when another process is killed or frozen; is the order fair |
 //! | `stuck` | what a stopped process costs the others, and its waiters |
-//! | `on_lost` | what does the caller of a body hear whose lock was lost
+//! | `on_lost` | what does the caller of a body hear whose lock was lost |
 //! | `renewals` | do many locks share renewals, and what happens when one is lost |
+//! | `home` | where does the engine run, when the runtime of its callers is blocked or gone |
 //! | `starved` | is each command served whose runtime does not run the engine, from each kind of caller |
 //! | `one_call`, `many_keys` | how several keys are taken: in one call, and as one lock |
 //! | `credentials` | do locks outlive a change of the password; what do callers hear when there is none |
+//! | `events` | what is the callback of a manager told of gains, losses and busy locks |
 //! | `health` | does a ping tell a server that takes locks from one that does not |
 //! | `acl` | which feature stops without each access rule |
 //! | `peer_bugs` | bugs of other libraries, and the test for each |

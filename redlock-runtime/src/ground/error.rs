@@ -119,7 +119,7 @@ pub enum LockError {
         reason: Arc<str>,
     },
     /// This manager takes no more calls: the program called [`shutdown`](crate::LockManager::shutdown), or forked after the
-    /// manager had started, which leaves its thread behind. At the end of a process, stop; in a forked child, connect a new
+    /// manager had started, which leaves its engine behind. At the end of a process, stop; in a forked child, connect a new
     /// manager.
     #[non_exhaustive]
     ManagerClosed {

@@ -57,10 +57,9 @@ pub enum LostReason {
     KeyChanged,
     /// [`force_release`](crate::LockManager::force_release) of the same manager released it.
     ForceReleased,
-    /// Its own guard released it, or was dropped.
+    /// The guard of this hold released the lock, or was dropped.
     Released,
-    /// [`shutdown`](crate::LockManager::shutdown) ended it at its limit, or the thread of its
-    /// manager has ended.
+    /// [`shutdown`](crate::LockManager::shutdown) ended it at its limit, or its manager has ended.
     ManagerClosed,
     /// This process was forked from the one that holds the lock.
     Forked,
