@@ -150,7 +150,7 @@ impl LockManager {
         self.shared.max_waiters
     }
 
-    /// For what a request leaves out.
+    /// What applies where a request leaves an option out.
     pub(crate) fn defaults(&self) -> &Defaults {
         &self.shared.defaults
     }

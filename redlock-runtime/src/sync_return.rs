@@ -20,7 +20,7 @@ impl<R> SyncReturn<R> {
     }
 }
 
-/// For a future: [`__redlock_probe`](Self::__redlock_probe) does not compile.
+/// A return value that is a future: [`__redlock_probe`](Self::__redlock_probe) does not compile.
 pub trait ReturnsFuture: Sized {
     /// Never callable.
     fn __redlock_probe(self)
@@ -36,7 +36,7 @@ impl<R: Future> ReturnsFuture for SyncReturn<R> {
     }
 }
 
-/// For every other value.
+/// Every other return value.
 pub trait ReturnsValue: Sized {
     /// Does nothing.
     fn __redlock_probe(self) {}

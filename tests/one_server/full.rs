@@ -27,7 +27,7 @@ fn waiters(server: &RedisServer) -> u32 {
 }
 
 #[track_caller]
-fn is_full<T>(outcome: Result<T, LockError>) {
+fn assert_full<T>(outcome: Result<T, LockError>) {
     let error = outcome.map(drop).unwrap_err();
     assert!(matches!(&error, LockError::Misconfigured { .. }), "{error:?}");
     assert!(error.to_string().contains("OOM command not allowed"), "{error}");
@@ -132,7 +132,7 @@ fn a_full_server_reserves_nothing_for_a_cohort() {
         fill(&server);
         assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
         for call in calls {
-            is_full(call.await);
+            assert_full(call.await);
         }
     });
     eventually("no key is left", || server.keys().is_empty());
@@ -156,11 +156,11 @@ fn a_full_server_takes_no_lock_and_keeps_those_that_are_held() {
     fill(&server);
     let start = Instant::now();
 
-    is_full(others.lock("free").acquire_blocking());
-    is_full(others.lock("free").wait(LIMIT).run_blocking(|_| ()));
-    is_full(others.lock("k").wait(LIMIT).run_blocking(|_| ()));
-    is_full(others.lock_all(["c", "d"]).acquire_blocking());
-    is_full(unfenced_of(&others, "free"));
+    assert_full(others.lock("free").acquire_blocking());
+    assert_full(others.lock("free").wait(LIMIT).run_blocking(|_| ()));
+    assert_full(others.lock("k").wait(LIMIT).run_blocking(|_| ()));
+    assert_full(others.lock_all(["c", "d"]).acquire_blocking());
+    assert_full(unfenced_of(&others, "free"));
     assert!(start.elapsed() < LIMIT, "at once");
 
     let pttl = |key: &str| server.run::<u64>(&format!("PTTL lock:{key}"));
@@ -203,7 +203,7 @@ fn full_nodes_of_a_quorum_keep_what_is_held_and_free_what_is_released() {
     let kept = locks.lock("kept").ttl(MINUTE).min_hold(2 * SECOND).acquire_blocking().unwrap();
     quorum.servers.iter().for_each(fill);
     let start = Instant::now();
-    is_full(others.lock("free").acquire_blocking());
+    assert_full(others.lock("free").acquire_blocking());
     assert_eq!(quorum.copies("lock:free"), 0);
     assert!(matches!(others.lock("renewed").acquire_blocking(), Err(LockError::Misconfigured { .. })));
     assert!(others.force_release_blocking("taken-away").unwrap().is_some());
@@ -216,7 +216,7 @@ fn full_nodes_of_a_quorum_keep_what_is_held_and_free_what_is_released() {
     quorum.assert_nothing_left();
 }
 
-/// It refuses all writes, also those that free, until [`can_save`].
+/// It refuses all writes, also those that free, until [`let_it_save`].
 fn cannot_save(server: &RedisServer) {
     let (_, directory): (String, String) = server.run("CONFIG GET dir");
     fs::remove_dir_all(&directory).unwrap();
@@ -227,15 +227,15 @@ fn cannot_save(server: &RedisServer) {
     });
 }
 
-fn can_save(server: &RedisServer) {
+fn let_it_save(server: &RedisServer) {
     let _: String = server.run("CONFIG SET stop-writes-on-bgsave-error no");
 }
 
-fn is_a_replica(server: &RedisServer) {
+fn make_a_replica(server: &RedisServer) {
     let _: String = server.run("REPLICAOF 127.0.0.1 1");
 }
 
-fn is_a_primary(server: &RedisServer) {
+fn make_a_primary(server: &RedisServer) {
     let _: String = server.run("REPLICAOF NO ONE");
 }
 
@@ -290,12 +290,12 @@ fn does_it_later(refuses: fn(&RedisServer), is_well: fn(&RedisServer), words: &s
 
 #[test]
 fn a_server_that_cannot_save_does_it_later() {
-    does_it_later(cannot_save, can_save, "MISCONF");
+    does_it_later(cannot_save, let_it_save, "MISCONF");
 }
 
 #[test]
 fn a_server_that_is_a_replica_for_a_while_does_it_later() {
-    does_it_later(is_a_replica, is_a_primary, "replica");
+    does_it_later(make_a_replica, make_a_primary, "replica");
 }
 
 /// It runs no script any more, and sets no key.
@@ -310,7 +310,7 @@ fn waits_unfenced(locks: &LockManager, key: &str) -> Result<(), LockError> {
 
 /// Each of these calls fails. Then a shutdown has nothing to release.
 #[track_caller]
-fn is_refused_and_owes_nothing(locks: &LockManager, held: &str) {
+fn assert_refused_and_owes_nothing(locks: &LockManager, held: &str) {
     for wait in [Duration::ZERO, SECOND / 10] {
         for key in ["free", held] {
             for keys in [&[key][..], &["a", key, "z"], &["a", "b", "c"]] {
@@ -334,14 +334,14 @@ fn calls_that_were_only_refused_owe_no_release() {
         let (locks, other) = (connect(&server), connect(&server));
         let held = other.lock("held").ttl(MINUTE).acquire_blocking().unwrap();
         refuses(&server);
-        is_refused_and_owes_nothing(&locks, "held");
+        assert_refused_and_owes_nothing(&locks, "held");
         drop(held);
     }
     // The refusal of a replica ends the connection.
     for (keys, wait) in [(&["a"][..], 0), (&["a"], 100), (&["a", "b"], 0), (&["a", "b"], 100)] {
         let server = RedisServer::start();
         let locks = connect(&server);
-        is_a_replica(&server);
+        make_a_replica(&server);
         let request = locks.lock_all(keys.iter().copied()).wait(Duration::from_millis(wait));
         assert!(request.acquire_blocking().is_err());
         assert_eq!(runtime().block_on(locks.shutdown(Duration::ZERO)), Ok(()), "{keys:?} within {wait} ms");
@@ -355,7 +355,7 @@ fn calls_that_the_nodes_of_a_quorum_have_only_refused_owe_no_release() {
         let (locks, other) = (quorum.manager(), quorum.manager());
         let held = other.lock("held").ttl(MINUTE).acquire_blocking().unwrap();
         quorum.servers.iter().for_each(refuses);
-        is_refused_and_owes_nothing(&locks, "held");
+        assert_refused_and_owes_nothing(&locks, "held");
         drop(held);
     }
 }

@@ -25,7 +25,7 @@ fn queued(server: &RedisServer, locks: &LockManager) -> thread::JoinHandle<LockG
     waiter
 }
 
-fn is_watched(server: &RedisServer) {
+fn wait_until_watched(server: &RedisServer) {
     eventually("the server tracks the key", || {
         server.run::<String>("INFO stats").contains("tracking_total_keys:1")
     });
@@ -109,7 +109,7 @@ fn a_marked_lock_is_taken_away_from_its_holder() {
     let (locks, other) = (connect(&server), connect(&server));
     let guard = locks.lock("k").ttl(60 * SECOND).acquire_blocking().unwrap();
     let waiter = queued(&server, &other);
-    is_watched(&server);
+    wait_until_watched(&server);
     let holder = other.force_release_blocking("k").unwrap().unwrap();
     assert!(!holder.name().unwrap().contains('!'));
     let next = waiter.join().unwrap();
@@ -124,11 +124,11 @@ fn a_mark_is_not_taken_for_a_loss_and_does_not_end_the_watch() {
         let locks = connect(&server);
         let waits = if by_another { connect(&server) } else { locks.clone() };
         let guard = locks.lock("k").ttl(600 * SECOND).acquire_blocking().unwrap();
-        is_watched(&server);
+        wait_until_watched(&server);
         let before = server.client_commands();
         let waiter = queued(&server, &waits);
         eventually("the holder has compared, and watches again", || server.client_commands() >= before + 3);
-        is_watched(&server);
+        wait_until_watched(&server);
         assert!(guard.is_held());
         let _: i32 = server.run("DEL lock:k");
         eventually("the lock is lost", || !guard.is_held());

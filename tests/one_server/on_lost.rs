@@ -24,7 +24,7 @@ impl Theft<'_> {
         }
     }
 
-    fn is_over(&self) {
+    fn assert_thief_keeps_it(&self) {
         assert_eq!(self.server.run::<String>("GET lock:k"), "thief", "the thief keeps its lock");
         let _: u32 = self.server.run("DEL lock:k");
     }
@@ -40,7 +40,7 @@ fn each_theft(check: impl Fn(&Theft)) {
     for noticed in [true, false] {
         let theft = Theft { server: &server, locks: &locks, noticed };
         check(&theft);
-        theft.is_over();
+        theft.assert_thief_keeps_it();
     }
 }
 

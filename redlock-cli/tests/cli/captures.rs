@@ -57,7 +57,7 @@ fn captured(server: &RedisServer, arguments: &str) -> String {
 
 /// Compares with `captures/<name>.txt`.
 #[track_caller]
-fn is_as_captured(name: &str, seen: &str) {
+fn assert_as_captured(name: &str, seen: &str) {
     let path = format!("{}/tests/cli/captures/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
         std::fs::write(&path, seen).unwrap();
@@ -73,8 +73,8 @@ fn is_as_captured(name: &str, seen: &str) {
 #[test]
 fn list_fits_the_terminal_and_shows_its_waiters() {
     let server = locks();
-    is_as_captured("list", &captured(&server, "list --sort waiters"));
-    is_as_captured("list_of_none", &captured(&server, "list --prefix shop: 'stock:*'"));
+    assert_as_captured("list", &captured(&server, "list --sort waiters"));
+    assert_as_captured("list_of_none", &captured(&server, "list --prefix shop: 'stock:*'"));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn top_fits_the_terminal_and_shows_the_column_that_it_sorts_by() {
         // It starts with the time.
         writeln!(all, "── {columns} columns ──\n{}", &text["2026-11-22T11:53:54Z".len()..]).unwrap();
     }
-    is_as_captured("top", &all);
+    assert_as_captured("top", &all);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn doctor_folds_what_is_missing() {
         Some((words, _)) => format!("{words}ed in …\n"),
         None => format!("{line}\n"),
     };
-    is_as_captured("doctor", &all.lines().map(steady).collect::<String>());
+    assert_as_captured("doctor", &all.lines().map(steady).collect::<String>());
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn help_has_its_options_in_groups() {
     let server = RedisServer::start();
     for (name, arguments) in [("help", "-h"), ("help_of_list", "list --help"), ("help_of_run", "run --help")]
     {
-        is_as_captured(name, &captured(&server, arguments));
+        assert_as_captured(name, &captured(&server, arguments));
     }
 }
 
@@ -124,5 +124,5 @@ fn show_has_a_line_for_each_waiter() {
         Some((words, _)) => format!("{words} ago, …\n"),
         None => format!("{line}\n"),
     };
-    is_as_captured("show", &all.lines().map(steady).collect::<String>());
+    assert_as_captured("show", &all.lines().map(steady).collect::<String>());
 }

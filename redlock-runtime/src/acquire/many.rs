@@ -33,7 +33,7 @@ use crate::reentrancy::Hold;
 pub(super) struct AcquireAll {
     manager: LockManager,
     options: Options,
-    /// In order, each once, with the outer lock of a nested caller.
+    /// The keys in order, each once, with the outer lock of a nested caller.
     keys: Vec<(Arc<str>, Option<Hold>)>,
     deadline: WaitDeadline,
     /// The locks on the first keys.

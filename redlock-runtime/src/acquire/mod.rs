@@ -34,7 +34,7 @@ use one::{AcquireOne, OneOutcome};
 /// `io_timeout` in all.
 const ENGINE_IS_LATE: Duration = Duration::from_millis(200);
 
-/// For a key that was asked for alone, which the engine does not skip.
+/// The reason of an error that a key asked for alone never has: the engine skips none.
 const SKIPPED: &str = "the lock was not asked for";
 
 /// For a test whose clock the manager does not obey: the paused clock would run ahead of the locks,

@@ -94,7 +94,7 @@ impl AcquireOne {
         let outcome = match &mut self.state {
             State::Joined { .. } => None,
             State::Fencing { drawn, .. } => {
-                // Without an answer, the lease tells what is known.
+                // Where no answer comes, the lease tells what is known.
                 let _ = ready!(Pin::new(drawn).poll(cx));
                 None
             }

@@ -20,7 +20,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Of a user (`ACL`, Redis 6 and later).
+    /// The name and the password of a user (`ACL`, Redis 6 and later).
     ///
     /// # Examples
     ///

@@ -87,7 +87,7 @@ impl Lease {
         Self { key, fence: fence.into(), hold_until, state, end_event: OnceLock::new(), hold }
     }
 
-    /// Its caller has it.
+    /// The caller has the lock: from now on `hold` measures it.
     pub(crate) fn observed(&self, hold: &telemetry::Hold) {
         self.hold.set(&self.key, hold, || self.lost_reason());
     }
@@ -148,7 +148,7 @@ impl Lease {
         }
     }
 
-    /// That of its caller.
+    /// The caller's hold.
     pub(crate) fn hold(&self) -> telemetry::Hold {
         self.hold.get()
     }
@@ -216,7 +216,7 @@ pin_project! {
     pub(crate) struct OneLeaseEnd {
         lease: Arc<Lease>,
         clock: Clock,
-        // Of the first poll: a body that is done at once never waits for it.
+        // Made by the first poll: a body that is done at once never waits for it.
         #[pin]
         event: Option<OwnedNotified>,
     }

@@ -41,9 +41,9 @@ pub(crate) fn push_process(text: &mut String, process: u32) {
 #[derive(Default)]
 pub(crate) struct Requester {
     process: u32,
-    /// In seconds since 1970.
+    /// When the text was made, in seconds since 1970.
     time: u64,
-    /// Of the last request, known by its address.
+    /// The site of the last request, known by its address.
     site: Option<&'static Site>,
     text: String,
     /// The length of the text without the function.
@@ -51,7 +51,7 @@ pub(crate) struct Requester {
 }
 
 impl Requester {
-    /// Of a request that the process with this pid makes now.
+    /// Writes the owner of a request that the process with this pid makes now.
     pub(crate) fn push_owner(&mut self, text: &mut String, process: u32, origin: &Origin) {
         let time = host::wall_clock().as_secs();
         if (self.process, self.time) != (process, time) {
@@ -84,7 +84,7 @@ fn push_function(text: &mut String, function: &str) {
     text.extend(function.chars().skip(left_out).map(plain));
 }
 
-/// As the function of a request is written.
+/// Whether the byte stands in the name of a function, and needs no escape.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.' | b'-')
 }
@@ -95,7 +95,7 @@ pub(crate) struct Owner(Arc<str>);
 
 impl Owner {
     pub(crate) fn read(text: &str) -> Self {
-        // As this library writes it: nothing to escape.
+        // This library has written it, so nothing is to be escaped.
         if text.len() <= LONGEST_OWNER && text.bytes().all(|byte| is_plain(byte) || byte == b'/') {
             return Self(text.into());
         }
@@ -174,7 +174,7 @@ pub enum Given {
     Reentrant(bool),
 }
 
-/// Of one request.
+/// Where one request comes from.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Origin {
     /// Made by hand, without a label.
@@ -185,7 +185,8 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// The same for all keys of a template; `None` for a request made by hand that has no label.
+    /// The template or the label, which all keys of a template share; `None` for a request made by
+    /// hand without a label.
     pub(crate) fn label(&self) -> Option<&str> {
         match self {
             Self::Unnamed => None,

@@ -62,7 +62,7 @@ impl Token {
         Self(format!("{}{owner}", String::from_utf8_lossy(&secret)).into())
     }
 
-    /// For requests without a token.
+    /// The token of a request that needs none.
     pub(crate) fn empty() -> Self {
         Self("".into())
     }

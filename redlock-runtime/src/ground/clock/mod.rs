@@ -22,7 +22,7 @@ impl Moment {
         Self::from_nanos(host::lease_clock())
     }
 
-    /// For the atomic in which a lease keeps its deadline.
+    /// The moment as the number that the atomic of a lease keeps.
     pub(crate) fn to_nanos(self) -> u64 {
         self.0.get()
     }
@@ -57,7 +57,7 @@ impl Moment {
 #[derive(Clone)]
 pub(crate) enum Clock {
     System,
-    /// That of the tokio runtime of a test.
+    /// The clock of a test's tokio runtime.
     Runtime(RuntimeClock),
 }
 

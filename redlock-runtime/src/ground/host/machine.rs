@@ -98,7 +98,7 @@ pub(crate) fn thread_number() -> u64 {
     thread_local! {
         static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
     }
-    // Without a destructor, it is there for as long as its thread.
+    // The number has no destructor, so it lives for as long as its thread.
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 

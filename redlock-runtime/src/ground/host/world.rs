@@ -35,7 +35,7 @@ pub trait World {
     /// Since 1970.
     fn wall_clock(&self) -> Duration;
 
-    /// Of the process whose task runs.
+    /// The id of the process whose task runs.
     fn process_id(&self) -> u32;
 
     /// Fills `bytes`.

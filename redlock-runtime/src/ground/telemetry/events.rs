@@ -34,7 +34,7 @@ pub enum LockEvent<'a> {
     /// the call; not for a nested call that joins a lock of its caller.
     #[non_exhaustive]
     Acquired {
-        /// Without the prefix.
+        /// The key, without the prefix.
         key: &'a str,
         /// [`LockGuard::fencing_token`](crate::LockGuard::fencing_token); `None` where none was
         /// drawn, because the body cannot see it.

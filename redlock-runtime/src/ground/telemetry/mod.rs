@@ -62,7 +62,7 @@ impl Call {
         self.span.long_wait_ended(key, waited, outcome);
     }
 
-    /// Its lock comes from the holder before it.
+    /// The holder before this one has passed the lock on.
     pub(crate) fn handed_over(&self, by: HandOver) {
         self.metrics.handed_over(match by {
             HandOver::Server => "server",
@@ -80,7 +80,7 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// Its caller is the code that runs now.
+    /// The wait of the code that runs now.
     pub(crate) fn called() -> Self {
         Self { metrics: metrics::Wait::called(), span: spans::Wait::called() }
     }
@@ -89,7 +89,7 @@ impl Wait {
         Call { metrics: self.metrics.begins(origin), span: self.span.begins(keys, origin) }
     }
 
-    /// For each poll.
+    /// Enters the span, for the time of one poll.
     pub(crate) fn enter(&self) -> Entered<'_> {
         self.span.enter()
     }
@@ -130,14 +130,14 @@ impl Hold {
         self.span.body_span()
     }
 
-    /// Its guard releases it.
+    /// The guard releases the lock.
     pub(crate) fn ends(&self) {
         let reason = LostReason::Released;
         self.metrics.ends(false, reason.as_str());
         self.span.ends(reason);
     }
 
-    /// Its release finds that the key was deleted or overwritten before.
+    /// The release finds that the key was deleted or overwritten before.
     pub(crate) fn on_lost(&self, key: &str) {
         let reason = LostReason::KeyChanged;
         self.metrics.ends(true, reason.as_str());
@@ -166,7 +166,7 @@ impl HoldOfLease {
         }
     }
 
-    /// That of no call before its caller has it.
+    /// The hold of the caller; an empty one until the caller has the lock.
     pub(crate) fn get(&self) -> Hold {
         Hold { metrics: self.metrics.get(), span: self.span.get(), loss: self.loss.get() }
     }

@@ -49,7 +49,7 @@ impl Call {
 #[derive(Debug)]
 pub(super) struct Wait {
     caller: Span,
-    /// That of no wait before the first poll, and after the outcome.
+    /// Disabled before the first poll, and after the outcome.
     span: Span,
     subject: Option<Subject>,
 }
