@@ -154,7 +154,7 @@ impl LockGuard {
     /// The first of its leases that has ended.
     pub(crate) fn lost_lease(&self) -> Option<&Arc<Lease>> {
         let now = self.engine.now();
-        self.leases().find(|lease| lease.remaining(now).is_none())
+        self.leases().find(|lease| lease.check(now).is_none())
     }
 
     /// How long until the first of its leases ends; `None` when one has ended.
@@ -164,7 +164,7 @@ impl LockGuard {
         }
         let now = self.engine.now();
         // `None` is less than any duration.
-        self.leases().map(|lease| lease.remaining(now)).min().flatten()
+        self.leases().map(|lease| lease.check(now)).min().flatten()
     }
 
     /// The key, without the prefix; the first of several, in the order of their bytes.

@@ -33,7 +33,7 @@ impl Scope {
     /// The first of its leases that has ended.
     pub(crate) fn lost_lease(&self) -> Option<&Arc<Lease>> {
         let now = self.engine.now();
-        self.holds.as_slice().iter().map(|hold| &hold.lease).find(|lease| lease.remaining(now).is_none())
+        self.holds.as_slice().iter().map(|hold| &hold.lease).find(|lease| lease.check(now).is_none())
     }
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn innermost() -> Option<Scope> {
 
 /// The lock on `key` that the running code holds through this engine.
 pub(crate) fn held_here(engine: &Arc<Engine>, key: &str) -> Option<Hold> {
-    let same = |hold: &&Hold| **hold.lease.key() == *key && hold.lease.remaining(engine.now()).is_some();
+    let same = |hold: &&Hold| **hold.lease.key() == *key && hold.lease.check(engine.now()).is_some();
     let task = task::try_id();
     let within = |(entered_by, scope): &(Option<task::Id>, Scope)| {
         let is_ours = *entered_by == task && Arc::ptr_eq(&scope.engine, engine);

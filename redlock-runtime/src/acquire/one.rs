@@ -107,7 +107,7 @@ impl AcquireOne {
             }
             (State::Fencing { engine, hold, .. }, _) => OneOutcome::Done(if hold.lease.fence() > 0 {
                 Ok(LockGuard::joined(Scope { engine, holds: OneOrMany::One(hold) }))
-            } else if hold.lease.remaining(engine.now()).is_none() {
+            } else if hold.lease.check(engine.now()).is_none() {
                 Err(hold.lease.lost())
             } else {
                 Err(LockError::unavailable(hold.lease.key(), NO_FENCE))

@@ -160,7 +160,7 @@ impl Driver {
             self.hand_out(self.clock.now());
         }
         if self.transport.restart(self.clock.now()) {
-            self.table.disconnected(ELSEWHERE.into());
+            self.table.disconnected(self.clock.now(), ELSEWHERE.into());
         }
         (self.alarm, self.alarm_at, self.wakers) = (None, None, None);
         if let Some(confirming) = &mut self.confirming {
@@ -255,7 +255,7 @@ impl Driver {
         let (has_more, now) = self.take_commands(&mut commands.cx());
         self.send(&mut events.cx(), now);
         let (has_more_events, now) = self.take_events(events, now);
-        self.confirm();
+        self.confirm(now);
         self.table.tick(now);
         self.poll_closing(now);
         if !self.open && self.table.is_idle() && self.transport.is_idle() {
@@ -274,12 +274,12 @@ impl Driver {
     }
 
     /// Hands granted locks to the task that asks the replicas.
-    fn confirm(&mut self) {
+    fn confirm(&mut self, now: Moment) {
         let Some(Confirming { node, wanted, commands, task }) = &mut self.confirming else {
             return;
         };
         let to_confirm = task.get_or_insert_with(|| {
-            self.table.confirm_again();
+            self.table.confirm_again(now);
             let (to_confirm, unconfirmed) = unbounded_channel();
             // A batch of confirmations may wait for the one before it: both must end within the time limit.
             let (node, limit) = (node.clone(), self.io_timeout / 2);
@@ -407,11 +407,11 @@ impl Driver {
                 if let Some((name, token)) = self.table.asked(id)
                     && self.transport.take_back(id, name, token)
                 {
-                    self.table.taken_back(id);
+                    self.table.taken_back(now, id);
                 }
                 self.table.abandon(now, id);
             }
-            Command::Fence { id, caller } => self.table.fence(id, caller),
+            Command::Fence { id, caller } => self.table.fence(now, id, caller),
             Command::Extend { id, extension } => self.table.extend(now, id, extension),
             Command::Release { id, response } => self.table.release(now, id, response),
             Command::Confirmed { id, token, confirmation } => {
@@ -433,7 +433,7 @@ impl Driver {
         match event {
             TransportEvent::Connected { abilities, server_info } => {
                 telemetry::connected(abilities);
-                self.table.learns_answer_time(server_info.round_trip);
+                self.table.learn_answer_time(server_info.round_trip);
                 self.table.connected(now, abilities);
                 for caller in self.connecting.drain(..) {
                     drop(caller.send(Ok(abilities)));
@@ -454,15 +454,15 @@ impl Driver {
             }
             TransportEvent::Broke { reason, refused, .. } => {
                 telemetry::broke(&reason);
-                self.table.refused_at_the_end(&refused);
-                self.table.disconnected(reason);
+                self.table.refused_at_the_end(now, &refused);
+                self.table.disconnected(now, reason);
             }
             TransportEvent::Changed(names) => self.table.changed(now, names.as_deref()),
             TransportEvent::Returned(slots) => self.table.returned(now, &slots),
             TransportEvent::Push(push) => self.table.on_push(now, &push),
             TransportEvent::Delayed { id, reason } => self.table.delayed(now, id, reason),
             TransportEvent::Replies { sent, requests, replies } => {
-                self.table.learns_answer_time(now.since(sent));
+                self.table.learn_answer_time(now.since(sent));
                 let in_flight = self.beside_callers.then(|| self.transport.in_flight());
                 self.answered = Some(Answered::new(sent, requests, replies, in_flight));
             }

@@ -57,10 +57,6 @@ impl<T: Item> Fifo<T> {
         self.items.back()?.as_ref()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.items.iter().flatten()
-    }
-
     pub(super) fn len(&self) -> usize {
         self.items.len() - self.index.as_ref().map_or(0, |index| index.gaps)
     }

@@ -107,9 +107,14 @@ impl Lease {
         self.fence.store(fence, Ordering::Release);
     }
 
-    /// The time left at `now`; `None` when the lease has ended. The first call after the deadline
-    /// ends it.
+    /// The time left at `now`; `None` when the lease has ended, or its deadline has passed.
     pub(crate) fn remaining(&self, now: Moment) -> Option<Duration> {
+        Some(self.deadline()?.since(now)).filter(|left| !left.is_zero())
+    }
+
+    /// The same, for a holder, or for an engine that acts on it: ends a lease whose deadline has
+    /// passed, so that no renewal revives what was seen to be over.
+    pub(crate) fn check(&self, now: Moment) -> Option<Duration> {
         let deadline = self.deadline()?;
         let left = deadline.since(now);
         if !left.is_zero() {
@@ -119,7 +124,7 @@ impl Lease {
             if self.hold_until == Some(deadline) { LostReason::MaxHold } else { LostReason::Expired };
         if !self.replace(State::Until(deadline), State::Over(reason)) {
             // A renewal or an end came in between.
-            return self.remaining(now);
+            return self.check(now);
         }
         self.over(reason);
         None
@@ -129,7 +134,7 @@ impl Lease {
     /// changes.
     pub(crate) fn renew(&self, now: Moment, deadline: Moment) -> bool {
         let deadline = self.hold_until.into_iter().fold(deadline, Ord::min);
-        self.remaining(now).is_some() && self.change(State::Until(deadline))
+        self.check(now).is_some() && self.change(State::Until(deadline))
     }
 
     /// Brings the deadline forward; a later one changes nothing.
@@ -237,7 +242,7 @@ impl Future for OneLeaseEnd {
             this.event.set(Some(this.lease.end_event()));
         }
         let is_told = this.event.as_pin_mut().is_some_and(|event| event.poll(cx).is_ready());
-        if is_told || this.lease.remaining(this.clock.now()).is_none() {
+        if is_told || this.lease.check(this.clock.now()).is_none() {
             return Poll::Ready(Arc::clone(this.lease));
         }
         Poll::Pending
@@ -286,7 +291,9 @@ mod tests {
         let mut end = pin!(lease.end_event());
         let mut is_over = || end.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         assert!(!is_over());
-        assert_eq!(lease.remaining(start.after(3 * SECOND)), None, "seen past its deadline");
+        assert_eq!(lease.remaining(start.after(3 * SECOND)), None);
+        assert!(!is_over(), "to ask for the time left changes nothing");
+        assert_eq!(lease.check(start.after(3 * SECOND)), None, "seen past its deadline");
         assert!(is_over());
         assert!(!lease.renew(start, start.after(9 * SECOND)), "a late renewal comes too late");
         assert_eq!(lease.remaining(start), None);
@@ -324,7 +331,7 @@ mod tests {
             let lease = Lease::new("k".into(), 1, start.after(SECOND), hold_until);
             assert!(lease.renew(start, start.after(renewed * SECOND)));
             assert_eq!(lease.deadline(), Some(start.after(renewed.min(3) * SECOND)));
-            assert_eq!(lease.remaining(start.after(3 * SECOND)), None);
+            assert_eq!(lease.check(start.after(3 * SECOND)), None);
             assert_eq!(lease.lost_reason(), Some(reason));
         }
     }

@@ -105,7 +105,7 @@ impl LockGuard {
     fn release_one(&self, grant: &Grant) -> OneRelease {
         let (caller, outcome) = oneshot::channel();
         if grant.is_joined {
-            let is_held = grant.lease().remaining(self.engine.now()).is_some();
+            let is_held = grant.lease().check(self.engine.now()).is_some();
             let found = if is_held { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyLost };
             let _ = caller.send(Ok(found).into());
         } else {

@@ -1,4 +1,4 @@
-//! What attempts have met, in which states of the lock table (`engine/table/coverage.rs` tells it), and what they never have.
+//! What attempts have met, in which states of the lock table (`engine/table/lock/coverage.rs` tells it), and what they never have.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

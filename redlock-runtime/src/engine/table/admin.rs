@@ -1,77 +1,80 @@
-//! Calls of operators: inspect, list and force-release locks of any client, and ask whether the server is well.
+//! Calls of operators: inspect, list and force-release locks of any client, and ask whether the
+//! server is well.
 //!
-//! Each is sent once, but for the last, which a new connection sends again. Without a connection, or without a reply in
-//! time, it fails.
+//! Each is sent once, but for the last, which a new connection sends again. Without a connection,
+//! or without a reply in time, it fails.
 
 use super::closing::SHUT_DOWN;
-use super::{Attempt, LockTable};
+use super::context::Context;
 use crate::engine::command::AdminCall;
-use crate::engine::protocol::{Action, Disconnected, Id, Reply};
-use crate::ground::clock::Moment;
+use crate::engine::protocol::{Disconnected, Id, Reply, Request};
 use crate::ground::error::LockError;
-use crate::ground::outcome::LostReason;
+use crate::ground::host::HashMap;
 
-impl LockTable {
-    pub(crate) fn call(&mut self, now: Moment, id: Id, call: AdminCall) {
-        if self.closed {
+/// The calls that are not answered yet.
+#[derive(Default)]
+pub(super) struct Admin {
+    calls: HashMap<Id, AdminCall>,
+}
+
+impl Admin {
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    pub(super) fn has(&self, id: Id) -> bool {
+        self.calls.contains_key(&id)
+    }
+
+    pub(super) fn ids(&self) -> Vec<Id> {
+        self.calls.keys().copied().collect()
+    }
+
+    /// Sends the request of a call, if there is a connection. Returns the request, which may take a
+    /// lock of this process away.
+    pub(super) fn start(&mut self, cx: &mut Context, id: Id, call: AdminCall) -> Option<Request> {
+        if cx.closed {
             call.op.fail(LockError::ManagerClosed { key: call.key, reason: SHUT_DOWN });
-            return;
+            return None;
         }
-        if let Some(trouble) = &self.trouble {
+        if let Some(trouble) = &cx.trouble {
             call.op.fail(trouble.error(call.key));
-            return;
+            return None;
         }
-        self.timers.set(id, Some(call.by));
-        self.admin_calls.insert(id, call);
-        self.send_admin_call(now, id);
+        cx.timers.set(id, Some(call.by));
+        self.calls.insert(id, call);
+        self.send(cx, id)
     }
 
-    pub(super) fn send_admin_call(&mut self, now: Moment, id: Id) {
-        let Some(call) = self.admin_calls.get(&id).filter(|_| self.connected) else {
-            return;
-        };
-        let request = call.op.request();
-        self.outbox.push((id, request.clone()));
-        // The server does not tell a client of a change that it made itself.
-        let takes_from = |held: &Attempt| match (request.action, held) {
-            (Action::ForceRelease, _) => true,
-            (Action::Release, Attempt::Held(held)) => held.has(&request.token),
-            _ => false,
-        };
-        if let Some(holder) = self.queues.holder(&request.name)
-            && self.attempts.get(&holder).is_some_and(takes_from)
-        {
-            self.lost(now, holder, LostReason::ForceReleased, true);
-        }
+    pub(super) fn send(&self, cx: &mut Context, id: Id) -> Option<Request> {
+        let request = self.calls.get(&id).filter(|_| cx.connected)?.op.request();
+        cx.outbox.push((id, request.clone()));
+        Some(request)
     }
 
-    pub(super) fn admin_reply(&mut self, now: Moment, id: Id, reply: Reply) {
-        let Some(AdminCall { key, op, by }) = self.admin_calls.remove(&id) else {
-            return;
-        };
+    /// Answers the caller, or sends the request for the next page, which it returns.
+    pub(super) fn on_reply(&mut self, cx: &mut Context, id: Id, reply: Reply) -> Option<Request> {
         if matches!(&reply, Reply::Refused(refusal) if refusal.is_asked_again()) {
-            self.admin_calls.insert(id, AdminCall { key, op, by });
-            self.send_admin_call(now, id);
-            return;
+            return self.send(cx, id);
         }
-        self.timers.set(id, None);
-        if let Some(op) = op.answer(key.as_ref(), reply) {
-            let by = if op.has_one_limit() { by } else { now.after(self.settings.io_timeout) };
-            self.call(now, id, AdminCall { key, op, by });
-        }
+        let AdminCall { key, op, by } = self.calls.remove(&id)?;
+        cx.timers.set(id, None);
+        let op = op.answer(key.as_ref(), reply)?;
+        let by = if op.has_one_limit() { by } else { cx.now.after(cx.settings.io_timeout) };
+        self.start(cx, id, AdminCall { key, op, by })
     }
 
     /// The connection broke: no reply will come over it.
-    pub(super) fn fail_admin_calls_of_connection(&mut self, trouble: &Disconnected) {
-        let ends = self.admin_calls.iter().filter(|(_, call)| !call.op.outlives_connections());
+    pub(super) fn disconnect(&mut self, cx: &mut Context, trouble: &Disconnected) {
+        let ends = self.calls.iter().filter(|(_, call)| !call.op.outlives_connections());
         for id in ends.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.fail_admin_call(id, trouble);
+            self.fail(cx, id, trouble);
         }
     }
 
-    pub(super) fn fail_admin_call(&mut self, id: Id, trouble: &Disconnected) {
-        if let Some(AdminCall { key, op, .. }) = self.admin_calls.remove(&id) {
-            self.timers.set(id, None);
+    pub(super) fn fail(&mut self, cx: &mut Context, id: Id, trouble: &Disconnected) {
+        if let Some(AdminCall { key, op, .. }) = self.calls.remove(&id) {
+            cx.timers.set(id, None);
             op.fail(trouble.error(key));
         }
     }

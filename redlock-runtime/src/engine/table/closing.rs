@@ -1,16 +1,16 @@
-//! The shutdown of a manager: at its time limit every held lease ends, then releases have a grace period.
+//! The shutdown of a manager: at its time limit every held lease ends, then releases have a grace
+//! period.
 //!
-//! The end of its lease drops an async body, and its guard releases the lock. A sync body cannot be stopped: its key is
-//! not deleted while the body may run, but expires.
+//! The end of its lease drops an async body, and its guard releases the lock. A sync body cannot be
+//! stopped: its key is not deleted while the body may run, but expires.
 
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{Attempt, LockTable};
+use super::LockTable;
 use crate::engine::command::ShutdownIncomplete;
 use crate::ground::clock::Moment;
-use crate::ground::error::LockError;
 
 pub(super) const SHUT_DOWN: &str = "this lock manager has been shut down: connect a new one";
 
@@ -63,38 +63,5 @@ impl Closing {
         // A caller that has gone does not mind.
         let _ = self.caller.send(outcome);
         None
-    }
-}
-
-impl LockTable {
-    /// Refuses new attempts from now on, and fails those that wait.
-    pub(crate) fn close(&mut self, now: Moment) {
-        self.all_meet("shutdown");
-        self.closed = true;
-        for id in self.ids() {
-            if let Some(Attempt::Waiting(waiting)) = self.attempts.get(&id) {
-                let error = LockError::closed(&waiting.ask.key, SHUT_DOWN);
-                self.fail(now, id, error);
-            }
-        }
-    }
-
-    /// Ends all leases; returns how many.
-    fn end_all_leases(&mut self, now: Moment) -> usize {
-        let mut stopped = 0;
-        for id in self.ids() {
-            let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
-                continue;
-            };
-            if let Some(caller) = held.deliver_to.take() {
-                let error = LockError::closed(held.lease.key(), SHUT_DOWN);
-                let _ = caller.send(error.into());
-                self.abandon(now, id);
-            } else if held.closes(now) {
-                stopped += 1;
-                self.schedule(id);
-            }
-        }
-        stopped
     }
 }

@@ -1,238 +1,386 @@
-//! The lock table: each attempt of this process, from its first request to its last release.
+//! The lock table: each lock of this process that is held, waited for or released, by its name.
 //!
-//! It has no I/O and no clock: commands, replies and the time come in, requests and outcomes go out. An attempt is
-//! *waiting* (for a reply, for its turn in this process or on the server, for the time to ask again, or for a
-//! connection), then *held*, then *releasing*, then gone.
+//! It has no I/O and no clock: commands, replies and the time come in, requests and outcomes go
+//! out. Each event concerns one attempt, and goes to the lock of that attempt with what the locks
+//! share, its [`Context`]. An attempt is *waiting* (for a reply, for its turn in this process or on
+//! the server, for the time to ask again, or for a connection), then *held*, then *releasing*, then
+//! gone; a lock without attempts is gone, too.
+//!
+//! Here is also what concerns all locks: the connection comes and goes, and may lead to another
+//! server, and a manager is shut down. The order of the attempts counts then: requests for several
+//! keys go out in the order of their commands.
 
 mod admin;
 pub(crate) mod closing;
-mod cohort;
-mod connection;
-mod contended;
-mod coverage;
-mod late_fence;
+mod context;
 mod lock;
-mod long_wait;
 mod multi_key;
-mod on_push;
-mod on_reply;
-mod replication;
-mod reports;
-mod reserved_fences;
 #[cfg(test)]
 mod scenarios;
-mod timeout_error;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::ground::host::HashMap;
-use foldhash::HashMapExt;
+use tokio::sync::oneshot;
 
-use super::command::AdminCall;
-use super::hold_times::HoldTimes;
+use super::command::{AdminCall, Ask, Extension, NewAttempt, Response};
 use super::outbox::Outbox;
-use super::protocol::{Disconnected, Id, Request, Unconfirmed};
+use super::protocol::{Confirmation, Disconnected, Id, Push, Reply, Request, Unconfirmed};
 use super::settings::TableSettings;
-use super::timers::Timers;
+use super::slots::{Slot, Slots};
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::Moment;
-use crate::ground::outcome::LostReason;
+use crate::ground::error::LockError;
+use crate::ground::host::{self, HashMap};
 use crate::ground::token::Token;
-use contended::Contended;
-use late_fence::LateFences;
-use lock::held::Held;
-use lock::queue::Queues;
-use lock::releasing::Releasing;
-use lock::waiting::Waiting;
-use long_wait::LongWaits;
-use timeout_error::{AnswerTime, LastWords};
-
-/// Boxed: the map of attempts is up to half empty, and each room in it is as large as the largest of them.
-enum Attempt {
-    Waiting(Box<Waiting>),
-    Held(Box<Held>),
-    Releasing(Box<Releasing>),
-}
-
-impl Attempt {
-    /// The time of its next [`tick`](LockTable::tick).
-    fn due(&self) -> Option<Moment> {
-        match self {
-            Self::Waiting(waiting) => waiting.due(),
-            Self::Held(held) => held.due(),
-            Self::Releasing(releasing) => Some(releasing.due()),
-        }
-    }
-}
+use admin::Admin;
+use closing::SHUT_DOWN;
+use context::Context;
+use lock::Lock;
 
 pub(crate) struct LockTable {
-    attempts: HashMap<Id, Attempt>,
-    queues: Queues,
-    contended: Contended,
-    hold_times: HoldTimes,
-    late_fences: LateFences,
-    long_waits: LongWaits,
-    last_words: LastWords,
-    answer_time: AnswerTime,
-    timers: Timers,
-    outbox: Outbox,
-    /// The reason that there is no connection; `None` while there is one, and before the first has failed.
-    trouble: Option<Disconnected>,
-    connected: bool,
-    abilities: Abilities,
-    /// The attempts that may get a push: they wait on the server, or are being released after that.
-    by_token: HashMap<Token, Id>,
-    /// The reason for the end of the last connection.
-    broke: Arc<str>,
-    settings: TableSettings,
-    /// The last id of a release without a caller. Counts down: the ids of callers count up.
-    own_ids: Id,
-    admin_calls: HashMap<Id, AdminCall>,
-    /// Granted locks that their replicas must confirm.
-    unconfirmed: Vec<Unconfirmed>,
-    /// Shut down: new attempts fail.
-    closed: bool,
+    locks: HashMap<Arc<str>, Lock>,
+    cx: Context,
+    admin: Admin,
 }
 
 impl LockTable {
     pub(crate) fn new(settings: TableSettings) -> Self {
-        Self {
-            attempts: HashMap::new(),
-            queues: Queues::default(),
-            contended: Contended::default(),
-            hold_times: HoldTimes::default(),
-            late_fences: LateFences::default(),
-            long_waits: LongWaits::default(),
-            last_words: LastWords::default(),
-            answer_time: AnswerTime::new(settings.io_timeout),
-            timers: Timers::default(),
-            outbox: Outbox::default(),
-            trouble: None,
-            connected: false,
-            abilities: Abilities { hands_over: false, tracks_changes: false, votes: false },
-            by_token: HashMap::new(),
-            broke: "not connected to Redis yet".into(),
-            settings,
-            own_ids: Id::MAX,
-            admin_calls: HashMap::new(),
-            unconfirmed: Vec::new(),
-            closed: false,
-        }
+        Self { locks: HashMap::default(), cx: Context::new(settings), admin: Admin::default() }
     }
 
     /// All unsent requests, in their order.
     #[cfg(test)]
     fn take_outbox(&mut self) -> Vec<(Id, Request)> {
-        self.outbox.take_all().collect()
+        self.cx.outbox.take_all().collect()
     }
 
     pub(crate) fn next_timer(&self) -> Option<Moment> {
-        self.timers.next()
+        self.cx.timers.next()
     }
 
     /// True when there is a batch to send; `room`: for requests that are not urgent.
     pub(crate) fn has_requests(&self, room: usize) -> bool {
-        self.outbox.has_any(room)
+        self.cx.outbox.has_any(room)
     }
 
     /// The next batch.
     pub(crate) fn take_requests(&mut self, room: usize) -> Vec<(Id, Request)> {
-        self.outbox.take(room, |_| true)
+        self.cx.outbox.take(room, |_| true)
     }
 
     /// Granted locks that their replicas must confirm.
     pub(crate) fn take_unconfirmed(&mut self) -> impl Iterator<Item = Unconfirmed> {
-        self.unconfirmed.drain(..)
+        self.cx.unconfirmed.drain(..)
     }
 
     /// The number of attempts.
     fn attempts_left(&self) -> usize {
-        self.attempts.len()
+        self.cx.attempts.len()
     }
 
     /// True without an attempt that waits, holds or releases.
     pub(crate) fn is_idle(&self) -> bool {
-        self.attempts.is_empty()
+        self.cx.attempts.is_empty()
     }
 
     /// True without a request of an operator.
     pub(crate) fn has_no_admin_calls(&self) -> bool {
-        self.admin_calls.is_empty()
+        self.admin.is_empty()
     }
 
     /// True with an attempt that waits for the server.
     pub(crate) fn has_waiters(&self) -> bool {
-        !self.by_token.is_empty()
+        !self.cx.by_token.is_empty()
     }
 
-    fn waiting(&self, id: Id) -> Option<&Waiting> {
-        match self.attempts.get(&id) {
-            Some(Attempt::Waiting(waiting)) => Some(waiting),
-            _ => None,
+    /// An event of this lock, which may be new, and may be over with it.
+    fn at<R>(&mut self, now: Moment, name: &Arc<str>, event: impl FnOnce(&mut Lock, &mut Context) -> R) -> R {
+        self.cx.now = now;
+        if let Some(lock) = self.locks.get_mut(name) {
+            let outcome = event(lock, &mut self.cx);
+            if lock.is_over() {
+                self.locks.remove(name);
+            }
+            return outcome;
         }
+        let mut lock = Lock::default();
+        let outcome = event(&mut lock, &mut self.cx);
+        if !lock.is_over() {
+            self.locks.insert(Arc::clone(name), lock);
+        }
+        outcome
+    }
+
+    /// An event of this attempt; of a lock without attempts when it is gone.
+    fn at_attempt<R>(&mut self, now: Moment, id: Id, event: impl FnOnce(&mut Lock, &mut Context) -> R) -> R {
+        match self.cx.attempts.get(&id).map(Arc::clone) {
+            Some(name) => self.at(now, &name, event),
+            None => event(&mut Lock::default(), &mut self.cx),
+        }
+    }
+
+    /// An event of each attempt, in the order of their commands.
+    fn at_each(&mut self, now: Moment, mut event: impl FnMut(&mut Lock, &mut Context, Id)) {
+        let mut ids: Vec<Id> = self.cx.attempts.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
+            self.at_attempt(now, id, |lock, cx| event(lock, cx, id));
+        }
+    }
+
+    /// Tells a simulation of an event of all attempts.
+    fn all_meet(&mut self, now: Moment, event: &'static str) {
+        if host::world().is_some() {
+            self.at_each(now, |lock, _, id| lock.meet(id, event));
+        }
+    }
+
+    pub(crate) fn acquire(&mut self, now: Moment, id: Id, mut ask: Box<Ask>, token: Token) {
+        if ask.is_cancelled() {
+            return;
+        }
+        if self.cx.closed {
+            ask.fail(LockError::closed(&ask.key, SHUT_DOWN));
+            return;
+        }
+        if let Some(trouble) = self.cx.trouble.as_ref().filter(|trouble| ask.is_ended_by(trouble)) {
+            ask.fail(trouble.error(Some(Arc::clone(&ask.key))));
+            return;
+        }
+        let name = Arc::clone(&ask.name);
+        self.at(now, &name, |lock, cx| {
+            lock.acquire(cx, id, ask, token);
+            lock.reserve(cx);
+        });
+    }
+
+    pub(crate) fn acquire_all(&mut self, now: Moment, asks: Vec<NewAttempt>) {
+        for (id, ask, token) in asks {
+            self.acquire(now, id, ask, token);
+        }
+    }
+
+    /// The caller no longer waits: the attempt releases the lock that it has or may get.
+    pub(crate) fn abandon(&mut self, now: Moment, id: Id) {
+        self.at_attempt(now, id, |lock, cx| {
+            lock.meet(id, "abandon");
+            lock.abandon(cx, id);
+        });
+    }
+
+    /// The name and the token of an attempt whose request for the lock is unanswered.
+    pub(crate) fn asked(&self, id: Id) -> Option<(&str, &Token)> {
+        self.locks.get(self.cx.attempts.get(&id)?)?.asked(id)
+    }
+
+    /// The transport has not sent that request, and will not send it.
+    pub(crate) fn taken_back(&mut self, now: Moment, id: Id) {
+        self.at_attempt(now, id, |lock, _| lock.taken_back(id));
+    }
+
+    /// The transport cannot have this request served yet.
+    pub(crate) fn delayed(&mut self, now: Moment, id: Id, reason: Arc<str>) {
+        self.at_attempt(now, id, |lock, cx| lock.delayed(cx, id, reason));
+    }
+
+    /// The guard changes the ttl.
+    pub(crate) fn extend(&mut self, now: Moment, id: Id, extension: Extension) {
+        self.at_attempt(now, id, |lock, cx| {
+            lock.meet(id, "extend");
+            lock.extend(cx, id, extension);
+        });
+    }
+
+    /// Draws a fencing token for a held lock, unless it has one.
+    pub(crate) fn fence(&mut self, now: Moment, id: Id, caller: oneshot::Sender<()>) {
+        self.at_attempt(now, id, |lock, cx| lock.fence(cx, id, caller));
+    }
+
+    /// The guard releases the lock.
+    pub(crate) fn release(&mut self, now: Moment, id: Id, response: Option<Response>) {
+        self.at_attempt(now, id, |lock, cx| {
+            lock.meet(id, "release");
+            lock.release(cx, id, response);
+        });
+    }
+
+    /// The task that asks the replicas is a new one: what the last one has not answered is
+    /// confirmed anew.
+    pub(crate) fn confirm_again(&mut self, now: Moment) {
+        self.at_each(now, Lock::confirm_again);
+    }
+
+    /// The answer of the replicas about a lock that its caller does not have yet.
+    pub(crate) fn confirmed(&mut self, now: Moment, id: Id, token: &Token, confirmation: Confirmation) {
+        self.at_attempt(now, id, |lock, cx| lock.confirmed(cx, id, token, confirmation));
+    }
+
+    /// An operator asks.
+    pub(crate) fn call(&mut self, now: Moment, id: Id, call: AdminCall) {
+        self.cx.now = now;
+        let request = self.admin.start(&mut self.cx, id, call);
+        self.take_for_operator(now, request);
+    }
+
+    fn take_for_operator(&mut self, now: Moment, request: Option<Request>) {
+        if let Some(request) = request {
+            self.at(now, &request.name, |lock, cx| lock.take_for_operator(cx, &request));
+        }
+    }
+
+    /// The reply to a request of `id` that was sent at `sent`.
+    pub(crate) fn reply(&mut self, now: Moment, id: Id, sent: Moment, request: &Request, reply: Reply) {
+        if self.admin.has(id) {
+            self.cx.now = now;
+            let next = self.admin.on_reply(&mut self.cx, id, reply);
+            self.take_for_operator(now, next);
+        } else if let Some(waiter) = self.cx.questions.remove(&id) {
+            self.at(now, &request.name, |lock, cx| lock.on_holder_reply(cx, waiter, reply));
+        } else {
+            self.at(now, &request.name, |lock, cx| lock.on_reply(cx, id, sent, request, reply));
+        }
+    }
+
+    /// A push to one of the waiters.
+    pub(crate) fn on_push(&mut self, now: Moment, push: &Push) {
+        self.at(now, &push.name, |lock, cx| lock.on_push(cx, push));
     }
 
     /// Runs the timers that are due.
     pub(crate) fn tick(&mut self, now: Moment) {
-        while let Some(id) = self.timers.pop(now) {
-            if self.admin_calls.contains_key(&id) {
-                self.fail_admin_call(id, &Disconnected::passing("the server gave no answer in time"));
-                continue;
-            }
-            self.meets_timer(now, id);
-            match self.attempts.get_mut(&id) {
-                Some(Attempt::Waiting(waiting)) => {
-                    if waiting.is_over(now) {
-                        self.gives_up(now, id);
-                    } else if waiting.is_long(now) {
-                        self.report_wait(now, id);
-                    } else {
-                        self.ask(now, id);
-                    }
-                }
-                // Its body may have run until now, when the key has expired.
-                Some(Attempt::Held(held)) if held.is_closed() => {
-                    self.lost(now, id, LostReason::ManagerClosed, false);
-                }
-                Some(Attempt::Held(held)) => {
-                    if held.lease.remaining(now).is_none() {
-                        self.lost(now, id, LostReason::Expired, true);
-                    } else if held.answers_late_extensions(now, self.trouble.as_ref()) {
-                        self.schedule(id);
-                    } else if held.is_reservation_late(now) {
-                        self.release_unreserved(now, id);
-                    } else if held.takes_first_look(now) {
-                        self.watch(id);
-                        self.schedule(id);
-                    } else {
-                        self.renew(now, id);
-                    }
-                }
-                Some(Attempt::Releasing(releasing)) => {
-                    let step = releasing.tick(now, self.trouble.as_ref());
-                    self.go_on_releasing(now, id, step);
-                }
-                None => {}
+        self.cx.now = now;
+        while let Some(id) = self.cx.timers.pop(now) {
+            if self.admin.has(id) {
+                let late = Disconnected::passing("the server gave no answer in time");
+                self.admin.fail(&mut self.cx, id, &late);
+            } else {
+                self.at_attempt(now, id, |lock, cx| lock.on_timer(cx, id));
             }
         }
     }
 
-    fn remove(&mut self, id: Id) {
-        if let Some(Attempt::Releasing(releasing)) = self.attempts.remove(&id) {
-            self.by_token.remove(releasing.token());
+    /// An answer took so long.
+    pub(crate) fn learn_answer_time(&mut self, took: Duration) {
+        self.cx.answer_time.learn(took);
+    }
+
+    /// Another client may have changed these locks, or all: each holder compares, and each first
+    /// waiter asks.
+    pub(crate) fn changed(&mut self, now: Moment, names: Option<&[Arc<str>]>) {
+        match names {
+            Some(names) => {
+                for name in names {
+                    self.at(now, name, Lock::changed);
+                }
+            }
+            None => self.at_each(now, Lock::flushed),
         }
-        self.timers.set(id, None);
     }
 
-    fn schedule(&mut self, id: Id) {
-        let due = self.attempts.get(&id).and_then(Attempt::due);
-        self.timers.set(id, due);
-    }
-
-    /// In the order of their commands.
-    fn ids(&self) -> Vec<Id> {
-        let mut ids: Vec<Id> = self.attempts.keys().copied().collect();
+    /// These slots may be on another node than before.
+    pub(crate) fn returned(&mut self, now: Moment, slots: &Slots) {
+        self.all_meet(now, "slots returned");
+        let mut ids: Vec<Id> = self.cx.attempts.keys().copied().collect();
         ids.sort_unstable();
-        ids
+        for id in ids {
+            if self.cx.attempts.get(&id).is_some_and(|name| slots.contains(Slot::of(name))) {
+                self.at_attempt(now, id, |lock, cx| lock.moved(cx, id));
+            }
+        }
+    }
+
+    /// The outcome of connecting; `None` before the first.
+    pub(crate) fn connection(&self) -> Option<Result<Abilities, Disconnected>> {
+        if self.cx.connected { Some(Ok(self.cx.abilities)) } else { self.cx.trouble.clone().map(Err) }
+    }
+
+    /// There is a connection: unanswered requests are repeated, and each held lock is renewed at
+    /// once.
+    pub(crate) fn connected(&mut self, now: Moment, abilities: Abilities) {
+        self.all_meet(now, "connected");
+        self.cx.connected = true;
+        self.cx.abilities = abilities;
+        self.cx.trouble = None;
+        for id in self.admin.ids() {
+            let request = self.admin.send(&mut self.cx, id);
+            self.take_for_operator(now, request);
+        }
+        self.ask_for_holders_again(now);
+        self.at_each(now, Lock::connected);
+    }
+
+    /// The questions who holds a lock were not answered before the connection broke, and there is
+    /// another one, or none.
+    fn ask_for_holders_again(&mut self, now: Moment) {
+        for (_, id) in std::mem::take(&mut self.cx.questions) {
+            self.at_attempt(now, id, |lock, cx| lock.ask_for_holder(cx, id));
+        }
+    }
+
+    /// The abilities of the connection have changed.
+    pub(crate) fn can(&mut self, now: Moment, abilities: Abilities) {
+        self.all_meet(now, "other abilities");
+        self.cx.abilities = abilities;
+        self.at_each(now, Lock::can);
+    }
+
+    /// These requests were refused with the answer that ends the connection. They are sent again
+    /// over the next one.
+    pub(crate) fn refused_at_the_end(&mut self, now: Moment, requests: &[(Id, Request)]) {
+        for (id, request) in requests {
+            self.at(now, &request.name, |lock, _| lock.refused_at_the_end(*id, request));
+        }
+    }
+
+    /// The connection broke: no request in flight will be answered.
+    pub(crate) fn disconnected(&mut self, now: Moment, reason: Arc<str>) {
+        self.all_meet(now, "disconnected");
+        self.cx.now = now;
+        self.cx.connected = false;
+        self.cx.broke = reason;
+        self.cx.outbox = Outbox::default();
+        let trouble = Disconnected::passing(Arc::clone(&self.cx.broke));
+        self.admin.disconnect(&mut self.cx, &trouble);
+        self.at_each(now, Lock::disconnect);
+    }
+
+    /// True when connecting has not failed like this since the last connection.
+    pub(crate) fn is_new_trouble(&self, trouble: &Disconnected) -> bool {
+        self.cx.trouble.as_ref() != Some(trouble)
+    }
+
+    /// Connecting failed. Attempts with one try fail now; if the failure is permanent, all fail but
+    /// those without a time limit.
+    pub(crate) fn unreachable(&mut self, now: Moment, trouble: Disconnected) {
+        self.all_meet(now, "unreachable");
+        self.at_each(now, |lock, cx, id| {
+            let ends = |ask: &Ask| ask.is_ended_by(&trouble);
+            lock.fail_if(cx, id, |ask| ends(ask).then(|| trouble.error(Some(Arc::clone(&ask.key)))));
+        });
+        for id in self.admin.ids() {
+            self.admin.fail(&mut self.cx, id, &trouble);
+        }
+        self.cx.trouble = Some(trouble);
+        for name in self.locks.keys().map(Arc::clone).collect::<Vec<_>>() {
+            self.at(now, &name, Lock::hear_word);
+        }
+        self.ask_for_holders_again(now);
+    }
+
+    /// Refuses new attempts from now on, and fails those that wait.
+    pub(crate) fn close(&mut self, now: Moment) {
+        self.all_meet(now, "shutdown");
+        self.cx.closed = true;
+        self.at_each(now, |lock, cx, id| {
+            lock.fail_if(cx, id, |ask| Some(LockError::closed(&ask.key, SHUT_DOWN)));
+        });
+    }
+
+    /// Ends all leases; returns how many.
+    fn end_all_leases(&mut self, now: Moment) -> usize {
+        let mut stopped = 0;
+        self.at_each(now, |lock, cx, id| stopped += usize::from(lock.close(cx, id, SHUT_DOWN)));
+        stopped
     }
 }

@@ -1,62 +1,18 @@
 //! Several keys in one call, which takes them in their order until one is busy.
 //!
-//! Each key is an attempt of its own, with its token and its caller, and gets its own reply. Keys after the first busy one
-//! are skipped: the caller asks for them again when it holds that one. No caller may hold a later key while it waits for
-//! an earlier one. So when a call fails or its reply is lost or late, only its first key is asked for again alone. The
-//! other keys go behind it in the same batch again, or are skipped, and released if the server may have taken them.
+//! Each key is an attempt of its own, with its token and its caller, and gets its own reply. Keys
+//! after the first busy one are skipped: the caller asks for them again when it holds that one. No
+//! caller may hold a later key while it waits for an earlier one. So when a call fails or its reply
+//! is lost or late, only its first key is asked for again alone. The other keys go behind it in the
+//! same batch again, or are skipped, and released if the server may have taken them.
 
-use super::{Attempt, LockTable};
-use crate::engine::command::{AcquireOutcome, NewAttempt};
 use crate::engine::multi_key::is_same_call;
-use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request};
-use crate::ground::clock::Moment;
-use crate::ground::lease::safe_until;
+use crate::engine::protocol::{Action, Id, Mode, Request};
 
 /// The action for a key behind `after`, whose request must be the last one in the outbox.
 pub(super) fn next(last: Option<&(Id, Request)>, mode: Mode, after: Id) -> Option<Action> {
     let next = Action::AcquireNext { mode, after };
     last.is_some_and(|before| is_same_call(before, next)).then_some(next)
-}
-
-impl LockTable {
-    pub(crate) fn acquire_all(&mut self, now: Moment, asks: Vec<NewAttempt>) {
-        for (id, ask, token) in asks {
-            self.acquire(now, id, ask, token);
-        }
-    }
-
-    /// Skips a key behind another one, unless its reply counts or it is asked for again. True when it is skipped.
-    pub(super) fn is_skipped(&mut self, now: Moment, id: Id, sent: Moment, reply: &Reply) -> bool {
-        let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
-            return true;
-        };
-        let in_time = waiting.ask.capped(sent, safe_until(sent, waiting.ask.ttl)) > now;
-        match reply {
-            // Not tried in this call, but perhaps in an earlier one, whose reply was lost.
-            Reply::Skipped => waiting.has_come_to_nothing(),
-            // The whole call is repeated.
-            Reply::Refused(Refusal::NoScript) => return false,
-            // The first key may be asked for again.
-            Reply::Refused(_) => {}
-            // The reply took longer than the leases: the first key is asked for again.
-            _ if !in_time => {}
-            // All keys before it are held.
-            _ => {
-                waiting.ask.after = None;
-                return false;
-            }
-        }
-        self.skip(now, id);
-        true
-    }
-
-    /// Tells the caller, and releases the key if the server may have taken it.
-    pub(super) fn skip(&mut self, now: Moment, id: Id) {
-        if let Some(Attempt::Waiting(mut waiting)) = self.attempts.remove(&id) {
-            waiting.ask.end(AcquireOutcome::Skipped);
-            self.drop_waiting(now, id, &waiting);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -66,11 +22,13 @@ mod tests {
     use tokio::sync::oneshot::{self, error::TryRecvError};
 
     use super::*;
-    use crate::engine::command::Ask;
+    use crate::engine::command::{AcquireOutcome, Ask};
     use crate::engine::multi_key::refuse_all;
-    use crate::engine::protocol::{Place, ServerTime};
+    use crate::engine::protocol::{Place, Refusal, Reply, ServerTime};
     use crate::engine::settings::TableSettings;
+    use crate::engine::table::LockTable;
     use crate::ground::capabilities::Abilities;
+    use crate::ground::clock::Moment;
     use crate::ground::error::Holder;
     use crate::ground::owner::Origin;
     use crate::ground::owner::Owner;
@@ -228,7 +186,7 @@ mod tests {
         call.says("+?-");
         // Nothing is released, and the waiter is one like any other.
         call.sends(&[]);
-        call.table.disconnected("cut".into());
+        call.table.disconnected(call.now, "cut".into());
         call.table.connected(call.now, HANDS_OVER);
         let sent: Vec<_> = call.table.take_outbox();
         assert!(sent.iter().any(|(id, request)| *id == 2 && request.action == Action::Acquire(Mode::Rejoin)));
@@ -237,7 +195,7 @@ mod tests {
     #[test]
     fn a_call_whose_reply_was_lost_is_repeated_as_one_call() {
         let mut call = Call::connected();
-        call.table.disconnected("cut".into());
+        call.table.disconnected(call.now, "cut".into());
         call.table.connected(call.now, HANDS_OVER);
         call.sends(&[(1, AGAIN), (2, next_again(1)), (3, next_again(2))]);
         call.answers(vec![held(), held(), held()]);
@@ -247,7 +205,7 @@ mod tests {
     #[test]
     fn a_key_that_is_skipped_in_a_repeated_call_is_released() {
         let mut call = Call::connected();
-        call.table.disconnected("cut".into());
+        call.table.disconnected(call.now, "cut".into());
         call.table.connected(call.now, HANDS_OVER);
         call.sends(&[(1, AGAIN), (2, next_again(1)), (3, next_again(2))]);
         // The call whose reply was lost may have taken more keys than this one.
@@ -267,7 +225,7 @@ mod tests {
     #[test]
     fn a_key_behind_an_abandoned_one_is_skipped_and_released() {
         let mut call = Call::connected();
-        call.table.disconnected("cut".into());
+        call.table.disconnected(call.now, "cut".into());
         call.table.abandon(call.now, 2);
         call.table.connected(call.now, HANDS_OVER);
         // The second key is being released, so the third has no key to go behind.

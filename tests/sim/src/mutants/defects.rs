@@ -1,8 +1,8 @@
 //! Defects that use has found, and long runs of chaos had not.
 
 use super::files::{
-    ACQUIRE_LUA, ADMIN, ASKING, CLUSTER, CONNECTION, ENCODE, EXCHANGE, HELD, HOLDING, KEEP_LUA, ON_PUSH,
-    ON_REPLY, REENTRANCY, RELEASE_LUA, RENEW_LUA, TAKE_AWAY_LUA, TELL_LUA, WAITING,
+    ACQUIRE_LUA, ASKING, CLUSTER, CONNECTION, ENCODE, EXCHANGE, HELD, HOLDING, KEEP_LUA, ON_PUSH, ON_REPLY,
+    REENTRANCY, RELEASE_LUA, RENEW_LUA, TAKE_AWAY_LUA, TELL_LUA, WAITING,
 };
 use super::{CAUSE, EXCLUSION, FENCES, FEW_COMMANDS, Mutant, PROMPT, edit};
 
@@ -20,10 +20,10 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 ON_REPLY,
-                "Reply::Claimed { fence } => self.answered_held(now, id, sent, fence, true),",
+                "Reply::Claimed { fence } => self.answered_held(cx, id, sent, fence, true),",
                 "Reply::Claimed { fence } => {\n                \
-                 let claims = self.abilities.hands_over;\n                \
-                 self.answered_held(now, id, sent, fence, claims);\n            }",
+                 let claims = cx.abilities.hands_over;\n                \
+                 self.answered_held(cx, id, sent, fence, claims);\n            }",
             ),
             edit(CLUSTER, "            self.tell_abilities();\n", ""),
         ],
@@ -79,7 +79,11 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[
             edit(ACQUIRE_LUA, "if not has_waited or ARGV[3] == 'rejoin' then return end", "do return end"),
-            edit(ON_PUSH, "None => self.ask_after_flush(now, id),", "None => self.ask_early(now, id),"),
+            edit(
+                ON_PUSH,
+                "            self.rejoin(cx, id);\n        } else {",
+                "            self.ask_early(cx, id);\n        } else {",
+            ),
         ],
     },
     Mutant {
@@ -102,8 +106,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             ON_REPLY,
-            "let early = waiting.deferred_push.take();",
-            "let early = waiting.deferred_push.take().and(None);",
+            "let early = waiting.take_deferred_push();",
+            "let early = waiting.take_deferred_push().and(None);",
         )],
     },
     Mutant {
@@ -116,11 +120,7 @@ pub(super) const ALL: &[Mutant] = &[
                 "const REFUSED: Backoff = Backoff { shortest: ASK_AGAIN_AFTER, longest: Duration::from_secs(1) };",
                 "const REFUSED: Backoff = Backoff { shortest: ASK_AGAIN_AFTER, longest: ASK_AGAIN_AFTER };",
             ),
-            edit(
-                ASKING,
-                "            if is_behind {\n                waiting.refused_behind(now, reason);",
-                "            if is_behind && false {\n                waiting.refused_behind(now, reason);",
-            ),
+            edit(ASKING, "if is_behind && waiting.ask().after.is_none() {", "if is_behind && false {"),
         ],
     },
     Mutant {
@@ -130,13 +130,13 @@ pub(super) const ALL: &[Mutant] = &[
         edits: &[
             edit(
                 HOLDING,
-                "self.outbox.push_urgent((id, held.renewal_request(now)));",
-                "self.outbox.push((id, held.renewal_request(now)));",
+                "cx.outbox.push_urgent((id, held.renewal_request(cx.now)));",
+                "cx.outbox.push((id, held.renewal_request(cx.now)));",
             ),
             edit(
                 HOLDING,
-                "self.outbox.push_urgent((id, held.request(Action::Watch)));",
-                "self.outbox.push((id, held.request(Action::Watch)));",
+                "cx.outbox.push_urgent((id, held.request(Action::Watch)));",
+                "cx.outbox.push((id, held.request(Action::Watch)));",
             ),
             edit(
                 CLUSTER,
@@ -149,7 +149,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "holder-is-not-told-of-its-force-release",
         wrong: "A lock that is force-released through the manager of its holder goes on to count as held.",
         violates: EXCLUSION,
-        edits: &[edit(ADMIN, "(Action::ForceRelease, _) => true,", "(Action::ForceRelease, _) => false,")],
+        edits: &[edit(HOLDING, "Action::ForceRelease => true,", "Action::ForceRelease => false,")],
     },
     Mutant {
         name: "late-force-release-takes-a-vote",

@@ -18,7 +18,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "each-waiter-is-a-follower",
         wrong: "A process passes a lock on to waiters that the grant has not named.",
         violates: ORDER,
-        edits: &[edit(FOLLOWERS, "secret == next.token.secret()", "!secret.is_empty()")],
+        edits: &[edit(FOLLOWERS, "secret == waiter.token().secret()", "!secret.is_empty()")],
     },
     Mutant {
         name: "followers-keep-their-places",
@@ -34,7 +34,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "followers-of-a-lost-lock-keep-their-places",
         wrong: "Those that have had the lock are still in the queue when it is lost.",
         violates: NOTHING_LEFT,
-        edits: &[edit(HOLDING, " || held.has_served()", "")],
+        edits: &[edit(HOLDING, " || held.owes_places()", "")],
     },
     Mutant {
         name: "followers-inherit-no-deadline",

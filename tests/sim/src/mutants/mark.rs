@@ -47,8 +47,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: EXCLUSION,
         edits: &[edit(
             HOLDING,
-            "let since = waiting.granted_since(now, at);",
-            "let since = waiting.granted_since(now, at).map(|_| now);",
+            "let since = waiting.granted_since(cx.now, at);",
+            "let since = waiting.granted_since(cx.now, at).map(|_| cx.now);",
         )],
     },
     Mutant {
@@ -221,7 +221,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: NOTHING_LEFT,
         edits: &[
             edit(HOLDING, "|| held.may_be_queued()", ""),
-            edit(ON_REPLY, "self.abilities.votes || self.abilities.hands_over;", "self.abilities.votes;"),
+            edit(ON_REPLY, "cx.abilities.votes || cx.abilities.hands_over;", "cx.abilities.votes;"),
         ],
     },
     Mutant {

@@ -54,8 +54,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: NOTHING_OWED,
         edits: &[edit(
             ON_REPLY,
-            "            waiting.has_come_to_nothing();",
-            "            if false { waiting.has_come_to_nothing(); }",
+            "            waiting.undo_request();",
+            "            if false { waiting.undo_request(); }",
         )],
     },
     Mutant {

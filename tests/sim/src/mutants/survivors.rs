@@ -1,7 +1,7 @@
 //! Changes that once left every test green.
 
 use super::files::{
-    ACQUIRE_LUA, ASKING, JOIN_LUA, LEASE, LINK, LOCK_ALL, ON_PUSH, ON_REPLY, REDIRECT, RESERVE_LUA,
+    ACQUIRE_LUA, ASKING, JOIN_LUA, LEASE, LINK, LOCK_ALL, ON_REPLY, REDIRECT, RESERVE_LUA, TABLE,
 };
 use super::{
     CAUSE, FENCES, IN_TIME, MAX_HOLD, Mutant, NO_ORPHAN, NOTHING_LEFT, ORDER, PROMPT, TRUE_OUTCOME, edit,
@@ -14,7 +14,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: IN_TIME,
         edits: &[edit(
             ASKING,
-            "(Awaits::ServerTurn, _) => waiting.keep_asking(now, self.queues.kept_at(&waiting.ask.name)),",
+            "(Awaits::ServerTurn, _) => waiting.keep_asking(cx.now, kept_at),",
             "(Awaits::ServerTurn, _) => {}",
         )],
     },
@@ -22,7 +22,11 @@ pub(super) const ALL: &[Mutant] = &[
         name: "refused-renewal-is-not-repeated",
         wrong: "After a renewal that the server refused for a moment, no other one is sent.",
         violates: CAUSE,
-        edits: &[edit(ON_REPLY, "                held.retry(now);\n", "                held.suspend();\n")],
+        edits: &[edit(
+            ON_REPLY,
+            "                held.retry(cx.now);\n",
+            "                held.suspend();\n",
+        )],
     },
     Mutant {
         name: "answers-are-no-sign-of-life",
@@ -40,7 +44,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "flush-wakes-no-waiter",
         wrong: "When a server tells that all its keys are gone, the waiters sleep on.",
         violates: PROMPT,
-        edits: &[edit(ON_PUSH, "None => self.ask_after_flush(now, id),", "None => {}")],
+        edits: &[edit(TABLE, "None => self.at_each(now, Lock::flushed),", "None => {}")],
     },
     Mutant {
         name: "queue-never-expires",

@@ -1,262 +1,282 @@
-//! Waiting attempts: which one asks the server now, and which one asks when it ends.
+//! Waiters: which one asks the server now, what it hears, and which one asks when it leaves.
+//!
+//! Of the waiters of a lock in this process, the first one asks. Where the server has a queue, each
+//! waiter asks once, to get its place there, and then awaits a push; the first one asks again from
+//! time to time, in case a push was lost. Who leaves the queue passes its turn on: the next waiter
+//! asks at once, or takes over the pause of the one that leaves, so that many which leave together
+//! cost the server nothing.
+//!
+//! The limit of a wait is one for waiting. An answer that is under way then is awaited until it is
+//! late, so a wait that is shorter than an answer takes is one try. And no caller hears from an old
+//! answer that another one has the lock: the server may have stopped since. So a waiter whose last
+//! answer is old has the server asked once more just before its limit. That question and its answer
+//! serve all waiters of the lock in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::queue::NextAsker;
-use crate::engine::command::Ask;
+use super::Lock;
+use super::queue::{NextAsker, Queue};
+use super::waiting::{Awaits, LastAnswer, Waiting};
+use crate::engine::command::{AcquireOutcome, Ask};
 use crate::engine::protocol::{Action, Id, Request};
-use crate::engine::table::closing::SHUT_DOWN;
-use crate::engine::table::lock::held::Held;
-use crate::engine::table::lock::waiting::{Awaits, Waiting};
-use crate::engine::table::reports::Reports;
-use crate::engine::table::{Attempt, LockTable, multi_key};
+use crate::engine::table::context::Context;
+use crate::engine::table::multi_key;
 use crate::ground::clock::Moment;
-use crate::ground::error::LockError;
+use crate::ground::error::{Holder, LockError};
 use crate::ground::telemetry;
 use crate::ground::token::{self, Token};
 
-impl LockTable {
-    pub(crate) fn acquire(&mut self, now: Moment, id: Id, mut ask: Box<Ask>, token: Token) {
-        if ask.is_cancelled() {
-            return;
-        }
-        if self.closed {
-            ask.fail(LockError::closed(&ask.key, SHUT_DOWN));
-            return;
-        }
-        if let Some(trouble) = self.trouble.as_ref().filter(|trouble| ask.is_ended_by(trouble)) {
-            ask.fail(trouble.error(Some(Arc::clone(&ask.key))));
-            return;
-        }
-        ask.kind = self.hold_times.kind(&ask.origin);
-        // A local hand-over draws from the fencing tokens of its lock.
-        ask.fenced |= self.settings.cohort > 0;
-        let name = Arc::clone(&ask.name);
-        if let Some(waiters) = self.too_many_wait_here(&ask) {
+impl Lock {
+    /// A caller asks for the lock.
+    pub(crate) fn acquire(&mut self, cx: &mut Context, id: Id, mut ask: Box<Ask>, token: Token) {
+        // Without a cohort the server counts.
+        let waiters = u32::try_from(self.count()).unwrap_or(u32::MAX);
+        if cx.settings.cohort > 0 && !ask.one_try && waiters >= ask.max_waiters {
             ask.fail(LockError::QueueFull { key: Arc::clone(&ask.key), waiters });
             return;
         }
-        // An attempt with one try does not queue.
-        let asks = ask.one_try || self.queues.join(&name, id) || self.queues_on_server();
+        cx.attempts.insert(id, Arc::clone(&ask.name));
+        ask.kind = cx.hold_times.kind(&ask.origin);
+        // A local hand-over draws from the fencing tokens of its lock.
+        ask.fenced |= cx.settings.cohort > 0;
         let is_behind = ask.after.is_some();
-        let limit = self.settings.warn_after.filter(|_| !ask.one_try);
-        let word_from = ask.gives_up_at.map(|limit| self.word_from(limit));
-        let mut waiting = Waiting::new(ask, token, word_from);
-        waiting.reports = limit.map(|limit| Reports::new(now, limit));
-        self.attempts.insert(id, Attempt::Waiting(Box::new(waiting)));
-        if asks {
-            self.ask(now, id);
+        let reports = cx.settings.warn_after.filter(|_| !ask.one_try).map(|limit| (cx.now, limit));
+        // From then on the word of the server is new enough for a caller that gives up at its
+        // limit.
+        let word_from = ask.gives_up_at.map(|limit| limit.before(cx.answer_time.usual()));
+        if self.join(id, Waiting::new(ask, token, word_from, reports)) || cx.queues_on_server() {
+            self.ask(cx, id);
         } else if is_behind {
-            self.skip(now, id);
+            self.skip(cx, id);
         } else {
-            self.schedule(id);
-            self.reserve(&name);
+            self.schedule(cx, id);
         }
     }
 
     /// Asks the node for the lock, now or as soon as there is a connection.
-    pub(in crate::engine::table) fn ask(&mut self, now: Moment, id: Id) {
-        self.ask_in(now, id, false);
+    pub(super) fn ask(&mut self, cx: &mut Context, id: Id) {
+        self.ask_in(cx, id, false);
     }
 
     /// As [`ask`](Self::ask), for each waiter of the lock in this process.
-    pub(in crate::engine::table) fn ask_with_all(&mut self, now: Moment, id: Id) {
-        self.ask_in(now, id, true);
+    pub(super) fn ask_with_all(&mut self, cx: &mut Context, id: Id) {
+        self.ask_in(cx, id, true);
     }
 
-    pub(in crate::engine::table) fn ask_in(&mut self, now: Moment, id: Id, with_all: bool) {
-        let direct = self.asks_directly(id);
-        let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
-            return;
-        };
-        if self.connected {
-            let action = match waiting.ask.after {
-                None => Some(Action::Acquire(waiting.mode(with_all))),
-                Some(after) => multi_key::next(self.outbox.last(), waiting.mode(with_all), after),
+    pub(super) fn ask_in(&mut self, cx: &mut Context, id: Id, with_all: bool) {
+        let is_alone = self.is_alone(id);
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if cx.connected {
+            let mode = waiting.mode(with_all);
+            let action = match waiting.ask().after {
+                None => Some(Action::Acquire(mode)),
+                Some(after) => multi_key::next(cx.outbox.last(), mode, after),
             };
             let Some(action) = action else {
-                self.skip(now, id);
+                self.skip(cx, id);
                 return;
             };
-            if self.abilities.votes {
-                // The votes of the last round are being released: a late release must not hit the votes of this one.
-                waiting.token = waiting.token.successor();
-            }
-            waiting.asking(now);
-            // Even without `hands_over`: a single node of a Cluster may hand over. Even a direct request: a Cluster that sends it once
-            // more asks for a place.
-            if !self.abilities.votes && !waiting.ask.one_try {
-                self.by_token.insert(waiting.token.clone(), id);
-            }
-            self.outbox.push((id, Request { direct, ..waiting.request(action) }));
-        } else {
-            waiting.awaits = Awaits::Connection;
-        }
-        self.schedule(id);
-    }
-
-    /// True for the first request of an attempt that is alone with its lock, as far as this process knows. A waiter that has a
-    /// place, or may have one, would pass those in front of it, and keep its place.
-    fn asks_directly(&self, id: Id) -> bool {
-        self.waiting(id).is_some_and(|waiting| {
-            let ask = &waiting.ask;
-            waiting.asks == 0
+            // The first request of an attempt that is alone with its lock, as far as this process
+            // knows. A waiter that has a place, or may have one, would pass those in front of it,
+            // and keep its place.
+            let ask = waiting.ask();
+            let direct = is_alone
+                && !waiting.has_asked()
                 && !ask.fenced
                 && ask.after.is_none()
-                && !self.abilities.votes
-                && !self.contended.has(&ask.name)
-                && self.queues.is_alone(&ask.name, id)
-        })
+                && !cx.abilities.votes
+                && !cx.contended.has(&ask.name);
+            if cx.abilities.votes {
+                // The votes of the last round are being released: a late release must not hit the
+                // votes of this one.
+                let token = waiting.token().successor();
+                waiting.set_token(token);
+            }
+            waiting.set_asking(cx.now);
+            // Even without `hands_over`: a single node of a Cluster may hand over. Even a direct
+            // request: a Cluster that sends it once more asks for a place.
+            if !cx.abilities.votes && !waiting.ask().one_try {
+                cx.by_token.insert(waiting.token().clone(), id);
+            }
+            cx.outbox.push((id, Request { direct, ..waiting.request(action) }));
+        } else {
+            waiting.await_connection();
+        }
+        cx.timers.set(id, waiting.due());
     }
 
-    /// The caller no longer waits: the attempt releases the lock that it has or may get.
-    pub(crate) fn abandon(&mut self, now: Moment, id: Id) {
-        self.meets(id, "abandon");
-        match self.attempts.remove(&id) {
-            Some(Attempt::Waiting(waiting)) => {
-                self.wait_ends(now, &waiting, "cancelled");
-                self.drop_waiting(now, id, &waiting);
+    /// A waiter that pauses before its next request asks now.
+    pub(super) fn ask_early(&mut self, cx: &mut Context, id: Id) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if let Awaits::Retry { .. } = waiting.awaits() {
+            if cx.abilities.votes {
+                waiting.pause_before_vote(cx.now);
+                cx.timers.set(id, waiting.due());
+            } else {
+                self.ask(cx, id);
             }
-            Some(Attempt::Held(mut held)) => {
-                held.forget_min_hold();
-                self.drop_held(now, id, &held, None);
-            }
-            Some(releasing @ Attempt::Releasing(_)) => {
-                self.attempts.insert(id, releasing);
-            }
-            None => {}
+        }
+    }
+
+    /// A waiter whose place may be gone asks for a new one, unless it is asking.
+    pub(super) fn rejoin(&mut self, cx: &mut Context, id: Id) {
+        if self.waiting(id).is_some_and(Waiting::sleeps_in_queue) {
+            self.ask_with_all(cx, id);
+        }
+    }
+
+    /// Ends the attempt with an error, and releases the lock that it may have got.
+    pub(super) fn fail(&mut self, cx: &mut Context, id: Id, mut error: LockError) {
+        let Some(waiting) = self.waiting(id) else { return };
+        error.set_usual_hold(cx.hold_times.usual(waiting.ask().kind));
+        self.end_long_wait(cx, id, error.kind().as_str());
+        if let Some(waiting) = self.waiting_mut(id) {
+            waiting.fail(error);
+        }
+        self.drop_waiting(cx, id);
+    }
+
+    /// As [`fail`](Self::fail), for a waiter whose ask ends with an error.
+    pub(crate) fn fail_if(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        error: impl FnOnce(&Ask) -> Option<LockError>,
+    ) {
+        if let Some(error) = self.waiting(id).and_then(|waiting| error(waiting.ask())) {
+            self.fail(cx, id, error);
         }
     }
 
     /// The name and the token of an attempt whose request for the lock is unanswered.
     pub(crate) fn asked(&self, id: Id) -> Option<(&str, &Token)> {
         let waiting = self.waiting(id).filter(|waiting| waiting.is_asking())?;
-        Some((&waiting.ask.name, &waiting.token))
+        Some((&waiting.ask().name, waiting.token()))
     }
 
     /// The transport has not sent that request, and will not send it.
     pub(crate) fn taken_back(&mut self, id: Id) {
-        if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) {
-            waiting.taken_back();
-        }
+        self.waiting_mut(id).into_iter().for_each(Waiting::take_back);
     }
 
-    /// Ends the attempt with an error, and releases the lock that it may have got.
-    pub(in crate::engine::table) fn fail(&mut self, now: Moment, id: Id, mut error: LockError) {
-        if let Some(Attempt::Waiting(mut waiting)) = self.attempts.remove(&id) {
-            error.set_usual_hold(self.hold_times.usual(waiting.ask.kind));
-            self.wait_ends(now, &waiting, error.kind().as_str());
-            waiting.ask.fail(error);
-            self.drop_waiting(now, id, &waiting);
-        }
-    }
-
-    pub(in crate::engine::table) fn drop_waiting(&mut self, now: Moment, id: Id, waiting: &Waiting) {
-        self.timers.set(id, None);
-        let was_sent = !waiting.is_asking() || self.outbox.take_back(id).is_none();
-        if waiting.must_release(was_sent) {
-            // Only a token that has asked for a place may get a push. A frozen server may do so when the connection is gone.
-            let may_be_queued = self.by_token.contains_key(&waiting.token);
-            let releasing = waiting.release(now);
-            let releasing = if may_be_queued { releasing.leaving(now) } else { releasing };
-            self.attempts.insert(id, Attempt::Releasing(Box::new(releasing)));
-            self.send_release(now, id);
-        } else {
-            self.by_token.remove(&waiting.token);
-        }
-        let was_first = self.queues.first(&waiting.ask.name) == Some(id);
-        let successor = self.queues.leave(&waiting.ask.name, id).or_else(|| {
-            let next = self.queues.first(&waiting.ask.name)?;
-            let waits_for_first = |next: &Waiting| next.awaits == Awaits::LocalTurn && next.is_refused();
-            self.waiting(next).is_some_and(waits_for_first).then_some(NextAsker::Now(next))
-        });
-        // Behind a holder of this process, the first waiter with a place asks from time to time, too.
-        let behind_holder = if was_first { self.queues.first(&waiting.ask.name) } else { None };
-        let behind_holder =
-            behind_holder.filter(|next| self.waiting(*next).is_some_and(Waiting::sleeps_in_queue));
-        let next_id = match successor {
-            Some(NextAsker::Now(next_id)) => Some(next_id),
-            _ => behind_holder,
-        };
-        // The next waiter takes over the pause of this one, so it asks no sooner.
-        if let Some(next_id) = next_id
-            && let Some(Attempt::Waiting(next)) = self.attempts.get_mut(&next_id)
-            && next.take_over(waiting)
+    /// The server has refused this request with the answer that ends the connection.
+    pub(crate) fn refused_at_the_end(&mut self, id: Id, request: &Request) {
+        if let Some(waiting) = self.waiting_mut(id)
+            && waiting.is_asking()
+            && *waiting.token() == request.token
+            && matches!(request.action, Action::Acquire(_) | Action::AcquireNext { .. })
         {
-            self.schedule(next_id);
-        } else {
-            self.take_turn(now, successor);
+            waiting.undo_request();
         }
-        self.word_comes(now, &waiting.ask.name);
     }
 
-    /// The holder leaves the local queue, and the next waiter asks.
-    pub(in crate::engine::table) fn leave(&mut self, now: Moment, held: &Held, id: Id) {
-        let successor = self.queues.leave(&held.name, id);
-        self.take_turn(now, successor);
+    /// Tells the caller that this key of several was not tried, and releases it if the server may
+    /// have taken it.
+    pub(super) fn skip(&mut self, cx: &mut Context, id: Id) {
+        if let Some(waiting) = self.waiting_mut(id) {
+            waiting.end(AcquireOutcome::Skipped);
+            self.drop_waiting(cx, id);
+        }
+    }
+
+    /// The waiter leaves, and releases the lock that it has or may get. The one that takes its turn
+    /// asks.
+    pub(super) fn drop_waiting(&mut self, cx: &mut Context, id: Id) {
+        let was_first = self.first_id() == Some(id);
+        let Some(waiting) = self.take_waiting(id) else { return };
+        let was_sent = !waiting.is_asking() || cx.outbox.take_back(id).is_none();
+        if waiting.must_release(was_sent) {
+            let releasing = waiting.release(cx.now);
+            // Only a token that has asked for a place may get a push. A frozen server may do so
+            // when the connection is gone.
+            let may_be_queued = cx.by_token.contains_key(waiting.token());
+            let releasing = if may_be_queued { releasing.leaving(cx.now) } else { releasing };
+            self.start_release(cx, id, releasing);
+        } else {
+            cx.by_token.remove(waiting.token());
+            cx.forget(id);
+        }
+        self.pass_turn_on(cx, &waiting, was_first);
+        self.hear_word(cx);
+    }
+
+    /// A waiter has left. The next one takes over its pause, so that it asks no sooner, or asks.
+    fn pass_turn_on(&mut self, cx: &mut Context, left: &Waiting, was_first: bool) {
+        let is_free_here = self.holder_id().is_none();
+        let Some((id, next)) = self.first() else {
+            if is_free_here {
+                *self.queue() = Queue::default();
+            }
+            return;
+        };
+        let waits_for_first = next.awaits() == Awaits::LocalTurn && next.is_refused();
+        let asks_now = was_first && is_free_here || waits_for_first;
+        // Behind a holder of this process, the first waiter with a place asks from time to time,
+        // too.
+        let takes_over = asks_now || was_first && next.sleeps_in_queue();
+        if takes_over
+            && let Some(next) = self.waiting_mut(id)
+            && next.take_over(left)
+        {
+            cx.timers.set(id, next.due());
+        } else if asks_now {
+            self.take_turn(cx, Some(NextAsker::Now(id)));
+        }
     }
 
     /// The new first waiter asks: at once, or from time to time if it has a place on the server.
-    pub(in crate::engine::table) fn take_turn(&mut self, now: Moment, turn: Option<NextAsker>) {
+    pub(super) fn take_turn(&mut self, cx: &mut Context, turn: Option<NextAsker>) {
         let (Some(NextAsker::Now(id) | NextAsker::Later(id)), Some(turn)) = (turn, turn) else {
             return;
         };
-        let in_cohorts = self.abilities.hands_over && !self.queues_on_server();
-        let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
-            return;
-        };
-        match (waiting.awaits, turn) {
+        let in_cohorts = cx.abilities.hands_over && !cx.queues_on_server();
+        let kept_at = self.queue().kept_at();
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        match (waiting.awaits(), turn) {
             // The reply may be from before the release.
-            (Awaits::Reply { .. }, _) => waiting.ask_again = true,
-            (Awaits::ServerTurn, _) => waiting.keep_asking(now, self.queues.kept_at(&waiting.ask.name)),
-            // It watches the lock, but a server tells no client of that client's own changes. Nor does a release tell the queue if
-            // the holder had passed it: its lock has no mark.
+            (Awaits::Reply { .. }, _) => waiting.ask_again(),
+            (Awaits::ServerTurn, _) => waiting.keep_asking(cx.now, kept_at),
+            // It watches the lock, but a server tells no client of that client's own changes. Nor
+            // does a release tell the queue if the holder had passed it: its lock has no mark.
             (Awaits::Retry { .. }, _) if waiting.is_queued() && waiting.watches() => {
-                self.ask(now, id);
+                self.ask(cx, id);
                 return;
             }
-            (Awaits::Retry { .. }, _) if waiting.is_queued() => {
-                waiting.keep_asking(now, self.queues.kept_at(&waiting.ask.name));
-            }
+            (Awaits::Retry { .. }, _) if waiting.is_queued() => waiting.keep_asking(cx.now, kept_at),
             // With a cohort the queue on the server gives other processes their turn.
-            (_, NextAsker::Later(_)) if !in_cohorts => waiting.keep_asking(now, None),
+            (_, NextAsker::Later(_)) if !in_cohorts => waiting.keep_asking(cx.now, None),
             (_, NextAsker::Now(_) | NextAsker::Later(_)) => {
-                self.ask(now, id);
+                self.ask(cx, id);
                 return;
             }
         }
-        self.schedule(id);
+        cx.timers.set(id, waiting.due());
     }
 
-    /// The server refused for now. Of the waiters of a lock in this process, only the first asks again.
-    pub(in crate::engine::table) fn refused_for_now(&mut self, now: Moment, id: Id, reason: Arc<str>) {
-        let Some(waiting) = self.waiting(id) else {
-            return;
-        };
-        let first = self.queues.first(&waiting.ask.name).filter(|first| *first != id);
-        let is_behind = waiting.ask.after.is_none()
-            && first.and_then(|first| self.waiting(first)).is_some_and(Waiting::is_refused);
-        if let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) {
-            if is_behind {
-                waiting.refused_behind(now, reason);
-            } else {
-                waiting.refused(now, reason);
-            }
-            let name = Arc::clone(&waiting.ask.name);
-            self.schedule(id);
-            self.word_comes(now, &name);
+    /// The server refused for now. Of the waiters of a lock in this process, only the first asks
+    /// again.
+    pub(super) fn refused_for_now(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
+        let is_behind = self.first().is_some_and(|(first, waiting)| first != id && waiting.is_refused());
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if is_behind && waiting.ask().after.is_none() {
+            waiting.set_refused_behind(cx.now, reason);
+        } else {
+            waiting.set_refused(cx.now, reason);
         }
+        cx.timers.set(id, waiting.due());
+        self.hear_word(cx);
     }
 
-    /// The server has answered the first waiter after refusals: the refused waiters behind it ask now.
-    pub(in crate::engine::table) fn ask_after_refusals(&mut self, now: Moment, name: &Arc<str>) {
-        for id in self.queues.waiters(name) {
+    /// The server has answered the first waiter after refusals: the refused waiters behind it ask
+    /// now.
+    pub(super) fn ask_after_refusals(&mut self, cx: &mut Context) {
+        for id in self.queue().ids() {
             if let Some(waiting) = self.waiting(id)
                 && waiting.is_refused()
-                && matches!(waiting.awaits, Awaits::LocalTurn | Awaits::Retry { .. })
+                && matches!(waiting.awaits(), Awaits::LocalTurn | Awaits::Retry { .. })
             {
-                self.ask(now, id);
+                self.ask(cx, id);
             }
         }
     }
@@ -264,43 +284,136 @@ impl LockTable {
     /// The reply took longer than the lease: the lock is released, and asked for with a new token,
     /// because the release of the old one may arrive after the new request. Where each reply takes
     /// longer, more requests are of no use.
-    pub(in crate::engine::table) fn too_late(
-        &mut self,
-        now: Moment,
-        id: Id,
-        mut waiting: Box<Waiting>,
-        took: Duration,
-        lasts: Duration,
-    ) {
-        self.release_apart(now, waiting.release(now));
-        self.by_token.remove(&waiting.token);
-        waiting.unanswered = 0;
-        let hopeless = waiting.granted_late(now, took, lasts);
+    pub(super) fn too_late(&mut self, cx: &mut Context, id: Id, took: Duration, lasts: Duration) {
+        let Some(waiting) = self.waiting(id) else { return };
+        let release = waiting.release(cx.now);
+        cx.by_token.remove(waiting.token());
+        self.release_apart(cx, release);
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        waiting.set_turned_away();
+        let hopeless = waiting.count_late_grant(cx.now, took, lasts);
         let token = waiting
-            .token
+            .token()
             .another()
-            .map_err(|error| LockError::unavailable(&waiting.ask.key, token::no_random(error)));
+            .map_err(|error| LockError::unavailable(&waiting.ask().key, token::no_random(error)));
         match (token, hopeless) {
             (Ok(token), None) => {
-                waiting.token = token;
-                self.attempts.insert(id, Attempt::Waiting(waiting));
-                self.ask(now, id);
+                waiting.set_token(token);
+                self.ask(cx, id);
             }
-            (Ok(token), Some(reason)) if waiting.ask.waits_for_ever() => {
-                telemetry::refused(&waiting.ask.key, &reason);
-                waiting.token = token;
-                waiting.refused(now, reason);
-                self.attempts.insert(id, Attempt::Waiting(waiting));
-                self.schedule(id);
+            (Ok(token), Some(reason)) if waiting.ask().waits_for_ever() => {
+                telemetry::refused(&waiting.ask().key, &reason);
+                waiting.set_token(token);
+                waiting.set_refused(cx.now, reason);
+                cx.timers.set(id, waiting.due());
             }
             (Ok(_), Some(reason)) => {
-                waiting.ask.fail(LockError::misconfigured(&waiting.ask.key, reason));
-                self.drop_waiting(now, id, &waiting);
+                let error = LockError::misconfigured(&waiting.ask().key, reason);
+                waiting.fail(error);
+                self.drop_waiting(cx, id);
             }
             (Err(error), _) => {
-                waiting.ask.fail(error);
-                self.drop_waiting(now, id, &waiting);
+                waiting.fail(error);
+                self.drop_waiting(cx, id);
             }
         }
+    }
+
+    /// The limit of this waiter has come, or is so near that the server must be asked now: its
+    /// caller hears the outcome, or goes on waiting for the server's word.
+    pub(super) fn give_up(&mut self, cx: &mut Context, id: Id) {
+        let asked_at = self.asker_for_word(cx, id).map(|asker| self.word_asked_at(cx, asker));
+        let late = cx.answer_time.late();
+        let Some(waiting) = self.waiting_mut(id).filter(|waiting| waiting.ask().gives_up_at.is_some()) else {
+            return;
+        };
+        if waiting.give_up(cx.now, asked_at, late) {
+            if let Some(error) = self.timeout_error(cx, id) {
+                self.fail(cx, id, error);
+            }
+            return;
+        }
+        cx.timers.set(id, waiting.due());
+        if asked_at.is_some() {
+            self.await_word(id);
+        }
+    }
+
+    /// The attempt whose request brings the word that this waiter needs; `None` when it needs none.
+    fn asker_for_word(&self, cx: &Context, id: Id) -> Option<Id> {
+        let waiting = self.waiting(id)?;
+        let is_known = waiting.ask().one_try
+            || cx.trouble.is_some()
+            || self.holder_here(cx).is_some()
+            || waiting.may_give_up_with(self.last_word(waiting));
+        let asker = if waiting.is_asking() { Some(id) } else { self.first_id() };
+        asker.filter(|_| !is_known)
+    }
+
+    /// When this attempt has asked the server, or now: then it asks.
+    fn word_asked_at(&mut self, cx: &mut Context, asker: Id) -> Moment {
+        let Some(waiting) = self.waiting(asker) else { return cx.now };
+        if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits() {
+            self.ask(cx, asker);
+            return cx.now;
+        }
+        waiting.asked_at().unwrap_or(cx.now)
+    }
+
+    /// The server has told who has this lock, or that it cannot; or the attempt that has asked is
+    /// gone; or there is no server to ask.
+    pub(crate) fn hear_word(&mut self, cx: &mut Context) {
+        for id in self.take_words() {
+            self.give_up(cx, id);
+        }
+    }
+
+    /// The transport cannot have the request of this waiter served yet.
+    pub(crate) fn delayed(&mut self, cx: &mut Context, id: Id, reason: Arc<str>) {
+        if let Some(waiting) = self.waiting_mut(id) {
+            waiting.set_delayed(cx.now, reason);
+            self.hear_word(cx);
+        }
+    }
+
+    /// The holder in this process.
+    fn holder_here(&self, cx: &Context) -> Option<Holder> {
+        let (_, held) = self.holder()?;
+        let expires_in = held.lease().remaining(cx.now)?;
+        let owner = token::owner_of(held.holder().value());
+        Some(Holder { owner, expires_in: Some(expires_in), usual_hold: None })
+    }
+
+    fn timeout_error(&self, cx: &Context, id: Id) -> Option<LockError> {
+        let waiting = self.waiting(id)?;
+        let key = &waiting.ask().key;
+        if let Some(trouble) = &cx.trouble {
+            return Some(trouble.error(Some(Arc::clone(key))));
+        }
+        if !cx.connected {
+            return Some(LockError::unavailable(key, Arc::clone(&cx.broke)));
+        }
+        let busy = |holder: Holder| LockError::TimedOut {
+            key: Arc::clone(key),
+            waited: cx.now.since(waiting.ask().started),
+            holder: holder.into(),
+            in_front: waiting.in_front(),
+        };
+        if let Some(holder) = self.holder_here(cx) {
+            return Some(busy(holder));
+        }
+        let word = self.last_word(waiting);
+        Some(match word.last_answer() {
+            LastAnswer::Busy(holder) if waiting.may_give_up_with(word) => busy(holder.clone()),
+            LastAnswer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
+            LastAnswer::Nothing | LastAnswer::Busy(_) => {
+                let asked_at = self.asker(waiting).asked_at().or(waiting.asked_at());
+                let silent_for = cx.now.since(asked_at.unwrap_or(waiting.ask().started));
+                LockError::unavailable(
+                    key,
+                    format!("Redis is connected but gave no answer within {silent_for:.1?}"),
+                )
+            }
+        })
     }
 }

@@ -1,108 +1,127 @@
-//! A process passes a lock on: a waiter has it in place of the one that released it, without a request to the server.
+//! A released lock goes to the next waiter of this process, or back to the server.
 //!
-//! In a [cohort](super::cohort), to the next waiter of the process. Without one, to the [followers](super::successors) that the
-//! grant has named: first come, first served holds over all processes. To the server all these holders are one: one token, one
-//! key to renew. The places of the followers in its queue are given back with the last release.
+//! Lock Cohorting (Dice, Marathe and Shavit 2012; <https://doi.org/10.1145/2145816.2145848>): one
+//! lock among the processes, here the server's, and a local queue within each. A holder hands the
+//! lock over within the process, up to `cohort` times, then releases it, so processes take turns;
+//! only the first waiter of a process waits on the server. The fencing tokens of the next holders
+//! are reserved while the first of them holds the lock, so tokens grow with each grant in any
+//! process; before that reply there is no hand-over. Without a cohort the same is done for the
+//! followers that a grant has named: first come, first served holds over all processes then.
+//! [`successors`](super::successors) has what the server has said.
 
 use std::sync::Arc;
 
-use crate::engine::command::AcquireOutcome;
+use super::Lock;
+use super::held::Held;
+use super::queue::NextAsker;
+use super::releasing::Releasing;
+use super::successors::Turn;
+use crate::engine::command::{AcquireOutcome, Response};
 use crate::engine::protocol::{Id, Push};
-use crate::engine::table::lock::held::Held;
-use crate::engine::table::lock::queue::NextAsker;
-use crate::engine::table::{Attempt, LockTable};
-use crate::ground::clock::Moment;
+use crate::engine::table::context::Context;
 use crate::ground::lease::Lease;
 use crate::ground::telemetry::HandOver;
-use crate::ground::token::Token;
 
-impl LockTable {
-    /// The grant to `id` has named the waiters that come next.
-    pub(in crate::engine::table) fn is_followed(&mut self, now: Moment, id: Id, grant: &Push) {
-        // The replicas confirm the lock of one holder.
-        if grant.followers.is_empty() || self.settings.replicas > 0 {
+impl Lock {
+    /// The guard releases the lock.
+    pub(crate) fn release(&mut self, cx: &mut Context, id: Id, response: Option<Response>) {
+        let Some(held) = self.take_held(id) else {
+            // It was lost before, and is gone or being released.
+            Releasing::answer_lost(response);
             return;
-        }
-        if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
-            && held.has(&grant.token)
-        {
-            held.is_followed(now, &grant.followers);
+        };
+        cx.hold_times.learn(held.hold(), held.free_after(cx.now));
+        match self.hand_over(cx, id, held) {
+            Some(held) => self.give_back(cx, id, &held, response),
+            // To the server it is still held.
+            None => Releasing::answer_released(response),
         }
     }
 
-    /// Passes a released lock on to the next follower. Returns the lock when it must be released on the server.
-    pub(in crate::engine::table) fn serve_followers(
-        &mut self,
-        now: Moment,
-        id: Id,
-        mut held: Box<Held>,
-    ) -> Option<Box<Held>> {
-        if !held.has_followers() {
+    /// Hands a released lock over to the next waiter of this process, at once or as soon as its
+    /// fencing token is reserved. Returns the lock when it must be released on the server.
+    fn hand_over(&mut self, cx: &mut Context, id: Id, mut held: Box<Held>) -> Option<Box<Held>> {
+        if self.first_id().is_none() || !cx.connected || !held.may_be_handed_over(cx.now) {
             return Some(held);
         }
-        let name = Arc::clone(&held.name);
-        while let Some(next_id) = self.queues.first(&name) {
-            let Some(Attempt::Waiting(next)) = self.attempts.get(&next_id) else {
-                return Some(held);
-            };
-            let Some(lease) = held.serves(now, next) else {
-                return Some(held);
-            };
-            let claim_ends = lease.deadline();
-            let Some(kept) = self.give_to(now, next_id, lease, id, held) else {
-                // As behind a grant of the server.
-                self.take_turn(now, self.queues.first(&name).map(NextAsker::Later));
-                if let Some(ends) = claim_ends {
-                    self.waits_for_own_claim(&name, ends);
+        while let Some((next_id, next)) = self.first() {
+            let lease = match held.turn_of(cx.now, next) {
+                Turn::Now { fence } => held.hand_over(cx.now, next, fence),
+                Turn::Later => {
+                    held.await_reservation(cx.now);
+                    self.set_holder(id, held);
+                    self.schedule(cx, id);
+                    return None;
                 }
-                return None;
+                Turn::Over => None,
             };
-            held = kept;
+            let Some(lease) = lease else { return Some(held) };
+            held = self.give_to(cx, next_id, lease, id, held)?;
         }
         Some(held)
     }
 
-    /// The server has the lock under the token of its holder, and no longer under this one.
-    pub(in crate::engine::table) fn is_told(&mut self, now: Moment, id: Id, before: Token) {
-        if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) {
-            let leaving = held.leaves_for(now, before);
-            if held.is_watched() {
-                self.watch(id);
-            }
-            if let Some(leaving) = leaving {
-                self.release_apart(now, leaving);
-            }
-        }
-    }
-
-    /// The waiter `next_id` has the lock from now on, in place of `id`. Returns the lock when its caller has gone.
-    pub(in crate::engine::table) fn give_to(
+    /// The waiter `next_id` has the lock from now on, in place of `id`. Returns the lock when its
+    /// caller has gone.
+    fn give_to(
         &mut self,
-        now: Moment,
+        cx: &mut Context,
         next_id: Id,
         lease: Arc<Lease>,
         id: Id,
         mut held: Box<Held>,
     ) -> Option<Box<Held>> {
-        self.meets(next_id, "passed on");
-        let Some(Attempt::Waiting(mut next)) = self.attempts.remove(&next_id) else {
-            return Some(held);
-        };
-        self.by_token.remove(&next.token);
-        let caller = next.ask.caller.take();
-        if caller.is_none_or(|caller| caller.send(AcquireOutcome::Held(lease, None)).is_err()) {
-            self.wait_ends(now, &next, "cancelled");
+        self.meet(next_id, "passed on");
+        let Some((_, next)) = self.queue().first_mut() else { return Some(held) };
+        cx.by_token.remove(next.token());
+        let claim_ends = lease.deadline();
+        let is_here =
+            next.take_caller().is_some_and(|caller| caller.send(AcquireOutcome::Held(lease, None)).is_ok());
+        if is_here {
+            next.ask().call.handed_over(HandOver::Process);
+        }
+        self.end_long_wait(cx, next_id, if is_here { "acquired" } else { "cancelled" });
+        self.take_waiting(next_id);
+        if !is_here {
             held.forget_min_hold();
-            self.queues.leave(&held.name, next_id);
-            self.timers.set(next_id, None);
+            cx.forget(next_id);
             return Some(held);
         }
-        next.ask.call.handed_over(HandOver::Process);
-        self.wait_ends(now, &next, "acquired");
-        self.queues.got(&held.name, next_id);
-        self.timers.set(id, None);
-        self.attempts.insert(next_id, Attempt::Held(held));
-        self.schedule(next_id);
+        cx.forget(id);
+        let has_followers = held.has_followers();
+        self.set_holder(next_id, held);
+        self.schedule(cx, next_id);
+        if has_followers {
+            // As behind a grant of the server.
+            let next = self.first_id();
+            self.take_turn(cx, next.map(NextAsker::Later));
+            if let Some(ends) = claim_ends {
+                self.wait_for_own_claim(cx, ends);
+            }
+        }
         None
+    }
+
+    /// The reservation is answered, or was not in time: the released lock goes to the next waiter,
+    /// or back to the server.
+    pub(super) fn end_reservation(&mut self, cx: &mut Context, id: Id, is_answered: bool) {
+        let Some(held) = self.take_held(id) else { return };
+        let held = if is_answered { self.hand_over(cx, id, held) } else { Some(held) };
+        if let Some(held) = held {
+            self.give_back(cx, id, &held, None);
+        }
+    }
+
+    /// The grant to `id` has named the waiters that come next.
+    pub(super) fn set_followers(&mut self, cx: &mut Context, id: Id, grant: &Push) {
+        // The replicas confirm the lock of one holder.
+        if grant.followers.is_empty() || cx.settings.replicas > 0 {
+            return;
+        }
+        if let Some(held) = self.held_mut(id)
+            && held.has(&grant.token)
+        {
+            held.set_followers(cx.now, &grant.followers);
+        }
     }
 }

@@ -1,21 +1,19 @@
 //! The watchdog: a held lock, its lease, and the time of its renewals.
 //!
-//! The first renewal is due after a third of the ttl, and it is repeated until the deadline of the lease. A lock that the
-//! server has not confirmed by then is lost.
+//! The first renewal is due after a third of the ttl, and it is repeated until the deadline of the
+//! lease. A lock that the server has not confirmed by then is lost.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::passed_on::{PassedOn, TOLD_AFTER};
 use super::releasing::Releasing;
-use super::successors::Followers;
+use super::successors::{Successors, TOLD_AFTER, Turn};
 use crate::engine::command::{Ask, Caller, Extension, Response};
 use crate::engine::hold_times::Hold;
-use crate::engine::protocol::{Action, CLAIM, Disconnected, Refusal, Request};
+use crate::engine::protocol::{Action, CLAIM, Disconnected, Refusal, Reply, Request};
 use crate::engine::table::lock::waiting::Waiting;
-use crate::engine::table::reserved_fences::ReservedFences;
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
 use crate::ground::lease::{Lease, safe_until};
@@ -43,7 +41,8 @@ fn renewal_after(since: Moment, lasts: Duration) -> Moment {
 struct TtlChange {
     /// The key may last longer on the server than the new ttl.
     shortens: bool,
-    /// For one that shortens and was sent: the key may expire then, unless the server has confirmed another ttl.
+    /// For one that shortens and was sent: the key may expire then, unless the server has confirmed
+    /// another ttl.
     ends: Option<Moment>,
     /// The caller that waits for the answer, and until when.
     caller: Option<(Moment, oneshot::Sender<Result<(), LockError>>)>,
@@ -51,15 +50,17 @@ struct TtlChange {
     refused: Option<Arc<str>>,
 }
 
-pub(in crate::engine::table) struct Held {
-    pub(in crate::engine::table) name: Arc<str>,
-    pub(in crate::engine::table) lease: Arc<Lease>,
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the lock")]
+pub(super) struct Held {
+    name: Arc<str>,
+    lease: Arc<Lease>,
     /// The server has the lock under this one, as far as it has answered.
-    pub(in crate::engine::table) token: Token,
+    token: Token,
     ttl: Duration,
     /// The ttl in its place in the queue, and in those of its followers.
     place_ttl: Duration,
-    /// After a shorter ttl, which the server may not have taken: by then the key has expired by the longer one.
+    /// After a shorter ttl, which the server may not have taken: by then the key has expired by the
+    /// longer one.
     longer_until: Option<Moment>,
     /// False: only a claim and an [`Extension`] renew.
     renew: bool,
@@ -70,7 +71,7 @@ pub(in crate::engine::table) struct Held {
     /// The end of `min_hold`: after an earlier release, the key stays until then.
     keep_until: Option<Moment>,
     /// That of the caller who has it now.
-    pub(in crate::engine::table) hold: Hold,
+    hold: Hold,
     next_renewal: Option<Moment>,
     /// When the last one was sent; before the first one, since when it is held.
     renewal_sent: Moment,
@@ -80,38 +81,57 @@ pub(in crate::engine::table) struct Held {
     changes: u32,
     /// The changes that are not confirmed, in their order.
     ttl_changes: Vec<TtlChange>,
-    pub(in crate::engine::table) reserved: ReservedFences,
     /// Boxed: most locks are not passed on.
-    passed_on: Option<Box<PassedOn>>,
+    successors: Option<Box<Successors>>,
+    /// Another attempt of this process has got the lock, before this one knew of its loss.
+    is_former: bool,
     /// Its holder has released it, and the next waiter waits for its fencing token until then.
     reserved_by: Option<Moment>,
-    /// Its manager is shut down and its lease is over: the attempt ends when its guard releases it, or at this time, when
-    /// the key has expired.
+    /// Its manager is shut down and its lease is over: the attempt ends when its guard releases it,
+    /// or at this time, when the key has expired.
     closed: Option<Moment>,
     /// The caller, until the replicas have the lock.
-    pub(in crate::engine::table) deliver_to: Option<Caller>,
+    deliver_to: Option<Caller>,
     queue: QueueSeen,
     /// As in the requests of its waiter, whose place in the queue it is part of.
     fenced: bool,
 }
 
+/// What the timer of a held lock is for. The first that is due counts, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum HeldTimer {
+    /// Its manager is shut down, and its key has expired.
+    Closed,
+    /// Its lease is over.
+    Expired,
+    /// A caller of a ttl change has waited for too long.
+    LateChange,
+    /// No fencing tokens were reserved in time.
+    NoReservation,
+    /// The first watch.
+    FirstLook,
+    Renew,
+}
+
 /// What is known of the queue on the server.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the queue")]
 #[derive(Clone, Copy, Default)]
-pub(in crate::engine::table) struct QueueSeen {
+struct QueueSeen {
     /// The lock is marked: others wait.
-    pub(in crate::engine::table) marked: bool,
+    marked: bool,
     /// It was waited for before.
-    pub(in crate::engine::table) waited: bool,
-    /// A request of this attempt as a waiter is unanswered, or was answered with a place: it may be in the queue.
-    pub(in crate::engine::table) asks: bool,
-    /// It was asked for more than once, and a reply told of it: a push that tells of the same grant may follow.
+    waited: bool,
+    /// A request of this attempt as a waiter is unanswered, or was answered with a place: it may be
+    /// in the queue.
+    asks: bool,
+    /// It was asked for more than once, and a reply told of it: a push that tells of the same grant
+    /// may follow.
     grant_may_follow: bool,
 }
 
 impl Held {
     /// A lock that was asked for at `sent`, and that the server keeps for the ttl.
-    pub(in crate::engine::table) fn asked(ask: &Ask, token: Token, lease: Arc<Lease>, sent: Moment) -> Self {
+    pub(super) fn asked(ask: &Ask, token: Token, lease: Arc<Lease>, sent: Moment) -> Self {
         let mut held = Self::handed_over(ask, token, lease, sent);
         held.claimed = true;
         held.queue.waited = false;
@@ -119,14 +139,9 @@ impl Held {
         held
     }
 
-    /// A lock that was granted by a push at `since`, and that the server keeps for the claim. Most bodies end before the
-    /// renewal that claims it.
-    pub(in crate::engine::table) fn handed_over(
-        ask: &Ask,
-        token: Token,
-        lease: Arc<Lease>,
-        since: Moment,
-    ) -> Self {
+    /// A lock that was granted by a push at `since`, and that the server keeps for the claim. Most
+    /// bodies end before the renewal that claims it.
+    pub(super) fn handed_over(ask: &Ask, token: Token, lease: Arc<Lease>, since: Moment) -> Self {
         Self {
             name: Arc::clone(&ask.name),
             lease,
@@ -144,8 +159,8 @@ impl Held {
             first_look: Some(since.after(FIRST_LOOK)),
             changes: 0,
             ttl_changes: Vec::new(),
-            reserved: ReservedFences::default(),
-            passed_on: None,
+            successors: None,
+            is_former: false,
             reserved_by: None,
             closed: None,
             deliver_to: None,
@@ -155,39 +170,41 @@ impl Held {
     }
 
     /// A push granted it. `asks`: a request of its waiter crossed that push.
-    pub(in crate::engine::table) fn pushed(mut self, marked: bool, asks: bool) -> Self {
+    pub(super) fn pushed(mut self, marked: bool, asks: bool) -> Self {
         self.queue = QueueSeen { marked, waited: true, asks, ..QueueSeen::default() };
         self
     }
 
     /// The reply to the last of so many requests granted it.
-    pub(in crate::engine::table) fn answered_after(mut self, asks: u32) -> Self {
+    pub(super) fn answered_after(mut self, asks: u32) -> Self {
         self.queue.grant_may_follow = asks > 1;
         self
     }
 
-    pub(in crate::engine::table) fn grant_may_follow(&self) -> bool {
+    pub(super) fn grant_may_follow(&self) -> bool {
         self.queue.grant_may_follow
     }
 
-    /// The request that it sent as a waiter is answered, with a place in the queue if `has_place`: it had lost the lock by then, or
-    /// did not have it yet. It may have written the key, which ends the watch: true when a watch is due.
-    pub(in crate::engine::table) fn answered(&mut self, has_place: bool) -> bool {
+    /// The request that it sent as a waiter is answered, with a place in the queue if `has_place`:
+    /// it had lost the lock by then, or did not have it yet. It may have written the key, which
+    /// ends the watch: true when a watch is due.
+    pub(super) fn set_answered(&mut self, has_place: bool) -> bool {
         std::mem::replace(&mut self.queue.asks, has_place) && self.is_watched()
     }
 
-    pub(in crate::engine::table) fn may_be_queued(&self) -> bool {
+    pub(super) fn may_be_queued(&self) -> bool {
         self.queue.asks
     }
 
-    /// A waiter of this process has a place behind it. Its request has marked the key, unless another one did before: that
-    /// ended the watch, and the server does not tell of a client's own changes. True when a watch is due.
-    pub(in crate::engine::table) fn waited_for(&mut self) -> bool {
+    /// A waiter of this process has a place behind it. Its request has marked the key, unless
+    /// another one did before: that ended the watch, and the server does not tell of a client's own
+    /// changes. True when a watch is due.
+    pub(super) fn set_waited_for(&mut self) -> bool {
         !std::mem::replace(&mut self.queue.marked, true) && self.is_watched()
     }
 
     /// The release of a token that has the lock no longer, if it may have a place in the queue.
-    pub(in crate::engine::table) fn leaves_for(&mut self, now: Moment, before: Token) -> Option<Releasing> {
+    pub(super) fn take_leave(&mut self, now: Moment, before: Token) -> Option<Releasing> {
         if !std::mem::take(&mut self.queue.asks) {
             return None;
         }
@@ -195,31 +212,88 @@ impl Held {
         Some(Releasing::new(now, Arc::clone(self.lease.key()), request, self.place_ttl).leaving(now))
     }
 
-    pub(in crate::engine::table) fn is_watched(&self) -> bool {
+    pub(super) fn is_watched(&self) -> bool {
         self.first_look.is_none() && !self.is_closed()
     }
 
     /// When the key is free after a release.
-    pub(in crate::engine::table) fn free_after(&self, now: Moment) -> Moment {
+    pub(super) fn free_after(&self, now: Moment) -> Moment {
         self.keep_until.into_iter().fold(now, Ord::max)
     }
 
     /// No body has run.
-    pub(in crate::engine::table) fn forget_min_hold(&mut self) {
+    pub(super) fn forget_min_hold(&mut self) {
         self.keep_until = None;
     }
 
-    pub(in crate::engine::table) fn due(&self) -> Option<Moment> {
+    fn timers(&self) -> [(HeldTimer, Option<Moment>); 6] {
         let answers = self.ttl_changes.iter().filter_map(|change| Some(change.caller.as_ref()?.0));
-        [self.next_renewal, self.first_look, self.reserved_by, self.closed, self.lease.deadline()]
-            .into_iter()
-            .flatten()
-            .chain(answers)
-            .min()
+        [
+            (HeldTimer::Closed, self.closed),
+            (HeldTimer::Expired, self.lease.deadline()),
+            (HeldTimer::LateChange, answers.min()),
+            (HeldTimer::NoReservation, self.reserved_by),
+            (HeldTimer::FirstLook, self.first_look),
+            (HeldTimer::Renew, self.next_renewal),
+        ]
+    }
+
+    pub(super) fn due(&self) -> Option<Moment> {
+        self.timers().into_iter().filter_map(|(_, at)| at).min()
+    }
+
+    /// What its timer rings for. A lease that has ended is over at once, however that came.
+    pub(super) fn rings_for(&self, now: Moment) -> Option<HeldTimer> {
+        if !self.is_closed() && self.lease.remaining(now).is_none() {
+            return Some(HeldTimer::Expired);
+        }
+        let is_due = |(timer, at): (HeldTimer, Option<Moment>)| (at? <= now).then_some(timer);
+        self.timers().into_iter().find_map(is_due)
+    }
+
+    pub(super) fn lease(&self) -> &Arc<Lease> {
+        &self.lease
+    }
+
+    /// The server has the lock under this one, as far as it has answered.
+    pub(super) fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// That of the caller who has it now.
+    pub(super) fn hold(&self) -> Hold {
+        self.hold
+    }
+
+    pub(super) fn is_former(&self) -> bool {
+        self.is_former
+    }
+
+    pub(super) fn set_former(&mut self) {
+        self.is_former = true;
+    }
+
+    /// The caller gets the lock once the replicas have it.
+    pub(super) fn deliver_later(&mut self, caller: Caller) {
+        self.deliver_to = Some(caller);
+    }
+
+    pub(super) fn awaits_replicas(&self) -> bool {
+        self.deliver_to.is_some()
+    }
+
+    /// The caller that does not have the lock yet.
+    pub(super) fn take_caller(&mut self) -> Option<Caller> {
+        self.deliver_to.take()
+    }
+
+    /// The request for a fencing token.
+    pub(super) fn draw(&self) -> Request {
+        Request { fenced: true, ..self.request(Action::Draw) }
     }
 
     /// The caller has its answer `by` then.
-    pub(in crate::engine::table) fn extend(&mut self, now: Moment, extension: Extension, by: Moment) {
+    pub(super) fn change_ttl(&mut self, now: Moment, extension: Extension, by: Moment) {
         // The server may not have executed an earlier, shorter change: this one must shorten, too.
         let shortens = extension.ttl < self.ttl || self.shortens();
         self.longer_until = self.longer_until.max(Some(now.after(self.ttl)));
@@ -231,11 +305,7 @@ impl Held {
 
     /// Answers the callers of ttl changes that have waited for too long. The next renewals carry
     /// the new ttl all the same. True when there was one.
-    pub(in crate::engine::table) fn answers_late_extensions(
-        &mut self,
-        now: Moment,
-        trouble: Option<&Disconnected>,
-    ) -> bool {
+    pub(super) fn answer_late_changes(&mut self, now: Moment, trouble: Option<&Disconnected>) -> bool {
         let key = self.lease.key();
         let mut is_late = false;
         for change in &mut self.ttl_changes {
@@ -264,45 +334,47 @@ impl Held {
     }
 
     /// True for each token under which the server may have this lock.
-    pub(in crate::engine::table) fn has(&self, token: &Token) -> bool {
-        self.token == *token || self.passed_on.as_ref().is_some_and(|passed_on| passed_on.has(token))
+    pub(super) fn has(&self, token: &Token) -> bool {
+        self.token == *token || self.successors.as_ref().is_some_and(|successors| successors.has(token))
     }
 
     /// True when this request was sent for it.
-    pub(in crate::engine::table) fn has_sent(&self, request: &Request) -> bool {
+    pub(super) fn has_sent(&self, request: &Request) -> bool {
         self.has(&request.token) || self.has(holder_in(request))
     }
 
     /// The token of its holder. The server may not know it yet.
-    pub(in crate::engine::table) fn holder(&self) -> &Token {
-        self.passed_on.as_ref().and_then(|passed_on| passed_on.holder()).unwrap_or(&self.token)
+    pub(super) fn holder(&self) -> &Token {
+        self.successors.as_ref().and_then(|successors| successors.holder()).unwrap_or(&self.token)
     }
 
     /// The server is being told who has it, or was told and has not answered.
-    pub(in crate::engine::table) fn is_being_told(&self) -> bool {
-        self.passed_on.as_ref().is_some_and(|passed_on| passed_on.last_named().is_some())
+    pub(super) fn is_being_told(&self) -> bool {
+        self.successors.as_ref().is_some_and(|successors| successors.last_named().is_some())
     }
 
-    /// True when "not held" means that it is lost. A request that was sent before the server was told who has it may be executed
-    /// behind that one.
-    pub(in crate::engine::table) fn is_lost_by(&self, request: &Request) -> bool {
-        let named = self.passed_on.as_ref().and_then(|passed_on| passed_on.last_named());
+    /// True when "not held" means that it is lost. A request that was sent before the server was
+    /// told who has it may be executed behind that one.
+    pub(super) fn is_lost_by(&self, request: &Request) -> bool {
+        let named = self.successors.as_ref().and_then(|successors| successors.last_named());
         holder_in(request) == named.unwrap_or(&self.token)
     }
 
-    /// The server has executed this renewal. Returns the token under which it had the lock, if it has it under another one now.
-    pub(in crate::engine::table) fn told(&mut self, request: &Request) -> Option<Token> {
-        self.passed_on.as_mut()?.told(request, &mut self.token)
+    /// The server has executed this renewal. Returns the token under which it had the lock, if it
+    /// has it under another one now.
+    pub(super) fn set_told(&mut self, request: &Request) -> Option<Token> {
+        self.successors.as_mut()?.set_told(request, &mut self.token)
     }
 
-    pub(in crate::engine::table) fn wants_renewal(&self) -> bool {
+    pub(super) fn wants_renewal(&self) -> bool {
         let is_wanted = |ttl: &TtlChange| ttl.shortens || ttl.caller.is_some();
         !self.is_closed() && (self.renew || !self.claimed || self.ttl_changes.iter().any(is_wanted))
     }
 
-    /// The answer to a watch: the lock is held, and its key lasts for so long. True when another client has made the key expire
-    /// before the lease is over. It is renewed then, but not more often than every [`FIRST_LOOK`].
-    pub(in crate::engine::table) fn is_to_be_repaired(&mut self, now: Moment, left: Duration) -> bool {
+    /// The answer to a watch: the lock is held, and its key lasts for so long. True when another
+    /// client has made the key expire before the lease is over. It is renewed then, but not more
+    /// often than every [`FIRST_LOOK`].
+    pub(super) fn repair(&mut self, now: Moment, left: Duration) -> bool {
         let expires_early = self.lease.deadline().is_some_and(|ends| ends > now.after(left));
         if !expires_early || !self.wants_renewal() {
             return false;
@@ -314,25 +386,25 @@ impl Held {
         now >= from
     }
 
-    /// True once, when the first watch is due.
-    pub(in crate::engine::table) fn takes_first_look(&mut self, now: Moment) -> bool {
-        self.first_look.take_if(|at| *at <= now).is_some()
+    /// The first watch is sent: from now on the lock is watched.
+    pub(super) fn take_first_look(&mut self) {
+        self.first_look = None;
     }
 
-    pub(in crate::engine::table) fn request(&self, action: Action) -> Request {
+    pub(super) fn request(&self, action: Action) -> Request {
         let (name, token) = (Arc::clone(&self.name), self.token.clone());
         Request { fenced: self.fenced, ..Request::new(action, name, token, self.ttl) }
     }
 
     /// A renewal with the current ttl.
-    pub(in crate::engine::table) fn renewal(&self) -> Action {
+    pub(super) fn renewal(&self) -> Action {
         Action::Renew { nth: self.changes, shortens: self.shortens() }
     }
 
     /// The same, which tells the server who has the lock.
-    pub(in crate::engine::table) fn renewal_request(&mut self, now: Moment) -> Request {
+    pub(super) fn renewal_request(&mut self, now: Moment) -> Request {
         let place_ttl = self.place_ttl;
-        let passed_on = self.passed_on.as_mut().and_then(|passed_on| passed_on.naming(place_ttl));
+        let passed_on = self.successors.as_mut().and_then(|successors| successors.name(place_ttl));
         Request { passed_on, ttl: self.renews_for(now), ..self.request(self.renewal()) }
     }
 
@@ -344,9 +416,9 @@ impl Held {
         self.ttl.saturating_sub(now.since(self.since)).max(Duration::from_millis(1))
     }
 
-    /// A renewal is being sent. The next one is due without a reply, too. A renewal that shortens the ttl shortens the lease
-    /// from now on, because the server may execute it at any time.
-    pub(in crate::engine::table) fn renewing(&mut self, now: Moment) {
+    /// A renewal is being sent. The next one is due without a reply, too. A renewal that shortens
+    /// the ttl shortens the lease from now on, because the server may execute it at any time.
+    pub(super) fn set_renewing(&mut self, now: Moment) {
         self.renewal_sent = now;
         if let Some(last) = self.ttl_changes.last_mut().filter(|last| last.shortens) {
             let ends = *last.ends.get_or_insert(safe_until(now, self.ttl));
@@ -357,17 +429,11 @@ impl Held {
     }
 
     /// The server confirmed the `nth` ttl, which was sent at `sent`. False when the lease is over.
-    pub(in crate::engine::table) fn renewed(
-        &mut self,
-        now: Moment,
-        sent: Moment,
-        nth: u32,
-        ttl: Duration,
-    ) -> bool {
+    pub(super) fn set_renewed(&mut self, now: Moment, sent: Moment, nth: u32, ttl: Duration) -> bool {
         // Over a quorum one reply may overtake another: a later change is confirmed already.
         let later = usize::try_from(self.changes.saturating_sub(nth)).unwrap_or(usize::MAX);
         let Some(confirmed) = self.ttl_changes.len().checked_sub(later) else {
-            return self.lease.remaining(now).is_some();
+            return self.lease.check(now).is_some();
         };
         let ends = self.ttl_changes.iter().skip(confirmed).filter_map(|ttl| ttl.ends);
         if !self.lease.renew(now, ends.fold(safe_until(sent, ttl), Ord::min)) {
@@ -379,13 +445,13 @@ impl Held {
         }
         let next = self.wants_renewal().then(|| renewal_after(sent, self.ttl));
         // It was passed on after that request: the next one is due sooner.
-        let sooner = self.passed_on.as_ref().filter(|passed_on| passed_on.is_to_be_told());
+        let sooner = self.successors.as_ref().filter(|successors| successors.is_to_be_told());
         self.next_renewal = sooner.and(self.next_renewal).into_iter().chain(next).min();
         true
     }
 
     /// The server refused. Until an operator acts: callers of ttl changes get an error.
-    pub(in crate::engine::table) fn refused(&mut self, refusal: &Refusal) {
+    pub(super) fn set_refused(&mut self, refusal: &Refusal) {
         for change in &mut self.ttl_changes {
             if let Refusal::Permanent(_) = refusal {
                 if let Some((_, caller)) = change.caller.take() {
@@ -398,32 +464,27 @@ impl Held {
     }
 
     /// The server refused for now: renew again soon.
-    pub(in crate::engine::table) fn retry(&mut self, now: Moment) {
+    pub(super) fn retry(&mut self, now: Moment) {
         let pause = (self.ttl / 10).clamp(Duration::from_millis(5), Duration::from_secs(1));
         self.next_renewal = Some(now.after(pause));
     }
 
     /// No renewal is due before the next connection, where it is sent at once, or an [`Extension`].
-    pub(in crate::engine::table) fn suspend(&mut self) {
+    pub(super) fn suspend(&mut self) {
         self.next_renewal = None;
     }
 
-    /// True when the lock may be handed over without the server: no `min_hold` and no ttl change is open, and there is time
-    /// for the next renewal.
-    pub(in crate::engine::table) fn may_be_handed_over(&self, now: Moment) -> bool {
+    /// True when the lock may be handed over without the server: no `min_hold` and no ttl change is
+    /// open, and there is time for the next renewal.
+    pub(super) fn may_be_handed_over(&self, now: Moment) -> bool {
         let lasts = if self.claimed { self.ttl } else { self.ttl.min(CLAIM) };
         self.lease.remaining(now).is_some_and(|left| left > lasts / 2)
             && self.keep_until.is_none_or(|until| until <= now)
             && self.ttl_changes.is_empty()
     }
 
-    /// True when this waiter may take it over: to the server it is the same holder.
-    pub(in crate::engine::table) fn fits(&self, ask: &Ask) -> bool {
-        ask.renew && ask.ttl == self.ttl
-    }
-
     /// Ends the lease, but keeps its deadline for the next waiter of this process.
-    pub(in crate::engine::table) fn await_reservation(&mut self, now: Moment) {
+    pub(super) fn await_reservation(&mut self, now: Moment) {
         if let Some(deadline) = self.lease.deadline() {
             let (key, fence) = (Arc::clone(self.lease.key()), self.lease.fence());
             self.replace_lease(Lease::new(key, fence, deadline, None));
@@ -431,10 +492,10 @@ impl Held {
         }
     }
 
-    /// Ends the lease for a shutdown, and leaves the key, because the body may still run. False when no lease was left to
-    /// end.
-    pub(in crate::engine::table) fn closes(&mut self, now: Moment) -> bool {
-        if self.awaits_reservation() || self.is_closed() || self.lease.remaining(now).is_none() {
+    /// Ends the lease for a shutdown, and leaves the key, because the body may still run. False
+    /// when no lease was left to end.
+    pub(super) fn close(&mut self, now: Moment) -> bool {
+        if self.awaits_reservation() || self.is_closed() || self.lease.check(now).is_none() {
             return false;
         }
         self.lease.end(LostReason::ManagerClosed);
@@ -445,57 +506,60 @@ impl Held {
         true
     }
 
-    pub(in crate::engine::table) fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
 
-    pub(in crate::engine::table) fn awaits_reservation(&self) -> bool {
+    pub(super) fn awaits_reservation(&self) -> bool {
         self.reserved_by.is_some()
     }
 
-    pub(in crate::engine::table) fn is_reservation_late(&self, now: Moment) -> bool {
-        self.reserved_by.is_some_and(|until| until <= now)
+    /// The server has named the waiters that come next.
+    pub(super) fn set_followers(&mut self, now: Moment, secrets: &str) {
+        self.successors = Some(Box::new(Successors::named(now, secrets)));
     }
 
-    /// The server has named the waiters that come next.
-    pub(in crate::engine::table) fn is_followed(&mut self, now: Moment, secrets: &str) {
-        self.passed_on = Some(Box::new(PassedOn::followed_by(Followers::new(now, secrets))));
+    /// True when fencing tokens for the next holders are to be reserved, with the request for them.
+    pub(super) fn reserve(&mut self) -> bool {
+        self.successors.get_or_insert_default().reserve()
+    }
+
+    /// The reply to that request.
+    pub(super) fn set_reserved(&mut self, reply: &Reply, count: u32) {
+        self.successors.get_or_insert_default().set_reserved(reply, count);
+    }
+
+    /// Passing the lock on to this waiter, the first of this process, costs no request to the
+    /// server.
+    pub(super) fn turn_of(&mut self, now: Moment, next: &Waiting) -> Turn {
+        let fits = next.ask().renew && next.ask().ttl == self.ttl;
+        let successors = self.successors.as_mut().filter(|_| fits);
+        successors.map_or(Turn::Over, |successors| successors.turn_of(now, next))
     }
 
     /// The server has named followers.
-    pub(in crate::engine::table) fn has_followers(&self) -> bool {
-        self.passed_on.as_ref().is_some_and(|passed_on| passed_on.is_to_followers())
-    }
-
-    /// As [`hand_over`](Self::hand_over), to a follower whose turn has come. `None` when it has not.
-    pub(in crate::engine::table) fn serves(&mut self, now: Moment, next: &Waiting) -> Option<Arc<Lease>> {
-        let fits = self.fits(&next.ask) && next.ask.min_hold.is_none();
-        let passed_on = self.passed_on.as_mut().filter(|_| fits)?;
-        if passed_on.is_followed_by(now, next) { self.hand_over(now, next, 0) } else { None }
+    pub(super) fn has_followers(&self) -> bool {
+        self.successors.as_ref().is_some_and(|successors| successors.are_followers())
     }
 
     /// Followers have places in the queue that must be given back.
-    pub(in crate::engine::table) fn has_served(&self) -> bool {
-        self.passed_on.as_ref().is_some_and(|passed_on| passed_on.has_places())
+    pub(super) fn owes_places(&self) -> bool {
+        self.successors.as_ref().is_some_and(|successors| successors.has_places())
     }
 
     /// The next request may lead to another server, and another queue.
-    pub(in crate::engine::table) fn may_be_elsewhere(&mut self) {
-        if let Some(passed_on) = &mut self.passed_on {
-            passed_on.end();
-            passed_on.tell_again(&mut self.token);
+    pub(super) fn set_elsewhere(&mut self) {
+        if let Some(successors) = &mut self.successors {
+            successors.end();
+            successors.tell_again(&mut self.token);
         }
     }
 
-    /// Ends the lease and begins that of the next holder with the same deadline. `None` without time left.
-    pub(in crate::engine::table) fn hand_over(
-        &mut self,
-        now: Moment,
-        next: &Waiting,
-        fence: u64,
-    ) -> Option<Arc<Lease>> {
-        let ask = &next.ask;
-        self.passed_on.get_or_insert_default().to(&next.token);
+    /// Ends the lease and begins that of the next holder with the same deadline. `None` without
+    /// time left.
+    pub(super) fn hand_over(&mut self, now: Moment, next: &Waiting, fence: u64) -> Option<Arc<Lease>> {
+        let ask = next.ask();
+        self.successors.get_or_insert_default().push(next.token());
         let deadline = self.lease.deadline()?;
         self.replace_lease(ask.lease(fence, now, deadline));
         self.renew = ask.renew;
@@ -512,7 +576,7 @@ impl Held {
     }
 
     /// `early`: the guard released it before it was lost.
-    pub(in crate::engine::table) fn release(
+    pub(super) fn release(
         &self,
         now: Moment,
         io_timeout: Duration,
@@ -521,9 +585,9 @@ impl Held {
     ) -> Releasing {
         let ttl = self.may_last(now);
         let mut request = Request { ttl, ..self.request(Action::Release) };
-        if let Some(passed_on) = &self.passed_on {
-            request.passed_on = passed_on.named_in_release(self.place_ttl);
-            request.releases = passed_on.releases(now);
+        if let Some(successors) = &self.successors {
+            request.passed_on = successors.for_release(self.place_ttl);
+            request.releases = successors.releases(now);
         }
         request.direct = !self.queue.marked && !self.queue.waited && request.passed_on.is_none();
         if self.may_be_queued() || request.passed_on.is_some() {

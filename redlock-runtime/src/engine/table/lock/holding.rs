@@ -1,235 +1,249 @@
 //! Held locks: delivery, renewal, watch, loss and release.
+//!
+//! A waiter that has got the lock becomes the holder, and its caller gets the lease. Where replicas
+//! must have the lock first, the caller gets it once they confirm. The holder renews the lock until
+//! its guard releases it, watches it, because another client may delete it, and may draw a fencing
+//! token that it was taken without. With the end of its lease, released or lost, the attempt
+//! releases what the server may have of it, and the first waiter asks right behind that release.
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
+use super::Lock;
+use super::held::Held;
 use super::queue::NextAsker;
+use super::releasing::Releasing;
 use crate::engine::command::{AcquireOutcome, Ask, Extension, Response};
-use crate::engine::protocol::{Action, CLAIM, Id, ServerTime, Unconfirmed};
-use crate::engine::table::lock::held::Held;
-use crate::engine::table::lock::releasing::{ReleaseStep, Releasing};
-use crate::engine::table::lock::waiting::Waiting;
-use crate::engine::table::{Attempt, LockTable};
+use crate::engine::protocol::{
+    Action, CLAIM, Confirmation, Disconnected, Id, Reply, Request, ServerTime, Unconfirmed,
+};
+use crate::engine::table::context::Context;
 use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
 use crate::ground::lease::{Lease, safe_until};
 use crate::ground::outcome::LostReason;
 use crate::ground::telemetry::{self, HandOver};
 use crate::ground::token::Token;
 
-impl LockTable {
+impl Lock {
     /// The reply says that the server keeps the lock: for the claim if `claims`, else for the ttl.
-    pub(in crate::engine::table) fn answered_held(
-        &mut self,
-        now: Moment,
-        id: Id,
-        sent: Moment,
-        fence: u64,
-        claims: bool,
-    ) {
-        let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
-            return;
-        };
-        let refused_before = waiting.is_refused();
-        let name = Arc::clone(&waiting.ask.name);
+    pub(super) fn answered_held(&mut self, cx: &mut Context, id: Id, sent: Moment, fence: u64, claims: bool) {
+        let Some(waiting) = self.waiting(id) else { return };
+        let (refused_before, asks, ask) = (waiting.is_refused(), waiting.asks(), waiting.ask());
         if claims {
-            waiting.ask.call.handed_over(HandOver::Server);
+            ask.call.handed_over(HandOver::Server);
         }
-        let lasts = if claims { waiting.ask.ttl.min(CLAIM) } else { waiting.ask.ttl };
-        let lease = waiting.ask.lease(fence, sent, safe_until(sent, lasts));
-        if lease.remaining(now).is_none() {
-            self.too_late(now, id, waiting, now.since(sent), lasts);
+        let lasts = if claims { ask.ttl.min(CLAIM) } else { ask.ttl };
+        let lease = ask.lease(fence, sent, safe_until(sent, lasts));
+        if lease.remaining(cx.now).is_none() {
+            self.too_late(cx, id, cx.now.since(sent), lasts);
             return;
         }
-        let (held, asks) = (if claims { Held::handed_over } else { Held::asked }, waiting.asks);
-        self.enter(now, id, waiting, lease, |ask, token, lease| {
-            held(ask, token, lease, sent).answered_after(asks)
-        });
+        let held = if claims { Held::handed_over } else { Held::asked };
+        self.enter(cx, id, lease, |ask, token, lease| held(ask, token, lease, sent).answered_after(asks));
         if claims {
-            self.waits_for_own_claim(&name, sent.after(lasts));
+            self.wait_for_own_claim(cx, sent.after(lasts));
         }
         if refused_before {
-            self.ask_after_refusals(now, &name);
+            self.ask_after_refusals(cx);
         }
     }
 
     /// The node has granted the lock to this waiter by a push.
-    pub(in crate::engine::table) fn granted(
-        &mut self,
-        now: Moment,
-        id: Id,
-        fence: u64,
-        at: ServerTime,
-        marked: bool,
-    ) {
-        let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id) else {
-            return;
-        };
-        let claim = waiting.ask.ttl.min(CLAIM);
-        let since = waiting.granted_since(now, at);
-        let safe = since.map_or(now, |since| safe_until(since, claim));
-        if safe.since(now) < claim / 4 {
+    pub(super) fn granted(&mut self, cx: &mut Context, id: Id, fence: u64, at: ServerTime, marked: bool) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        let claim = waiting.ask().ttl.min(CLAIM);
+        let since = waiting.granted_since(cx.now, at);
+        let safe = since.map_or(cx.now, |since| safe_until(since, claim));
+        if safe.since(cx.now) < claim / 4 {
             // The push is late: ask the server whether this waiter still holds the lock.
-            waiting.was_granted = true;
-            self.ask(now, id);
+            waiting.set_granted();
+            self.ask(cx, id);
             return;
         }
-        let Some(Attempt::Waiting(waiting)) = self.attempts.remove(&id) else {
-            return;
-        };
-        let was_taken_back = self.outbox.take_back(id).is_some();
-        waiting.ask.call.handed_over(HandOver::Server);
-        let name = Arc::clone(&waiting.ask.name);
+        let was_taken_back = cx.outbox.take_back(id).is_some();
+        waiting.ask().call.handed_over(HandOver::Server);
         if marked {
-            self.contended.insert(&name);
+            cx.contended.insert(&waiting.ask().name);
         }
         // Else that request crossed the push.
         let asks = waiting.is_asking() && !was_taken_back;
-        let since = since.unwrap_or(now);
-        let lease = waiting.ask.lease(fence, since, safe);
-        self.enter(now, id, waiting, lease, |ask, token, lease| {
+        let since = since.unwrap_or(cx.now);
+        let lease = waiting.ask().lease(fence, since, safe);
+        self.enter(cx, id, lease, |ask, token, lease| {
             Held::handed_over(ask, token, lease, since).pushed(marked, asks)
         });
-        self.waits_for_own_claim(&name, since.after(claim));
+        self.wait_for_own_claim(cx, since.after(claim));
     }
 
-    /// The first waiter of this process asks when a claim of this process is to end, as a hint tells those of the others: this
-    /// process may be suspended.
-    pub(in crate::engine::table) fn waits_for_own_claim(&mut self, name: &Arc<str>, ends: Moment) {
-        if let Some(id) = self.queues.first(name)
-            && let Some(Attempt::Waiting(waiting)) = self.attempts.get_mut(&id)
-        {
-            waiting.is_behind_own_claim(ends);
-            self.schedule(id);
+    /// The first waiter of this process asks when a claim of this process is to end, as a hint
+    /// tells those of the others: this process may be suspended.
+    pub(super) fn wait_for_own_claim(&mut self, cx: &mut Context, ends: Moment) {
+        if let Some((id, waiting)) = self.queue().first_mut() {
+            waiting.wait_for_own_claim(ends);
+            cx.timers.set(id, waiting.due());
         }
     }
 
+    /// The waiter is the holder from now on, and its caller gets the lock.
     fn enter(
         &mut self,
-        now: Moment,
+        cx: &mut Context,
         id: Id,
-        waiting: Box<Waiting>,
         lease: Lease,
         held: impl FnOnce(&Ask, Token, Arc<Lease>) -> Held,
     ) {
-        let outcome = if waiting.ask.is_cancelled() { "cancelled" } else { "acquired" };
-        self.wait_ends(now, &waiting, outcome);
-        let lease = Arc::new(lease);
-        self.by_token.remove(&waiting.token);
-        let name = Arc::clone(&waiting.ask.name);
-        let next = self.queues.got(&name, id);
-        let Waiting { mut ask, token, .. } = *waiting;
+        let is_cancelled = self.waiting(id).is_some_and(|waiting| waiting.ask().is_cancelled());
+        self.end_long_wait(cx, id, if is_cancelled { "cancelled" } else { "acquired" });
+        let Some(waiting) = self.take_waiting(id) else { return };
+        cx.by_token.remove(waiting.token());
+        let (mut ask, token) = waiting.into_parts();
         let caller = ask.caller.take();
-        let mut held = held(&ask, token, lease);
-        let delivered = match (caller, self.settings.replicas) {
+        let mut held = Box::new(held(&ask, token, Arc::new(lease)));
+        let delivered = match (caller, cx.settings.replicas) {
             (Some(caller), 0) => {
-                caller.send(AcquireOutcome::Held(Arc::clone(&held.lease), Some(ask))).is_ok()
+                caller.send(AcquireOutcome::Held(Arc::clone(held.lease()), Some(ask))).is_ok()
             }
             (Some(caller), _) if !caller.is_closed() => {
-                held.deliver_to = Some(caller);
+                held.deliver_later(caller);
                 let (request, gives_up_at) = (held.request(held.renewal()), ask.gives_up_at);
-                self.unconfirmed.push(Unconfirmed { id, request, gives_up_at });
+                cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at });
                 true
             }
             _ => false,
         };
-        if self.queues_on_server() {
-            // The next waiter of this process has its own place on the server, and confirms it from time to time.
-            self.take_turn(now, next.map(NextAsker::Later));
+        self.set_holder(id, held);
+        if cx.queues_on_server() {
+            // The next waiter of this process has its own place on the server, and confirms it from
+            // time to time.
+            let next = self.first_id();
+            self.take_turn(cx, next.map(NextAsker::Later));
         }
         if delivered {
-            self.attempts.insert(id, Attempt::Held(Box::new(held)));
-            self.schedule(id);
-            self.reserve(&name);
+            self.schedule(cx, id);
+            self.reserve(cx);
         } else {
-            held.forget_min_hold();
-            self.drop_held(now, id, &held, None);
+            self.abandon(cx, id);
         }
-        self.word_comes(now, &name);
+        self.hear_word(cx);
+    }
+
+    /// Reserves the fencing tokens of the local hand-overs, as soon as there are a holder and a
+    /// waiter.
+    pub(crate) fn reserve(&mut self, cx: &mut Context) {
+        let count = cx.settings.cohort;
+        if count == 0 || cx.abilities.votes || !cx.connected || self.first_id().is_none() {
+            return;
+        }
+        if let Some(id) = self.holder_id()
+            && let Some(held) = self.held_mut(id)
+            && held.reserve()
+        {
+            cx.outbox.push((id, held.request(Action::Reserve { count })));
+        }
+    }
+
+    /// The caller no longer waits: the attempt releases the lock that it has or may get.
+    pub(crate) fn abandon(&mut self, cx: &mut Context, id: Id) {
+        if let Some(mut held) = self.take_held(id) {
+            // No body has run.
+            held.forget_min_hold();
+            self.give_back(cx, id, &held, None);
+        } else if self.waiting(id).is_some() {
+            self.end_long_wait(cx, id, "cancelled");
+            self.drop_waiting(cx, id);
+        }
     }
 
     /// The guard changes the ttl.
-    pub(crate) fn extend(&mut self, now: Moment, id: Id, extension: Extension) {
-        self.meets(id, "extend");
+    pub(crate) fn extend(&mut self, cx: &mut Context, id: Id, extension: Extension) {
         // Else it is lost, and its guard knows why.
-        if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
-            && held.lease.remaining(now).is_some()
+        if let Some(held) = self.held_mut(id)
+            && held.lease().check(cx.now).is_some()
         {
-            held.extend(now, extension, now.after(self.settings.io_timeout));
-            self.renew(now, id);
+            held.change_ttl(cx.now, extension, cx.now.after(cx.settings.io_timeout));
+            self.renew(cx, id);
+        }
+    }
+
+    /// Draws a fencing token for a held lock, unless it has one. Dropped without an answer when
+    /// there is none.
+    pub(crate) fn fence(&mut self, cx: &mut Context, id: Id, caller: oneshot::Sender<()>) {
+        let Some(held) = self.held_mut(id).filter(|_| cx.connected) else { return };
+        if held.lease().fence() > 0 {
+            let _ = caller.send(());
+            return;
+        }
+        let draw = held.draw();
+        if self.add_draw(id, caller) {
+            cx.outbox.push((id, draw));
+        }
+    }
+
+    pub(super) fn on_fence_reply(&mut self, cx: &mut Context, id: Id, request: &Request, reply: &Reply) {
+        if matches!(reply, Reply::Refused(refusal) if refusal.is_asked_again()) {
+            cx.outbox.push((id, request.clone()));
+            return;
+        }
+        let held = self.held_mut(id);
+        match (reply, held) {
+            // It was executed after the server was told who has the lock.
+            (Reply::NotHeld, Some(held)) if *held.token() != request.token => {
+                cx.outbox.push((id, held.draw()));
+            }
+            (Reply::Reserved { last }, Some(held)) if held.has(&request.token) => {
+                held.lease().set_fence(*last);
+                for caller in self.take_draws(id) {
+                    let _ = caller.send(());
+                }
+            }
+            _ => drop(self.take_draws(id)),
         }
     }
 
     /// Sends a renewal, if one is wanted, and a watch.
-    pub(in crate::engine::table) fn renew(&mut self, now: Moment, id: Id) {
-        let Some(Attempt::Held(held)) = self.attempts.get_mut(&id) else {
-            return;
-        };
-        if self.connected && held.wants_renewal() {
-            held.renewing(now);
-            self.outbox.push_urgent((id, held.renewal_request(now)));
+    pub(crate) fn renew(&mut self, cx: &mut Context, id: Id) {
+        let Some(held) = self.held_mut(id) else { return };
+        if cx.connected && held.wants_renewal() {
+            held.set_renewing(cx.now);
+            cx.outbox.push_urgent((id, held.renewal_request(cx.now)));
         } else {
             held.suspend();
         }
         // The renewal changes the key, which ends the watch.
-        self.watch(id);
-        self.schedule(id);
+        self.watch(cx, id);
+        self.schedule(cx, id);
     }
 
     /// Sends a watch: the reply compares the holder, and the node tells of the next change.
-    pub(in crate::engine::table) fn watch(&mut self, id: Id) {
-        if let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
-            && self.connected
-            && self.abilities.tracks_changes
+    pub(crate) fn watch(&mut self, cx: &mut Context, id: Id) {
+        if let Some(held) = self.held_mut(id)
+            && cx.connected
+            && cx.abilities.tracks_changes
             // The answer to that one tells whose value to compare, and sends the watch.
             && !held.is_being_told()
         {
-            self.outbox.push_urgent((id, held.request(Action::Watch)));
+            cx.outbox.push_urgent((id, held.request(Action::Watch)));
         }
     }
 
     /// A waiter of this process has a place in the queue of the lock.
-    pub(in crate::engine::table) fn waited_for_here(&mut self, name: &Arc<str>) {
-        if let Some(id) = self.queues.holder(name)
-            && let Some(Attempt::Held(held)) = self.attempts.get_mut(&id)
-            && held.waited_for()
+    pub(super) fn set_waited_for(&mut self, cx: &mut Context) {
+        if let Some(id) = self.holder_id()
+            && self.held_mut(id).is_some_and(Held::set_waited_for)
         {
-            self.watch(id);
+            self.watch(cx, id);
         }
     }
 
-    /// The guard releases the lock.
-    pub(crate) fn release(&mut self, now: Moment, id: Id, response: Option<Response>) {
-        self.meets(id, "release");
-        match self.attempts.remove(&id) {
-            Some(Attempt::Held(held)) => {
-                self.hold_times.learn(held.hold, held.free_after(now));
-                match self.hand_over_locally(now, id, held) {
-                    Some(held) => self.drop_held(now, id, &held, response),
-                    // Handed over locally: to the server it is still held.
-                    None => Releasing::answer_released(response),
-                }
-            }
-            other => {
-                // Lost before: the attempt is gone, or is being released.
-                if let Some(other) = other {
-                    self.attempts.insert(id, other);
-                }
-                Releasing::answer_lost(response);
-            }
-        }
-    }
-
-    /// Ends the lease and releases the lock. The next waiter's request is sent right after the release.
-    pub(in crate::engine::table) fn drop_held(
-        &mut self,
-        now: Moment,
-        id: Id,
-        held: &Held,
-        response: Option<Response>,
-    ) {
-        let was_held = held.lease.remaining(now).is_some();
-        held.lease.end(LostReason::Released);
+    /// The lease is over: the server releases the lock, and the next waiter's request is sent right
+    /// after that.
+    pub(super) fn give_back(&mut self, cx: &mut Context, id: Id, held: &Held, response: Option<Response>) {
+        let was_held = held.lease().check(cx.now).is_some();
+        held.lease().end(LostReason::Released);
         let response = match response {
-            Some(response) if response.is_to_dropped() => self.connected.then_some(response),
+            Some(response) if response.is_to_dropped() => cx.connected.then_some(response),
             response if was_held => response,
             response => {
                 Releasing::answer_lost(response);
@@ -237,56 +251,118 @@ impl LockTable {
             }
         };
         if held.grant_may_follow() {
-            self.by_token.insert(held.token.clone(), id);
+            cx.by_token.insert(held.token().clone(), id);
         }
-        let releasing = held.release(now, self.settings.io_timeout, was_held, response);
-        self.attempts.insert(id, Attempt::Releasing(Box::new(releasing)));
-        self.send_release(now, id);
-        self.leave(now, held, id);
+        let releasing = held.release(cx.now, cx.settings.io_timeout, was_held, response);
+        self.start_release(cx, id, releasing);
+        self.leave(cx, held);
     }
 
-    /// The lease ends without its guard; an earlier reason counts. `release`: the server may still have the key. It may have
-    /// a place in the queue instead, when a request of the waiter arrived after the loss.
-    pub(in crate::engine::table) fn lost(&mut self, now: Moment, id: Id, reason: LostReason, release: bool) {
-        let Some(Attempt::Held(held)) = self.attempts.remove(&id) else {
-            return;
-        };
-        let release = release || held.may_be_queued() || held.has_served();
-        held.lease.end(reason);
+    /// The lease ends without its guard; an earlier reason counts. `release`: the server may still
+    /// have the key. It may have a place in the queue instead, when a request of the waiter arrived
+    /// after the loss.
+    pub(crate) fn lose(&mut self, cx: &mut Context, id: Id, reason: LostReason, release: bool) {
+        let Some(held) = self.take_held(id) else { return };
+        held.lease().end(reason);
         if !held.awaits_reservation() {
-            telemetry::lost(held.lease.key(), held.lease.lost_reason().unwrap_or(reason));
+            telemetry::lost(held.lease().key(), held.lease().lost_reason().unwrap_or(reason));
         }
-        if release {
-            self.drop_held(now, id, &held, None);
+        if release || held.may_be_queued() || held.owes_places() {
+            self.give_back(cx, id, &held, None);
         } else {
-            self.timers.set(id, None);
-            self.leave(now, &held, id);
+            cx.forget(id);
+            self.leave(cx, &held);
         }
     }
 
-    pub(in crate::engine::table) fn send_release(&mut self, now: Moment, id: Id) {
-        let Some(Attempt::Releasing(releasing)) = self.attempts.get_mut(&id) else {
-            return;
+    /// An operator sends this request through the manager of the holder: the server does not tell a
+    /// client of a change that it made itself.
+    pub(crate) fn take_for_operator(&mut self, cx: &mut Context, request: &Request) {
+        let Some((id, held)) = self.holder() else { return };
+        let takes = match request.action {
+            Action::ForceRelease => true,
+            Action::Release => held.has(&request.token),
+            _ => false,
         };
-        if self.connected {
-            self.outbox.push((id, releasing.request(now)));
-        }
-        self.schedule(id);
-    }
-
-    pub(in crate::engine::table) fn go_on_releasing(&mut self, now: Moment, id: Id, step: ReleaseStep) {
-        match step {
-            ReleaseStep::Done => self.remove(id),
-            ReleaseStep::Send => self.send_release(now, id),
-            ReleaseStep::Wait => self.schedule(id),
+        if takes {
+            self.lose(cx, id, LostReason::ForceReleased, true);
         }
     }
 
-    /// A release without a caller.
-    pub(in crate::engine::table) fn release_apart(&mut self, now: Moment, releasing: Releasing) {
-        self.own_ids -= 1;
-        let own_id = self.own_ids;
-        self.attempts.insert(own_id, Attempt::Releasing(Box::new(releasing)));
-        self.send_release(now, own_id);
+    /// The holder has left, and the first waiter asks.
+    fn leave(&mut self, cx: &mut Context, held: &Held) {
+        if !held.is_former() {
+            let next = self.queue().take_turn();
+            self.take_turn(cx, next);
+        }
+    }
+
+    /// The server has the lock under the token of its holder, and no longer under this one.
+    pub(super) fn set_told(&mut self, cx: &mut Context, id: Id, before: Token) {
+        let Some(held) = self.held_mut(id) else { return };
+        let leaving = held.take_leave(cx.now, before);
+        if held.is_watched() {
+            self.watch(cx, id);
+        }
+        if let Some(leaving) = leaving {
+            self.release_apart(cx, leaving);
+        }
+    }
+
+    /// The task that asks the replicas is a new one: what the last one has not answered is
+    /// confirmed anew.
+    pub(crate) fn confirm_again(&mut self, cx: &mut Context, id: Id) {
+        if let Some(held) = self.held_mut(id)
+            && held.awaits_replicas()
+            && !cx.unconfirmed.iter().any(|unconfirmed| unconfirmed.id == id)
+        {
+            // As for a caller without a limit: the replicas have the usual time again.
+            let request = held.request(held.renewal());
+            cx.unconfirmed.push(Unconfirmed { id, request, gives_up_at: None });
+        }
+    }
+
+    /// The answer of the replicas about a lock that its caller does not have yet.
+    pub(crate) fn confirmed(&mut self, cx: &mut Context, id: Id, token: &Token, confirmation: Confirmation) {
+        let Some(held) = self.held_mut(id).filter(|held| held.token() == token) else { return };
+        let Some(caller) = held.take_caller() else { return };
+        let (lease, wanted) = (held.lease(), cx.settings.replicas);
+        let key = Arc::clone(lease.key());
+        let outcome = match confirmation {
+            _ if lease.check(cx.now).is_none() => lease.lost().into(),
+            Confirmation::Reached(reached) if reached >= wanted => {
+                AcquireOutcome::Held(Arc::clone(lease), None)
+            }
+            Confirmation::Reached(reached) => LockError::NotReplicated { key, wanted, reached }.into(),
+            Confirmation::NotHeld => {
+                lease.end(LostReason::KeyChanged);
+                lease.lost().into()
+            }
+            Confirmation::Unknown(Disconnected { reason, is_permanent }) => {
+                let reason = format!("its replicas could not be asked: {reason}").into();
+                Disconnected { reason, is_permanent }.error(Some(key)).into()
+            }
+        };
+        let is_held = matches!(outcome, AcquireOutcome::Held(..));
+        let has_guard = caller.send(outcome).is_ok() && is_held;
+        if !has_guard {
+            self.abandon(cx, id);
+        }
+    }
+
+    /// The manager is shut down, and its time is over: the lease ends. True when a body may have
+    /// run under it.
+    pub(crate) fn close(&mut self, cx: &mut Context, id: Id, reason: &'static str) -> bool {
+        let Some(held) = self.held_mut(id) else { return false };
+        if let Some(caller) = held.take_caller() {
+            let _ = caller.send(LockError::closed(held.lease().key(), reason).into());
+            self.abandon(cx, id);
+            return false;
+        }
+        let was_held = held.close(cx.now);
+        if was_held {
+            self.schedule(cx, id);
+        }
+        was_held
     }
 }

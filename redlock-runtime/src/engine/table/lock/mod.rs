@@ -1,11 +1,359 @@
-//! One lock: who holds it, who waits for it, and what is being released.
+//! One lock: who holds it in this process, who waits for it here, and what is being released.
+//!
+//! An attempt waits, then holds, then releases, then it is gone. Here is where each one stands: the
+//! holder in its own place, those that wait their turn in the [queue], and *aside* of both what is
+//! being released and what does not queue. The files of this folder stand above each other, and
+//! each calls only those below it:
+//!
+//! - `on_reply`, `on_push`, `on_timer`: what an event changes
+//! - `hand_over`: a released lock goes to the next waiter of this process, or back to the server
+//! - `holding`: a lock is held, renewed, watched and lost
+//! - `asking`: which waiter asks the server, what it hears, and who asks when it leaves
+//! - `long_wait`: who is told of a long wait
+//! - this file: the places, their timers, and what is sent again and again until it is released
+//! - `queue`, `waiting`, `held`, `releasing`, `successors`: the parts, which know nothing of each
+//!   other's lock
 
-pub(super) mod asking;
-pub(super) mod hand_over;
-pub(super) mod held;
-pub(super) mod holding;
-pub(super) mod passed_on;
-pub(super) mod queue;
-pub(super) mod releasing;
-pub(super) mod successors;
-pub(super) mod waiting;
+mod asking;
+mod coverage;
+mod hand_over;
+mod held;
+mod holding;
+mod long_wait;
+mod on_push;
+mod on_reply;
+mod on_timer;
+pub(crate) mod queue;
+mod releasing;
+mod successors;
+mod waiting;
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::context::Context;
+use crate::engine::protocol::Id;
+use crate::ground::host::HashMap;
+use held::Held;
+use queue::Queue;
+use releasing::{ReleaseStep, Releasing};
+use waiting::Waiting;
+
+#[derive(Default)]
+pub(super) struct Lock {
+    /// Others, readers or the holders of permits, would be a second kind of this.
+    holder: Option<(Id, Box<Held>)>,
+    queue: Queue,
+    /// Boxed: most locks have nothing here for most of their time.
+    aside: Option<Box<Aside>>,
+}
+
+/// What stands beside the holder and the queue.
+#[derive(Default)]
+struct Aside {
+    /// Without a map of its own: most locks have one release at a time.
+    one: Option<(Id, Apart)>,
+    others: HashMap<Id, Apart>,
+    /// The waiter whose long wait is reported.
+    reported: Option<Id>,
+    /// The waiters that have reached their limit and await the server's word on this lock.
+    words: Vec<Id>,
+    /// The callers that wait for a fencing token, which is being drawn for this holder.
+    draws: Vec<(Id, oneshot::Sender<()>)>,
+}
+
+/// An attempt that is neither the holder nor in the queue.
+enum Apart {
+    /// It has one try, and does not queue.
+    Trying(Box<Waiting>),
+    /// Another attempt of this process has got the lock before this one knew of its loss.
+    Former(Box<Held>),
+    Releasing(Box<Releasing>),
+}
+
+/// An attempt, wherever it stands.
+enum Attempt<'a> {
+    Waiting(&'a mut Waiting),
+    Held(&'a mut Held),
+    Releasing(&'a mut Releasing),
+}
+
+impl Aside {
+    fn get(&self, id: Id) -> Option<&Apart> {
+        match &self.one {
+            Some((one, apart)) if *one == id => Some(apart),
+            _ => self.others.get(&id),
+        }
+    }
+
+    fn get_mut(&mut self, id: Id) -> Option<&mut Apart> {
+        match &mut self.one {
+            Some((one, apart)) if *one == id => Some(apart),
+            _ => self.others.get_mut(&id),
+        }
+    }
+
+    fn insert(&mut self, id: Id, apart: Apart) {
+        if self.one.is_none() {
+            self.one = Some((id, apart));
+        } else {
+            self.others.insert(id, apart);
+        }
+    }
+
+    fn remove(&mut self, id: Id) -> Option<Apart> {
+        let one = self.one.take_if(|(one, _)| *one == id).map(|(_, apart)| apart);
+        one.or_else(|| self.others.remove(&id))
+    }
+}
+
+impl Lock {
+    /// True when no attempt is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.holder.is_none()
+            && self.queue.is_empty()
+            && self.aside.as_ref().is_none_or(|aside| aside.one.is_none() && aside.others.is_empty())
+    }
+
+    fn aside(&mut self) -> &mut Aside {
+        self.aside.get_or_insert_default()
+    }
+
+    fn attempt(&mut self, id: Id) -> Option<Attempt<'_>> {
+        if let Some((holder, held)) = &mut self.holder
+            && *holder == id
+        {
+            return Some(Attempt::Held(held));
+        }
+        if let Some(waiting) = self.queue.get_mut(id) {
+            return Some(Attempt::Waiting(waiting));
+        }
+        Some(match self.aside.as_mut()?.get_mut(id)? {
+            Apart::Trying(waiting) => Attempt::Waiting(waiting),
+            Apart::Former(held) => Attempt::Held(held),
+            Apart::Releasing(releasing) => Attempt::Releasing(releasing),
+        })
+    }
+
+    fn waiting(&self, id: Id) -> Option<&Waiting> {
+        if let Some(waiting) = self.queue.get(id) {
+            return Some(waiting);
+        }
+        match self.aside.as_ref()?.get(id)? {
+            Apart::Trying(waiting) => Some(waiting),
+            Apart::Former(_) | Apart::Releasing(_) => None,
+        }
+    }
+
+    fn waiting_mut(&mut self, id: Id) -> Option<&mut Waiting> {
+        match self.attempt(id)? {
+            Attempt::Waiting(waiting) => Some(waiting),
+            Attempt::Held(_) | Attempt::Releasing(_) => None,
+        }
+    }
+
+    fn held_mut(&mut self, id: Id) -> Option<&mut Held> {
+        match self.attempt(id)? {
+            Attempt::Held(held) => Some(held),
+            Attempt::Waiting(_) | Attempt::Releasing(_) => None,
+        }
+    }
+
+    fn releasing_mut(&mut self, id: Id) -> Option<&mut Releasing> {
+        match self.aside.as_mut()?.get_mut(id)? {
+            Apart::Releasing(releasing) => Some(releasing),
+            Apart::Trying(_) | Apart::Former(_) => None,
+        }
+    }
+
+    /// The holder in this process.
+    fn holder(&self) -> Option<(Id, &Held)> {
+        self.holder.as_ref().map(|(id, held)| (*id, held.as_ref()))
+    }
+
+    fn holder_id(&self) -> Option<Id> {
+        self.holder.as_ref().map(|(id, _)| *id)
+    }
+
+    /// The first waiter of this process.
+    fn first(&self) -> Option<(Id, &Waiting)> {
+        self.queue.first()
+    }
+
+    fn first_id(&self) -> Option<Id> {
+        self.queue.first().map(|(id, _)| id)
+    }
+
+    fn queue(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
+    /// The waiter that asks the server: the first of this process, or the only one of a lock that
+    /// is not queued for.
+    fn asker<'a>(&'a self, waiting: &'a Waiting) -> &'a Waiting {
+        self.first().filter(|_| !waiting.ask().one_try).map_or(waiting, |(_, first)| first)
+    }
+
+    /// The waiter with the last answer of the server: this one, or the one that asks.
+    fn last_word<'a>(&'a self, waiting: &'a Waiting) -> &'a Waiting {
+        waiting.later(self.asker(waiting))
+    }
+
+    /// The number of waiters.
+    fn count(&self) -> usize {
+        self.queue.count()
+    }
+
+    /// True when no other attempt of this process holds the lock or waits for it.
+    fn is_alone(&self, id: Id) -> bool {
+        self.holder.is_none() && self.queue.has_no_other(id)
+    }
+
+    /// A new waiter. True when it is the first one, and none of this process holds the lock. One
+    /// with a single try does not queue.
+    fn join(&mut self, id: Id, waiting: Waiting) -> bool {
+        if waiting.ask().one_try {
+            self.aside().insert(id, Apart::Trying(Box::new(waiting)));
+            return true;
+        }
+        self.queue.join(id, Box::new(waiting)) && self.holder.is_none()
+    }
+
+    /// This attempt waits no longer.
+    fn take_waiting(&mut self, id: Id) -> Option<Box<Waiting>> {
+        if let Some(waiting) = self.queue.remove(id) {
+            return Some(waiting);
+        }
+        match self.aside.as_mut()?.remove(id)? {
+            Apart::Trying(waiting) => Some(waiting),
+            other @ (Apart::Former(_) | Apart::Releasing(_)) => {
+                self.aside().insert(id, other);
+                None
+            }
+        }
+    }
+
+    /// This attempt is the holder now.
+    fn set_holder(&mut self, id: Id, held: Box<Held>) {
+        if let Some((before, mut former)) = self.holder.replace((id, held)) {
+            former.set_former();
+            self.aside().insert(before, Apart::Former(former));
+        }
+    }
+
+    /// This attempt holds the lock no longer.
+    fn take_held(&mut self, id: Id) -> Option<Box<Held>> {
+        if let Some((_, held)) = self.holder.take_if(|(holder, _)| *holder == id) {
+            return Some(held);
+        }
+        match self.aside.as_mut()?.remove(id)? {
+            Apart::Former(held) => Some(held),
+            other @ (Apart::Trying(_) | Apart::Releasing(_)) => {
+                self.aside().insert(id, other);
+                None
+            }
+        }
+    }
+
+    /// Sets the timer of an attempt.
+    fn schedule(&mut self, cx: &mut Context, id: Id) {
+        let due = match self.attempt(id) {
+            Some(Attempt::Waiting(waiting)) => waiting.due(),
+            Some(Attempt::Held(held)) => held.due(),
+            Some(Attempt::Releasing(releasing)) => Some(releasing.due()),
+            None => None,
+        };
+        cx.timers.set(id, due);
+    }
+
+    /// The attempt releases the lock that it has or may have.
+    fn start_release(&mut self, cx: &mut Context, id: Id, releasing: Releasing) {
+        self.aside().insert(id, Apart::Releasing(Box::new(releasing)));
+        self.send_release(cx, id);
+    }
+
+    /// A release without a caller.
+    fn release_apart(&mut self, cx: &mut Context, releasing: Releasing) {
+        let id = cx.own_id();
+        cx.attempts.insert(id, Arc::clone(releasing.name()));
+        self.start_release(cx, id, releasing);
+    }
+
+    /// Sends a release, if there is a connection.
+    pub(super) fn send_release(&mut self, cx: &mut Context, id: Id) {
+        let Some(releasing) = self.releasing_mut(id) else { return };
+        if cx.connected {
+            cx.outbox.push((id, releasing.request(cx.now)));
+        }
+        cx.timers.set(id, Some(releasing.due()));
+    }
+
+    fn go_on_releasing(&mut self, cx: &mut Context, id: Id, step: ReleaseStep) {
+        match step {
+            ReleaseStep::Done => self.end_release(cx, id),
+            ReleaseStep::Send => self.send_release(cx, id),
+            ReleaseStep::Wait => self.schedule(cx, id),
+        }
+    }
+
+    /// There is nothing to release any more.
+    fn end_release(&mut self, cx: &mut Context, id: Id) {
+        if let Some(aside) = &mut self.aside
+            && let Some(Apart::Releasing(releasing)) = aside.remove(id)
+        {
+            cx.by_token.remove(releasing.token());
+            cx.forget(id);
+        }
+    }
+
+    /// The waiter whose long wait is reported, until its wait ends.
+    fn reported(&self) -> Option<Id> {
+        self.aside.as_ref()?.reported
+    }
+
+    fn set_reported(&mut self, id: Option<Id>) {
+        self.aside().reported = id;
+    }
+
+    /// This waiter awaits the server's word.
+    fn await_word(&mut self, id: Id) {
+        self.aside().words.push(id);
+    }
+
+    /// The waiters that await the server's word, which has come.
+    fn take_words(&mut self) -> Vec<Id> {
+        self.aside.as_mut().map(|aside| std::mem::take(&mut aside.words)).unwrap_or_default()
+    }
+
+    /// True when the fencing token must be drawn, which is not under way.
+    fn add_draw(&mut self, id: Id, caller: oneshot::Sender<()>) -> bool {
+        let draws = &mut self.aside().draws;
+        let is_new = draws.iter().all(|(other, _)| *other != id);
+        draws.push((id, caller));
+        is_new
+    }
+
+    fn take_draws(&mut self, id: Id) -> Vec<oneshot::Sender<()>> {
+        let draws = self.aside.as_mut().map(|aside| &mut aside.draws);
+        let draws = draws.into_iter().flat_map(|draws| draws.extract_if(.., |(of, _)| *of == id));
+        draws.map(|(_, caller)| caller).collect()
+    }
+
+    /// The connection broke: no request in flight will be answered.
+    pub(super) fn disconnect(&mut self, cx: &mut Context, id: Id) {
+        if let Some(aside) = &mut self.aside {
+            aside.draws.clear();
+        }
+        match self.attempt(id) {
+            Some(Attempt::Waiting(waiting)) => waiting.disconnect(),
+            Some(Attempt::Held(held)) => {
+                held.suspend();
+                held.set_elsewhere();
+            }
+            Some(Attempt::Releasing(releasing)) => releasing.disconnect(),
+            None => {}
+        }
+        self.schedule(cx, id);
+    }
+}

@@ -1,201 +1,283 @@
-//! The local queue of each key: a holder and a FIFO of waiters. Only the first waiter asks again, so the load on the
-//! server grows with the number of processes, not of tasks.
+//! The waiters of one lock in this process, in their order. Only the first one asks again, so the
+//! load on the server grows with the number of processes, not of tasks.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::ground::host::HashMap;
-
-use crate::engine::fifo::Fifo;
+use super::waiting::Waiting;
 use crate::engine::protocol::Id;
 use crate::ground::clock::Moment;
+use crate::ground::host::{HashMap, HashSet};
 
-/// After so many releases to a waiter of this process, the next waiter lets other processes ask first.
+/// After so many releases to a waiter of this process, the next waiter lets other processes ask
+/// first.
 const LONGEST_STREAK: u32 = 32;
 
 /// In a second.
 const NANOS: u64 = 1_000_000_000;
 
 #[derive(Default)]
-pub(in crate::engine::table) struct Queues {
-    of: HashMap<Arc<str>, Queue>,
-}
-
-#[derive(Default)]
-struct Queue {
-    holder: Option<Id>,
-    /// The first waiter.
-    first: Option<Id>,
+pub(super) struct Queue {
+    first: Option<(Id, Box<Waiting>)>,
     /// Boxed: most locks have one caller at a time.
-    behind: Option<Box<Fifo<Id>>>,
+    behind: Option<Box<Behind>>,
+    /// The releases to a waiter of this process since another process had its turn.
     streak: u32,
-    /// When a waiter last sent a request that has kept the queue on the server from expiring, in seconds: where many locks are
-    /// held, room counts. 0: none has.
+    /// When a waiter last sent a request that has kept the queue on the server from expiring, in
+    /// seconds: where many locks are held, room counts. 0: none has.
     kept_at: u32,
 }
 
-impl Queue {
-    fn push(&mut self, id: Id) {
-        if self.first.is_none() {
-            self.first = Some(id);
-        } else {
-            self.behind.get_or_insert_default().push(id);
-        }
+#[derive(Default)]
+struct Behind {
+    /// May name some that have left.
+    order: VecDeque<Id>,
+    waiters: HashMap<Id, Box<Waiting>>,
+}
+
+impl Behind {
+    fn pop(&mut self) -> Option<(Id, Box<Waiting>)> {
+        std::iter::from_fn(|| self.order.pop_front())
+            .find_map(|id| self.waiters.remove(&id).map(|waiting| (id, waiting)))
     }
 
-    /// `id` waits no longer, if it did.
-    fn remove(&mut self, id: Id) {
-        let Some(behind) = &mut self.behind else {
-            self.first.take_if(|first| *first == id);
-            return;
-        };
-        if self.first == Some(id) {
-            self.first = behind.pop();
-        } else {
-            behind.remove(id);
+    fn remove(&mut self, id: Id) -> Option<Box<Waiting>> {
+        let waiting = self.waiters.remove(&id)?;
+        if self.order.len() > 2 * self.waiters.len() {
+            self.order.retain(|id| self.waiters.contains_key(id));
         }
-        if behind.is_empty() {
-            self.behind = None;
-        }
-    }
-
-    fn waiters(&self) -> impl Iterator<Item = Id> {
-        self.first.into_iter().chain(self.behind.iter().flat_map(|behind| behind.iter().copied()))
-    }
-
-    fn count(&self) -> usize {
-        usize::from(self.first.is_some()) + self.behind.as_ref().map_or(0, |behind| behind.len())
+        Some(waiting)
     }
 }
 
 /// The new first waiter of a key, and the time of its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::engine::table) enum NextAsker {
+pub(super) enum NextAsker {
     /// It asks at once.
     Now(Id),
     /// It asks a little later, because this process had its share.
     Later(Id),
 }
 
-impl Queues {
-    /// Joins the end of the queue. True when this waiter is the one that asks.
-    pub(in crate::engine::table) fn join(&mut self, name: &Arc<str>, id: Id) -> bool {
-        let queue = self.of.entry(Arc::clone(name)).or_default();
-        queue.push(id);
-        queue.holder.is_none() && queue.first == Some(id)
+impl Queue {
+    /// Joins the end of the queue. True when this waiter is the first one.
+    pub(super) fn join(&mut self, id: Id, waiting: Box<Waiting>) -> bool {
+        if self.first.is_none() {
+            self.first = Some((id, waiting));
+            return true;
+        }
+        let behind = self.behind.get_or_insert_default();
+        behind.order.push_back(id);
+        behind.waiters.insert(id, waiting);
+        false
     }
 
-    /// `id` is the holder now, and waits no longer. Returns the first waiter behind it.
-    pub(in crate::engine::table) fn got(&mut self, name: &Arc<str>, id: Id) -> Option<Id> {
-        let queue = self.of.entry(Arc::clone(name)).or_default();
-        queue.remove(id);
-        queue.holder = Some(id);
-        queue.first
+    /// This one waits no longer, if it did.
+    pub(super) fn remove(&mut self, id: Id) -> Option<Box<Waiting>> {
+        let is_first = self.is_first(id);
+        let Some(behind) = &mut self.behind else {
+            return self.first.take_if(|_| is_first).map(|(_, waiting)| waiting);
+        };
+        let waiting = if is_first {
+            std::mem::replace(&mut self.first, behind.pop()).map(|(_, waiting)| waiting)
+        } else {
+            behind.remove(id)
+        };
+        if behind.waiters.is_empty() {
+            self.behind = None;
+        }
+        waiting
     }
 
-    /// A request of a waiter, sent then, has kept the queue on the server from expiring.
-    pub(in crate::engine::table) fn is_kept(&mut self, name: &Arc<str>, sent: Moment) {
-        if let Some(queue) = self.of.get_mut(name) {
-            queue.kept_at = u32::try_from(sent.to_nanos() / NANOS).unwrap_or(0);
+    pub(super) fn get(&self, id: Id) -> Option<&Waiting> {
+        match &self.first {
+            Some((first, waiting)) if *first == id => Some(waiting),
+            _ => self.behind.as_ref()?.waiters.get(&id).map(Box::as_ref),
         }
     }
 
-    /// When the last such request was sent, or a second before.
-    pub(in crate::engine::table) fn kept_at(&self, name: &Arc<str>) -> Option<Moment> {
-        let seconds = self.of.get(name)?.kept_at;
-        (seconds > 0).then(|| Moment::from_nanos(u64::from(seconds) * NANOS))
+    pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut Waiting> {
+        match &mut self.first {
+            Some((first, waiting)) if *first == id => Some(waiting),
+            _ => self.behind.as_mut()?.waiters.get_mut(&id).map(Box::as_mut),
+        }
     }
 
-    /// The holder in this process.
-    pub(in crate::engine::table) fn holder(&self, name: &Arc<str>) -> Option<Id> {
-        self.of.get(name)?.holder
+    pub(super) fn first(&self) -> Option<(Id, &Waiting)> {
+        self.first.as_ref().map(|(id, waiting)| (*id, waiting.as_ref()))
     }
 
-    /// The number of waiters.
-    pub(in crate::engine::table) fn count(&self, name: &Arc<str>) -> usize {
-        self.of.get(name).map_or(0, Queue::count)
+    pub(super) fn first_mut(&mut self) -> Option<(Id, &mut Waiting)> {
+        self.first.as_mut().map(|(id, waiting)| (*id, waiting.as_mut()))
+    }
+
+    pub(super) fn is_first(&self, id: Id) -> bool {
+        self.first.as_ref().is_some_and(|(first, _)| *first == id)
     }
 
     /// All waiters, in their order.
-    pub(in crate::engine::table) fn waiters(&self, name: &Arc<str>) -> Vec<Id> {
-        self.of.get(name).map_or_else(Vec::new, |queue| queue.waiters().collect())
+    pub(super) fn ids(&self) -> Vec<Id> {
+        let behind = self
+            .behind
+            .iter()
+            .flat_map(|behind| behind.order.iter().copied().filter(|id| behind.waiters.contains_key(id)));
+        self.first.iter().map(|(id, _)| *id).chain(behind).collect()
     }
 
-    /// True when no other attempt of this process holds the lock or waits for it.
-    pub(in crate::engine::table) fn is_alone(&self, name: &Arc<str>, id: Id) -> bool {
-        self.of
-            .get(name)
-            .is_none_or(|queue| queue.holder.is_none() && queue.first == Some(id) && queue.behind.is_none())
+    pub(super) fn count(&self) -> usize {
+        usize::from(self.first.is_some()) + self.behind.as_ref().map_or(0, |behind| behind.waiters.len())
     }
 
-    /// The first waiter.
-    pub(in crate::engine::table) fn first(&self, name: &Arc<str>) -> Option<Id> {
-        self.of.get(name)?.first
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none()
     }
 
-    /// `id`, holder or waiter, leaves. Returns the new first waiter if it must ask now.
-    pub(in crate::engine::table) fn leave(&mut self, name: &Arc<str>, id: Id) -> Option<NextAsker> {
-        let queue = self.of.get_mut(name)?;
-        let was_first = queue.first == Some(id);
-        queue.remove(id);
-        let was_holder = queue.holder == Some(id);
-        if was_holder {
-            queue.holder = None;
-        }
-        if queue.holder.is_none() && queue.first.is_none() {
-            self.of.remove(name);
+    /// True when no other one than this waits.
+    pub(super) fn has_no_other(&self, id: Id) -> bool {
+        self.behind.is_none() && self.first.as_ref().is_none_or(|(first, _)| *first == id)
+    }
+
+    /// A request of a waiter, sent then, has kept the queue on the server from expiring.
+    pub(super) fn set_kept(&mut self, sent: Moment) {
+        self.kept_at = u32::try_from(sent.to_nanos() / NANOS).unwrap_or(0);
+    }
+
+    /// When the last such request was sent, or a second before.
+    pub(super) fn kept_at(&self) -> Option<Moment> {
+        (self.kept_at > 0).then(|| Moment::from_nanos(u64::from(self.kept_at) * NANOS))
+    }
+
+    /// The holder of this process has left: the waiter that asks now.
+    pub(super) fn take_turn(&mut self) -> Option<NextAsker> {
+        let Some((next, _)) = self.first() else {
+            (self.streak, self.kept_at) = (0, 0);
             return None;
-        }
-        let next = queue.first?;
-        if was_holder {
-            queue.streak += 1;
-            if queue.streak >= LONGEST_STREAK {
-                queue.streak = 0;
-                return Some(NextAsker::Later(next));
-            }
+        };
+        self.streak += 1;
+        if self.streak < LONGEST_STREAK {
             return Some(NextAsker::Now(next));
         }
-        (was_first && queue.holder.is_none()).then_some(NextAsker::Now(next))
+        self.streak = 0;
+        Some(NextAsker::Later(next))
+    }
+}
+
+/// With more locks than this, all are forgotten: each costs one request more then.
+const MOST: usize = 1000;
+
+/// The locks that other callers wanted, too, when this process last had to do with them: a direct
+/// request for one would most likely be in vain. They are remembered when no attempt for them is
+/// left.
+#[derive(Default)]
+pub(crate) struct Contended(HashSet<Arc<str>>);
+
+impl Contended {
+    pub(crate) fn has(&self, name: &Arc<str>) -> bool {
+        self.0.contains(name)
+    }
+
+    pub(crate) fn insert(&mut self, name: &Arc<str>) {
+        if self.0.len() >= MOST && !self.0.contains(name) {
+            self.0.clear();
+        }
+        self.0.insert(Arc::clone(name));
+    }
+
+    pub(crate) fn remove(&mut self, name: &Arc<str>) {
+        self.0.remove(name);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
 
-    #[test]
-    fn the_first_asks_and_the_others_in_their_order() {
-        let name: Arc<str> = "k".into();
-        let mut queues = Queues::default();
-        assert!(queues.join(&name, 1));
-        assert!(!queues.join(&name, 2));
-        assert!(!queues.join(&name, 3));
-        queues.got(&name, 1);
-        assert_eq!(queues.leave(&name, 2), None, "a waiter that gives up changes nothing");
-        assert_eq!(queues.leave(&name, 1), Some(NextAsker::Now(3)));
-        assert_eq!(queues.leave(&name, 3), None);
-        assert!(queues.of.is_empty(), "an empty queue is removed");
+    use super::*;
+    use crate::engine::command::Ask;
+    use crate::ground::owner::Origin;
+    use crate::ground::telemetry;
+    use crate::ground::token::Token;
+
+    fn waiting() -> Box<Waiting> {
+        let ask = Ask {
+            key: "k".into(),
+            name: "k".into(),
+            ttl: Duration::ZERO,
+            renew: true,
+            max_hold: None,
+            min_hold: None,
+            fenced: true,
+            one_try: false,
+            after: None,
+            max_waiters: 1,
+            started: Moment::now(),
+            gives_up_at: None,
+            caller: None,
+            call: telemetry::Call::default(),
+            origin: Origin::Unnamed,
+            kind: None,
+        };
+        Box::new(Waiting::new(Box::new(ask), Token::empty(), None, None))
+    }
+
+    fn queue(ids: impl IntoIterator<Item = Id>) -> Queue {
+        let mut queue = Queue::default();
+        for (nth, id) in ids.into_iter().enumerate() {
+            assert_eq!(queue.join(id, waiting()), nth == 0, "the first asks");
+        }
+        queue
     }
 
     #[test]
-    fn when_the_first_gives_up_the_next_one_asks() {
-        let name: Arc<str> = "k".into();
-        let mut queues = Queues::default();
-        queues.join(&name, 1);
-        queues.join(&name, 2);
-        assert_eq!(queues.leave(&name, 1), Some(NextAsker::Now(2)));
+    fn those_that_are_left_keep_their_order() {
+        for leaves in 1..=5 {
+            let mut queue = queue(1..=5);
+            assert!(queue.remove(leaves).is_some() && queue.remove(leaves).is_none());
+            let expected: Vec<Id> = (1..=5).filter(|id| *id != leaves).collect();
+            assert_eq!((queue.ids(), queue.count()), (expected.clone(), 4));
+            let left: Vec<Id> = std::iter::from_fn(|| {
+                let (id, _) = queue.first()?;
+                queue.remove(id).map(|_| id)
+            })
+            .collect();
+            assert_eq!(left, expected);
+            assert!(queue.is_empty() && queue.behind.is_none());
+        }
+    }
+
+    #[test]
+    fn many_that_leave_from_the_end_leave_no_room_behind() {
+        let mut queue = queue(0..100_000);
+        for id in (1..100_000).rev() {
+            assert!(queue.remove(id).is_some());
+            let listed = queue.behind.as_ref().map_or(0, |behind| behind.order.len());
+            assert!(listed <= 2 * queue.count());
+        }
+        assert_eq!(queue.ids(), [0]);
     }
 
     #[test]
     fn one_process_does_not_keep_the_lock_for_ever() {
-        let name: Arc<str> = "k".into();
-        let mut queues = Queues::default();
-        queues.join(&name, 0);
+        let mut queue = queue([0]);
         let mut later = 0;
         for id in 1..200 {
-            queues.join(&name, id);
-            queues.got(&name, id - 1);
-            later += u32::from(matches!(queues.leave(&name, id - 1), Some(NextAsker::Later(_))));
+            queue.join(id, waiting());
+            queue.remove(id - 1);
+            later += u32::from(matches!(queue.take_turn(), Some(NextAsker::Later(_))));
         }
         assert_eq!(later, 199 / LONGEST_STREAK);
+    }
+
+    #[test]
+    fn no_more_than_a_thousand_contended_locks_are_remembered() {
+        let mut contended = Contended::default();
+        for number in 0..10_000 {
+            let name = Arc::from(format!("lock:{number}"));
+            contended.insert(&name);
+            assert!(contended.has(&name) && contended.0.len() <= MOST);
+        }
+        let last = Arc::from("lock:9999");
+        contended.remove(&last);
+        assert!(!contended.has(&last));
     }
 }

@@ -1,5 +1,5 @@
-//! An attempt that releases a lock that it has or may have, or leaves the queue: repeated until the server answers or the key
-//! has expired.
+//! An attempt that releases a lock that it has or may have, or leaves the queue: repeated until the
+//! server answers or the key has expired.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,11 @@ use crate::ground::outcome::ReleaseOutcome;
 use crate::ground::telemetry;
 use crate::ground::token::Token;
 
-pub(in crate::engine::table) struct Releasing {
+pub(super) struct Releasing {
     key: Arc<str>,
     request: Request,
-    /// For how long the server keeps the key at most, once it has executed what was sent before the release.
+    /// For how long the server keeps the key at most, once it has executed what was sent before the
+    /// release.
     lasts: Duration,
     /// By then the key has expired on the server.
     until: Moment,
@@ -28,7 +29,8 @@ pub(in crate::engine::table) struct Releasing {
     response: Option<(Moment, Response)>,
     /// A release without a reply was sent: the server may have executed it.
     repeated: bool,
-    /// The server has granted the lock to this attempt, whose caller had left or could not be told in time.
+    /// The server has granted the lock to this attempt, whose caller had left or could not be told
+    /// in time.
     was_granted: bool,
     may_be_queued: bool,
     /// So many requests may have taken the lock or a place, if that is all that is known of either.
@@ -46,7 +48,7 @@ const SEND_AGAIN: Backoff = Backoff { shortest: Duration::from_millis(20), longe
 
 /// What the table does next for a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::engine::table) enum ReleaseStep {
+pub(super) enum ReleaseStep {
     /// Removes it.
     Done,
     /// Sends it now.
@@ -56,7 +58,7 @@ pub(in crate::engine::table) enum ReleaseStep {
 }
 
 impl Releasing {
-    pub(in crate::engine::table) fn new(now: Moment, key: Arc<str>, request: Request, ttl: Duration) -> Self {
+    pub(super) fn new(now: Moment, key: Arc<str>, request: Request, ttl: Duration) -> Self {
         Self {
             key,
             request,
@@ -77,40 +79,40 @@ impl Releasing {
     }
 
     /// A caller waits for the outcome until `by`. The release is repeated after that, too.
-    pub(in crate::engine::table) fn answering(mut self, by: Moment, response: Response) -> Self {
+    pub(super) fn answering(mut self, by: Moment, response: Response) -> Self {
         self.response = Some((by, response));
         self
     }
 
     /// Its holder has relied on the lock until now.
-    pub(in crate::engine::table) fn ending(mut self, hold: telemetry::Hold) -> Self {
+    pub(super) fn ending(mut self, hold: telemetry::Hold) -> Self {
         self.hold = hold;
         self
     }
 
     /// The lock is handed over.
-    pub(in crate::engine::table) fn answer_released(response: Option<Response>) {
+    pub(super) fn answer_released(response: Option<Response>) {
         if let Some(response) = response {
             response.send(Ok(ReleaseOutcome::Released), None);
         }
     }
 
     /// The lock was lost before it could be released.
-    pub(in crate::engine::table) fn answer_lost(response: Option<Response>) {
+    pub(super) fn answer_lost(response: Option<Response>) {
         if let Some(response) = response {
             response.send(Ok(ReleaseOutcome::AlreadyLost), None);
         }
     }
 
     /// The key stays until `keep_until`.
-    pub(in crate::engine::table) fn keeping(mut self, keep_until: Moment) -> Self {
+    pub(super) fn keeping(mut self, keep_until: Moment) -> Self {
         self.until = self.until.max(keep_until);
         self.keep_until = Some(keep_until);
         self
     }
 
     /// It may have a place in the queue, which lasts as long as the queue.
-    pub(in crate::engine::table) fn leaving(mut self, now: Moment) -> Self {
+    pub(super) fn leaving(mut self, now: Moment) -> Self {
         self.may_be_queued = true;
         self.lasts = self.lasts.max(QUEUE_TTL);
         self.until = self.until.max(now.after(self.lasts));
@@ -118,41 +120,42 @@ impl Releasing {
     }
 
     /// It has no place that it knows of, and nothing but so many requests without an answer.
-    pub(in crate::engine::table) fn after_unanswered(mut self, requests: u32) -> Self {
+    pub(super) fn after_unanswered(mut self, requests: u32) -> Self {
         self.unanswered = Some(requests);
         self
     }
 
-    /// The server has done nothing of one of these requests. True when that was the last one: there is nothing to release.
-    pub(in crate::engine::table) fn has_come_to_nothing(&mut self) -> bool {
+    /// The server has done nothing of one of these requests. True when that was the last one: there
+    /// is nothing to release.
+    pub(super) fn undo_request(&mut self) -> bool {
         self.unanswered = self.unanswered.map(|requests| requests.saturating_sub(1));
         self.unanswered == Some(0) && !self.was_granted
     }
 
     /// The server has granted the lock to this attempt.
-    pub(in crate::engine::table) fn is_granted(&mut self) {
+    pub(super) fn set_granted(&mut self) {
         self.was_granted = true;
     }
 
     /// True when that grant was over, by this reply to the release.
-    pub(in crate::engine::table) fn ran_out(&self, reply: &Reply) -> bool {
+    pub(super) fn ran_out(&self, reply: &Reply) -> bool {
         self.was_granted && *reply == Reply::NotHeld && !self.repeated
     }
 
-    pub(in crate::engine::table) fn token(&self) -> &Token {
+    pub(super) fn token(&self) -> &Token {
         &self.request.token
     }
 
-    pub(in crate::engine::table) fn name(&self) -> &Arc<str> {
+    pub(super) fn name(&self) -> &Arc<str> {
         &self.request.name
     }
 
     /// True when the release pauses after a refusal. It is sent now instead.
-    pub(in crate::engine::table) fn ends_pause(&mut self) -> bool {
+    pub(super) fn end_pause(&mut self) -> bool {
         self.again_at.take().is_some()
     }
 
-    pub(in crate::engine::table) fn request(&self, now: Moment) -> Request {
+    pub(super) fn request(&self, now: Moment) -> Request {
         let keep = self.keep_until.map(|until| until.since(now)).unwrap_or_default();
         if keep.is_zero() {
             return self.request.clone();
@@ -162,12 +165,12 @@ impl Releasing {
         Request { action: Action::ExpireLater, ttl, ..self.request.clone() }
     }
 
-    pub(in crate::engine::table) fn due(&self) -> Moment {
+    pub(super) fn due(&self) -> Moment {
         let answer_by = self.response.as_ref().map(|(by, _)| *by);
         self.again_at.into_iter().chain(answer_by).fold(self.until, Ord::min)
     }
 
-    pub(in crate::engine::table) fn reply(&mut self, now: Moment, reply: Reply) -> ReleaseStep {
+    pub(super) fn on_reply(&mut self, now: Moment, reply: Reply) -> ReleaseStep {
         let was_late = self.repeated || self.ttl_ends <= now;
         if was_late && reply == Reply::NotHeld && self.keep_until.is_some_and(|until| until > now) {
             telemetry::kept_too_short(&self.key);
@@ -205,7 +208,8 @@ impl Releasing {
         if leaves { ReleaseStep::Send } else { ReleaseStep::Done }
     }
 
-    /// Repeats the release after a pause, until the key has expired: an operator may correct the cause meanwhile.
+    /// Repeats the release after a pause, until the key has expired: an operator may correct the
+    /// cause meanwhile.
     fn refused(&mut self, now: Moment, refusal: Refusal) {
         self.refused = Some(refusal.clone().words());
         match refusal {
@@ -225,11 +229,7 @@ impl Releasing {
         self.refusals = self.refusals.saturating_add(1);
     }
 
-    pub(in crate::engine::table) fn tick(
-        &mut self,
-        now: Moment,
-        trouble: Option<&Disconnected>,
-    ) -> ReleaseStep {
+    pub(super) fn tick(&mut self, now: Moment, trouble: Option<&Disconnected>) -> ReleaseStep {
         if let Some((by, _)) = &self.response
             && (*by).min(self.until) <= now
         {
@@ -255,7 +255,7 @@ impl Releasing {
         ReleaseStep::Wait
     }
 
-    pub(in crate::engine::table) fn disconnected(&mut self) {
+    pub(super) fn disconnect(&mut self) {
         self.response.take_if(|(_, response)| response.is_to_dropped());
         self.repeated = true;
         self.request.direct = false;

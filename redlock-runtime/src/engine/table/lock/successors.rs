@@ -1,55 +1,213 @@
-//! The followers of a lock: the waiters of this process that come next in the queue on the server, as its grant has named them.
+//! To whom a process passes a lock on, and what the server knows of it.
+//!
+//! A lock goes to a waiter of the same process without a request to the server where the server has
+//! said who comes next. In a *cohort* it has reserved fencing tokens: the next waiters of the
+//! process get the lock, each with one of them. Without a cohort, its grant has named *followers*:
+//! the waiters of this process that come next in the queue of all processes, in this order, each
+//! with a place there. To the server all these holders are one, with one token and one key to
+//! renew.
+//!
+//! A lock that is held for a moment is passed on and given back, and the server hears of it once,
+//! with the release. One that is held for longer is told: a renewal names those that have had the
+//! lock, the last one has it now, and to the server it is the holder from then on. Until that is
+//! answered, the server may have the lock under the token of each that was named.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::table::lock::waiting::Waiting;
+use super::waiting::{Awaits, Waiting};
+use crate::engine::protocol::{PassedOn, Reply, Request};
 use crate::ground::clock::Moment;
 use crate::ground::token::Token;
 
-/// So long after its grant, a lock is passed on. Then the server gets it back.
+/// So long after it was passed on, the server is told who has it. Most holders have released it by
+/// then.
+pub(super) const TOLD_AFTER: Duration = Duration::from_millis(50);
+
+/// So long after its grant, a lock is passed on to followers. Then the server gets it back.
 const LONGEST: Duration = Duration::from_millis(10);
 
-pub(in crate::engine::table) struct Followers {
-    until: Moment,
-    /// The secrets of their tokens.
-    secrets: Box<str>,
-    /// Where those begin that are left.
-    left: usize,
-    /// So many have had the lock, or have left when it was their turn.
-    served: u32,
+/// The server's word on who comes next.
+#[derive(Default)]
+enum Next {
+    /// It has said nothing.
+    #[default]
+    Unknown,
+    /// A cohort has asked for fencing tokens. That is done once per grant, because other processes
+    /// wait, too.
+    Asked,
+    /// The fencing tokens that are left to a cohort.
+    Fences { next: u64, last: u64 },
+    /// `secrets`: those of the tokens of the followers, of which the ones from `left` on are left.
+    /// So many were `served`: they have had the lock, or have left when it was their turn.
+    Followers { until: Moment, secrets: Box<str>, left: usize, served: u32 },
 }
 
-impl Followers {
-    pub(in crate::engine::table) fn new(now: Moment, secrets: &str) -> Self {
-        Self { until: now.after(LONGEST), secrets: secrets.into(), left: 0, served: 0 }
+/// What happens to a released lock.
+pub(super) enum Turn {
+    /// The waiter has it, with this fencing token.
+    Now { fence: u64 },
+    /// It is known once the server has answered.
+    Later,
+    /// The lock goes back to the server.
+    Over,
+}
+
+#[derive(Default)]
+pub(super) struct Successors {
+    next: Next,
+    /// Those that have had the lock since the server was told who has it, in their order. The last
+    /// one has it now. Each follower among them has a place in the queue on the server, also one
+    /// that had left when it was its turn.
+    to: Vec<Token>,
+    /// So many of these were named in a request.
+    named: usize,
+    /// Under this token the server had the lock until it was told last.
+    before: Option<Token>,
+}
+
+impl Successors {
+    /// The grant has named these.
+    pub(super) fn named(now: Moment, secrets: &str) -> Self {
+        let next = Next::Followers { until: now.after(LONGEST), secrets: secrets.into(), left: 0, served: 0 };
+        Self { next, ..Self::default() }
     }
 
-    /// True when `next` is the first one of those that still wait: its turn has come.
-    pub(in crate::engine::table) fn serve(&mut self, now: Moment, next: &Waiting) -> bool {
-        // An answer to one that asks may be from before its turn.
-        if now >= self.until || !next.sleeps_in_queue() {
-            return false;
+    /// True when fencing tokens are to be reserved: once.
+    pub(super) fn reserve(&mut self) -> bool {
+        let is_new = matches!(self.next, Next::Unknown);
+        if is_new {
+            self.next = Next::Asked;
         }
-        let mut left = self.secrets.get(self.left..).unwrap_or_default();
-        let is_first =
-            std::iter::from_fn(|| Token::take_secret(&mut left)).any(|secret| secret == next.token.secret());
-        self.left = self.secrets.len() - left.len();
-        self.served = self.served.saturating_add(is_first.into());
-        is_first
+        is_new
     }
 
-    /// The others get the lock from the server: what it has said of its queue may not be true any more.
-    pub(in crate::engine::table) fn end(&mut self) {
-        self.left = self.secrets.len();
+    /// The reply to a request for `count` fencing tokens.
+    pub(super) fn set_reserved(&mut self, reply: &Reply, count: u32) {
+        self.next = match reply {
+            Reply::Reserved { last } => {
+                Next::Fences { next: last.saturating_sub(u64::from(count)).saturating_add(1), last: *last }
+            }
+            _ => Next::Fences { next: 1, last: 0 },
+        };
     }
 
-    /// For how many releases the last one counts: for one in each millisecond since the grant, and one for each holder at most. A
-    /// lock that is left free for foreign clients idles for some milliseconds: counted by holders alone, short bodies would idle
-    /// for a fifth of the time.
-    pub(in crate::engine::table) fn releases(&self, now: Moment) -> u32 {
-        let lasted = LONGEST.saturating_sub(self.until.since(now));
+    /// Whether it is the turn of the first waiter of this process.
+    pub(super) fn turn_of(&mut self, now: Moment, waiter: &Waiting) -> Turn {
+        let is_idle = waiter.awaits() == Awaits::LocalTurn && !waiter.must_release(true);
+        match &mut self.next {
+            // The body was quicker than the server: its reply comes sooner than a new grant would.
+            Next::Asked if is_idle => Turn::Later,
+            // The server may grant the lock to a waiter that has asked it. And no other holder gets
+            // this fencing token.
+            Next::Fences { next, last } if is_idle && *next <= *last => {
+                *next += 1;
+                Turn::Now { fence: *next - 1 }
+            }
+            // An answer to one that asks may be from before its turn.
+            Next::Followers { until, secrets, left, served }
+                if now < *until && waiter.sleeps_in_queue() && waiter.ask().min_hold.is_none() =>
+            {
+                let mut rest = secrets.get(*left..).unwrap_or_default();
+                let is_first = std::iter::from_fn(|| Token::take_secret(&mut rest))
+                    .any(|secret| secret == waiter.token().secret());
+                *left = secrets.len() - rest.len();
+                *served = served.saturating_add(is_first.into());
+                if is_first { Turn::Now { fence: 0 } } else { Turn::Over }
+            }
+            _ => Turn::Over,
+        }
+    }
+
+    pub(super) fn are_followers(&self) -> bool {
+        matches!(self.next, Next::Followers { .. })
+    }
+
+    /// The followers that are left get the lock from the server: what it has said of its queue may
+    /// not be true any more.
+    pub(super) fn end(&mut self) {
+        if let Next::Followers { secrets, left, .. } = &mut self.next {
+            *left = secrets.len();
+        }
+    }
+
+    pub(super) fn push(&mut self, next: &Token) {
+        if !self.are_followers() {
+            // Those of a cohort have no places: one that the server has not heard of needs not be
+            // named.
+            self.to.truncate(self.named);
+        }
+        self.to.push(next.clone());
+    }
+
+    /// Who has the lock now, unless that is the one that the server knows of.
+    pub(super) fn holder(&self) -> Option<&Token> {
+        self.to.last()
+    }
+
+    /// No request has named the one that has the lock now.
+    pub(super) fn is_to_be_told(&self) -> bool {
+        self.to.len() > self.named
+    }
+
+    pub(super) fn has(&self, token: &Token) -> bool {
+        self.to.contains(token)
+    }
+
+    /// The last one under whose token the server may have the lock.
+    pub(super) fn last_named(&self) -> Option<&Token> {
+        self.to.get(..self.named).and_then(<[Token]>::last)
+    }
+
+    /// Followers have places in the queue that must be given back.
+    pub(super) fn has_places(&self) -> bool {
+        self.are_followers() && !self.to.is_empty()
+    }
+
+    /// For how many releases the last one counts: for one in each millisecond since the grant, and
+    /// one for each follower at most. A lock that is left free for foreign clients idles for some
+    /// milliseconds: counted by holders alone, short bodies would idle for a fifth of the time.
+    pub(super) fn releases(&self, now: Moment) -> u32 {
+        let Next::Followers { until, served, .. } = &self.next else { return 1 };
+        let lasted = LONGEST.saturating_sub(until.since(now));
         let millis = u32::try_from(lasted.as_millis()).unwrap_or(u32::MAX);
-        self.served.min(millis).saturating_add(1)
+        (*served).min(millis).saturating_add(1)
+    }
+
+    /// For a renewal, which names them all. The followers that are left get the lock from the
+    /// server then.
+    pub(super) fn name(&mut self, place_ttl: Duration) -> Option<Arc<PassedOn>> {
+        self.end();
+        self.named = self.to.len();
+        self.for_release(place_ttl)
+    }
+
+    /// For a release: those that may have the lock on the server, or a place.
+    pub(super) fn for_release(&self, place_ttl: Duration) -> Option<Arc<PassedOn>> {
+        let to = if self.are_followers() { &*self.to } else { self.to.get(..self.named)? };
+        let place_ttl = self.are_followers().then_some(place_ttl);
+        (!to.is_empty()).then(|| Arc::new(PassedOn { to: to.into(), place_ttl }))
+    }
+
+    /// This request was executed: the server has the lock under the last token that it names, and
+    /// no longer under `token`. Returns that one.
+    pub(super) fn set_told(&mut self, request: &Request, token: &mut Token) -> Option<Token> {
+        let holder = request.passed_on.as_ref()?.to.last()?;
+        let at = self.to.iter().position(|token| token == holder)?;
+        self.named = self.named.saturating_sub(at + 1);
+        let holder = self.to.drain(..=at).next_back()?;
+        let before = std::mem::replace(token, holder);
+        self.before = Some(before.clone());
+        Some(before)
+    }
+
+    /// Another server may be the primary now, and may not have heard what the last one was told. It
+    /// is told once more.
+    pub(super) fn tell_again(&mut self, token: &mut Token) {
+        if let Some(before) = self.before.take() {
+            self.to.insert(0, std::mem::replace(token, before));
+            self.named += 1;
+        }
     }
 }
 
@@ -58,15 +216,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_counts_for_each_holder_but_for_one_in_each_millisecond_at_most() {
+    fn a_release_counts_for_each_follower_but_for_one_in_each_millisecond_at_most() {
         let start = Moment::now();
-        let mut followers = Followers::new(start, "");
-        let counts =
-            |followers: &Followers, millis| followers.releases(start.after(Duration::from_millis(millis)));
-        assert_eq!(counts(&followers, 5), 1, "no follower has had it");
-        followers.served = 3;
-        assert_eq!([0, 2, 3, 5, 1000].map(|millis| counts(&followers, millis)), [1, 3, 4, 4, 4]);
-        followers.served = 31;
-        assert_eq!(counts(&followers, 1000), 11);
+        let counts = |served, millis| {
+            let until = start.after(LONGEST);
+            let next = Next::Followers { until, secrets: "".into(), left: 0, served };
+            let successors = Successors { next, ..Successors::default() };
+            successors.releases(start.after(Duration::from_millis(millis)))
+        };
+        assert_eq!(counts(0, 5), 1, "no follower has had it");
+        assert_eq!([0, 2, 3, 5, 1000].map(|millis| counts(3, millis)), [1, 3, 4, 4, 4]);
+        assert_eq!(counts(31, 1000), 11);
     }
 }

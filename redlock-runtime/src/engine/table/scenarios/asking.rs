@@ -51,7 +51,7 @@ fn one_try_is_one_request() {
 #[test]
 fn one_try_fails_at_once_when_there_is_no_server() {
     let mut scenario = Scenario::connected();
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     let mut trying = scenario.acquires(1, Some(Duration::ZERO));
     let mut waiting = scenario.acquires(2, None);
     assert!(trying.try_recv().is_err(), "an idle connection may have been cut: it is made anew first");
@@ -129,7 +129,8 @@ fn waiters_behind_the_first_ask_when_the_server_hands_over() {
     assert!(matches!(scenario.sent.as_slice(), [(2, _, Request { action: JOIN, .. })]));
 }
 
-/// Each waiter is the first of this process for a tenth of a second, which is less than its pause. Only asks keep the queue.
+/// Each waiter is the first of this process for a tenth of a second, which is less than its pause.
+/// Only asks keep the queue.
 #[test]
 fn a_queue_whose_waiters_get_the_lock_quickly_does_not_expire() {
     let mut scenario = Scenario::connected();

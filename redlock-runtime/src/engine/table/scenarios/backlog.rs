@@ -26,7 +26,7 @@ fn an_unsent_request_is_taken_back_when_its_caller_goes() {
 #[test]
 fn an_unsent_request_is_taken_back_when_its_time_is_up() {
     let mut scenario = Scenario::connected();
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     let _outcome = scenario.acquires(1, Some(SECOND));
     scenario.connects();
     scenario.passes(SECOND);
@@ -51,7 +51,7 @@ fn a_request_whose_reply_was_lost_is_released_too() {
     let mut scenario = Scenario::connected();
     let _outcome = scenario.acquires(1, None);
     scenario.sent.clear();
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.connects();
     scenario.abandons(1);
     assert_eq!(scenario.unanswered(), [(1, Action::Release)]);

@@ -70,7 +70,7 @@ fn a_sync_body_that_goes_on_keeps_its_key_until_that_has_expired() {
     let (caller, mut extended) = oneshot::channel();
     scenario.table.extend(scenario.now, 1, command::Extension { ttl: TTL, caller });
     assert!(matches!(extended.try_recv(), Err(TryRecvError::Closed)));
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.connects();
     scenario.passes(GRACE);
     scenario.tick();

@@ -7,7 +7,7 @@ const RESERVE: Action = Action::Reserve { count: 3 };
 /// A holder with so many local waiters, which have not asked the server.
 fn with_waiters(of: Id) -> (Scenario, Vec<Outcome>) {
     let mut scenario = Scenario::connected();
-    scenario.table.settings.cohort = 3;
+    scenario.table.cx.settings.cohort = 3;
     let mut outcomes: Vec<_> = (0..=of).map(|id| scenario.acquires(id, None)).collect();
     scenario.answers(JOIN, Reply::Granted { fence: 7 });
     assert!(held(&mut outcomes.remove(0)).is_some());
@@ -79,7 +79,7 @@ fn a_renewal_reply_is_about_the_current_local_holder() {
 fn without_a_connection_there_is_no_local_hand_over() {
     let (mut scenario, mut outcomes) = with_waiters(2);
     scenario.answers(RESERVE, Reply::Reserved { last: 42 });
-    scenario.table.disconnected("gone".into());
+    scenario.table.disconnected(scenario.now, "gone".into());
     scenario.drops_guard(0);
     assert!(held(&mut outcomes[0]).is_none());
     scenario.connects();
@@ -115,7 +115,7 @@ fn a_waiter_that_has_gone_does_not_delay_the_release() {
 #[test]
 fn when_the_waiter_with_the_place_leaves_the_next_one_joins_at_once() {
     let mut scenario = Scenario::connected();
-    scenario.table.settings.cohort = 3;
+    scenario.table.cx.settings.cohort = 3;
     let _outcomes = [scenario.acquires(1, None), scenario.acquires(2, None)];
     let busy = scenario.busy(9);
     scenario.answers(JOIN, busy);
@@ -197,7 +197,7 @@ fn an_answer_counts_that_comes_when_a_later_request_has_named_another_holder() {
     assert!(lease.is_some_and(|lease| lease.remaining(scenario.now).is_some()));
     scenario.drops_guard(2);
     assert!(held(&mut outcomes[0]).is_some());
-    scenario.table.settings.cohort = 0;
+    scenario.table.cx.settings.cohort = 0;
     scenario.drops_guard(3);
     let Some((_, _, release)) = scenario.next() else { unreachable!("nothing was sent") };
     assert_eq!((&release.token, &release.passed_on), (&token_of(2), &None));

@@ -1,4 +1,5 @@
-//! An attempt that draws no fencing token and is alone with its lock takes it, and releases it, without the queue.
+//! An attempt that draws no fencing token and is alone with its lock takes it, and releases it,
+//! without the queue.
 
 use super::*;
 
@@ -81,7 +82,7 @@ fn a_repeated_request_is_not_direct() {
     // The reply was lost: the first may have been executed.
     let mut scenario = Scenario::connected();
     let _outcome = unfenced(1, None, &mut scenario);
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.sent.clear();
     scenario.connects();
     scenario.send();
@@ -90,7 +91,8 @@ fn a_repeated_request_is_not_direct() {
 
 #[test]
 fn a_direct_request_that_a_cluster_has_sent_once_more_is_granted_by_a_push() {
-    // Over the next connection to its node it has asked for a place: the table is told of the answer only.
+    // Over the next connection to its node it has asked for a place: the table is told of the
+    // answer only.
     let mut scenario = Scenario::connected();
     let mut outcome = unfenced(1, None, &mut scenario);
     let busy = scenario.busy(0);
@@ -134,7 +136,7 @@ fn a_fencing_token_is_drawn_later_for_a_nested_call_that_shows_it() {
     let Some(lease) = held(&mut outcome) else { unreachable!("it is granted") };
     let fence = |scenario: &mut Scenario| {
         let (caller, drawn) = oneshot::channel();
-        scenario.table.fence(1, caller);
+        scenario.table.fence(scenario.now, 1, caller);
         scenario.send();
         drawn
     };
@@ -155,10 +157,10 @@ fn without_an_answer_a_nested_call_is_told() {
         let mut outcome = unfenced(1, None, &mut scenario);
         scenario.answers(JOIN, GRANTED);
         let (caller, mut drawn) = oneshot::channel();
-        scenario.table.fence(1, caller);
+        scenario.table.fence(scenario.now, 1, caller);
         scenario.send();
         if is_cut {
-            scenario.table.disconnected("cut".into());
+            scenario.table.disconnected(scenario.now, "cut".into());
         } else {
             scenario.answers(Action::Draw, Reply::NotHeld);
         }

@@ -31,7 +31,7 @@ fn waits_as(scenario: &mut Scenario, id: Id, change: impl FnOnce(&mut Ask)) -> O
     ask.fenced = false;
     change(&mut ask);
     // Else the first one asks directly.
-    scenario.table.contended.insert(&ask.name);
+    scenario.table.cx.contended.insert(&ask.name);
     scenario.table.acquire(scenario.now, id, ask, token(id));
     scenario.send();
     let busy = scenario.busy(u32::try_from(id).unwrap_or(0));
@@ -85,7 +85,8 @@ fn a_release_that_passes_the_lock_on_is_answered_at_once() {
 
 #[test]
 fn only_those_that_are_named_follow_and_in_this_order() {
-    // A waiter of another process is in front of the second and the third; the third is in front of the second; both.
+    // A waiter of another process is in front of the second and the third; the third is in front of
+    // the second; both.
     for (named, served) in [(&[][..], &[][..]), (&[3], &[]), (&[3, 2], &[2])] {
         let (mut scenario, mut outcomes) = followed_by(named);
         scenario.drops_guard(1);
@@ -173,7 +174,7 @@ fn with_a_lock_that_is_lost_its_served_followers_leave_the_queue() {
 fn over_the_next_connection_a_lock_is_not_passed_on_but_given_back_for_all() {
     let (mut scenario, mut outcomes) = followed_by(&[2, 3]);
     scenario.drops_guard(1);
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.connects();
     scenario.send();
     scenario.sent.clear();
@@ -185,7 +186,7 @@ fn over_the_next_connection_a_lock_is_not_passed_on_but_given_back_for_all() {
 #[test]
 fn the_replicas_confirm_the_lock_of_each_holder() {
     let mut scenario = Scenario::connected();
-    scenario.table.settings.replicas = 1;
+    scenario.table.cx.settings.replicas = 1;
     let _outcomes = [waits(&mut scenario, 1), waits(&mut scenario, 2)];
     scenario.grants_followed_by(1, &[2]);
     scenario.drops_guard(1);
@@ -268,13 +269,13 @@ fn over_the_next_connection_the_server_is_told_again() {
     scenario.passes(TOLD_AFTER);
     scenario.tick();
     tells(&mut scenario, 1, &[2, 3]);
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.connects();
     scenario.send();
     let (id, sent, request) = tells(&mut scenario, 1, &[2, 3]);
     scenario.table.reply(scenario.now, id, sent, &request, Reply::Done);
     // Also when it has answered: its replica, which is the primary now, may not have heard of it.
-    scenario.table.disconnected("failed over".into());
+    scenario.table.disconnected(scenario.now, "failed over".into());
     scenario.connects();
     scenario.send();
     let (id, sent, request) = tells(&mut scenario, 1, &[3]);
@@ -299,7 +300,7 @@ fn a_lock_that_the_server_does_not_have_any_more_when_it_is_told_is_lost() {
 #[test]
 fn a_watch_that_is_executed_when_the_server_was_told_already_says_nothing_of_a_loss() {
     let (mut scenario, lease) = passed_on_to_the_third();
-    scenario.table.abilities = HANDS_OVER_AND_TRACKS;
+    scenario.table.cx.abilities = HANDS_OVER_AND_TRACKS;
     scenario.changes();
     let watch = |(_, _, request): &(Id, Moment, Request)| request.action == Action::Watch;
     let Some(at) = scenario.sent.iter().position(watch) else { unreachable!("it compares") };
@@ -328,7 +329,7 @@ fn a_fencing_token_that_is_drawn_when_the_server_was_told_already_is_drawn_anew(
     scenario.tick();
     let (id, sent, renewal) = tells(&mut scenario, 1, &[2, 3]);
     let (caller, mut drawn) = oneshot::channel();
-    scenario.table.fence(id, caller);
+    scenario.table.fence(scenario.now, id, caller);
     scenario.send();
     scenario.table.reply(scenario.now, id, sent, &renewal, Reply::Done);
     scenario.answers(Action::Draw, Reply::NotHeld);
@@ -347,7 +348,7 @@ fn a_waiter_whose_wait_ends_is_told_who_has_the_lock_now() {
         let (mut ask, outcome) = scenario.ask(None, None);
         ask.fenced = false;
         ask.gives_up_at = (id == 3).then_some(scenario.now.after(LONGEST));
-        scenario.table.contended.insert(&ask.name);
+        scenario.table.cx.contended.insert(&ask.name);
         scenario.table.acquire(scenario.now, id, ask, named(id));
         scenario.send();
         let busy = scenario.busy(0);

@@ -54,7 +54,8 @@ fn a_hint_that_overtakes_the_reply_counts_after_it() {
     }
 }
 
-/// The server executed the request, and dropped the waiters of this process; the client reads the push first.
+/// The server executed the request, and dropped the waiters of this process; the client reads the
+/// push first.
 #[test]
 fn a_waiter_that_hears_of_its_lost_place_before_the_answer_asks_behind_it() {
     let mut scenario = Scenario::connected();
@@ -93,7 +94,7 @@ fn a_caller_that_leaves_after_an_early_grant_releases_it_once() {
     scenario.answers(Action::Release, Reply::Done);
     scenario.is_quiet();
     assert!(scenario.table.is_idle());
-    assert!(scenario.table.by_token.is_empty());
+    assert!(scenario.table.cx.by_token.is_empty());
 }
 
 #[test]
@@ -209,7 +210,7 @@ fn a_permanent_refusal_ends_only_a_bounded_wait() {
 fn a_permanent_refusal_to_connect_ends_only_a_bounded_wait() {
     let mut scenario = Scenario::connected();
     let mut before = [scenario.acquires(1, Some(SECOND)), scenario.acquires(2, None)];
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     let trouble = Disconnected { reason: "WRONGPASS".into(), is_permanent: true };
     scenario.table.unreachable(scenario.now, trouble);
     let mut after = [scenario.acquires(3, Some(SECOND)), scenario.acquires(4, None)];
@@ -226,8 +227,9 @@ fn a_permanent_refusal_to_connect_ends_only_a_bounded_wait() {
     assert_eq!(scenario.unanswered(), [(1, Action::Release), (2, JOIN_AGAIN), (4, JOIN)]);
 }
 
-/// A holder and all waiters next to it may die together. Their lock expires after a ttl, and until then the first waiter of
-/// each living process has asked, however far behind it is: so it knows when to ask again.
+/// A holder and all waiters next to it may die together. Their lock expires after a ttl, and until
+/// then the first waiter of each living process has asked, however far behind it is: so it knows
+/// when to ask again.
 #[test]
 fn the_next_first_waiter_of_a_process_asks_within_a_ttl() {
     let mut scenario = Scenario::connected();
@@ -251,7 +253,8 @@ fn the_next_first_waiter_of_a_process_asks_within_a_ttl() {
     assert!(scenario.unanswered().contains(&(2, AGAIN)), "{:?}", scenario.unanswered());
 }
 
-/// The process was stopped: its callers had left when it read the grant. The others took it for stuck, and its places are gone.
+/// The process was stopped: its callers had left when it read the grant. The others took it for
+/// stuck, and its places are gone.
 #[test]
 fn when_a_claim_ran_out_unheard_the_first_waiter_asks_whether_it_has_a_place() {
     for has_left in [true, false] {
@@ -288,8 +291,8 @@ fn when_a_claim_of_no_attempt_ran_out_the_first_waiter_asks_whether_it_has_a_pla
     assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
 }
 
-/// A granted holder of this process was stopped in its claim, and the first waiter leaves when it goes on: that one would have
-/// asked whether the places of its process are gone.
+/// A granted holder of this process was stopped in its claim, and the first waiter leaves when it
+/// goes on: that one would have asked whether the places of its process are gone.
 #[test]
 fn behind_a_holder_the_next_waiter_asks_in_place_of_the_first_that_leaves() {
     let mut scenario = Scenario::connected();

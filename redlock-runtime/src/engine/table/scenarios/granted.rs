@@ -61,7 +61,8 @@ fn a_grant_that_no_attempt_waits_for_is_released() {
         let mut scenario = Scenario::connected();
         let at = scenario.server_time();
         scenario.tells(9, PushKind::Granted { fence, at, marked: false });
-        // The next one draws a fencing token only if it wants one: the release says whether this one did.
+        // The next one draws a fencing token only if it wants one: the release says whether this
+        // one did.
         assert!(scenario.sent.iter().all(|(_, _, request)| request.fenced == (fence > 0)));
         scenario.answers(Action::Release, Reply::Done);
         assert!(scenario.table.is_idle());
@@ -100,12 +101,13 @@ fn a_grant_from_another_server_than_the_place_is_confirmed_first() {
     assert!(held(&mut outcome).is_some());
 }
 
-/// After a failover the next connection leads to a server with another clock, which may have the queue, too.
+/// After a failover the next connection leads to a server with another clock, which may have the
+/// queue, too.
 #[test]
 fn a_grant_over_the_next_connection_is_confirmed_first() {
     let mut scenario = Scenario::connected();
     let mut outcome = queued(1, &mut scenario);
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.connects();
     scenario.send();
     scenario.grants(1, scenario.server_time());
@@ -114,13 +116,14 @@ fn a_grant_over_the_next_connection_is_confirmed_first() {
     assert!(held(&mut outcome).is_some());
 }
 
-/// The release that is sent for a grant without a waiter would pass the lock on, and that of the guard would find it lost.
+/// The release that is sent for a grant without a waiter would pass the lock on, and that of the
+/// guard would find it lost.
 #[test]
 fn a_grant_that_is_told_after_its_lock_was_released_is_not_released_once_more() {
     let mut scenario = Scenario::connected();
     let mut outcome = queued(1, &mut scenario);
     let at = scenario.server_time();
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.connects();
     scenario.send();
     scenario.answers(REJOIN, Reply::Granted { fence: 7 });
@@ -180,7 +183,7 @@ fn a_lock_that_is_not_renewed_lasts_for_its_ttl_from_its_grant_on() {
     scenario.answers(RENEW, Reply::Refused(Refusal::Transient("BUSY".into())));
     scenario.passes(CLAIM / 3);
     scenario.sent.clear();
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.connects();
     scenario.send();
     let Some((id, sent, renewal)) = scenario.next() else { unreachable!("its claim is renewed") };

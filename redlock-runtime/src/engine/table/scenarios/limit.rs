@@ -47,7 +47,7 @@ fn the_server_is_asked_once_more_and_its_answer_ends_the_wait() {
 #[test]
 fn it_is_asked_so_long_before_the_limit_as_answers_take() {
     let mut scenario = Scenario::connected();
-    scenario.table.learns_answer_time(SECOND / 10);
+    scenario.table.learn_answer_time(SECOND / 10);
     let (_first, mut second) = two_waiters(&mut scenario);
     scenario.passes(SECOND * 9 / 10);
     scenario.tick();

@@ -1,4 +1,5 @@
-//! A long wait is reported: the server is asked for the holder when a report is due, and not before.
+//! A long wait is reported: the server is asked for the holder when a report is due, and not
+//! before.
 
 use super::*;
 use crate::engine::protocol::Inspection;
@@ -15,8 +16,8 @@ fn limited(warn_after: Option<Duration>) -> Scenario {
 }
 
 impl Scenario {
-    /// Runs the timers for so long, as a driver would: every 10 ms, while each request of a waiter is answered with "busy".
-    /// Returns when the server was asked for the holder.
+    /// Runs the timers for so long, as a driver would: every 10 ms, while each request of a waiter
+    /// is answered with "busy". Returns when the server was asked for the holder.
     fn waits(&mut self, time: Duration) -> Vec<Duration> {
         let (end, mut asked) = (self.now.after(time), Vec::new());
         while self.now < end {
@@ -104,7 +105,7 @@ fn a_report_that_a_broken_connection_left_unanswered_is_asked_for_again() {
     scenario.tick();
     assert_eq!(scenario.questions(), 1);
     scenario.sent.clear();
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.connects();
     scenario.send();
     assert_eq!(scenario.questions(), 1);
@@ -114,7 +115,7 @@ fn a_report_that_a_broken_connection_left_unanswered_is_asked_for_again() {
 fn without_a_connection_the_report_needs_no_server() {
     let mut scenario = limited(Some(LIMIT));
     let _outcome = queued(1, &mut scenario);
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     assert!(scenario.waits(2 * SECOND).is_empty());
     scenario.connects();
     assert_eq!(scenario.waits(10 * SECOND), [4 * SECOND]);

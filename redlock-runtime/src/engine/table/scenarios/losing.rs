@@ -9,7 +9,7 @@ fn after_a_reconnect_waiters_ask_again_and_holders_compare() {
     let mut scenario = Scenario::connected();
     let lease = scenario.holds(1);
     let mut waiter = queued(2, &mut scenario);
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.is_quiet();
     scenario.connects();
     scenario.send();
@@ -23,7 +23,7 @@ fn after_a_reconnect_waiters_ask_again_and_holders_compare() {
 fn a_lease_ends_when_no_renewal_is_answered() {
     let mut scenario = Scenario::connected();
     let lease = scenario.holds(1);
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.passes(TTL);
     scenario.tick();
     assert!(lease.lost_reason().is_some());
@@ -54,7 +54,8 @@ fn a_force_release_ends_the_lease_of_a_holder_in_this_process() {
     assert!(held(&mut waiter).is_some());
 }
 
-/// Its request as a waiter crossed the push of its grant, and found the lock taken away already: it has a place in the queue.
+/// Its request as a waiter crossed the push of its grant, and found the lock taken away already: it
+/// has a place in the queue.
 #[test]
 fn a_holder_that_has_a_place_behind_its_lost_lock_leaves_the_queue() {
     let mut scenario = Scenario::connected();

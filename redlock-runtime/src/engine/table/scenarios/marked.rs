@@ -61,7 +61,7 @@ fn a_lock_that_is_lost_while_its_waiters_request_is_unanswered_is_released() {
         if is_answered {
             scenario.table.reply(scenario.now, id, sent, &again, Reply::Claimed { fence: 8 });
         }
-        scenario.table.watch(1);
+        scenario.table.at_attempt(scenario.now, 1, |lock, cx| lock.watch(cx, 1));
         scenario.send();
         scenario.answers(Action::Watch, Reply::NotHeld);
         assert_eq!(scenario.unanswered(), [(1, Action::Release)], "{is_answered}");

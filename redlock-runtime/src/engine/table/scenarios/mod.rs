@@ -1,4 +1,5 @@
-//! The table driven by hand: each command, reply, push and tick in a chosen order, without a node or a clock.
+//! The table driven by hand: each command, reply, push and tick in a chosen order, without a node
+//! or a clock.
 
 mod asking;
 mod backlog;

@@ -18,7 +18,7 @@ impl Scenario {
 
     fn breaks(&mut self) {
         self.sent.clear();
-        self.table.disconnected("it broke".into());
+        self.table.disconnected(self.now, "it broke".into());
     }
 }
 

@@ -22,7 +22,7 @@ fn a_release_whose_reply_was_lost_is_repeated_and_counts() {
     let _lease = scenario.holds(1);
     let mut released = scenario.releases(1);
     scenario.sent.clear();
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.connects();
     scenario.send();
     // The server had executed the first one.
@@ -123,7 +123,7 @@ fn a_release_that_a_server_refuses_is_reported_at_once_and_one_in_a_failover_is_
 #[test]
 fn a_release_without_an_answer_is_reported_when_the_key_has_expired() {
     let mut scenario = Scenario::connected();
-    scenario.table.settings.io_timeout = 2 * TTL;
+    scenario.table.cx.settings.io_timeout = 2 * TTL;
     let _lease = scenario.holds(1);
     let mut released = scenario.releases(1);
     scenario.passes(TTL);
@@ -138,7 +138,7 @@ fn a_waiter_that_leaves_without_a_connection_is_gone_from_the_queue_of_a_server_
     let mut scenario = Scenario::connected();
     let _outcome = scenario.acquires(1, None);
     scenario.sent.clear();
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.abandons(1);
     scenario.passes(TTL + SECOND);
     scenario.tick();
@@ -152,7 +152,8 @@ fn a_waiter_that_leaves_without_a_connection_is_gone_from_the_queue_of_a_server_
 fn a_call_that_was_only_refused_owes_no_release() {
     let transient = || Reply::Refused(Refusal::Transient("MISCONF".into()));
     let permanent = || Reply::Refused(Refusal::Permanent("OOM".into()));
-    // One try; a wait that ends in the pause behind a refusal; one that ends with a request under way, which is refused then.
+    // One try; a wait that ends in the pause behind a refusal; one that ends with a request under
+    // way, which is refused then.
     for refused in [transient, permanent] {
         let mut scenario = Scenario::connected();
         let _outcome = scenario.acquires(1, Some(Duration::ZERO));
@@ -187,7 +188,7 @@ fn a_call_that_was_refused_after_an_answer_was_lost_owes_a_release() {
     let mut scenario = Scenario::connected();
     let _outcome = scenario.acquires(1, Some(SECOND));
     scenario.sent.clear();
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.connects();
     scenario.send();
     scenario.answers(JOIN_AGAIN, Reply::Refused(Refusal::Permanent("OOM".into())));

@@ -54,7 +54,7 @@ fn a_shorter_ttl_ends_the_lease_from_when_it_is_sent() {
 #[test]
 fn a_shorter_ttl_that_cannot_be_sent_changes_nothing() {
     let (mut scenario, lease) = holder();
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     let mut extended = extends(&mut scenario, SECOND);
     assert_eq!(lasts(&scenario, &lease), 30);
     scenario.connects();
@@ -96,7 +96,7 @@ fn while_the_outcome_is_unknown_the_earliest_end_counts() {
     let (mut scenario, lease) = holder();
     let _extended = extends(&mut scenario, 3 * SECOND);
     scenario.passes(SECOND);
-    scenario.table.disconnected("cut".into());
+    scenario.table.disconnected(scenario.now, "cut".into());
     scenario.connects();
     scenario.send();
     assert_eq!(lasts(&scenario, &lease), 2);

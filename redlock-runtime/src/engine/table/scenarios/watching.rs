@@ -98,7 +98,8 @@ fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
     drop(outcome);
 }
 
-/// Over a quorum the replies to two requests may cross: the first nodes decide one, the last node the other.
+/// Over a quorum the replies to two requests may cross: the first nodes decide one, the last node
+/// the other.
 #[test]
 fn over_a_quorum_a_late_watch_reply_does_not_end_the_lease() {
     let mut scenario = Scenario::with(Abilities { hands_over: false, tracks_changes: true, votes: true });
@@ -117,7 +118,7 @@ fn over_a_quorum_a_late_watch_reply_does_not_end_the_lease() {
     scenario.table.reply(scenario.now, id, sent, &request, Reply::Free);
     assert!(lease.is_some_and(|lease| lease.remaining(scenario.now).is_some()));
     // The reply to its own watch ends it, and it is released on the nodes that still have it.
-    scenario.table.watch(1);
+    scenario.table.at_attempt(scenario.now, 1, |lock, cx| lock.watch(cx, 1));
     scenario.send();
     scenario.answers(Action::Watch, Reply::NotHeld);
     assert!(matches!(scenario.sent.as_slice(), [(1, _, Request { action: Action::Release, .. })]));

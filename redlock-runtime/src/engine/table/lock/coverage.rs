@@ -1,38 +1,31 @@
-//! Tells a simulation what attempts meet, and in which states, so that it knows what it has never seen. Elsewhere there is no
-//! world to tell, as the compiler knows by the type: these calls do nothing, and it removes them.
+//! Tells a simulation what attempts meet, and in which states, so that it knows what it has never
+//! seen. Compiled out unless the simulation is on: elsewhere there is no world, as the compiler
+//! knows by its type.
 
-use super::lock::waiting::Awaits;
-use super::{Attempt, LockTable};
+use super::held::HeldTimer;
+use super::waiting::{Awaits, WaitTimer};
+use super::{Attempt, Lock};
 use crate::engine::protocol::{Action, Id, Push, PushKind, Refusal, Reply};
-use crate::ground::clock::Moment;
+use crate::engine::table::context::Context;
 use crate::ground::host;
 
-impl LockTable {
+impl Lock {
     /// An event for this attempt, before it changes anything.
-    pub(super) fn meets(&self, id: Id, event: &'static str) {
+    pub(crate) fn meet(&mut self, id: Id, event: &'static str) {
         if let Some(world) = host::world() {
             world.met(self.state_of(id), event, "");
         }
     }
 
-    /// An event for all attempts.
-    pub(super) fn all_meet(&self, event: &'static str) {
+    pub(super) fn meet_reply(&mut self, id: Id, action: Action, reply: &Reply) {
         if let Some(world) = host::world() {
-            self.attempts.keys().for_each(|id| world.met(self.state_of(*id), event, ""));
-        }
-    }
-
-    pub(super) fn meets_reply(&self, id: Id, action: Action, reply: &Reply) {
-        if let Some(world) = host::world()
-            && name_of(action) != "operator"
-        {
             world.met(self.state_of(id), name_of(action), reply_name(reply));
         }
     }
 
-    pub(super) fn meets_push(&self, push: &Push) {
+    pub(super) fn meet_push(&mut self, cx: &Context, push: &Push) {
         if let Some(world) = host::world() {
-            let state = self.by_token.get(&push.token).map_or("gone", |id| self.state_of(*id));
+            let state = cx.by_token.get(&push.token).map_or("gone", |id| self.state_of(*id));
             let event = match push.kind {
                 PushKind::Granted { .. } => "granted",
                 PushKind::Next { .. } => "next",
@@ -45,29 +38,35 @@ impl LockTable {
     }
 
     /// Its timer rings.
-    pub(super) fn meets_timer(&self, now: Moment, id: Id) {
+    pub(super) fn meet_timer(&mut self, cx: &Context, id: Id) {
         let Some(world) = host::world() else { return };
-        let what = match self.attempts.get(&id) {
-            Some(Attempt::Waiting(waiting)) if waiting.is_over(now) => "wait over",
-            Some(Attempt::Waiting(waiting)) if waiting.is_long(now) => "long wait",
-            Some(Attempt::Waiting(_)) => "ask",
-            Some(Attempt::Held(held)) if held.is_closed() => "closed",
-            Some(Attempt::Held(held)) if held.lease.remaining(now).is_none() => "expired",
-            Some(Attempt::Held(held)) if held.is_reservation_late(now) => "no reservation",
-            Some(Attempt::Held(_)) => "renew",
+        let what = match self.attempt(id) {
+            Some(Attempt::Waiting(waiting)) => match waiting.rings_for(cx.now) {
+                Some(WaitTimer::GivesUp) => "wait over",
+                Some(WaitTimer::Report) => "long wait",
+                Some(WaitTimer::Ask) => "ask",
+                None => return,
+            },
+            Some(Attempt::Held(held)) => match held.rings_for(cx.now) {
+                Some(HeldTimer::Closed) => "closed",
+                Some(HeldTimer::Expired) => "expired",
+                Some(HeldTimer::NoReservation) => "no reservation",
+                Some(HeldTimer::LateChange | HeldTimer::FirstLook | HeldTimer::Renew) => "renew",
+                None => return,
+            },
             Some(Attempt::Releasing(_)) => "again",
             None => return,
         };
         world.met(self.state_of(id), "timer", what);
     }
 
-    fn state_of(&self, id: Id) -> &'static str {
-        match self.attempts.get(&id) {
+    fn state_of(&mut self, id: Id) -> &'static str {
+        match self.attempt(id) {
             None => "gone",
             Some(Attempt::Held(held)) if held.awaits_reservation() => "handing over",
             Some(Attempt::Held(_)) => "held",
             Some(Attempt::Releasing(_)) => "releasing",
-            Some(Attempt::Waiting(waiting)) => match waiting.awaits {
+            Some(Attempt::Waiting(waiting)) => match waiting.awaits() {
                 Awaits::LocalTurn => "behind another",
                 Awaits::ServerTurn => "queued",
                 Awaits::Reply { .. } => "asking",

@@ -1,0 +1,178 @@
+//! Pushes and hints: a grant, a place that is gone, a lock that has changed.
+
+use std::sync::Arc;
+
+use super::releasing::Releasing;
+use super::waiting::{Awaits, Waiting};
+use super::{Attempt, Lock};
+use crate::engine::protocol::{Action, CLAIM, Id, Push, PushKind, Request};
+use crate::engine::table::context::Context;
+use crate::ground::outcome::LostReason;
+
+impl Lock {
+    /// A push to one of the waiters.
+    pub(crate) fn on_push(&mut self, cx: &mut Context, push: &Push) {
+        self.meet_push(cx, push);
+        let id = cx.by_token.get(&push.token).copied();
+        if let PushKind::PlaceLost = push.kind {
+            // The waiter that asked has a new place, or the lock.
+            for other in self.queue().ids() {
+                if Some(other) != id {
+                    self.pushed(cx, other, PushKind::PlaceLost);
+                }
+            }
+            return;
+        }
+        let Some(id) = id else {
+            self.on_push_without_waiter(cx, push);
+            return;
+        };
+        match self.attempt(id) {
+            Some(Attempt::Waiting(_)) => {
+                // Of a hint: only the first of this process asks, and that one may be told, too.
+                let asks = matches!(push.kind, PushKind::Next { .. } | PushKind::LeftFree);
+                let asker = if asks { self.first_queued() } else { None };
+                self.pushed(cx, asker.unwrap_or(id), push.kind);
+                self.set_followers(cx, id, push);
+            }
+            Some(Attempt::Releasing(releasing)) => {
+                if let PushKind::Granted { .. } = push.kind {
+                    releasing.set_granted();
+                }
+                // The server has refused to let it leave, but writes again: others wait behind it.
+                if releasing.end_pause() {
+                    self.send_release(cx, id);
+                }
+            }
+            // A token with another lock is a forged push.
+            Some(Attempt::Held(_)) | None => {}
+        }
+    }
+
+    fn on_push_without_waiter(&mut self, cx: &mut Context, push: &Push) {
+        match push.kind {
+            PushKind::Granted { fence, .. } => self.return_unless_held(cx, push, fence),
+            // An operator has released the lock for its holder.
+            PushKind::TakenAway => {
+                if let Some((id, held)) = self.holder()
+                    && held.has(&push.token)
+                {
+                    self.lose(cx, id, LostReason::KeyChanged, false);
+                }
+            }
+            // The place of a caller that has gone, whose request was executed late: the first one
+            // that is left asks.
+            PushKind::Next { .. } | PushKind::LeftFree => {
+                if let Some(first) = self.first_queued() {
+                    self.pushed(cx, first, push.kind);
+                }
+            }
+            PushKind::PlaceLost => {}
+        }
+    }
+
+    /// The waiter that asks for this process, if it has a place.
+    fn first_queued(&self) -> Option<Id> {
+        self.first().filter(|(_, first)| first.is_queued()).map(|(id, _)| id)
+    }
+
+    pub(super) fn pushed(&mut self, cx: &mut Context, id: Id, kind: PushKind) {
+        // Else the attempt is being released.
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if waiting.defer(kind) {
+            return;
+        }
+        match kind {
+            PushKind::Granted { fence, at, marked } => {
+                self.granted(cx, id, fence, at, marked);
+                return;
+            }
+            PushKind::Next { claim, at } => waiting.set_next(cx.now, claim, at),
+            PushKind::LeftFree => waiting.stand_back(cx.now),
+            PushKind::PlaceLost => {
+                self.rejoin(cx, id);
+                return;
+            }
+            PushKind::TakenAway => {}
+        }
+        self.schedule(cx, id);
+    }
+
+    /// Another client may have changed this lock: its holder compares, and its first waiter asks.
+    pub(crate) fn changed(&mut self, cx: &mut Context) {
+        for id in [self.holder_id(), self.first_id()].into_iter().flatten() {
+            self.meet(id, "changed");
+            self.watch(cx, id);
+            self.ask_early(cx, id);
+        }
+    }
+
+    /// All keys of the server may be gone, the queue of this lock, too: as
+    /// [`changed`](Self::changed), for this attempt.
+    pub(crate) fn flushed(&mut self, cx: &mut Context, id: Id) {
+        self.meet(id, "changed");
+        self.watch(cx, id);
+        if self.waiting(id).is_some_and(Waiting::is_queued) {
+            self.rejoin(cx, id);
+        } else {
+            self.ask_early(cx, id);
+        }
+    }
+
+    /// The lock may be on another node than before: it is renewed at once, and a queued waiter asks
+    /// again, because its place may be gone.
+    pub(crate) fn moved(&mut self, cx: &mut Context, id: Id) {
+        match self.attempt(id) {
+            Some(Attempt::Waiting(waiting)) => {
+                waiting.forget_server_clock();
+                if let Awaits::Retry { .. } | Awaits::ServerTurn = waiting.awaits() {
+                    self.ask_with_all(cx, id);
+                }
+            }
+            Some(Attempt::Held(held)) => {
+                held.set_elsewhere();
+                self.renew(cx, id);
+            }
+            Some(Attempt::Releasing(_)) | None => {}
+        }
+    }
+
+    /// There is a connection: an unanswered request is repeated, and a held lock is renewed at
+    /// once.
+    pub(crate) fn connected(&mut self, cx: &mut Context, id: Id) {
+        match self.attempt(id) {
+            Some(Attempt::Waiting(waiting)) => {
+                let awaits = waiting.awaits();
+                if awaits == Awaits::Connection || awaits == Awaits::LocalTurn && cx.queues_on_server() {
+                    self.ask_with_all(cx, id);
+                }
+            }
+            Some(Attempt::Held(_)) => self.renew(cx, id),
+            Some(Attempt::Releasing(_)) => self.send_release(cx, id),
+            None => {}
+        }
+    }
+
+    /// The abilities of the connection have changed: where the server has a queue now, each waiter
+    /// joins it.
+    pub(crate) fn can(&mut self, cx: &mut Context, id: Id) {
+        if cx.queues_on_server()
+            && self.waiting(id).is_some_and(|waiting| waiting.awaits() == Awaits::LocalTurn)
+        {
+            self.ask(cx, id);
+        }
+    }
+
+    /// Releases a grant for a token without a waiter, unless the reply came before the push and the
+    /// lock is held.
+    fn return_unless_held(&mut self, cx: &mut Context, push: &Push, fence: u64) {
+        if self.holder().is_none_or(|(_, held)| *held.token() != push.token) {
+            let name = Arc::clone(&push.name);
+            let request = Request::new(Action::Release, Arc::clone(&name), push.token.clone(), CLAIM);
+            let request = Request { fenced: fence > 0, ..request };
+            let mut releasing = Releasing::new(cx.now, name, request, CLAIM);
+            releasing.set_granted();
+            self.release_apart(cx, releasing);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Replies: what each one changes for the attempt that asked.
+
+use std::sync::Arc;
+
+use super::{Attempt, Lock};
+use crate::engine::protocol::{Action, Id, Mode, Refusal, Reply, Request};
+use crate::engine::table::context::Context;
+use crate::ground::clock::Moment;
+use crate::ground::error::LockError;
+use crate::ground::outcome::LostReason;
+use crate::ground::telemetry;
+
+impl Lock {
+    /// The reply to a request of `id` that was sent at `sent`.
+    pub(crate) fn on_reply(
+        &mut self,
+        cx: &mut Context,
+        id: Id,
+        sent: Moment,
+        request: &Request,
+        reply: Reply,
+    ) {
+        let holder = self.current_holder(id, request);
+        self.meet_reply(holder, request.action, &reply);
+        if request.action == Action::Draw {
+            self.on_fence_reply(cx, id, request, &reply);
+            return;
+        }
+        let id = holder;
+        match self.attempt(id) {
+            Some(Attempt::Waiting(waiting)) if *waiting.token() == request.token => {
+                if request.action == Action::WatchHolder {
+                    self.on_watch_reply(cx, id, &reply);
+                } else {
+                    self.on_acquire_reply(cx, id, sent, request, reply);
+                }
+            }
+            // A watch with an earlier token says nothing about this one.
+            Some(Attempt::Held(held)) if held.has_sent(request) => {
+                self.on_renew_reply(cx, id, sent, request, &reply);
+            }
+            Some(Attempt::Releasing(releasing))
+                if matches!(request.action, Action::Release | Action::ExpireLater) =>
+            {
+                if reply == Reply::Refused(Refusal::Contended) {
+                    cx.contended.insert(&request.name);
+                }
+                let ran_out = releasing.ran_out(&reply);
+                let step = releasing.on_reply(cx.now, reply);
+                self.go_on_releasing(cx, id, step);
+                if ran_out {
+                    self.ask_after_claim(cx);
+                }
+            }
+            // Its caller had left before.
+            Some(Attempt::Releasing(releasing))
+                if *releasing.token() == request.token
+                    && matches!(&reply, Reply::Refused(refusal) if has_taken_nothing(request.action, refusal)) =>
+            {
+                let is_over = releasing.undo_request();
+                if is_over {
+                    self.end_release(cx, id);
+                }
+            }
+            // The reply to an acquire whose caller has gone: its release is sent.
+            _ => {}
+        }
+    }
+
+    /// The attempt that a reply to `id` is about: after local hand-overs, the current holder with
+    /// the same token.
+    fn current_holder(&mut self, id: Id, request: &Request) -> Id {
+        if self.attempt(id).is_some() {
+            return id;
+        }
+        self.holder().filter(|(_, held)| held.has_sent(request)).map_or(id, |(holder, _)| holder)
+    }
+
+    /// The reply to a waiter's watch. The lock may have become free just before.
+    fn on_watch_reply(&mut self, cx: &mut Context, id: Id, reply: &Reply) {
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        match reply {
+            Reply::Free | Reply::HeldFor { .. } => self.ask_early(cx, id),
+            Reply::NotHeld => waiting.forget_split_votes(),
+            Reply::Refused(_) => {
+                waiting.stop_watching(cx.now);
+                cx.timers.set(id, waiting.due());
+            }
+            _ => {}
+        }
+    }
+
+    /// A claim was over before this process heard of it: the process was stopped. The others took
+    /// it for stuck, so its waiters may have lost their places. The first one asks; if it has lost
+    /// its place, the server tells the others.
+    fn ask_after_claim(&mut self, cx: &mut Context) {
+        if let Some((id, waiting)) = self.first()
+            && waiting.sleeps_in_queue()
+        {
+            self.ask(cx, id);
+        }
+    }
+
+    fn on_acquire_reply(&mut self, cx: &mut Context, id: Id, sent: Moment, request: &Request, reply: Reply) {
+        let action = request.action;
+        let is_first = self.first_id() == Some(id);
+        let of = u32::try_from(self.count()).unwrap_or(u32::MAX);
+        let Some(waiting) = self.waiting_mut(id) else { return };
+        if matches!(&reply, Reply::Refused(refusal) if has_taken_nothing(action, refusal)) {
+            waiting.undo_request();
+        }
+        if let Action::AcquireNext { .. } = action
+            && waiting.skip_by(cx.now, sent, &reply)
+        {
+            self.skip(cx, id);
+            return;
+        }
+        match reply {
+            Reply::Granted { fence } => {
+                // Without a wait.
+                if !request.direct {
+                    cx.contended.remove(&request.name);
+                }
+                self.answered_held(cx, id, sent, fence, false);
+            }
+            Reply::Claimed { fence } => self.answered_held(cx, id, sent, fence, true),
+            Reply::Busy { holder, .. } if waiting.ask().one_try => {
+                waiting.set_turned_away();
+                let error = LockError::Busy { key: Arc::clone(&waiting.ask().key), holder: holder.into() };
+                self.fail(cx, id, error);
+            }
+            Reply::QueueFull { waiters } => {
+                waiting.set_turned_away();
+                let error = LockError::QueueFull { key: Arc::clone(&waiting.ask().key), waiters };
+                self.fail(cx, id, error);
+            }
+            Reply::Busy { holder, place } => {
+                if let Some(place) = place.filter(|_| !waiting.is_queued()) {
+                    waiting.ask().call.queued(place.in_front);
+                }
+                let refused_before = waiting.is_refused();
+                let first = is_first.then_some(of);
+                let watches =
+                    waiting.set_busy(cx.now, sent, holder, place, first, cx.abilities.tracks_changes);
+                let early = waiting.take_deferred_push();
+                if watches && cx.connected {
+                    cx.outbox.push((id, waiting.request(Action::WatchHolder)));
+                }
+                cx.timers.set(id, waiting.due());
+                if let Some(kind) = early {
+                    self.pushed(cx, id, *kind);
+                }
+                if is_first && refused_before {
+                    self.ask_after_refusals(cx);
+                }
+                cx.contended.insert(&request.name);
+                if place.is_some() {
+                    self.queue().set_kept(sent);
+                    self.set_waited_for(cx);
+                }
+                self.hear_word(cx);
+            }
+            Reply::Refused(Refusal::NoScript | Refusal::Unfinished | Refusal::Contended) => {
+                if reply == Reply::Refused(Refusal::Contended) {
+                    cx.contended.insert(&request.name);
+                }
+                self.ask_in(cx, id, action == Action::Acquire(Mode::Rejoin));
+            }
+            Reply::Refused(Refusal::Transient(reason) | Refusal::OutcomeUnknown(reason))
+                if !waiting.ask().one_try =>
+            {
+                self.refused_for_now(cx, id, reason);
+            }
+            Reply::Refused(refusal) if waiting.ask().waits_for_ever() => {
+                let reason = refusal.words();
+                if waiting.is_refused_anew(&reason) {
+                    telemetry::refused(&waiting.ask().key, &reason);
+                }
+                waiting.set_refused(cx.now, reason);
+                cx.timers.set(id, waiting.due());
+            }
+            Reply::Refused(Refusal::OutcomeUnknown(reason)) => {
+                let error = LockError::unavailable(&waiting.ask().key, reason);
+                self.fail(cx, id, error);
+            }
+            Reply::Refused(refusal) => {
+                let error = refusal.error(Some(Arc::clone(&waiting.ask().key)));
+                self.fail(cx, id, error);
+            }
+            // No node answers an acquire like this.
+            Reply::Skipped
+            | Reply::Voted { .. }
+            | Reply::Reserved { .. }
+            | Reply::Done
+            | Reply::HeldFor { .. }
+            | Reply::NotHeld
+            | Reply::Free
+            | Reply::Found(_)
+            | Reply::Page { .. } => {}
+        }
+    }
+
+    fn on_renew_reply(&mut self, cx: &mut Context, id: Id, sent: Moment, request: &Request, reply: &Reply) {
+        let Some(held) = self.held_mut(id) else { return };
+        match (request.action, reply) {
+            (Action::Reserve { count }, reply) => {
+                held.set_reserved(reply, count);
+                if held.awaits_reservation() {
+                    self.end_reservation(cx, id, true);
+                }
+            }
+            // The lease is over for a shutdown: its guard or the expiry of its key ends it.
+            (Action::Renew { .. }, Reply::Done | Reply::Refused(_)) if held.is_closed() => {}
+            (Action::Renew { nth, .. }, Reply::Done) => {
+                let before = held.set_told(request);
+                let is_held = held.set_renewed(cx.now, sent, nth, request.ttl);
+                if let Some(before) = before {
+                    self.set_told(cx, id, before);
+                }
+                if is_held {
+                    self.schedule(cx, id);
+                } else {
+                    self.lose(cx, id, LostReason::Expired, true);
+                }
+            }
+            (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free)
+                if !held.is_lost_by(request) => {}
+            // Some nodes of a quorum may still have the key. Elsewhere the release hands a deleted
+            // lock to its queue.
+            (Action::Renew { .. } | Action::Watch, Reply::NotHeld | Reply::Free) => {
+                let releases = cx.abilities.votes || cx.abilities.hands_over;
+                self.lose(cx, id, LostReason::KeyChanged, releases);
+            }
+            (Action::Watch, Reply::HeldFor { left }) if held.repair(cx.now, *left) => {
+                self.renew(cx, id);
+            }
+            (Action::Watch, Reply::HeldFor { .. }) => self.schedule(cx, id),
+            (Action::Renew { .. }, Reply::Refused(Refusal::NoScript)) => self.renew(cx, id),
+            (Action::Watch, Reply::Refused(Refusal::NoScript)) => self.watch(cx, id),
+            (Action::Renew { .. }, Reply::Refused(refusal)) => {
+                held.set_refused(refusal);
+                held.retry(cx.now);
+                self.schedule(cx, id);
+            }
+            // It crossed the push of its own grant: the renewal follows anyway.
+            (Action::Acquire(_), reply) => {
+                let has_place = matches!(reply, Reply::Busy { place: Some(_), .. });
+                let is_watch_due = held.set_answered(has_place);
+                if is_watch_due {
+                    self.watch(cx, id);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// True when this was a request for a lock, and the server has done nothing of it.
+fn has_taken_nothing(action: Action, refusal: &Refusal) -> bool {
+    match action {
+        Action::Acquire(_) => refusal.has_done_nothing(false),
+        Action::AcquireNext { .. } => refusal.has_done_nothing(true),
+        _ => false,
+    }
+}
