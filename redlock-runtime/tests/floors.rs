@@ -85,14 +85,7 @@ impl Crate {
     fn circle(&self) -> Option<Vec<String>> {
         let imports: BTreeMap<&String, _> =
             self.files.keys().map(|file| (file, self.imports(file))).collect();
-        let mut done = BTreeSet::new();
-        for start in self.files.keys() {
-            let mut row = Vec::new();
-            if let Some(circle) = walk(start, &imports, &mut row, &mut done) {
-                return Some(circle);
-            }
-        }
-        None
+        circle_of(&imports)
     }
 }
 
@@ -116,6 +109,142 @@ fn walk(
         done.insert(file.clone());
     }
     None
+}
+
+/// The types of some files, with the methods and the fields of each, and who calls and names them.
+///
+/// Read as text, by the words of this house: `self` is the type of the `impl` around it, and any other receiver is of the type
+/// that it is named after (`held` is a `Held`, `table` a `LockTable`, `cx` a `Context`).
+struct Types<'a> {
+    files: BTreeMap<&'a String, &'a String>,
+    /// By type and method, the files where an `impl` has it.
+    methods: BTreeMap<(&'a str, &'a str), BTreeSet<&'a String>>,
+    /// By type and field, the file that defines it.
+    fields: BTreeMap<(&'a str, &'a str), &'a String>,
+}
+
+impl<'a> Types<'a> {
+    fn of(files: BTreeMap<&'a String, &'a String>) -> Self {
+        let (mut methods, mut fields) = (BTreeMap::<_, BTreeSet<_>>::new(), BTreeMap::new());
+        for (file, text) in &files {
+            for (kind, owner, body) in items(text) {
+                for line in body.lines().filter(|line| line.starts_with("    ") && !line.starts_with("     "))
+                {
+                    let line = without_visibility(line.trim_start());
+                    if kind == "impl"
+                        && let Some(method) = line.strip_prefix("fn ")
+                    {
+                        methods.entry((owner, word(method))).or_default().insert(*file);
+                    } else if kind == "struct" && line.starts_with(|letter: char| letter.is_ascii_lowercase())
+                    {
+                        fields.insert((owner, word(line)), *file);
+                    }
+                }
+            }
+        }
+        Self { files, methods, fields }
+    }
+
+    /// `Held` for `held`; the type around it for `self`.
+    fn named<'t>(&self, receiver: &'t str, around: &'t str) -> &'t str
+    where
+        'a: 't,
+    {
+        match receiver {
+            "self" | "Self" => around,
+            "table" => "LockTable",
+            "cx" => "Context",
+            _ if receiver.starts_with(char::is_uppercase) => receiver,
+            _ => {
+                let is_it = |owner: &str| owner.eq_ignore_ascii_case(&receiver.replace('_', ""));
+                let owners = self.methods.keys().map(|(owner, _)| *owner);
+                owners
+                    .chain(self.fields.keys().map(|(owner, _)| *owner))
+                    .find(|owner| is_it(owner))
+                    .unwrap_or("")
+            }
+        }
+    }
+
+    /// Each `receiver.name` and `Type::name` of a file: the type, the name, and whether it is called.
+    fn uses(&self, file: &String) -> Vec<(&str, &str, bool)> {
+        let mut found = Vec::new();
+        for (_, around, body) in items(self.files[file]) {
+            for (at, dot) in body.match_indices('.').chain(body.match_indices("::")) {
+                let before = &body[..at];
+                let start = before.rfind(|letter: char| !is_of_word(letter)).map_or(0, |at| at + 1);
+                // `self.outbox.push` is a call of what the field is.
+                if start < at && !before[..start].ends_with('.') {
+                    let name = word(&body[at + dot.len()..]);
+                    let rest = &body[at + dot.len() + name.len()..];
+                    let is_called = rest.starts_with('(') || dot == "::";
+                    found.push((self.named(&before[start..], around), name, is_called));
+                }
+            }
+        }
+        found
+    }
+
+    /// The files whose methods each file calls.
+    fn calls(&self) -> BTreeMap<&'a String, BTreeSet<String>> {
+        let of = |file: &'a String| {
+            let uses = self.uses(file);
+            let called = uses.iter().filter(|(_, _, is_called)| *is_called);
+            let there = called.filter_map(|(owner, name, _)| self.methods.get(&(*owner, *name)));
+            there.filter(|there| !there.contains(file)).flatten().map(|file| (*file).clone()).collect()
+        };
+        self.files.keys().map(|file| (*file, of(file))).collect()
+    }
+
+    /// The fields that a file names although another one defines them.
+    fn foreign_fields(&self) -> BTreeSet<String> {
+        let mut foreign = BTreeSet::new();
+        for file in self.files.keys() {
+            for (owner, name, is_called) in self.uses(file) {
+                // What a method takes beside its lock: its fields are arguments.
+                if !is_called
+                    && owner != "Context"
+                    && self.fields.get(&(owner, name)).is_some_and(|own| own != file)
+                {
+                    foreign.insert(format!("{file} names {owner}.{name}"));
+                }
+            }
+        }
+        foreign
+    }
+}
+
+/// The structs and the `impl`s of a file: which of the two, the type, and the body.
+fn items(text: &str) -> Vec<(&'static str, &str, &str)> {
+    let starts = text.match_indices('\n').map(|(at, _)| at + 1).chain([0]);
+    let item = |at: usize| {
+        let line = without_visibility(&text[at..]);
+        let kind = ["struct", "impl"].into_iter().find(|kind| line.starts_with(kind))?;
+        let (head, body) = line[kind.len()..].split_once("{\n")?;
+        let owner = head.rsplit_once(" for ").map_or(head, |(_, owner)| owner);
+        let owner = if owner.starts_with('<') { owner.split_once("> ")?.1 } else { owner };
+        let body = body.split_once("\n}").map_or(body, |(body, _)| body);
+        (!head.contains(';')).then_some((kind, word(owner.trim()), body))
+    };
+    starts.filter_map(item).collect()
+}
+
+fn without_visibility(line: &str) -> &str {
+    let Some(rest) = line.strip_prefix("pub") else { return line };
+    rest.strip_prefix('(').and_then(|rest| rest.split_once(") ")).map_or(rest.trim_start(), |(_, rest)| rest)
+}
+
+fn is_of_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+fn word(text: &str) -> &str {
+    &text[..text.find(|letter: char| !is_of_word(letter)).unwrap_or(text.len())]
+}
+
+fn circle_of(arrows: &BTreeMap<&String, BTreeSet<String>>) -> Option<Vec<String>> {
+    let mut done = BTreeSet::new();
+    arrows.keys().find_map(|start| walk(start, arrows, &mut Vec::new(), &mut done))
 }
 
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {
@@ -244,6 +373,35 @@ fn the_table_knows_no_io_no_clock_and_nothing_above_the_protocol() {
     }
 }
 
+fn table_of(runtime: &Crate) -> Types<'_> {
+    let is_table = |file: &&String| *file == "engine::table" || is_below(file, "engine::table");
+    Types::of(runtime.files.iter().filter(|(file, _)| is_table(file)).collect())
+}
+
+#[test]
+fn the_calls_of_the_table_go_down_only() {
+    let runtime = Crate::read("src");
+    let table = table_of(&runtime);
+    let calls = table.calls();
+    assert!(calls.values().map(BTreeSet::len).sum::<usize>() > 20, "the test sees them: {calls:?}");
+    assert_eq!(circle_of(&calls), None);
+}
+
+#[test]
+fn no_file_of_the_table_names_a_field_of_another() {
+    let runtime = Crate::read("src");
+    let table = table_of(&runtime);
+    assert!(table.fields.contains_key(&("Lock", "holder")), "the test sees them: {:?}", table.fields.keys());
+    assert_eq!(table.foreign_fields(), BTreeSet::new());
+    for (file, text) in &table.files {
+        for (_, owner, body) in
+            items(text).into_iter().filter(|(kind, owner, _)| *kind == "struct" && *owner != "Context")
+        {
+            assert!(!body.contains("    pub"), "{file}: a field of {owner} is for others");
+        }
+    }
+}
+
 #[test]
 fn the_transport_and_the_client_know_nothing_of_the_table() {
     let runtime = Crate::read("src");
@@ -303,5 +461,19 @@ fn circles_and_paths_are_seen() {
     let tree = Crate { files: files.into_iter().collect() };
     assert_eq!(tree.circle(), Some(["a", "b", "c"].map(str::to_owned).to_vec()));
     assert!(tree.imports("a::child").is_empty());
+    let files = [
+        (
+            "a",
+            "pub(super) struct Held {\n    name: u8,\n}\n\nimpl Held {\n    fn a(&self) {\n        self.b();\n    }\n}\n",
+        ),
+        (
+            "b",
+            "impl Held {\n    pub(super) fn b(&self) {\n        self.name;\n    }\n    fn c(held: Held) {\n        held.a();\n    }\n}\n",
+        ),
+    ];
+    let files = files.map(|(module, text)| (module.to_owned(), text.to_owned()));
+    let table = Types::of(files.iter().map(|(module, text)| (module, text)).collect());
+    assert_eq!(circle_of(&table.calls()), Some(["a", "b"].map(str::to_owned).to_vec()));
+    assert_eq!(table.foreign_fields(), BTreeSet::from(["b names Held.name".to_owned()]));
     assert!(names_the_client("    redis::cmd") && !names_the_client("use super::redis::node;"));
 }
