@@ -22,11 +22,18 @@ pub(super) struct Encoder {
     sent: SentScripts,
     /// The floor of fencing tokens for the requests that are being encoded.
     floor: Option<u64>,
+    /// The ttl of the last plain `SET` in milliseconds, and its digits: most calls have the same.
+    ttl: (u64, String),
 }
 
 impl Encoder {
     pub(super) fn new(session: Session) -> Self {
-        Self { session: Box::new(session), sent: SentScripts::default(), floor: None }
+        Self {
+            session: Box::new(session),
+            sent: SentScripts::default(),
+            floor: None,
+            ttl: (0, "0".to_owned()),
+        }
     }
 
     pub(super) fn set_floor(&mut self, floor: Option<u64>) {
@@ -125,7 +132,13 @@ impl Encoder {
             (Action::Release, Some(NativeDelete::DelEx)) => {
                 write_command(into, &["DELEX", name, "IFEQ", token]);
             }
-            _ => write_command(into, &["SET", name, token, "NX", "PX", &in_ms(request.ttl).to_string()]),
+            _ => {
+                let ttl = in_ms(request.ttl);
+                if self.ttl.0 != ttl {
+                    self.ttl = (ttl, ttl.to_string());
+                }
+                write_command(into, &["SET", name, token, "NX", "PX", &self.ttl.1]);
+            }
         }
     }
 

@@ -72,7 +72,7 @@ impl Exchange {
     /// when nothing has come.
     pub(super) fn listen(&mut self, cx: &mut Context<'_>, room: usize) {
         if self.owed == 0 {
-            self.drive(cx, room);
+            self.read_some(cx, room);
         }
     }
 
@@ -96,11 +96,15 @@ impl Exchange {
 
     /// Goes on writing, and reads replies and at most so many pushes: the others wait on the way, and the server with them.
     /// Costs nothing when there is nothing to do.
-    pub(super) fn drive(&mut self, cx: &mut Context<'_>, mut room: usize) {
+    pub(super) fn drive(&mut self, cx: &mut Context<'_>, room: usize) {
         self.write(cx);
         if self.owed == 0 && self.replies.capacity() > KEPT {
             self.replies.shrink_to(KEPT);
         }
+        self.read_some(cx, room);
+    }
+
+    fn read_some(&mut self, cx: &mut Context<'_>, mut room: usize) {
         if room > 0 {
             self.read(cx, |inbox, event| {
                 let _ = inbox.events.send(event);

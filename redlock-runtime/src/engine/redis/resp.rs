@@ -74,6 +74,13 @@ impl Reader {
     /// The next value, and takes its bytes off `bytes`. `None` when its end has not arrived: then the bytes that are left come
     /// again, with more behind them.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Value>, Unreadable> {
+        if self.text.is_none()
+            && self.open.is_empty()
+            && let Some((value, rest)) = usual(bytes)
+        {
+            (*bytes, self.searched) = (rest, 0);
+            return Ok(Some(value));
+        }
         loop {
             let value = match self.text.take() {
                 Some(mut text) => {
@@ -285,6 +292,17 @@ fn push_kind(name: &str) -> PushKind {
     }
 }
 
+/// The value at the start, if it is one of those that answer a lock that is free and its release.
+fn usual(bytes: &[u8]) -> Option<(Value, &[u8])> {
+    match bytes {
+        [b'+', b'O', b'K', b'\r', b'\n', rest @ ..] => Some((Value::Okay, rest)),
+        [b':', digit @ b'0'..=b'9', b'\r', b'\n', rest @ ..] => {
+            Some((Value::Int(i64::from(digit - b'0')), rest))
+        }
+        _ => None,
+    }
+}
+
 fn number(line: &[u8]) -> Result<i64, Unreadable> {
     std::str::from_utf8(line).ok().and_then(|line| line.trim().parse().ok()).ok_or(Malformed)
 }
@@ -301,6 +319,8 @@ fn by_the_crate(value: &[u8]) -> Result<Value, Unreadable> {
 
 /// Appends a command.
 pub(super) fn write_command(into: &mut Vec<u8>, words: &[&str]) {
+    let bytes: usize = words.iter().map(|word| word.len() + ROOM_AROUND).sum();
+    into.reserve(ROOM_AROUND + bytes);
     write_length(into, b'*', words.len());
     for word in words {
         write_length(into, b'$', word.len());
@@ -309,14 +329,21 @@ pub(super) fn write_command(into: &mut Vec<u8>, words: &[&str]) {
     }
 }
 
+/// The kind of a word, its length and the ends of two lines, in bytes at most.
+const ROOM_AROUND: usize = 1 + 20 + 4;
+
 fn write_length(into: &mut Vec<u8>, kind: u8, length: usize) {
-    into.push(kind);
     match u8::try_from(length) {
-        Ok(digit @ 0..=9) => into.push(b'0' + digit),
-        Ok(digits @ 10..=99) => into.extend([b'0' + digits / 10, b'0' + digits % 10]),
-        _ => into.extend(length.to_string().into_bytes()),
+        Ok(digit @ 0..=9) => into.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']),
+        Ok(digits @ 10..=99) => {
+            into.extend_from_slice(&[kind, b'0' + digits / 10, b'0' + digits % 10, b'\r', b'\n']);
+        }
+        _ => {
+            into.push(kind);
+            into.extend_from_slice(length.to_string().as_bytes());
+            into.extend_from_slice(b"\r\n");
+        }
     }
-    into.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]
