@@ -1,8 +1,13 @@
-//! One timer for each attempt, or for each slot of a Cluster, removed with it: a service that takes
-//! a hundred thousand locks a second with a ttl of 30 s must not collect three million stale
-//! timers.
+//! One timer for each attempt, or for each slot of a Cluster.
+//!
+//! A timer is a time in a map. A heap lists the times at which to look at the map, the soonest first: an entry of it costs
+//! little, because a new timer is seldom the soonest, and it is not searched for when its timer moves or goes. So the heap
+//! also has entries that no timer needs any more. Those that come first are dropped when their time has come, and the others
+//! as soon as they are the larger part: a service that takes a hundred thousand locks a second with a ttl of 30 s must not
+//! collect three million of them.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
@@ -11,22 +16,24 @@ use crate::ground::host::HashMap;
 use super::protocol::Id;
 use crate::ground::clock::Moment;
 
+/// So many entries that no timer needs are kept.
+const KEPT: usize = 256;
+
 pub(super) struct Timers<K = Id> {
-    /// Each timer, at its time or before.
-    listed: BTreeSet<(Moment, K)>,
+    /// For each timer an entry at its time or before.
+    listed: BinaryHeap<Reverse<(Moment, K)>>,
     of: HashMap<K, Timer>,
 }
 
-/// A timer that is put off stays in the list where it is, and moves when that time has come: most
-/// are removed before.
+/// A timer that is put off keeps its entry, and gets another one when that time has come: most are removed before.
 struct Timer {
     at: Moment,
     listed: Moment,
 }
 
-impl<K> Default for Timers<K> {
+impl<K: Ord> Default for Timers<K> {
     fn default() -> Self {
-        Self { listed: BTreeSet::new(), of: HashMap::default() }
+        Self { listed: BinaryHeap::new(), of: HashMap::default() }
     }
 }
 
@@ -34,52 +41,65 @@ impl<K: Copy + Ord + Hash> Timers<K> {
     /// Replaces the timer of `id`; `None` removes it.
     pub(super) fn set(&mut self, id: K, at: Option<Moment>) {
         let Some(at) = at else {
-            if let Some(timer) = self.of.remove(&id) {
-                self.listed.remove(&(timer.listed, id));
-            }
+            self.of.remove(&id);
+            self.drop_unneeded();
             return;
         };
         match self.of.entry(id) {
             Entry::Vacant(vacant) => {
                 vacant.insert(Timer { at, listed: at });
-                self.listed.insert((at, id));
             }
             Entry::Occupied(mut timer) => {
                 let timer = timer.get_mut();
                 timer.at = at;
-                if at < timer.listed {
-                    let before = std::mem::replace(&mut timer.listed, at);
-                    self.listed.remove(&(before, id));
-                    self.listed.insert((at, id));
+                if at >= timer.listed {
+                    return;
                 }
+                timer.listed = at;
             }
+        }
+        self.listed.push(Reverse((at, id)));
+        self.drop_unneeded();
+    }
+
+    fn drop_unneeded(&mut self) {
+        if self.of.is_empty() {
+            self.listed.clear();
+        } else if self.listed.len() > 2 * self.of.len() + KEPT {
+            let mut listed = std::mem::take(&mut self.listed).into_vec();
+            listed.retain(|Reverse((at, id))| self.of.get(id).is_some_and(|timer| timer.listed == *at));
+            // A timer that is removed and set to the same time again has an entry for each.
+            if listed.len() > self.of.len() {
+                listed.sort_unstable();
+                listed.dedup();
+            }
+            self.listed = listed.into();
         }
     }
 
-    /// The time of the next timer, or a little before: of one that was put off.
+    /// The time of the next timer, or before: of one that was put off or removed.
     pub(super) fn next(&self) -> Option<Moment> {
-        self.listed.first().map(|(at, _)| *at)
+        self.listed.peek().map(|Reverse((at, _))| *at)
     }
 
     /// An attempt whose time has come; its timer is removed.
     pub(super) fn pop(&mut self, now: Moment) -> Option<K> {
-        loop {
-            let &(listed, id) = self.listed.first()?;
-            if listed > now {
-                return None;
-            }
-            self.listed.pop_first();
-            match self.of.get_mut(&id) {
-                Some(timer) if timer.at > listed => {
-                    timer.listed = timer.at;
-                    self.listed.insert((timer.at, id));
-                }
-                _ => {
-                    self.of.remove(&id);
-                    return Some(id);
-                }
+        while let Some(&Reverse((listed, id))) = self.listed.peek()
+            && listed <= now
+        {
+            self.listed.pop();
+            let Some(timer) = self.of.get_mut(&id).filter(|timer| timer.listed == listed) else {
+                continue;
+            };
+            if timer.at > listed {
+                timer.listed = timer.at;
+                self.listed.push(Reverse((timer.at, id)));
+            } else {
+                self.of.remove(&id);
+                return Some(id);
             }
         }
+        None
     }
 }
 
@@ -126,6 +146,27 @@ mod tests {
         timers.set(3, Some(at(1)));
         timers.set(3, Some(at(2)));
         timers.set(3, None);
+        assert!(timers.of.is_empty() && timers.listed.is_empty());
+    }
+
+    #[test]
+    fn entries_that_no_timer_needs_are_few() {
+        let start = Moment::now();
+        let at = |seconds| Some(start.after(Duration::from_secs(seconds)));
+        let mut timers = Timers::default();
+        timers.set(0, at(1));
+        for id in 1..10_000 {
+            timers.set(id, at(30 + id));
+            timers.set(id, None);
+            // The same one at the same time, and one that moves.
+            timers.set(10_000, at(30));
+            timers.set(10_000, None);
+            timers.set(10_001, at(30_000 - id));
+            assert!(timers.listed.len() <= 2 * timers.of.len() + KEPT, "{}", timers.listed.len());
+        }
+        assert_eq!(timers.next(), at(1));
+        let later = start.after(Duration::from_secs(30_000));
+        assert_eq!([timers.pop(later), timers.pop(later), timers.pop(later)], [Some(0), Some(10_001), None]);
         assert!(timers.of.is_empty() && timers.listed.is_empty());
     }
 }
