@@ -8,7 +8,7 @@
 #[cfg_attr(not(feature = "testing"), path = "memory/no_faults.rs")]
 mod faults;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -23,6 +23,7 @@ use crate::engine::protocol::{
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::error::Holder;
+use crate::ground::host::HashMap;
 use crate::ground::token::{self, Token};
 use faults::Faults;
 
@@ -53,7 +54,7 @@ struct Store {
 
 impl Store {
     fn new() -> Self {
-        Self { faults: Faults::none(), locks: HashMap::new(), purge_above: 0, clock: 0 }
+        Self { faults: Faults::none(), locks: HashMap::default(), purge_above: 0, clock: 0 }
     }
 
     /// Each time the number of locks has doubled, so that it costs each new lock next to nothing.
@@ -290,8 +291,10 @@ impl Lock {
             if matches!(mode, Mode::Join { at_most } | Mode::JoinAgain { at_most } if waiters >= at_most) {
                 return Reply::QueueFull { waiters };
             }
-            let (token, ttl, fenced) = (request.token.clone(), request.ttl, request.fenced);
-            self.queue.push_back(Waiter { token, ttl, fenced, inbox: inbox.clone() });
+            if self.holder.is_some() || !self.queue.is_empty() {
+                let (token, ttl, fenced) = (request.token.clone(), request.ttl, request.fenced);
+                self.queue.push_back(Waiter { token, ttl, fenced, inbox: inbox.clone() });
+            }
         }
         let was_free = self.holder.is_none();
         if was_free {

@@ -1,7 +1,6 @@
 //! What a test does to a node in memory: it takes locks away, holds them for other callers, and
 //! breaks the node.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use crate::engine::protocol::{
 };
 use crate::ground::clock::Moment;
 use crate::ground::error::LockError;
+use crate::ground::host::HashMap;
 use crate::ground::owner::Origin;
 use crate::ground::token::{self, Token, TokenSource};
 

@@ -1,12 +1,12 @@
 //! Without the feature `testing`, a node in memory never fails.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Inbox, Lock, MemoryNode, Replies};
 use crate::engine::protocol::{Disconnected, Id, Request};
 use crate::ground::clock::Moment;
+use crate::ground::host::HashMap;
 
 #[derive(Clone)]
 pub(super) enum Faults {}
