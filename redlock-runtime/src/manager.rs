@@ -1,5 +1,6 @@
 //! [`LockManager`]: the handle of one engine.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,7 +144,19 @@ impl LockManager {
 
     /// The name of a key on the server.
     pub(crate) fn name(&self, key: &str) -> Arc<str> {
-        [self.prefix(), key].concat().into()
+        thread_local! {
+            /// A buffer, so that the name is the only memory that a call takes for it.
+            static NAME: RefCell<String> = const { RefCell::new(String::new()) };
+        }
+        let in_buffer = NAME.try_with(|name| {
+            let mut name = name.borrow_mut();
+            name.clear();
+            name.push_str(self.prefix());
+            name.push_str(key);
+            Arc::from(name.as_str())
+        });
+        // A thread that is ending has no buffer any more.
+        in_buffer.unwrap_or_else(|_| [self.prefix(), key].concat().into())
     }
 
     pub(crate) fn max_waiters(&self) -> u32 {

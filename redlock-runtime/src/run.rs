@@ -53,10 +53,10 @@ impl Watch {
     /// An error if the body has run to its end, but not under the lock all the time, and its caller
     /// is to hear of it.
     fn check_end(&self) -> Result<(), LockError> {
-        match self.scope.as_ref().and_then(Scope::lost_lease) {
-            Some(lease) if self.on_lost == OnLost::Error => Err(lease.lost()),
-            _ => Ok(()),
+        if self.on_lost != OnLost::Error {
+            return Ok(());
         }
+        self.scope.as_ref().and_then(Scope::lost_lease).map_or(Ok(()), |lease| Err(lease.lost()))
     }
 
     /// To be kept while the body is polled.

@@ -40,8 +40,10 @@ impl Token {
     fn of(secret: Secret, value: &mut String, owner: impl FnOnce(&mut String)) -> Self {
         value.clear();
         value.reserve(SECRET_LENGTH + 1 + owner::usual_length());
+        // All letters are ASCII.
+        const { assert!(ALPHABET.is_ascii()) };
         let secret = secret.map(|byte| ALPHABET[usize::from(byte & 63)]);
-        value.push_str(&String::from_utf8_lossy(&secret));
+        value.push_str(std::str::from_utf8(&secret).unwrap_or_default());
         value.push('@');
         owner(value);
         Self(value.as_str().into())

@@ -129,8 +129,10 @@ impl LossOfLease {
     }
 
     pub(super) fn set(&self, loss: &Loss) {
-        // A lease has one guard that owns it; nested ones have no hold.
-        let _ = self.0.set(loss.clone());
+        if loss.0.is_some() {
+            // A lease has one guard that owns it; nested ones have no hold.
+            let _ = self.0.set(loss.clone());
+        }
     }
 
     pub(super) fn tell(&self, key: &str, reason: LostReason) {
