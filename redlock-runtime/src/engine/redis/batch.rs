@@ -11,8 +11,9 @@ use std::iter::repeat;
 
 use redis::Value;
 
+use super::command::write_command;
 use super::decode::{nonsense, read, refusal};
-use super::encode::{Encoder, client_caching, is_renewal};
+use super::encode::{CLIENT_CACHING, Encoder, is_renewal};
 use super::exchange::Exchange;
 use super::scripts::Script;
 use crate::engine::multi_key::refuse_all;
@@ -73,12 +74,12 @@ impl SharedCall {
 
     pub(super) fn write(&self, encoder: &mut Encoder, call: &[(Id, Request)], exchange: &mut Exchange) {
         match self {
-            Self::Acquire { .. } => exchange.command(&encoder.acquire_all(call)),
+            Self::Acquire { .. } => encoder.acquire_all(call, exchange.commands(1)),
             Self::Renew { tracks_changes, .. } => {
                 if *tracks_changes {
-                    exchange.command(&client_caching());
+                    write_command(exchange.commands(1), &CLIENT_CACHING);
                 }
-                exchange.command(&encoder.renew_all(call));
+                encoder.renew_all(call, exchange.commands(1));
             }
         }
     }

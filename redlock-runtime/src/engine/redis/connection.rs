@@ -6,8 +6,9 @@ use std::vec;
 use redis::Value;
 
 use super::batch::{self, SharedCall};
+use super::command::write_command;
 use super::decode::{nonsense, read, read_direct, refusal};
-use super::encode::{Encoder, client_caching};
+use super::encode::{CLIENT_CACHING, Encoder};
 use super::error_reply::without;
 use super::exchange::Exchange;
 use super::fence_floor::FenceFloor;
@@ -92,11 +93,11 @@ impl RedisConnection {
                 // `ASKING` and `CLIENT CACHING` each apply to the next command only: a lock whose slot is on its way to this
                 // node is not watched.
                 _ if asking => {
-                    self.exchange.command(&redis::cmd("ASKING"));
+                    write_command(self.exchange.commands(1), &["ASKING"]);
                     expected.push(Expected::Second(self.answer_to(request)));
                 }
                 Action::Watch | Action::WatchHolder => {
-                    self.exchange.command(&client_caching());
+                    write_command(self.exchange.commands(1), &CLIENT_CACHING);
                     expected.push(Expected::Second(self.answer_to(request)));
                 }
                 _ => expected.push(Expected::One(self.answer_to(request))),

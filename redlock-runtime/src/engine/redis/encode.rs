@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use redis::Cmd;
-
+use super::command::{Command, write_command};
 use super::handshake::{LateRequests, NativeDelete};
-use super::resp::write_command;
 use super::scripts::{Script, SentScripts};
 use super::session::Session;
 use crate::engine::protocol::{Action, Id, Mode, PassedOn, Request};
@@ -116,7 +114,12 @@ impl Encoder {
         if self.is_direct(request) {
             self.write_direct(request, into);
         } else {
-            self.command(request).write_packed_command(into);
+            // Enough for most requests, so that the buffer need not grow.
+            let inbox = self.session.inbox.len();
+            let bytes = 4 * request.name.len() + 2 * inbox + request.token.value().len() + 260;
+            let mut command = Command::begin(into, bytes);
+            self.write_words(request, &mut command);
+            command.end();
         }
     }
 
@@ -142,51 +145,48 @@ impl Encoder {
         }
     }
 
-    fn command(&mut self, request: &Request) -> Cmd {
+    fn write_words(&mut self, request: &Request, command: &mut Command<'_>) {
         let Some(script) = self.script(request) else {
-            let mut command = Cmd::new();
             match request.action {
                 Action::List { cursor } => {
                     command.arg("SCAN").arg(cursor).arg("MATCH").arg(&*request.name);
-                    command.arg("COUNT").arg(1000).arg("TYPE").arg("string")
+                    command.arg("COUNT").arg("1000").arg("TYPE").arg("string")
                 }
                 // The key does not exist. A server that takes no writes says so all the same: a replica, a full one.
                 Action::Ping { .. } => {
-                    command.arg("SET").arg(&*request.name).arg("").arg("XX").arg("PX").arg(1)
+                    command.arg("SET").arg(&*request.name).arg("").arg("XX").arg("PX").arg("1")
                 }
                 // Of a waiter: the server tells when this changes.
                 _ => command.arg("EXISTS").arg(&*request.name),
             };
-            return command;
+            return;
         };
-        // Enough for any request, so that the buffer need not grow.
-        let bytes = 3 * request.name.len() + 2 * self.session.inbox.len() + request.token.value().len();
-        let mut command = self.call(script, 13, 180 + bytes);
+        self.call(script, command);
         let keyspace = &self.session.keyspace;
         let ttl = in_ms(request.ttl);
         if let (Script::PassOn, Some(passed_on)) = (script, &request.passed_on) {
-            self.write_passed_on(request, passed_on, &mut command);
-            return command;
+            self.write_passed_on(request, passed_on, command);
+            return;
         }
         match request.action {
             Action::Inspect => {
-                command.arg(2).arg(&*request.name);
-                keyspace.write_queue(&mut command, &request.name);
+                command.arg("2").arg(&*request.name);
+                keyspace.write_queue(command, &request.name);
             }
             Action::Repair { shortens } => {
-                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
+                command.arg("1").arg(&*request.name).arg(request.token.value()).arg(ttl);
                 command.arg(self.may_shorten(shortens).then_some(EXACTLY));
             }
             Action::Renew { shortens, .. } if !self.may_shorten(shortens) => {
-                command.arg(1).arg(&*request.name).arg(request.token.value()).arg(ttl);
+                command.arg("1").arg(&*request.name).arg(request.token.value()).arg(ttl);
             }
             Action::Renew { .. } | Action::ExpireLater => {
-                self.write_keys(&mut command, request);
+                self.write_keys(command, request);
                 command.arg(request.token.value()).arg(ttl).arg(EXACTLY);
             }
             Action::Vote { fence } => {
-                command.arg(2).arg(&*request.name);
-                keyspace.write_clock(&mut command, &request.name);
+                command.arg("2").arg(&*request.name);
+                keyspace.write_clock(command, &request.name);
                 command.arg(request.token.value()).arg(ttl).arg(fence);
             }
             Action::Watch
@@ -194,19 +194,19 @@ impl Encoder {
             | Action::TakeAway
             | Action::List { .. }
             | Action::Ping { .. } => {
-                command.arg(1).arg(&*request.name).arg(request.token.value());
+                command.arg("1").arg(&*request.name).arg(request.token.value());
             }
             Action::Release if !self.session.queues => {
-                command.arg(1).arg(&*request.name).arg(request.token.value());
+                command.arg("1").arg(&*request.name).arg(request.token.value());
             }
             Action::RaiseFence { fence } => {
-                command.arg(2).arg(&*request.name);
-                keyspace.write_clock(&mut command, &request.name);
+                command.arg("2").arg(&*request.name);
+                keyspace.write_clock(command, &request.name);
                 command.arg(request.token.value()).arg(fence);
             }
             Action::Reserve { count } => {
-                command.arg(2).arg(&*request.name);
-                keyspace.write_clock(&mut command, &request.name);
+                command.arg("2").arg(&*request.name);
+                keyspace.write_clock(command, &request.name);
                 command.arg(request.token.value()).arg(count);
             }
             Action::Acquire(_)
@@ -214,7 +214,7 @@ impl Encoder {
             | Action::Release
             | Action::Draw
             | Action::ForceRelease => {
-                self.write_keys(&mut command, request);
+                self.write_keys(command, request);
                 command.arg(request.token.value()).arg(ttl);
                 let (how, inbox, at_most) = self.how(request.action);
                 match request.action {
@@ -226,7 +226,7 @@ impl Encoder {
                 let in_full = floor.is_some() || !request.fenced || request.passed_on.is_some();
                 if !in_full {
                     command.arg(inbox).arg(at_most);
-                    return command;
+                    return;
                 }
                 command.arg(inbox.unwrap_or_default()).arg(at_most.unwrap_or_default());
                 match floor {
@@ -242,20 +242,19 @@ impl Encoder {
                 }
             }
         }
-        command
     }
 
     /// Those of a script that knows the queue, and how many they are.
-    fn write_keys(&self, command: &mut Cmd, request: &Request) {
+    fn write_keys(&self, command: &mut Command<'_>, request: &Request) {
         let keyspace = &self.session.keyspace;
-        command.arg(4).arg(&*request.name);
+        command.arg("4").arg(&*request.name);
         keyspace.write_queue(command, &request.name);
         keyspace.write_clock(command, &request.name);
         keyspace.write_claim(command, &request.name);
     }
 
     /// The keys and arguments of `pass_on.lua`.
-    fn write_passed_on(&self, request: &Request, passed_on: &PassedOn, command: &mut Cmd) {
+    fn write_passed_on(&self, request: &Request, passed_on: &PassedOn, command: &mut Command<'_>) {
         let exactly = match request.action {
             Action::Renew { shortens, .. } => self.may_shorten(shortens),
             _ => true,
@@ -273,10 +272,11 @@ impl Encoder {
     }
 
     /// One call for several locks.
-    pub(super) fn acquire_all(&mut self, requests: &[(Id, Request)]) -> Cmd {
+    pub(super) fn acquire_all(&mut self, requests: &[(Id, Request)], into: &mut Vec<u8>) {
         let bytes = |(_, request): &(Id, Request)| 3 * request.name.len() + request.token.value().len() + 80;
         let bytes = requests.iter().map(bytes).sum::<usize>() + self.session.inbox.len() + 160;
-        let mut command = self.call(Script::AcquireAll, 6 + 7 * requests.len(), bytes);
+        let mut command = Command::begin(into, bytes);
+        self.call(Script::AcquireAll, &mut command);
         let Session { keyspace, inbox, .. } = &*self.session;
         command.arg(3 * requests.len() + 1);
         for (_, request) in requests {
@@ -302,15 +302,16 @@ impl Encoder {
             };
             command.arg(request.token.value()).arg(in_ms(request.ttl)).arg(how).arg(at_most);
         }
-        command
+        command.end();
     }
 
     /// One call for the renewals among `requests`.
-    pub(super) fn renew_all(&mut self, requests: &[(Id, Request)]) -> Cmd {
+    pub(super) fn renew_all(&mut self, requests: &[(Id, Request)], into: &mut Vec<u8>) {
         let renewals =
             || requests.iter().map(|(_, request)| request).filter(|request| is_renewal(request.action));
         let bytes = renewals().map(|request| request.name.len() + request.token.value().len() + 20);
-        let mut command = self.call(Script::RenewAll, 3 + 3 * requests.len(), 60 + bytes.sum::<usize>());
+        let mut command = Command::begin(into, 60 + bytes.sum::<usize>());
+        self.call(Script::RenewAll, &mut command);
         command.arg(renewals().count());
         for request in renewals() {
             command.arg(&*request.name);
@@ -318,15 +319,13 @@ impl Encoder {
         for request in renewals() {
             command.arg(request.token.value()).arg(in_ms(request.ttl));
         }
-        command
+        command.end();
     }
 
     /// The start of a call.
-    fn call(&mut self, script: Script, words: usize, bytes: usize) -> Cmd {
-        let mut command = Cmd::with_capacity(words, bytes);
+    fn call(&mut self, script: Script, command: &mut Command<'_>) {
         let [how, which] = self.how_to_call(script);
         command.arg(how).arg(which);
-        command
     }
 
     fn how_to_call(&mut self, script: Script) -> [&'static str; 2] {
@@ -340,11 +339,7 @@ impl Encoder {
 }
 
 /// The server notes the keys that the next command reads.
-pub(super) fn client_caching() -> Cmd {
-    let mut command = Cmd::with_capacity(3, 20);
-    command.arg("CLIENT").arg("CACHING").arg("YES");
-    command
-}
+pub(super) const CLIENT_CACHING: [&str; 3] = ["CLIENT", "CACHING", "YES"];
 
 pub(super) fn is_renewal(action: Action) -> bool {
     matches!(action, Action::Renew { .. })
@@ -357,6 +352,7 @@ pub(super) fn in_ms(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::redis::command::words_of;
     use crate::ground::token::Token;
 
     #[test]
@@ -366,9 +362,10 @@ mod tests {
         let request = Request { releases: 7, ..request };
         for (foreign_clients, third) in [(true, "7"), (false, "0")] {
             let session = Session { foreign_clients, ..Session::for_a_test() };
-            let command = Encoder::new(session).command(&request);
+            let mut command = Vec::new();
+            Encoder::new(session).write(&request, &mut command);
             // EVAL, the script, the number of keys, four keys, the token and the ttl come before.
-            assert_eq!(command.args_iter().nth(9), Some(redis::Arg::Simple(third.as_bytes())));
+            assert_eq!(words_of(&command).get(9).map(String::as_str), Some(third));
         }
     }
 
@@ -381,10 +378,9 @@ mod tests {
         let renew = Action::Renew { nth: 0, shortens: false };
         let requests = [(1, renew), (1, Action::Watch), (2, renew), (2, Action::Watch)].map(request);
         let mut encoder = Encoder::new(Session::for_a_test());
-        let command = encoder.renew_all(&requests);
-        let words: Vec<_> = command.args_iter().collect();
+        let mut command = Vec::new();
+        encoder.renew_all(&requests, &mut command);
         let expected = ["2", "lock:1", "lock:2", "token 1", "1000", "token 2", "2000"];
-        let expected = expected.map(|word| redis::Arg::Simple(word.as_bytes()));
-        assert!(words.ends_with(&expected), "{} words", words.len());
+        assert_eq!(words_of(&command).get(2..), Some(&expected.map(str::to_owned)[..]));
     }
 }

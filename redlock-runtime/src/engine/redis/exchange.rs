@@ -82,10 +82,6 @@ impl Exchange {
         self.wire.outgoing()
     }
 
-    pub(super) fn command(&mut self, command: &Cmd) {
-        command.write_packed_command(self.commands(1));
-    }
-
     /// Writes what was sent, as far as the stream takes it now.
     pub(super) fn write(&mut self, cx: &mut Context<'_>) {
         // A server that closes says why first, and the end is read behind its words.

@@ -7,8 +7,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
-use redis::{Cmd, RedisWrite};
-
+use super::command::Command;
 use crate::engine::slots::{Slot, hash_tag};
 use crate::ground::key::{CLAIM, CLOCK, QUEUE, is_side_name};
 
@@ -28,34 +27,34 @@ impl Keyspace {
     }
 
     /// Appends the name of the queue of a lock.
-    pub(super) fn write_queue(&self, command: &mut Cmd, lock: &str) {
+    pub(super) fn write_queue(&self, command: &mut Command<'_>, lock: &str) {
         self.write_beside(command, lock, QUEUE);
     }
 
     /// Appends the name of the claim of a lock.
-    pub(super) fn write_claim(&self, command: &mut Cmd, lock: &str) {
+    pub(super) fn write_claim(&self, command: &mut Command<'_>, lock: &str) {
         self.write_beside(command, lock, CLAIM);
     }
 
-    fn write_beside(&self, command: &mut Cmd, lock: &str, side: &str) {
+    fn write_beside(&self, command: &mut Command<'_>, lock: &str, side: &str) {
         match self {
             Self::Cluster { prefix } if hash_tag(lock).is_none() => {
                 let (tag, key) = (Slot::of(lock).tag(), lock.get(prefix.len()..).unwrap_or_default());
                 // Unlike the queue of a lock named `{tag}key`.
-                command.write_arg_fmt(format_args!("{prefix}{{{tag}}}{side}:{key}"));
+                command.arg(format_args!("{prefix}{{{tag}}}{side}:{key}"));
             }
-            _ => command.write_arg_fmt(format_args!("{lock}{side}")),
+            _ => {
+                command.joined(lock, side);
+            }
         }
     }
 
     /// Appends the name of the clock of fencing tokens of a lock.
-    pub(super) fn write_clock(&self, command: &mut Cmd, lock: &str) {
+    pub(super) fn write_clock(&self, command: &mut Command<'_>, lock: &str) {
         match self {
-            Self::Server { clock } => {
-                command.arg(&**clock);
-            }
-            Self::Cluster { prefix } => command.write_arg_fmt(ClockOf(prefix, Slot::of(lock))),
-        }
+            Self::Server { clock } => command.arg(&**clock),
+            Self::Cluster { prefix } => command.arg(format_args!("{}", ClockOf(prefix, Slot::of(lock)))),
+        };
     }
 
     /// True for the name of a lock with our prefix.
@@ -98,18 +97,17 @@ pub(crate) fn misfit(prefix: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::redis::command::words_of;
 
     fn side_names(prefix: &str, key: &str) -> [String; 3] {
         let (keyspace, lock) = (Keyspace::in_a_cluster(prefix), format!("{prefix}{key}"));
-        let mut command = Cmd::new();
+        let mut written = Vec::new();
+        let mut command = Command::begin(&mut written, 0);
         keyspace.write_queue(&mut command, &lock);
         keyspace.write_claim(&mut command, &lock);
         keyspace.write_clock(&mut command, &lock);
-        let words = command.args_iter().map(|word| match word {
-            redis::Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
-            _ => String::new(),
-        });
-        words.collect::<Vec<_>>().try_into().unwrap_or_default()
+        command.end();
+        words_of(&written).try_into().unwrap_or_default()
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod addresses;
 pub(super) mod batch;
+mod command;
 pub(crate) mod connect;
 mod connect_error;
 pub(super) mod connection;

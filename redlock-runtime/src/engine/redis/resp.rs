@@ -317,35 +317,6 @@ fn by_the_crate(value: &[u8]) -> Result<Value, Unreadable> {
     redis::parse_redis_value(value).map_err(|_| Malformed)
 }
 
-/// Appends a command.
-pub(super) fn write_command(into: &mut Vec<u8>, words: &[&str]) {
-    let bytes: usize = words.iter().map(|word| word.len() + ROOM_AROUND).sum();
-    into.reserve(ROOM_AROUND + bytes);
-    write_length(into, b'*', words.len());
-    for word in words {
-        write_length(into, b'$', word.len());
-        into.extend_from_slice(word.as_bytes());
-        into.extend_from_slice(b"\r\n");
-    }
-}
-
-/// The kind of a word, its length and the ends of two lines, in bytes at most.
-const ROOM_AROUND: usize = 1 + 20 + 4;
-
-fn write_length(into: &mut Vec<u8>, kind: u8, length: usize) {
-    match u8::try_from(length) {
-        Ok(digit @ 0..=9) => into.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']),
-        Ok(digits @ 10..=99) => {
-            into.extend_from_slice(&[kind, b'0' + digits / 10, b'0' + digits % 10, b'\r', b'\n']);
-        }
-        _ => {
-            into.push(kind);
-            into.extend_from_slice(length.to_string().as_bytes());
-            into.extend_from_slice(b"\r\n");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
@@ -546,21 +517,6 @@ mod tests {
         let Ok(values) = read_all(push.as_bytes()) else { unreachable!() };
         let [Value::Push { data, .. }] = &values[..] else { unreachable!() };
         assert!(matches!(&data[..], [Value::BulkString(text)] if text.len() <= KEPT_OF_PUSH));
-    }
-
-    #[test]
-    fn a_command_is_written_as_the_redis_crate_does() {
-        let long = "x".repeat(12_345);
-        let words =
-            ["", "SET", "lock:ä", &long[..9], &long[..10], &long[..99], &long[..100], &long[..256], &long];
-        for count in 1..=words.len() {
-            let words = &words[..count];
-            let mut by_the_crate = redis::Cmd::new();
-            by_the_crate.arg(words);
-            let mut written = b"before".to_vec();
-            write_command(&mut written, words);
-            assert_eq!(written.strip_prefix(b"before"), Some(&*by_the_crate.get_packed_command()));
-        }
     }
 
     #[test]
