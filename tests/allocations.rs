@@ -69,15 +69,15 @@ async fn a_call_allocates_its_key_its_token_and_its_answers() {
     AllocationRegistry::set_global_tracker(Count).unwrap();
     let server = RedisServer::start();
     let (caller, engine) = count(&server.url()).await;
-    // Four for the key: rendered and shared, without its prefix and with it. One for the token, one
-    // for the request, and two for the answers to the acquire and the release. A body that waits
-    // for something has one more, for the end of the lease, which stops it.
-    at_most(4 + 1 + 1 + 2, caller, "caller");
+    // Three for the key: rendered, and shared without its prefix and with it. One for the token,
+    // one for the request, and two for the answers to the acquire and the release. A body that
+    // waits for something has one more, for the end of the lease, which stops it.
+    at_most(3 + 1 + 1 + 2, caller, "caller");
     // Two for each of the two requests: the batch and its replies. Four for what the engine knows
-    // of the lock: its waiter, its holder, the lease and the release. One for the ttl in digits.
-    at_most(9, engine, "engine");
+    // of the lock: its waiter, its holder, the lease and the release.
+    at_most(8, engine, "engine");
 
     let (caller, engine) = count("memory://allocations").await;
-    at_most(4 + 1 + 1 + 2, caller, "caller, without a server");
-    at_most(11, engine, "engine, without a server");
+    at_most(3 + 1 + 1 + 2, caller, "caller, without a server");
+    at_most(10, engine, "engine, without a server");
 }

@@ -1,10 +1,11 @@
 //! One timer for each attempt, or for each slot of a Cluster.
 //!
-//! A timer is a time in a map. A heap lists the times at which to look at the map, the soonest first: an entry of it costs
-//! little, because a new timer is seldom the soonest, and it is not searched for when its timer moves or goes. So the heap
-//! also has entries that no timer needs any more. Those that come first are dropped when their time has come, and the others
-//! as soon as they are the larger part: a service that takes a hundred thousand locks a second with a ttl of 30 s must not
-//! collect three million of them.
+//! A timer is a time in a map. A heap lists the times at which to look at the map, the soonest
+//! first: an entry of it costs little, because a new timer is seldom the soonest, and it is not
+//! searched for when its timer moves or goes. So the heap also has entries that no timer needs any
+//! more. Those that come first are dropped when their time has come, and the others as soon as they
+//! are the larger part: a service that takes a hundred thousand locks a second with a ttl of 30 s
+//! must not collect three million of them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,7 +26,8 @@ pub(super) struct Timers<K = Id> {
     of: HashMap<K, Timer>,
 }
 
-/// A timer that is put off keeps its entry, and gets another one when that time has come: most are removed before.
+/// A timer that is put off keeps its entry, and gets another one when that time has come: most are
+/// removed before.
 struct Timer {
     at: Moment,
     listed: Moment,

@@ -1,7 +1,7 @@
 //! Commands as bytes of RESP, behind those that wait to be written.
 //!
-//! A command begins with the number of its words. Where that is known at the end alone, it is written behind the words and
-//! turned to their front: no word is kept anywhere else.
+//! A command begins with the number of its words. Where that is known at the end alone, it is
+//! written behind the words and turned to their front: no word is kept anywhere else.
 
 use std::fmt::{self, Write};
 
@@ -16,7 +16,7 @@ pub(super) fn write_command(into: &mut Vec<u8>, words: &[&str]) {
     into.reserve(ROOM_AROUND + bytes);
     write_length(into, b'*', words.len());
     for word in words {
-        write_word(into, word.as_bytes());
+        write_word(into, word);
     }
 }
 
@@ -62,7 +62,7 @@ impl<'a> Command<'a> {
         }
     }
 
-    fn push(&mut self, word: &[u8]) {
+    fn push(&mut self, word: &str) {
         self.words += 1;
         write_word(self.into, word);
     }
@@ -75,7 +75,7 @@ pub(super) trait Word {
 
 impl Word for &str {
     fn write(self, command: &mut Command<'_>) {
-        command.push(self.as_bytes());
+        command.push(self);
     }
 }
 
@@ -89,7 +89,11 @@ impl Word for u64 {
                 break;
             }
         }
-        command.push(digits.get(from..).unwrap_or_default());
+        let digits = digits.get(from..).unwrap_or_default();
+        command.words += 1;
+        write_length(command.into, b'$', digits.len());
+        command.into.extend_from_slice(digits);
+        command.into.extend_from_slice(b"\r\n");
     }
 }
 
@@ -110,7 +114,7 @@ impl Word for fmt::Arguments<'_> {
         let mut word = String::new();
         // Writing to a string cannot fail.
         let _ = word.write_fmt(self);
-        command.push(word.as_bytes());
+        command.push(&word);
     }
 }
 
@@ -122,9 +126,10 @@ impl<W: Word> Word for Option<W> {
     }
 }
 
-fn write_word(into: &mut Vec<u8>, word: &[u8]) {
+/// Appends a word of a command whose other words are written by the caller.
+pub(super) fn write_word(into: &mut Vec<u8>, word: &str) {
     write_length(into, b'$', word.len());
-    into.extend_from_slice(word);
+    into.extend_from_slice(word.as_bytes());
     into.extend_from_slice(b"\r\n");
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::command::{Command, write_command};
+use super::command::{Command, write_command, write_word};
 use super::handshake::{LateRequests, NativeDelete};
 use super::scripts::{Script, SentScripts};
 use super::session::Session;
@@ -140,7 +140,11 @@ impl Encoder {
                 if self.ttl.0 != ttl {
                     self.ttl = (ttl, ttl.to_string());
                 }
-                write_command(into, &["SET", name, token, "NX", "PX", &self.ttl.1]);
+                into.extend_from_slice(b"*6\r\n$3\r\nSET\r\n");
+                write_word(into, name);
+                write_word(into, token);
+                into.extend_from_slice(b"$2\r\nNX\r\n$2\r\nPX\r\n");
+                write_word(into, &self.ttl.1);
             }
         }
     }
@@ -354,6 +358,19 @@ mod tests {
     use super::*;
     use crate::engine::redis::command::words_of;
     use crate::ground::token::Token;
+
+    #[test]
+    fn a_plain_lock_is_one_command() {
+        let mut encoder = Encoder::new(Session::for_a_test());
+        for ttl in [30_000, 30_000, 0, 9] {
+            let (token, lasts) = (Token::from_value("token"), Duration::from_millis(ttl));
+            let action = Action::Acquire(Mode::Again);
+            let request = Request::new(action, "lock:k".into(), token, lasts);
+            let mut command = Vec::new();
+            encoder.write(&Request { direct: true, ..request }, &mut command);
+            assert_eq!(words_of(&command), ["SET", "lock:k", "token", "NX", "PX", &ttl.to_string()]);
+        }
+    }
 
     #[test]
     fn a_release_says_for_how_many_it_counts_where_foreign_clients_want_the_lock() {
