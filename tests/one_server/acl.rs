@@ -430,6 +430,45 @@ fn access_rules_that_change_under_a_connection_lead_to_the_documented_fallback_a
     });
 }
 
+/// What a hand-over needs may be taken away while callers wait in the queue, and another user of the
+/// lock may have it.
+#[test]
+fn callers_in_the_queue_are_served_when_access_rules_change() {
+    thread::scope(|scope| {
+        for rule in ["-publish", "-pubsub", "-zpopmin", "-zrem", "-zscore", "-zrange", "-zadd", "-zcard"] {
+            scope.spawn(move || served_after_a_change(rule));
+        }
+    });
+}
+
+fn served_after_a_change(rule: &str) {
+    let server = RedisServer::start();
+    let connect_as = |user: &str| {
+        server.run::<()>(&format!("ACL SETUSER {user} on >secret ~* &* +@all"));
+        let url = format!("redis://{user}:secret@127.0.0.1:{}/", server.port());
+        LockManager::connect_blocking(&url).unwrap()
+    };
+    let (holder, waiting, other) = (connect_as("shop"), connect_as("shop"), connect_as("bank"));
+    let ttl = 10 * LIMIT;
+    let guard = holder.lock("k").ttl(ttl).acquire_blocking().unwrap();
+    let both = holder.lock_all(["i", "j"]).ttl(ttl).acquire_blocking().unwrap();
+    thread::scope(|scope| {
+        let callers = [&waiting, &waiting, &other, &other].map(|locks| {
+            scope.spawn(move || {
+                let run = |request: redlocked::LockRequest| request.ttl(ttl).wait(LIMIT).run_blocking(|_| ());
+                run(locks.lock("k")).and(run(locks.lock_all(["h", "i", "j"])))
+            })
+        });
+        eventually(rule, || server.run::<usize>("ZCARD lock:k%queue") == 4);
+        server.run::<()>(&format!("ACL SETUSER shop {rule}"));
+        assert_eq!(guard.release_blocking(), Ok(ReleaseOutcome::Released), "{rule}");
+        assert_eq!(both.release_blocking(), Ok(ReleaseOutcome::Released), "{rule}");
+        for caller in callers {
+            assert_eq!(caller.join().unwrap(), Ok(()), "{rule}");
+        }
+    });
+}
+
 #[test]
 fn access_rules_that_change_under_a_connection_to_a_cluster_lead_to_the_documented_fallback_and_back() {
     thread::scope(|scope| {

@@ -87,7 +87,7 @@ impl Encoder {
     pub(super) fn is_direct(&self, request: &Request) -> bool {
         request.direct
             && match request.action {
-                Action::Acquire(_) => self.session.queues,
+                Action::Acquire(_) => true,
                 // Without a native command, one script that does both saves a fenced lock a second request when it is contended.
                 Action::Release => {
                     self.session.queues && (self.session.native_delete.is_some() || !request.fenced)
@@ -202,6 +202,9 @@ impl Encoder {
             }
             Action::Release if !self.session.queues => {
                 command.arg("1").arg(&*request.name).arg(request.token.value());
+                for token in request.passed_on.iter().flat_map(|passed_on| &passed_on.to) {
+                    command.arg(token.value());
+                }
             }
             Action::RaiseFence { fence } => {
                 command.arg("2").arg(&*request.name);
@@ -252,9 +255,20 @@ impl Encoder {
     fn write_keys(&self, command: &mut Command<'_>, request: &Request) {
         let keyspace = &self.session.keyspace;
         command.arg("4").arg(&*request.name);
-        keyspace.write_queue(command, &request.name);
+        self.write_queue(command, request);
         keyspace.write_clock(command, &request.name);
         keyspace.write_claim(command, &request.name);
+    }
+
+    /// A queue that access rules keep from this connection is none to it: it takes a free lock past
+    /// those who wait.
+    fn write_queue(&self, command: &mut Command<'_>, request: &Request) {
+        match request.action {
+            Action::Acquire(_) | Action::AcquireNext { .. } if !self.session.queues => {
+                self.session.keyspace.write_no_queue(command, &request.name);
+            }
+            _ => self.session.keyspace.write_queue(command, &request.name),
+        }
     }
 
     /// The keys and arguments of `pass_on.lua`.
@@ -285,7 +299,7 @@ impl Encoder {
         command.arg(3 * requests.len() + 1);
         for (_, request) in requests {
             command.arg(&*request.name);
-            keyspace.write_queue(&mut command, &request.name);
+            self.write_queue(&mut command, request);
             keyspace.write_claim(&mut command, &request.name);
         }
         for (_, request) in requests.iter().take(1) {

@@ -51,6 +51,8 @@ pub(super) struct HandshakeParams<'a> {
 /// The result.
 pub(super) struct Handshake {
     pub(super) abilities: Abilities,
+    /// Access rules allow each command of the queues.
+    pub(super) allows_queues: bool,
     /// Hand-off goes through a sharded channel.
     pub(super) sharded: bool,
     pub(super) server_info: ServerInfo,
@@ -252,6 +254,7 @@ impl HandshakeCommands {
             no_hand_over: (!hands_over && self.commands.is_some())
                 .then(|| self.no_hand_over(answers, &missing)),
             abilities: Abilities { hands_over, tracks_changes, votes: false },
+            allows_queues: missing.is_empty(),
             sharded,
             server_info: ServerInfo { clock, up_for, durable, round_trip },
             run_id: self.server.and_then(|[info, _]| answers.run_id(info)),

@@ -36,6 +36,16 @@ impl Keyspace {
         self.write_beside(command, lock, CLAIM);
     }
 
+    /// Appends the name of a queue that does not exist, in the slot of the lock.
+    pub(super) fn write_no_queue(&self, command: &mut Command<'_>, lock: &str) {
+        match self {
+            Self::Server { clock } => command.joined(clock, QUEUE),
+            Self::Cluster { prefix } => {
+                command.arg(format_args!("{}{QUEUE}", ClockOf(prefix, Slot::of(lock))))
+            }
+        };
+    }
+
     fn write_beside(&self, command: &mut Command<'_>, lock: &str, side: &str) {
         match self {
             Self::Cluster { prefix } if hash_tag(lock).is_none() => {

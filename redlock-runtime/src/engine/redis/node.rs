@@ -266,10 +266,18 @@ impl RedisNode {
             Ok(answers) => answers.map_err(|interrupted| self.interrupted(&interrupted))?,
             Err(_) => return Err(self.no_answer(timeout)),
         };
-        let Handshake { abilities, sharded, server_info, run_id, late_requests, native_delete, no_hand_over } =
-            handshake
-                .read(&answers, Moment::now().since(asked_at))
-                .map_err(|unsuitable| self.unsuitable(&unsuitable))?;
+        let Handshake {
+            abilities,
+            allows_queues,
+            sharded,
+            server_info,
+            run_id,
+            late_requests,
+            native_delete,
+            no_hand_over,
+        } = handshake
+            .read(&answers, Moment::now().since(asked_at))
+            .map_err(|unsuitable| self.unsuitable(&unsuitable))?;
         // Not for a server that was refused: at another address, it knows nothing of the connection that is to be closed.
         self.stale.set(handshake.client(&answers));
         if let Some(reason) = no_hand_over {
@@ -283,7 +291,7 @@ impl RedisNode {
             _ => None,
         };
         let Self { keyspace, inbox, foreign_clients, identity, .. } = self;
-        let queues = identity.is_none();
+        let queues = identity.is_none() && allows_queues;
         let session = Session {
             keyspace,
             inbox,

@@ -17,7 +17,8 @@ pub(super) struct Session {
     pub(super) server_info: ServerInfo,
     /// Other lock clients use the keys, too.
     pub(super) foreign_clients: bool,
-    /// Locks have queues of waiters: the node is none of a quorum.
+    /// Locks have queues of waiters: the node is none of a quorum, and access rules allow what a
+    /// queue needs.
     pub(super) queues: bool,
     pub(super) abilities: Abilities,
     pub(super) late_requests: LateRequests,

@@ -47,6 +47,7 @@ local holder, grace = parse(value)
 local pttl = value and redis.call('PTTL', lock) or 0
 local left = without_grace(pttl, grace)
 if holder == token then
+  if redis.call('EXISTS', queue) == 0 then return (take(left, grace, {})) end
   redis.call('ZREM', queue, me)
   return (take(left, grace, first_two()))
 end
