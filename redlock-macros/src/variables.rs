@@ -43,8 +43,11 @@ impl Variable<'_> {
             }
             rest = behind;
         }
+        let starts = self.before.is_empty() || is_punct(self.before.last(), ",");
+        // `a + "x"`, and not `a += "x"`.
+        let is_added_to = is_punct(rest.first(), "+") && !is_punct(rest.get(1), "=");
         let ends = rest.is_empty() || is_punct(rest.first(), ",");
-        self.is_nested && ends
+        starts && is_added_to || self.is_nested && ends
     }
 
     /// True where a value is assigned to the variable, or to a field of it.
@@ -329,7 +332,12 @@ mod tests {
             ("a.b().unwrap()", false),
             ("a.name()", false),
             ("f(a.name())", false),
-            ("f(a + x)", false),
+            ("f(a + x)", true),
+            ("a.b + x + y", true),
+            ("x + a", false),
+            ("*a + x", false),
+            ("a += x", false),
+            ("a.name() + x", false),
             ("format!(\"{}\", a)", false),
         ] {
             let tokens = text.parse().unwrap_or_default();

@@ -577,7 +577,8 @@ struct HeldHere {
 }
 
 impl HeldHere {
-    // It stays in one place and the error is in a box, because each copy would be on the stack below each body.
+    // It stays in one place and the error is in a box, because each copy would be on the stack
+    // below each body.
     #[inline(never)]
     fn acquire(asked: impl Into<Asked>, place: &mut Option<Self>) -> Result<&Self, Box<LockError>> {
         let request = LockRequest::from(asked.into());

@@ -1,9 +1,11 @@
 //! The value of an option that is a duration.
 
-use syn::{Error, Expr, Lit, LitStr, Result};
+use quote::ToTokens as _;
+use syn::{Error, Expr, Lit, LitStr, Path, Result};
 
 use super::duration;
 use super::options::hint;
+use super::recovery::written;
 use super::value::{describe, literal};
 
 /// A duration: known here, or an expression.
@@ -21,7 +23,10 @@ pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
         if option == "wait" && matches!(&value, Expr::Path(path) if path.path.is_ident("forever")) {
             return Err(Error::new_spanned(&value, "this word goes in quotes: `wait = \"forever\"`"));
         }
-        return Ok(Length::Expr(value.into()));
+        return match optional(&value, option) {
+            Some(message) => Err(Error::new_spanned(&value, message)),
+            None => Ok(Length::Expr(value.into())),
+        };
     };
     let Lit::Str(lit) = lit else {
         let message = match unquoted(lit).map(|text| (duration::parse(&text), text)) {
@@ -54,6 +59,29 @@ pub(crate) fn length(value: Expr, option: &str) -> Result<Length> {
         Ok(millis) => return Ok(Length::Millis(millis, lit.clone())),
     };
     Err(Error::new_spanned(lit, message))
+}
+
+/// What to write for an `Option`, which is no duration.
+fn optional(value: &Expr, option: &str) -> Option<String> {
+    let last = |path: &Path| path.segments.last().map(|segment| segment.ident.to_string());
+    match value {
+        Expr::Path(path) if last(&path.path)? == "None" => {
+            let otherwise = if option == "wait" {
+                "for one try, or write `\"forever\"` for no limit"
+            } else {
+                "for its default"
+            };
+            Some(format!("`None` is no duration: leave `{option}` out {otherwise}"))
+        }
+        Expr::Call(call) => match (&*call.func, call.args.first()) {
+            (Expr::Path(path), Some(inner)) if last(&path.path)? == "Some" => Some(format!(
+                "a duration is given without `Some`: write `{option} = {}`",
+                written(&inner.to_token_stream())
+            )),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Other words for waiting without limit, for suggestions.

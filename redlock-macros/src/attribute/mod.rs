@@ -15,7 +15,7 @@ use syn::{Error, Expr, Ident, LitStr, Path, Result, Token};
 
 use self::keys::Key;
 use self::length::Length;
-use self::options::{FLAGS, OPTIONS, hint, meant};
+use self::options::{FLAGS, OPTIONS, hint, is_prefix, meant};
 use self::recovery::{hyphenated, no_comma, skip_to_comma, starts_option, without_equals};
 use self::value::OnLost;
 use crate::errors::{Errors, list};
@@ -121,8 +121,10 @@ impl LockArgs {
 struct Draft {
     args: LockArgs,
     seen: Vec<String>,
-    /// What was meant with `global` is not known.
+    /// What was meant with `global`, or is missing in the key, is not known.
     global_is_broken: bool,
+    /// A word is given that belongs into the key.
+    key_is_meant: bool,
 }
 
 impl Draft {
@@ -208,7 +210,7 @@ impl Draft {
             }
             "guard" => args.guard = errors.keep(value::binding(&value)),
             "manager" => args.manager = errors.keep(value::manager(value, hint)),
-            "on_error" => args.on_error = errors.keep(value::expression(value, hint)),
+            "on_error" => args.on_error = errors.keep(value::handler(value, hint)),
             _ => args.on_busy = Some(value),
         }
         Ok(())
@@ -238,9 +240,15 @@ impl Draft {
                     self.global_is_broken |= option == "global";
                     format!("unknown option `{text}`, did you mean `{option}`?")
                 }
-                None if is_alone && self.seen.iter().any(|name| other_key(name).is_some()) => {
+                None if is_prefix(text) => format!(
+                    "`{text}` is no option: the manager has it, `LockManager::builder(url).prefix(\"shop:\")`, or the template \
+                     begins with it"
+                ),
+                None if is_alone => {
+                    self.key_is_meant = true;
+                    self.global_is_broken = true;
                     format!(
-                        "`{text}` is no option: what the key is made of stands in its template, as in `key = \"...:{{{text}}}\"`"
+                        "`{text}` is no option: an argument goes into the template of the key, as in `key = \"...:{{{text}}}\"`"
                     )
                 }
                 None => format!("unknown option `{text}`, expected {}", list(OPTIONS, "or")),
@@ -249,7 +257,7 @@ impl Draft {
     }
 
     fn finish(mut self, errors: &mut Errors) -> LockArgs {
-        if !self.seen.iter().any(|name| other_key(name).is_some()) {
+        if !self.key_is_meant && !self.seen.iter().any(|name| other_key(name).is_some()) {
             errors.push(Error::new(
                 Span::call_site(),
                 "missing `key`, the name of what is locked: write `#[distributed_lock(key = \"order:{id}\")]`",
@@ -427,7 +435,14 @@ mod tests {
             ("key = \"s:{}\", a, b", vec!["write `key = redlocked::key!(\"s:{}\", a, b)`"]),
             ("key = \"s:{0}\", global", vec!["is a position"]),
             ("key = \"s:{a:>4}\", a = b.c", vec!["write `key = redlocked::key!(\"s:{a:>4}\", a = b.c)`"]),
-            ("key = \"s:{a}\", a", vec!["`a` is no option: what the key is made of stands in its template"]),
+            ("key = \"s:{a}\", a", vec!["`a` is no option: an argument goes into the template of the key"]),
+            (
+                "sku",
+                vec![
+                    "`sku` is no option: an argument goes into the template of the key, as in `key = \"...:{sku}\"`",
+                ],
+            ),
+            ("prefix = \"shop\", key = \"a\"", vec!["`LockManager::builder(url).prefix(\"shop:\")`"]),
             ("key = \"s:{wait}\", wait = 1", vec!["found an integer"]),
             ("key = \"u:{user[\"id\"]}\"", vec!["write `key = redlocked::key!(\"u:{}\", user[\"id\"])`"]),
             (
@@ -521,6 +536,16 @@ mod tests {
             ("crate = \"a\"", "found a string"),
             ("manager = 1", "found an integer"),
             ("on_error = true", "found a boolean"),
+            ("on_error = Ok(1)", "`on_error` is called with the error: write `on_error = |_| Ok(1)`"),
+            ("on_error = return Ok(1)", "write `on_error = |_| Ok(1)`"),
+            ("on_error = None", "write `on_error = |_| None`"),
+            ("on_error = ()", "write `on_error = |_| ()`"),
+            ("on_error = panic!(\"{}\", 1)", "write `on_error = |_| panic!(\"{}\", 1)`"),
+            ("wait = None", "leave `wait` out for one try, or write `\"forever\"` for no limit"),
+            ("ttl = None", "leave `ttl` out for its default"),
+            ("max_hold = Option::None", "leave `max_hold` out for its default"),
+            ("min_hold = Some(pause)", "a duration is given without `Some`: write `min_hold = pause`"),
+            ("url = \"redis://localhost\"", "did you mean `manager`?"),
         ] {
             let (_, errors) = parse(&format!("{given}{text}"));
             assert_eq!(errors.len(), 1, "{text}: {errors:?}");

@@ -88,7 +88,24 @@ const SYNONYMS: [(&str, &[&str]); 13] = [
     ("on_lost", &["onloss", "iflost", "lost"]),
     ("reentrant", &["recursive", "reentry", "allowreentry", "nested"]),
     ("guard", &["token", "fence", "fencingtoken", "handle", "bind", "binding", "as", "lock"]),
-    ("manager", &["client", "pool", "redis", "connection", "conn", "locks", "lockmanager"]),
+    (
+        "manager",
+        &[
+            "client",
+            "pool",
+            "redis",
+            "connection",
+            "conn",
+            "locks",
+            "lockmanager",
+            "url",
+            "uri",
+            "server",
+            "host",
+            "backend",
+            "store",
+        ],
+    ),
     (
         "on_busy",
         &[
@@ -107,12 +124,24 @@ const SYNONYMS: [(&str, &[&str]); 13] = [
     ),
 ];
 
+/// What others call the prefix of a manager; in small letters, without `_`.
+const PREFIX: [&str; 3] = ["prefix", "keyprefix", "namespace"];
+
+/// True for an option that no function has, because it belongs to the manager.
+pub(crate) fn is_prefix(text: &str) -> bool {
+    PREFIX.contains(&plain(text).as_str())
+}
+
+/// In small letters, without `_`.
+fn plain(text: &str) -> String {
+    text.to_lowercase().replace(['_', '-'], "")
+}
+
 /// Words behind an option that say the unit of its value.
 const UNITS: [&str; 9] = ["milliseconds", "millis", "seconds", "secs", "sec", "minutes", "mins", "ms", "s"];
 
 /// The option that `text` was probably meant to be, however it is spelled.
 pub(crate) fn meant(text: &str) -> Option<&'static str> {
-    let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
     let known = |word: &str| {
         let of = |synonyms: &[&str]| synonyms.contains(&word);
         let ours = OPTIONS.into_iter().find(|option| plain(option) == word);

@@ -85,18 +85,23 @@ fn with_arguments(input: ParseStream) -> Option<Error> {
     while !input.is_empty() && input.cursor() != end.cursor() {
         input.parse::<TokenTree>().ok()?;
     }
-    let shown: Vec<String> = arguments.iter().map(|argument| written(&argument.to_token_stream())).collect();
-    let is_path = |argument: &String| argument.chars().all(|c| c.is_alphanumeric() || "_.".contains(c));
-    let key =
-        if text.matches("{}").count() == shown.len() && shown.iter().all(is_path) && !text.contains("{{") {
-            let text =
-                shown.iter().fold(text, |text, argument| text.replacen("{}", &format!("{{{argument}}}"), 1));
-            format!("{text:?}")
-        } else {
-            format!("redlocked::key!({text:?}, {})", shown.join(", "))
-        };
+    let key = filled(text, &arguments);
     let arguments = quote!(#(#arguments),*);
     Some(Error::new_spanned(arguments, format!("a template takes no arguments: write `key = {key}`")))
+}
+
+/// The key with these arguments for its placeholders: a template if they can stand in one.
+pub(crate) fn filled<'a>(text: String, arguments: impl IntoIterator<Item = &'a Expr>) -> String {
+    let shown: Vec<String> =
+        arguments.into_iter().map(|argument| written(&argument.to_token_stream())).collect();
+    let is_path = |argument: &String| argument.chars().all(|c| c.is_alphanumeric() || "_.".contains(c));
+    if text.matches("{}").count() == shown.len() && shown.iter().all(is_path) && !text.contains("{{") {
+        let text =
+            shown.iter().fold(text, |text, argument| text.replacen("{}", &format!("{{{argument}}}"), 1));
+        format!("{text:?}")
+    } else {
+        format!("redlocked::key!({text:?}, {})", shown.join(", "))
+    }
 }
 
 /// The error for `key = "user:{user["id"]}"`, which Rust reads as several strings:
@@ -109,7 +114,7 @@ fn cut_in_two(input: ParseStream) -> Option<Error> {
     if !end.ends_with('"') || opened.rsplit_once('{').is_none_or(|(_, inside)| inside.contains('}')) {
         return None;
     }
-    let text = written(&parts.iter().map(ToString::to_string).collect::<String>());
+    let text = spaced(&parts);
     let mut rest = text.strip_prefix('"')?.strip_suffix('"')?;
     let (mut template, mut arguments) = (String::new(), String::new());
     while let Some((before, behind)) = rest.split_once('{') {
@@ -129,6 +134,30 @@ fn cut_in_two(input: ParseStream) -> Option<Error> {
         first.span(),
         format!("the string ends at the `\"` in its placeholder: write `key = {key}`"),
     ))
+}
+
+/// The tokens with the spaces between them, which only the compiler knows.
+#[cfg(proc_macro)]
+fn spaced(tokens: &[TokenTree]) -> String {
+    let mut text = String::new();
+    let mut last: Option<proc_macro::Span> = None;
+    for token in tokens {
+        let span = token.span().unwrap();
+        if let Some(end) = last.map(|last| last.end()) {
+            let start = span.start();
+            let is_near = end.line() == start.line();
+            let spaces = start.column().checked_sub(end.column()).filter(|_| is_near).unwrap_or(1);
+            text.push_str(&" ".repeat(spaces.min(8)));
+        }
+        text.push_str(&token.to_string());
+        last = Some(span);
+    }
+    text
+}
+
+#[cfg(not(proc_macro))]
+fn spaced(tokens: &[TokenTree]) -> String {
+    written(&tokens.iter().map(ToString::to_string).collect::<String>())
 }
 
 /// The error for `keys = ["a" "b"]`.

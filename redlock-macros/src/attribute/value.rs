@@ -4,6 +4,7 @@ use quote::ToTokens as _;
 use syn::parse::ParseStream;
 use syn::{Block, Error, Expr, ExprUnary, Ident, Lit, LitStr, Path, Result, Stmt, UnOp};
 
+use super::recovery::written;
 use crate::errors::nearest;
 
 /// `on_lost` and its value.
@@ -142,6 +143,31 @@ pub(crate) fn manager(value: Expr, hint: &str) -> Result<Expr> {
         )),
         None => expression(value, hint),
     }
+}
+
+/// What makes a value of the error; a value by itself does not.
+pub(crate) fn handler(value: Expr, hint: &str) -> Result<Expr> {
+    let given = match &value {
+        Expr::Return(given) => given.expr.as_deref().unwrap_or(&value),
+        _ => &value,
+    };
+    let is_value = match bare(&value) {
+        Expr::Call(call) => {
+            matches!(&*call.func, Expr::Path(path) if ["Ok", "Err", "Some"].iter().any(|name| path.path.is_ident(name)))
+        }
+        Expr::Path(path) => path.path.is_ident("None"),
+        Expr::Return(_) | Expr::Tuple(_) => true,
+        Expr::Macro(called) => ["panic", "todo", "unimplemented", "unreachable"]
+            .iter()
+            .any(|name| called.mac.path.is_ident(name)),
+        _ => false,
+    };
+    if is_value {
+        let written = written(&given.to_token_stream());
+        let message = format!("`on_error` is called with the error: write `on_error = |_| {written}`");
+        return Err(Error::new_spanned(value, message));
+    }
+    expression(value, hint)
 }
 
 pub(crate) fn crate_path(input: ParseStream) -> Result<Path> {

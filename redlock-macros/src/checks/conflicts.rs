@@ -1,7 +1,11 @@
 //! Options that contradict one another or the function, as far as literals prove it.
 
+use quote::ToTokens as _;
+use syn::{Expr, ReturnType, Signature, Type};
+
 use crate::attribute::LockArgs;
 use crate::attribute::length::Length;
+use crate::attribute::recovery::written;
 use crate::attribute::value::{OnLost, WhenLost};
 use crate::errors::Errors;
 
@@ -72,9 +76,52 @@ pub(crate) fn with_a_sync_body(args: &LockArgs, errors: &mut Errors) {
     );
 }
 
+/// A closure in the place of a value of the return type.
+pub(crate) fn with_the_return_type(args: &LockArgs, sig: &Signature, errors: &mut Errors) {
+    let is_result = matches!(&sig.output, ReturnType::Type(_, ty)
+        if matches!(&**ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Result")));
+    if let Some(Expr::Closure(closure)) = &args.on_busy
+        && is_result
+    {
+        let value = written(&closure.body.to_token_stream());
+        errors.at(
+            closure,
+            format!("`on_busy` is the value to return, and not a closure: write `on_busy = {value}`"),
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Errors, LockArgs, between_options, with_a_sync_body};
+    use super::{Errors, LockArgs, between_options, with_a_sync_body, with_the_return_type};
+
+    #[test]
+    fn a_closure_is_no_result() {
+        for (output, message) in [
+            (
+                "Result<u32, E>",
+                "`on_busy` is the value to return, and not a closure: write `on_busy = Ok(1)`",
+            ),
+            (
+                "std::io::Result<u32>",
+                "`on_busy` is the value to return, and not a closure: write `on_busy = Ok(1)`",
+            ),
+            ("impl Fn(u32) -> Result<u32, E>", ""),
+            ("Handler", ""),
+        ] {
+            let mut errors = Errors::default();
+            let text = "key = \"a\", on_busy = |error| Ok(1)";
+            let args = LockArgs::parse(text.parse().unwrap_or_default(), &mut errors);
+            let sig = syn::parse_str(&format!("fn f() -> {output}"));
+            assert!(
+                sig.is_ok_and(|sig| {
+                    with_the_return_type(&args, &sig, &mut errors);
+                    errors.finish().map(|error| error.to_string()).unwrap_or_default() == message
+                }),
+                "{output}"
+            );
+        }
+    }
 
     fn mistakes(text: &str, sync: bool) -> Vec<String> {
         let mut errors = Errors::default();

@@ -1,12 +1,13 @@
 //! A key that names no argument is one lock for all calls: the usual mistake in a key, so it must
 //! be confirmed by `global`.
 
+use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{BinOp, Expr, ExprLit, Ident, Lit};
 
 use crate::attribute::LockArgs;
 use crate::attribute::keys::Key;
-use crate::attribute::recovery::written;
+use crate::attribute::recovery::{filled, written};
 use crate::errors::Errors;
 use crate::function::scope::Scope;
 use crate::key::is_constant;
@@ -38,6 +39,13 @@ pub(crate) fn check(args: &LockArgs, scope: &Scope, errors: &mut Errors) {
                             "`{{{name}}}` is plain text here, because only a literal by itself is a template: write \
                              `redlocked::key!({key})`"
                         ),
+                    );
+                    return;
+                }
+                if let Some((place, key)) = made_of_a_literal(expr) {
+                    errors.at(
+                        place,
+                        format!("a value stands between braces in the template: write `key = {key}`"),
                     );
                     return;
                 }
@@ -89,6 +97,59 @@ fn joined(expr: &Expr) -> Option<(String, Vec<String>)> {
         Expr::MethodCall(call) if call.args.is_empty() => joined(&call.receiver),
         Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) => Some((lit.value(), Vec::new())),
         _ => None,
+    }
+}
+
+/// The `+` in `"stock:" + sku`, or the name in `"stock:{}".format(sku)`, and the key that was
+/// meant: Rust has neither.
+fn made_of_a_literal(expr: &Expr) -> Option<(TokenStream, String)> {
+    match expr {
+        Expr::MethodCall(call) if call.method == "format" || call.method == "arg" => {
+            let Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) = &*call.receiver else { return None };
+            Some((call.method.to_token_stream(), filled(lit.value(), &call.args)))
+        }
+        Expr::Binary(sum) if matches!(sum.op, BinOp::Add(_)) => {
+            let mut terms = vec![&*sum.right];
+            let (mut plus, mut first) = (&sum.op, &*sum.left);
+            while let Expr::Binary(sum) = first
+                && matches!(sum.op, BinOp::Add(_))
+            {
+                terms.push(&sum.right);
+                (plus, first) = (&sum.op, &sum.left);
+            }
+            let Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) = first else { return None };
+            let (mut text, mut arguments) = (lit.value().replace('{', "{{").replace('}', "}}"), Vec::new());
+            for term in terms.into_iter().rev() {
+                match shown(term) {
+                    Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) => {
+                        text += &lit.value().replace('{', "{{").replace('}', "}}");
+                    }
+                    term => {
+                        text += "{}";
+                        arguments.push(term);
+                    }
+                }
+            }
+            Some((plus.to_token_stream(), filled(text, arguments)))
+        }
+        _ => None,
+    }
+}
+
+/// The value itself, which a placeholder takes, without what makes a text of it.
+fn shown(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Reference(reference) => shown(&reference.expr),
+        Expr::Paren(paren) => shown(&paren.expr),
+        Expr::MethodCall(call)
+            if call.args.is_empty()
+                && ["to_string", "to_owned", "as_str", "clone", "into"]
+                    .iter()
+                    .any(|name| call.method == name) =>
+        {
+            shown(&call.receiver)
+        }
+        _ => expr,
     }
 }
 
@@ -322,6 +383,17 @@ mod tests {
         );
         let found = mistakes("keys = [\"a\", \"b:{sku}\"], global", "fn f(sku: &str)");
         assert!(found.ends_with("the key has `{sku}`: remove one"), "{found}");
+        for (key, written) in [
+            ("\"a:\" + sku", "\"a:{sku}\""),
+            ("\"a:\" + &sku + \":x\"", "\"a:{sku}:x\""),
+            ("\"a:\" + &id.to_string() + \":\" + self.name.as_str()", "\"a:{id}:{self.name}\""),
+            ("\"a:\" + &other(sku)", "redlocked::key!(\"a:{}\", other(sku))"),
+            ("\"a:\" + &format!(\"{id}\") + sku", "redlocked::key!(\"a:{}{}\", format!(\"{id}\"), sku)"),
+            ("\"a:{}\".format(sku)", "\"a:{sku}\""),
+        ] {
+            let found = mistakes(&format!("key = {key}"), "fn f(&self, sku: &str, id: u32)");
+            assert!(found.ends_with(&format!("write `key = {written}`")), "{key}: {found}");
+        }
         for (key, written) in [
             ("\"a:{sku}\" + \"b\"", "\"a:{sku}b\""),
             ("\"a:{sku}:\".to_owned() + &id.to_string()", "\"a:{sku}:{}\", &id.to_string()"),

@@ -108,6 +108,7 @@ impl<'a> Expansion<'a> {
         };
         refuse_stream(&function.sig, errors);
         expansion.refuse_shadow(errors);
+        conflicts::with_the_return_type(args, &function.sig, errors);
         let body = match future {
             Some(future) => expansion.future(&future, errors),
             None if function.sig.asyncness.is_some() => expansion.asynchronous(function, errors),

@@ -63,6 +63,16 @@ fn the_key_takes_the_argument_of_a_sync_function(name: Name) -> Result<u32, Lock
     Ok(1)
 }
 
+#[distributed_lock(key = code + ":all")]
+async fn key_adds_to_an_argument(code: String, quantity: u32) -> Result<u32, LockError> {
+    Ok(quantity)
+}
+
+#[distributed_lock(key = code + ":all")]
+fn key_adds_to_an_argument_of_a_sync_function(code: String, quantity: u32) -> Result<u32, LockError> {
+    Ok(quantity)
+}
+
 #[distributed_lock(key = String::from(order.name))]
 async fn the_key_takes_a_field(order: Order) -> Result<Vec<u32>, LockError> {
     Ok(order.lines)

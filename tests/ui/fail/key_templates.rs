@@ -150,4 +150,9 @@ async fn parentheses(shop: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{names.get("a b")}")]
+async fn key_with_a_string_and_spaces(names: &Names) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

@@ -91,4 +91,19 @@ async fn ttl_with_a_unit(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(sku)]
+async fn argument_alone(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = format!("stock:{}"), sku)]
+async fn argument_behind_its_macro(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", prefix = "shop:")]
+async fn prefix_of_the_manager(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

@@ -67,4 +67,29 @@ async fn renew_string(sku: &str) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "stock:{sku}", on_busy = |_| Ok(()))]
+async fn on_busy_closure(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", on_error = Ok(()))]
+async fn on_error_value(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{sku}", wait = None, ttl = Some(limit))]
+async fn duration_optional(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:" + sku)]
+async fn key_added(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "stock:{}".format(sku))]
+async fn key_formatted(sku: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}
