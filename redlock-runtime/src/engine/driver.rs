@@ -2,8 +2,7 @@
 //!
 //! Whichever task polls it runs it: `home.rs` says where.
 
-mod answered;
-mod gathering;
+mod batching;
 mod loop_waker;
 mod turn;
 #[cfg(test)]
@@ -31,8 +30,7 @@ use crate::ground::capabilities::Abilities;
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::host;
 use crate::ground::telemetry;
-use answered::Answered;
-use gathering::Gathering;
+use batching::{Answered, Gathering};
 pub(super) use loop_waker::LoopWaker;
 use loop_waker::NotingWaker;
 pub(super) use turn::Turn;

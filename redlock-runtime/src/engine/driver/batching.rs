@@ -1,15 +1,25 @@
-//! A batch of replies. In a runtime of one thread, where callers go on only while the loop pauses, it is handed out in portions:
-//! the server works on what the callers of one portion ask for next, while those of the next one go on. All at once, they would
-//! ask again in one batch, and the callers and the server would work in turn.
+//! How many requests and replies go together.
+//!
+//! A batch of replies: in a runtime of one thread, where callers go on only while the loop pauses,
+//! it is handed out in portions. The server works on what the callers of one portion ask for next,
+//! while those of the next one go on. All at once, they would ask again in one batch, and the
+//! callers and the server would work in turn.
+//!
+//! The commands of callers that can run now are read together. A worker thread of tokio runs the
+//! task that was woken last before those that were woken earlier: a loop that is woken by the first
+//! of many callers would read its command, and write it, before the second caller runs, and so on
+//! for each of them. So the loop lets the other tasks run once. With a server that has little else
+//! to do, the command would only be late.
 
 use std::iter::Zip;
 use std::vec;
 
 use crate::engine::protocol::{Action, Id, Reply, Request};
 use crate::ground::clock::Moment;
+use crate::ground::host;
 
 /// The fewest callers that go on at a time: a write for fewer costs more than it gains.
-pub(super) const FEWEST: usize = 8;
+const FEWEST: usize = 8;
 
 pub(super) struct Answered {
     /// When the requests were sent.
@@ -51,6 +61,26 @@ fn has_caller(action: Action) -> bool {
     matches!(action, Action::Acquire(_) | Action::AcquireNext { .. } | Action::Release)
 }
 
+#[derive(Default)]
+pub(super) struct Gathering {
+    /// The loop is polled by a worker thread.
+    is_needed: bool,
+    has_waited: bool,
+}
+
+impl Gathering {
+    /// For a loop in this runtime.
+    pub(super) fn here() -> Self {
+        Self { is_needed: host::runtime_has_workers(), has_waited: false }
+    }
+
+    /// True when the loop is to wait for the other tasks before it goes on: not twice in a row.
+    pub(super) fn waits(&mut self, has_commands: bool, in_flight: usize) -> bool {
+        self.has_waited = self.is_needed && !self.has_waited && has_commands && in_flight >= FEWEST;
+        self.has_waited
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -83,5 +113,25 @@ mod tests {
     fn replies_that_no_caller_waits_for_are_handed_out_at_once() {
         let renew = Action::Renew { nth: 0, shortens: false };
         assert_eq!(portions(renew, 1000, Some(0)), [1000]);
+    }
+
+    #[test]
+    fn a_loop_waits_once_while_the_server_has_work() {
+        let mut gathering = Gathering { is_needed: true, has_waited: false };
+        assert!(!gathering.waits(false, FEWEST), "nobody has asked");
+        assert!(!gathering.waits(true, FEWEST - 1), "the server would idle");
+        assert!(gathering.waits(true, FEWEST));
+        assert!(!gathering.waits(true, FEWEST), "it has waited");
+        assert!(gathering.waits(true, FEWEST));
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_runs_its_tasks_in_order_needs_none() {
+        assert!(!Gathering::here().waits(true, FEWEST));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_worker_thread_does_not_run_its_tasks_in_order() {
+        assert!(Gathering::here().waits(true, FEWEST));
     }
 }
