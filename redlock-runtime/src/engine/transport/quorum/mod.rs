@@ -120,9 +120,7 @@ impl Quorum {
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TransportEvent> {
         loop {
-            while let Some(call_id) = self.timers.pop(now) {
-                self.settle(now, call_id, true);
-            }
+            self.end_overdue(now);
             for node in 0..self.members.len() {
                 for count in 0.. {
                     let Poll::Ready(event) = self.members[node].poll(cx, now) else { break };
@@ -226,6 +224,36 @@ impl Quorum {
     fn time_limit(&self, ttl: Duration) -> Duration {
         let EngineSettings { node_timeout, io_timeout, .. } = self.settings;
         node_timeout.max(2 * self.round_trip).min(io_timeout).min(ttl / 4)
+    }
+
+    /// Ends the calls whose answers have not come in time.
+    fn end_overdue(&mut self, now: Moment) {
+        while let Some(call_id) = self.timers.pop(now) {
+            self.notes_a_short_ttl(call_id);
+            self.settle(now, call_id, true);
+        }
+    }
+
+    /// A vote that has come to its limit hears of it, if its ttl leaves less time than answers take.
+    fn notes_a_short_ttl(&mut self, call_id: Id) {
+        let Some(call) = self.calls.get_mut(&call_id) else {
+            return;
+        };
+        let limit = call.request.ttl / 4;
+        if let Action::Vote { .. } | Action::RaiseFence { .. } = call.action
+            && limit < self.round_trip
+        {
+            let reason = format!(
+                "no answer within {limit:.1?}, a quarter of the ttl: a `ttl` must be several times as \
+                 long as a round trip"
+            );
+            let reason = Arc::<str>::from(reason);
+            for node in 0..self.members.len() {
+                if call.awaits(node) {
+                    call.absent(node, Arc::clone(&reason));
+                }
+            }
+        }
     }
 
     /// Ends the vote for the attempt `id`: its caller has gone.

@@ -249,6 +249,24 @@ fn a_call_waits_for_a_quorum_that_is_far_away() {
     assert_eq!(time_limit([SECOND; 3], 10 * SECOND), SECOND, "the limit for any answer");
 }
 
+/// A quarter of it is shorter than a round trip: no lock can be had, however long its caller waits.
+#[test]
+fn a_ttl_that_is_too_short_for_the_nodes_is_named() {
+    for (ttl, is_named) in [(SECOND / 10, true), (10 * SECOND, false)] {
+        let mut scenario = Scenario::disconnected();
+        for node in 0..3 {
+            scenario.connects_from(node, Duration::MAX, SECOND / 20);
+        }
+        scenario.puts(ACQUIRE, ttl);
+        scenario.quorum.end_overdue(scenario.now.after(SECOND));
+        let told = scenario.is_told();
+        let Some(Reply::Refused(Refusal::Transient(reason))) = &told else {
+            unreachable!("{told:?}");
+        };
+        assert_eq!(reason.contains("a quarter of the ttl"), is_named, "{reason}");
+    }
+}
+
 /// What a node with this value tells of its lock.
 fn found(value: Option<&[u8]>) -> Reply {
     Reply::Found(value.map(|value| Inspection {
