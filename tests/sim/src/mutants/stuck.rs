@@ -30,7 +30,7 @@ pub(super) const ALL: &[Mutant] = &[
                 "if self.is_told { ASK_AGAIN_AT_LAST } else { ASK_AGAIN_UNTOLD }",
                 "ASK_AGAIN_AT_LAST.max(ASK_AGAIN_UNTOLD)",
             ),
-            edit(ON_REPLY, "self.abilities.votes || self.abilities.hands_over;", "self.abilities.votes;"),
+            edit(ON_REPLY, "cx.abilities.votes || cx.abilities.hands_over;", "cx.abilities.votes;"),
             edit(
                 RELEASE_LUA,
                 "if is_gone and (not drop_stuck() or grant() == false)",

@@ -404,9 +404,11 @@ impl Lock {
         }
         let word = self.last_word(waiting);
         Some(match word.last_answer() {
-            LastAnswer::Busy(holder) if waiting.may_give_up_with(word) => busy(holder.clone()),
+            LastAnswer::Busy { owner, expires_in } if waiting.may_give_up_with(word) => {
+                busy(Holder { owner: owner.clone(), expires_in: *expires_in, usual_hold: None })
+            }
             LastAnswer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
-            LastAnswer::Nothing | LastAnswer::Busy(_) => {
+            LastAnswer::Nothing | LastAnswer::Busy { .. } => {
                 let asked_at = self.asker(waiting).asked_at().or(waiting.asked_at());
                 let silent_for = cx.now.since(asked_at.unwrap_or(waiting.ask().started));
                 LockError::unavailable(

@@ -18,7 +18,9 @@ impl Lock {
     }
 
     pub(super) fn meet_reply(&mut self, id: Id, action: Action, reply: &Reply) {
-        if let Some(world) = host::world() {
+        if let Some(world) = host::world()
+            && name_of(action) != "operator"
+        {
             world.met(self.state_of(id), name_of(action), reply_name(reply));
         }
     }

@@ -69,7 +69,7 @@ impl Lock {
             // Nobody holds it, and the server gives it to nobody.
             Ok(None) => match self.last_word(waiting).last_answer() {
                 LastAnswer::Refused(reason) => Found::Refused { reason },
-                LastAnswer::Nothing | LastAnswer::Busy(_) => Found::Free,
+                LastAnswer::Nothing | LastAnswer::Busy { .. } => Found::Free,
             },
             Err(reason) => Found::Unknown { reason },
         };

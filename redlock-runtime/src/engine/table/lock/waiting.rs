@@ -12,6 +12,7 @@ use crate::engine::protocol::{
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
 use crate::ground::lease::safe_until;
+use crate::ground::owner::Owner;
 use crate::ground::token::Token;
 
 /// The event that a waiting attempt awaits.
@@ -33,7 +34,12 @@ pub(super) enum Awaits {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum LastAnswer {
     Nothing,
-    Busy(Holder),
+    /// Who holds it, and for how long unless that one renews it. Without the rest of a [`Holder`]:
+    /// thousands may wait.
+    Busy {
+        owner: Option<Owner>,
+        expires_in: Option<Duration>,
+    },
     Refused(Arc<str>),
 }
 
@@ -430,7 +436,7 @@ impl Waiting {
         // The head asks first, then the others, in the grace of the lock.
         let is_behind = place.is_some_and(|place| place.in_front > 0);
         self.over_at = expires.map(|at| if is_behind { at.after(BEHIND_THE_HEAD) } else { at });
-        self.hear(now, LastAnswer::Busy(holder));
+        self.hear(now, LastAnswer::Busy { owner: holder.owner, expires_in: holder.expires_in });
         // A release wakes no waiter without a queue, or when the holder is a client of another
         // kind. Of a queue the head watches, and whoever has waited for longer: those in front may
         // be dead.
@@ -512,7 +518,7 @@ impl Waiting {
     }
 
     fn behind_a_foreign_holder(&self) -> bool {
-        matches!(&self.last_answer, LastAnswer::Busy(holder) if holder.name().is_none())
+        matches!(&self.last_answer, LastAnswer::Busy { owner: None, .. })
     }
 
     fn interval(&self) -> Duration {
