@@ -294,6 +294,25 @@ fn a_lock_on_its_way_to_another_node_is_renewed_there() {
     eventually("no key is left", || cluster.keys().is_empty());
 }
 
+/// While the slot has no owner, what asks for a lock of it with more than one key is refused, and
+/// waits.
+#[test]
+fn a_lock_is_renewed_while_its_slot_moves_and_others_ask_for_locks_of_that() {
+    const TTL: Duration = Duration::from_secs(3);
+    let cluster = RedisCluster::start();
+    let builder = || LockManager::builder(cluster.url()).io_timeout(LIMIT);
+    let managers = [builder().connect_blocking().unwrap(), builder().connect_blocking().unwrap()];
+    let held = managers[0].lock("{k}held").ttl(TTL).acquire_blocking().unwrap();
+    let slot = cluster.slot_of("lock:{k}held");
+    let to = cluster.primaries().into_iter().find(|node| !owns(node, slot)).unwrap();
+    Load::on(&managers, &["{k}a", "{k}b", "{k}c", "{k}d"], |load| {
+        load.goes_on(100);
+        cluster.migrate(slot, to, || thread::sleep(2 * TTL));
+    });
+    assert!(held.is_held(), "{:?}", held.lost_reason());
+    assert_eq!(held.release_blocking().unwrap(), ReleaseOutcome::Released);
+}
+
 #[test]
 fn a_waiter_is_served_after_its_slot_has_moved() {
     let cluster = RedisCluster::start();

@@ -1,13 +1,16 @@
 //! A Redis Cluster of three primaries and three replicas, on free loopback ports.
 
+use std::collections::HashSet;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::server::{REDIS_SERVER, RedisServer, spawn};
-use crate::{eventually, free_port, unique};
+use crate::{LIMIT, eventually, free_port, unique};
 
 const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
@@ -159,6 +162,13 @@ impl RedisCluster {
         to: &RedisServer,
         meanwhile: impl FnOnce(),
     ) -> redis::RedisResult<()> {
+        let start = Instant::now();
+        while !self.agrees_on_the_epoch() {
+            if start.elapsed() > LIMIT / 4 {
+                return Err((redis::ErrorKind::Client, "the nodes do not agree on the epoch").into());
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
         let from = self.primaries().into_iter().find(|node| owns(node, slot));
         let from = from.ok_or((redis::ErrorKind::Client, "no node has the slot"))?;
         let ids = [from.try_run::<String>("CLUSTER MYID")?, to.try_run("CLUSTER MYID")?];
@@ -176,9 +186,31 @@ impl RedisCluster {
         meanwhile();
         let others = self.primaries().into_iter().filter(|node| node.port() != to.port());
         for node in [to].into_iter().chain(others) {
-            let _: String = node.try_run(&format!("CLUSTER SETSLOT {slot} NODE {}", ids[1]))?;
+            let command = format!("CLUSTER SETSLOT {slot} NODE {}", ids[1]);
+            // Since Valkey 8.0 a replica has to confirm it, for which a busy machine needs its time.
+            let has_no_replica =
+                |error: &redis::RedisError| error.code() == Some("NOREPLICAS") && start.elapsed() < LIMIT;
+            while let Err(error) = node.try_run::<String>(&command) {
+                if !has_no_replica(&error) {
+                    return Err(error);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// All nodes that answer know of the same latest epoch, that of the slot that was moved last. A
+    /// node that is given a slot and does not know of it takes its own for the latest, and yields to
+    /// the node that had the slot: then each of the two says that the other one has it.
+    fn agrees_on_the_epoch(&self) -> bool {
+        let infos = self.nodes.iter().filter_map(|node| node.try_run::<String>("CLUSTER INFO").ok());
+        let epochs: HashSet<String> = infos
+            .filter_map(|info| {
+                let line = info.lines().find(|line| line.starts_with("cluster_current_epoch:"));
+                line.map(str::to_owned)
+            })
+            .collect();
+        epochs.len() == 1
     }
 }
 

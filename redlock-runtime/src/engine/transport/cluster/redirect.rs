@@ -191,7 +191,7 @@ impl Cluster {
                 if let Some(Some(member)) = self.members.get_mut(to)
                     && member.up
                     && !goes_in_circles
-                    && queue.may_redirect()
+                    && queue.may_redirect(&deferred.request)
                 {
                     deferred.in_flight.asking = true;
                     queue.sent(to, &deferred.in_flight);

@@ -91,9 +91,12 @@ impl SlotQueue {
         self.waiting.is_empty() && self.asking == 0 && (self.in_flight == 0 || self.node == node)
     }
 
-    /// True when a redirected request may be sent at once: no earlier one waits.
-    pub(super) fn may_redirect(&self) -> bool {
-        self.waiting.is_empty()
+    /// True when a redirected request may be sent at once: no earlier one waits. One about a held
+    /// lock waits only for those about the same: while a slot moves, what asks for a lock is refused
+    /// and waits, for as long as that takes.
+    pub(super) fn may_redirect(&self, request: &Request) -> bool {
+        let is_about_held = matches!(request.action, Action::Renew { .. } | Action::Watch);
+        self.waiting.is_empty() || is_about_held && !self.of_token.contains_key(&request.token)
     }
 
     pub(super) fn has_in_flight(&self) -> bool {
@@ -272,7 +275,10 @@ mod tests {
         queue.back(&mut first.in_flight);
         queue.defer(deferred(3, RENEW, "c", now));
         queue.defer(first);
-        assert!(!queue.is_free(7) && !queue.is_free(8) && !queue.may_redirect());
+        assert!(!queue.is_free(7) && !queue.is_free(8));
+        let may_redirect = |action, token| queue.may_redirect(&deferred(4, action, token, now).request);
+        assert!(!may_redirect(Action::Acquire(Mode::OneTry), "d") && !may_redirect(RENEW, "c"));
+        assert!(may_redirect(RENEW, "b"), "no lock is lost for those that others ask for");
         assert!(queue.take_ready(now).is_empty(), "the second is still in flight");
         queue.back(&mut second.in_flight);
         assert_eq!(sequences(&queue.take_ready(now)), [1, 3]);
