@@ -111,11 +111,16 @@ impl<F: Future> Future for UntilLost<F> {
 
 /// Makes the future of a body once the lock is held.
 pub trait Start<F> {
+    /// False for a future that exists already: less to build for each function.
+    const IS_LATER: bool;
+
     /// Called once, when the lock is held.
     fn start(self, guard: Arc<LockGuard>) -> F;
 }
 
 impl<B: FnOnce(Arc<LockGuard>) -> F, F: Future> Start<F> for B {
+    const IS_LATER: bool = true;
+
     fn start(self, guard: Arc<LockGuard>) -> F {
         self(guard)
     }
@@ -126,6 +131,8 @@ impl<B: FnOnce(Arc<LockGuard>) -> F, F: Future> Start<F> for B {
 pub enum Started {}
 
 impl<F> Start<F> for Started {
+    const IS_LATER: bool = false;
+
     fn start(self, _: Arc<LockGuard>) -> F {
         match self {}
     }
@@ -159,7 +166,7 @@ pin_project! {
             #[pin]
             call: Call,
         },
-        Release { output: Option<F::Output>, ending: Ending },
+        Release { output: Poll<Result<F::Output, LockError>>, ending: Ending },
         Done,
     }
 }
@@ -188,16 +195,17 @@ impl<B: Start<F>, F: Future> OutputIsKeptUntilReleased<B, F> {
     ) {
         if let OutputProjection::Body { call, .. } = self.as_mut().project()
             && let Some(ending) = call.release()
-            && let Poll::Ready(Ok(output)) = std::mem::replace(polled, Poll::Pending)
         {
-            self.set(Self::Release { output: Some(output), ending });
+            let output = std::mem::replace(polled, Poll::Pending);
+            self.set(Self::Release { output, ending });
         }
         if let OutputProjection::Release { output, ending } = self.as_mut().project()
             && let Poll::Ready(released) = ending.poll(cx)
         {
-            if let Some(output) = output.take() {
-                *polled = Poll::Ready(released.map(|()| output));
+            if let Err(error) = released {
+                *output = Poll::Ready(Err(error));
             }
+            std::mem::swap(polled, output);
             self.set(Self::Done);
         }
     }
@@ -240,7 +248,8 @@ struct Parts<'a, B, F: Future> {
 
 impl<B: Start<F>, F: Future> Body for Parts<'_, B, F> {
     fn start(&mut self, guard: &mut Held) {
-        if let SlotProjection::Start { .. } = self.body.as_mut().project()
+        if B::IS_LATER
+            && let SlotProjection::Start { .. } = self.body.as_mut().project()
             && let SlotOwned::Start { start } = self.body.as_mut().project_replace(Slot::Done)
             && let Some(guard) = guard.share()
         {
