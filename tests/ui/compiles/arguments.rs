@@ -131,6 +131,8 @@ pub async fn all() -> Result<(), LockError> {
     a_guard_in_the_place_of_an_argument(1)?;
     the_key_takes_the_argument(order().name).await?;
     the_key_takes_the_argument_of_a_sync_function(order().name)?;
+    key_adds_to_an_argument(String::from("a"), 1).await?;
+    key_adds_to_an_argument_of_a_sync_function(String::from("a"), 1)?;
     the_key_takes_a_field(order()).await?;
     the_key_takes_a_field_of_a_sync_function(order())?;
     tx().commit().await?;
