@@ -10,9 +10,7 @@ use std::{env, fs};
 mod mutants;
 
 /// Below `redlock-runtime/src/`.
-const FILES: [&str; 11] = [
-    "engine/arrivals.rs",
-    "engine/driver/loop_waker.rs",
+const FILES: [&str; 9] = [
     "engine/driver/turn.rs",
     "engine/home.rs",
     "engine/home/guardian.rs",
@@ -20,7 +18,7 @@ const FILES: [&str; 11] = [
     "engine/home/own_runtime/blocked.rs",
     "engine/home/own_thread.rs",
     "engine/home/runtimes.rs",
-    "engine/when_woken.rs",
+    "engine/wakers.rs",
     "ground/alarm.rs",
 ];
 
@@ -28,7 +26,7 @@ const FILES: [&str; 11] = [
 const MODELS: [(&str, &str); 3] = [
     ("driver.rs", "engine/driver.rs"),
     ("scenarios.rs", "engine/scenarios.rs"),
-    ("wakers.rs", "engine/wakers.rs"),
+    ("wakers.rs", "engine/woken.rs"),
 ];
 
 fn main() {
@@ -65,8 +63,8 @@ fn main() {
                 &renamed(&read(&here.join("src/copy").join(model)), &format!("crate::{name}")),
             );
         }
-        let engine = "pub(crate) mod arrivals;\npub(crate) mod driver;\npub(crate) mod home;\npub(crate) mod scenarios;\n\
-                      pub(crate) mod wakers;\npub(crate) mod when_woken;\n";
+        let engine = "pub(crate) mod driver;\npub(crate) mod home;\npub(crate) mod scenarios;\n\
+                      pub(crate) mod wakers;\npub(crate) mod woken;\n";
         write(&copy.join("engine/mod.rs"), engine);
         write(&copy.join("mod.rs"), "pub(crate) mod engine;\npub(crate) mod ground;\n");
         write(&copy.join("ground/mod.rs"), "pub(crate) mod alarm;\n");

@@ -3,7 +3,6 @@
 //! Whichever task polls it runs it: `home.rs` says where.
 
 mod batching;
-mod loop_waker;
 mod turn;
 #[cfg(test)]
 mod turns;
@@ -16,7 +15,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender,
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
-use super::arrivals::Arrivals;
 use super::command::Command;
 use super::protocol::{Disconnected, Unconfirmed};
 use super::redis::node::RedisNode;
@@ -26,13 +24,12 @@ use super::table::LockTable;
 use super::table::closing::Closing;
 use super::transport::link::{ELSEWHERE, TransportEvent};
 use super::transport::{Deployment, Transport};
+use super::wakers::{Arrivals, NotingWaker};
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::host;
 use crate::ground::telemetry;
 use batching::{Answered, Gathering};
-pub(super) use loop_waker::LoopWaker;
-use loop_waker::NotingWaker;
 pub(super) use turn::Turn;
 
 /// The most commands before the transport and the timers have their turn, and the most that are read at a time.

@@ -58,7 +58,6 @@
 //! | Slots and redirects | `slots.rs`, `transport/cluster/` |
 //! | The bytes on the wire | `redis/connection.rs`, `redis/decode.rs`, `redis/scripts/` |
 
-mod arrivals;
 mod backoff;
 pub(crate) mod command;
 mod driver;
@@ -77,4 +76,4 @@ mod table;
 pub(crate) mod tested;
 mod timers;
 pub(crate) mod transport;
-mod when_woken;
+mod wakers;

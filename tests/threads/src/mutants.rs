@@ -33,16 +33,16 @@ pub(crate) const MUTANTS: [Mutant; 10] = [
     ),
     (
         "wake_up_during_a_poll_is_forgotten",
-        "engine/driver/loop_waker.rs",
-        "        self.is_woken.store(true, Ordering::SeqCst);\n        self.wake_task();",
-        "        self.wake_task();",
+        "engine/wakers.rs",
+        "        self.is_set.store(true, Ordering::SeqCst);\n        if !self.task",
+        "        if !self.task",
         "loop_waker",
     ),
     (
         "wake_up_is_forgotten_after_the_poll",
-        "engine/when_woken.rs",
-        "        let polled = part(&mut Context::from_waker(waker));\n",
-        "        let polled = part(&mut Context::from_waker(waker));\n        flag.is_woken.store(false, Ordering::SeqCst);\n",
+        "engine/wakers.rs",
+        "        let polled = part(&mut waker.cx());\n",
+        "        let polled = part(&mut waker.cx());\n        waker.take();\n",
         "when_woken",
     ),
     (

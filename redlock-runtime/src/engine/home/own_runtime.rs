@@ -9,13 +9,14 @@ mod blocked;
 
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, OnceLock, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
 use super::{Home, LONGEST_DELAY, Stay};
-use crate::engine::driver::{LoopWaker, Turn};
+use crate::engine::driver::Turn;
+use crate::engine::wakers::NotingWaker;
 use crate::ground::alarm::Alarm;
 use crate::ground::clock::Moment;
 use crate::ground::host;
@@ -37,7 +38,7 @@ pub(super) struct OwnRuntime {
     /// The number of the move of the loop to this runtime.
     moves: u64,
     /// The waker of the loop, the same for every thread that polls.
-    waker: OnceLock<(Arc<LoopWaker>, Waker)>,
+    waker: OnceLock<NotingWaker>,
     is_polled: AtomicBool,
     /// The blocked callers that do not poll.
     blocked: AtomicUsize,
@@ -203,10 +204,10 @@ impl OwnRuntime {
     /// Polls until a caller asks for its turn. True when the loop has ended.
     fn poll_until_asked(&self, home: &Arc<Home>) -> bool {
         self.runtime(poll_fn(|cx| {
-            let (loop_waker, waker) = self.waker(cx);
-            loop_waker.poll_begins();
-            let turn = home.poll_or_end(self.moves, &mut Context::from_waker(waker));
-            let has_more = loop_waker.poll_ends() || turn.is_ready();
+            let waker = self.waker(cx);
+            waker.poll_begins();
+            let turn = home.poll_or_end(self.moves, &mut waker.cx());
+            let has_more = waker.poll_ends() || turn.is_ready();
             if has_ended(turn) {
                 return Poll::Ready(true);
             }
@@ -221,12 +222,8 @@ impl OwnRuntime {
         .unwrap_or(true)
     }
 
-    fn waker(&self, cx: &Context<'_>) -> (&Arc<LoopWaker>, &Waker) {
-        let (loop_waker, waker) = self.waker.get_or_init(|| {
-            let loop_waker = LoopWaker::new(cx.waker());
-            (Arc::clone(&loop_waker), loop_waker.into())
-        });
-        (loop_waker, waker)
+    fn waker(&self, cx: &Context<'_>) -> &NotingWaker {
+        self.waker.get_or_init(|| NotingWaker::new(cx.waker()))
     }
 
     /// `None` only while it is dropped.

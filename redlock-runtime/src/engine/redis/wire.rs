@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::failure::Failure;
 use super::resp::{Reader, Unreadable};
 use super::stream::Stream;
-use crate::engine::when_woken::WhenWoken;
+use crate::engine::wakers::WhenWoken;
 
 /// Room for what arrives, in bytes: it grows for a long line alone.
 const SMALLEST: usize = 8 * 1024;

@@ -1,17 +1,14 @@
 //! A model of the loop: it sends each command to a server, which answers it.
 
-mod loop_waker;
 mod turn;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-pub(super) use loop_waker::LoopWaker;
-use loop_waker::NotingWaker;
 pub(super) use turn::Turn;
 
-use super::arrivals::Arrivals;
+use super::wakers::{Arrivals, NotingWaker};
 use crate::clock::{Clock, Moment};
 use crate::host::sync::{Condvar, Mutex};
 use crate::tokio::sync::mpsc::UnboundedReceiver;

@@ -10,7 +10,7 @@ use shuttle::thread::{self, JoinHandle};
 
 use super::driver::{Driver, Outcome, Server};
 use super::home::{Blocked, Home};
-use super::wakers;
+use super::woken;
 use crate::ground::alarm::Alarm;
 use crate::clock::{Clock, Moment};
 use crate::host::sync::Mutex;
@@ -20,9 +20,9 @@ use crate::tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 /// Each by its name.
 pub(crate) const ALL: &[(&str, fn())] = &[
-    ("loop_waker", wakers::loop_waker),
-    ("when_woken", wakers::when_woken),
-    ("alarm", wakers::alarm),
+    ("loop_waker", woken::loop_waker),
+    ("when_woken", woken::when_woken),
+    ("alarm", woken::alarm),
     ("one", || blocked(1, 0, false)),
     ("two", || blocked(2, 0, false)),
     ("three", || blocked(3, 0, false)),

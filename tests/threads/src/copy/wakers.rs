@@ -6,8 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use shuttle::thread;
 
 use crate::ground::alarm::Alarm;
-use crate::engine::driver::LoopWaker;
-use crate::engine::when_woken::WhenWoken;
+use crate::engine::wakers::{NotingWaker, WhenWoken};
 use crate::host::sync::{AtomicU64, Ordering};
 
 #[derive(Default)]
@@ -30,8 +29,8 @@ fn tells(data: &Arc<AtomicU64>, waker: Waker) -> thread::JoinHandle<()> {
 
 pub(super) fn loop_waker() {
     let (count, data) = (Arc::<Count>::default(), Arc::<AtomicU64>::default());
-    let waker = LoopWaker::new(&Waker::from(Arc::clone(&count)));
-    let other = tells(&data, Waker::from(Arc::clone(&waker)));
+    let waker = NotingWaker::new(&Waker::from(Arc::clone(&count)));
+    let other = tells(&data, waker.cx().waker().clone());
     waker.poll_begins();
     let saw = data.load(Ordering::SeqCst) == 1;
     let is_woken = waker.poll_ends();

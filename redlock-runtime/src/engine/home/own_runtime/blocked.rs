@@ -9,17 +9,17 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{OwnRuntime, PolledBy, Turns, has_ended};
-use crate::engine::driver::LoopWaker;
 use crate::engine::home::{Blocked, Home};
+use crate::engine::wakers::NotingWaker;
 use crate::ground::alarm::Alarm;
 use crate::ground::clock::{Clock, Moment};
-use crate::ground::host::sync::{AtomicBool, Ordering};
+use crate::ground::host::sync::Ordering;
 
 /// How late a caller may return after its limit, when the loop has a deadline of its own about then. That saves a timer.
 const SLACK: Duration = Duration::from_millis(20);
@@ -71,8 +71,8 @@ impl OwnRuntime {
         let mut cx = Context::from_waker(&waker);
         let mut outcome = future.as_mut().poll(&mut cx);
         // The loop sends what the future has asked for, before the turn changes.
-        if asks && let Some((_, waker)) = self.waker.get() {
-            waker.wake_by_ref();
+        if asks && let Some(waker) = self.waker.get() {
+            waker.cx().waker().wake_by_ref();
         }
         loop {
             if let Poll::Ready(output) = outcome {
@@ -160,17 +160,19 @@ impl<'a> CallerTurn<'a> {
         let (mut caller, mut early) = (None, None);
         let mut sleep = pin!(None);
         let blocked = self.own.runtime(poll_fn(|cx| {
-            let (loop_waker, waker) = self.own.waker(cx);
-            let caller = caller.get_or_insert_with(|| CallerWaker::new(loop_waker));
-            loop_waker.poll_begins();
-            let mut outcome = early.take().map_or_else(|| caller.poll(future.as_mut()), Poll::Ready);
+            let waker = self.own.waker(cx);
+            // In the poll that wakes the caller, its future is polled, too.
+            let caller = caller.get_or_insert_with(|| waker.beside());
+            waker.poll_begins();
+            let mut outcome =
+                early.take().map_or_else(|| poll_if_woken(caller, future.as_mut()), Poll::Ready);
             // The loop reads in this poll what the caller has sent.
-            loop_waker.poll_begins();
-            let turn = self.home.poll_or_end(self.own.moves, &mut Context::from_waker(waker));
+            waker.poll_begins();
+            let turn = self.home.poll_or_end(self.own.moves, &mut waker.cx());
             if outcome.is_pending() {
-                outcome = caller.poll(future.as_mut());
+                outcome = poll_if_woken(caller, future.as_mut());
             }
-            self.has_more.set(loop_waker.poll_ends() || turn.is_ready());
+            self.has_more.set(waker.poll_ends() || turn.is_ready());
             match outcome {
                 Poll::Ready(output) if self.has_looked.get() || !self.must_look() => {
                     return Poll::Ready(Blocked::Ready(output));
@@ -184,7 +186,7 @@ impl<'a> CallerTurn<'a> {
                     if limit.is_some_and(|limit| is_over(limit, self.home.due(), sleep.as_mut(), cx)) {
                         return Poll::Ready(Blocked::TimedOut);
                     }
-                    if self.has_more.get() || caller.is_woken() {
+                    if self.has_more.get() || caller.is_set() {
                         cx.waker().wake_by_ref();
                     }
                 }
@@ -245,43 +247,6 @@ fn is_over(
     sleep.as_pin_mut().is_some_and(|sleep| sleep.poll(cx).is_ready())
 }
 
-/// The waker of a caller that polls the loop itself: in the poll that wakes it, it is polled, too.
-struct CallerWaker {
-    flag: Arc<Flag>,
-    waker: Waker,
-}
-
-struct Flag {
-    is_woken: AtomicBool,
-    loop_waker: Arc<LoopWaker>,
-}
-
-impl CallerWaker {
-    fn new(loop_waker: &Arc<LoopWaker>) -> Self {
-        let flag = Arc::new(Flag { is_woken: AtomicBool::new(true), loop_waker: Arc::clone(loop_waker) });
-        Self { waker: Arc::clone(&flag).into(), flag }
-    }
-
-    fn is_woken(&self) -> bool {
-        self.flag.is_woken.load(Ordering::SeqCst)
-    }
-
-    fn poll<F: Future>(&self, future: Pin<&mut F>) -> Poll<F::Output> {
-        if self.flag.is_woken.swap(false, Ordering::SeqCst) {
-            future.poll(&mut Context::from_waker(&self.waker))
-        } else {
-            Poll::Pending
-        }
-    }
-}
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.is_woken.store(true, Ordering::SeqCst);
-        self.loop_waker.wake_task();
-    }
+fn poll_if_woken<F: Future>(waker: &NotingWaker, future: Pin<&mut F>) -> Poll<F::Output> {
+    if waker.take() { future.poll(&mut waker.cx()) } else { Poll::Pending }
 }

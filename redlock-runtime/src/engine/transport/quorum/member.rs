@@ -9,14 +9,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::NO_CALLER;
-use super::member_waker::MemberWaker;
 use crate::engine::outbox::Outbox;
 use crate::engine::protocol::{Action, Id, Request, ServerInfo};
 use crate::engine::transport::link::{Link, TransportEvent};
+use crate::engine::wakers::NotingWaker;
 use crate::ground::clock::Moment;
 
 /// Releases that are kept for a node that is down. Beyond that, its keys expire.
@@ -27,8 +27,9 @@ pub(super) struct Member {
     /// Requests to send, in this order.
     pub(super) outbox: Outbox,
     state: State,
-    /// The waker that the link is polled with.
-    waker: Option<(Arc<MemberWaker>, Waker)>,
+    /// The waker that the link is polled with: an answer of one node does not make the engine poll
+    /// all of them.
+    waker: Option<NotingWaker>,
     /// Releases that the node has not heard, and when each key has expired anyway.
     owed: VecDeque<(Moment, Request)>,
     /// Of these, how many were sent and not answered.
@@ -62,30 +63,17 @@ impl Member {
         Self { link, outbox: Outbox::default(), state, waker: None, owed: VecDeque::new(), owed_sent: 0 }
     }
 
-    fn waker(&mut self, engine: &Waker) -> &(Arc<MemberWaker>, Waker) {
-        // The engine is polled by another task now: the link would wake the one before.
-        if self.waker.as_ref().is_some_and(|(waker, _)| !waker.is_of(engine)) {
-            self.waker = None;
-        }
-        self.waker.get_or_insert_with(|| {
-            let own = MemberWaker::new(engine);
-            let waker = Arc::clone(&own).into();
-            (own, waker)
-        })
-    }
-
     /// Polls the link, but only if it has woken the engine or its timer is due.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TransportEvent> {
         let is_due = self.link.due().is_some_and(|due| due <= now);
-        let (own, waker) = self.waker(cx.waker());
-        if !own.take() && !is_due {
+        let waker = NotingWaker::kept(&mut self.waker, cx.waker());
+        if !waker.take() && !is_due {
             return Poll::Pending;
         }
-        let (own, waker) = (Arc::clone(own), waker.clone());
-        let event = self.link.poll(&mut Context::from_waker(&waker), now);
+        let event = self.link.poll(&mut waker.cx(), now);
         if event.is_ready() {
             // More may follow.
-            own.set();
+            waker.set();
         }
         event
     }
@@ -96,8 +84,8 @@ impl Member {
             && self.outbox.has_any(room)
         {
             let requests = self.outbox.take(room, |_| true);
-            let waker = self.waker(cx.waker()).1.clone();
-            self.link.send(&mut Context::from_waker(&waker), now, requests);
+            let waker = NotingWaker::kept(&mut self.waker, cx.waker());
+            self.link.send(&mut waker.cx(), now, requests);
         }
     }
 

@@ -14,7 +14,6 @@ mod changes;
 mod connecting;
 mod fence_estimate;
 mod member;
-mod member_waker;
 mod on_event;
 mod quorum_call;
 #[cfg(test)]
