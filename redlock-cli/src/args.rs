@@ -203,8 +203,8 @@ pub(crate) enum Sort {
     Key,
     /// By host, process and function
     Holder,
-    /// The longest ago first
-    Asked,
+    /// Held for the longest first
+    Held,
     /// The shortest lease first
     Lease,
     /// The most waiters first

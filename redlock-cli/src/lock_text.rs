@@ -18,7 +18,7 @@ pub(crate) fn holder(lock: &LockInfo) -> String {
 
 pub(crate) fn waiter(waiter: &Waiter) -> String {
     let name = caller(waiter.name(), waiter.function());
-    waiter.since().map_or_else(|| name.clone(), |since| format!("{name}, asked {} ago", Ago(since)))
+    waiter.asked().map_or_else(|| name.clone(), |asked| format!("{name}, asked {} ago", Ago(asked)))
 }
 
 pub(crate) fn lease_left(lock: &LockInfo) -> String {
@@ -26,19 +26,22 @@ pub(crate) fn lease_left(lock: &LockInfo) -> String {
 }
 
 pub(crate) fn json(lock: &LockInfo) -> Value {
-    let caller = |name: Option<&str>, function: Option<&str>, since: Option<SystemTime>| {
+    let caller = |name: Option<&str>, function: Option<&str>, asked: Option<SystemTime>| {
         json!({
             "name": name,
             "function": function,
-            "asked": since.map(rfc3339),
-            "asked_epoch": since.map(epoch),
+            "asked": asked.map(rfc3339),
+            "asked_epoch": asked.map(epoch),
         })
     };
+    let queue = lock.queue().iter().map(|waiter| caller(waiter.name(), waiter.function(), waiter.asked()));
     let holder = lock.holder();
-    let queue = lock.queue().iter().map(|waiter| caller(waiter.name(), waiter.function(), waiter.since()));
+    let mut held_by = caller(holder.name(), holder.function(), holder.asked());
+    held_by["granted"] = holder.granted().map(rfc3339).into();
+    held_by["granted_epoch"] = holder.granted().map(epoch).into();
     json!({
         "key": lock.key(),
-        "holder": caller(holder.name(), holder.function(), holder.since()),
+        "holder": held_by,
         "lease_left_ms": holder.expires_in().map(in_ms),
         "waiters": lock.waiters(),
         "queue": queue.collect::<Value>(),

@@ -19,23 +19,24 @@ const TABLE: [Column; 6] = [
     column("KEY", Cut::End, 0),
     column("HOLDER", Cut::Start, 1),
     column("FUNCTION", Cut::Start, 3),
-    column("ASKED AGO", Cut::Never, 2),
+    column("HELD FOR", Cut::Never, 2),
     column("LEASE LEFT", Cut::Never, 0),
     column("WAITERS", Cut::Never, 0),
 ];
 
-const WIDE: [Column; 8] = [
+const WIDE: [Column; 9] = [
     column("KEY", Cut::Never, 0),
     column("HOLDER", Cut::Never, 0),
     column("FUNCTION", Cut::Never, 0),
     column("ASKED", Cut::Never, 0),
-    column("ASKED AGO", Cut::Never, 0),
+    column("GRANTED", Cut::Never, 0),
+    column("HELD FOR", Cut::Never, 0),
     column("LEASE LEFT", Cut::Never, 0),
     column("WAITERS", Cut::Never, 0),
     column("NEXT", Cut::Never, 0),
 ];
 
-const TSV: &str = "key\tholder\tfunction\tasked_epoch\tlease_left_ms\twaiters";
+const TSV: &str = "key\tholder\tfunction\tasked_epoch\tgranted_epoch\tlease_left_ms\twaiters";
 
 /// A key, and the lock on it; `None` when it is free by now.
 pub(crate) struct Row<'a> {
@@ -60,7 +61,7 @@ impl Row<'_> {
             // In few columns: a client of another kind.
             Cell::plain(holder.name().unwrap_or("(foreign)")),
             Cell::plain(holder.function().unwrap_or("-")),
-            Cell::plain(holder.since().map_or_else(|| "-".to_owned(), |since| Ago(since).to_string())),
+            Cell::plain(holder.granted().map_or_else(|| "-".to_owned(), |granted| Ago(granted).to_string())),
             Cell::plain(lease_left(lock)),
             Cell { text: lock.waiters().to_string(), style: queued },
         ]
@@ -69,8 +70,9 @@ impl Row<'_> {
     fn wide(&self) -> Vec<Cell> {
         let mut cells = self.table();
         if let Some(lock) = self.lock {
-            let asked = lock.holder().since().map_or_else(|| "-".to_owned(), rfc3339);
-            cells.insert(3, Cell::plain(asked));
+            let times = [lock.holder().asked(), lock.holder().granted()];
+            let times = times.map(|time| Cell::plain(time.map_or_else(|| "-".to_owned(), rfc3339)));
+            cells.splice(3..3, times);
             cells.push(Cell::plain(lock.queue().first().map_or_else(|| "-".to_owned(), waiter)));
         }
         cells
@@ -88,7 +90,8 @@ impl Row<'_> {
             printable(self.key),
             holder.and_then(|holder| holder.name()).unwrap_or_default().to_owned(),
             holder.and_then(|holder| holder.function()).unwrap_or_default().to_owned(),
-            number(holder.and_then(Holder::since).map(epoch)),
+            number(holder.and_then(Holder::asked).map(epoch)),
+            number(holder.and_then(Holder::granted).map(epoch)),
             number(holder.and_then(Holder::expires_in).map(in_ms)),
             number(self.lock.map(|lock| lock.waiters().into())),
         ]
@@ -112,7 +115,7 @@ pub(crate) fn sort(locks: &mut [LockInfo], by: Sort) {
     match by {
         Sort::Key => {}
         Sort::Holder => locks.sort_by_key(|lock| caller(lock.holder().name(), lock.holder().function())),
-        Sort::Asked => locks.sort_by_key(|lock| lock.holder().since().map_or(u64::MAX, epoch)),
+        Sort::Held => locks.sort_by_key(|lock| lock.holder().granted().map_or(u64::MAX, epoch)),
         Sort::Lease => locks.sort_by_key(|lock| lock.holder().expires_in().map_or(u64::MAX, in_ms)),
         Sort::Waiters => locks.sort_by_key(|lock| std::cmp::Reverse(lock.waiters())),
     }

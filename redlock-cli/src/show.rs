@@ -48,8 +48,10 @@ pub(crate) async fn show(locks: &LockManager, args: &ShowArgs) -> Result<u8, Fai
 
 fn describe(lock: &LockInfo, out: &mut impl Write) -> io::Result<()> {
     let mut lines = vec![("key:".to_owned(), printable(lock.key())), ("holder:".to_owned(), holder(lock))];
-    if let Some(since) = lock.holder().since() {
-        lines.push(("asked:".to_owned(), format!("{} ago, {}", Ago(since), rfc3339(since))));
+    let (granted, asked) = (lock.holder().granted(), lock.holder().asked());
+    // One that had to wait has asked earlier.
+    for (what, time) in [("granted:", granted), ("asked:", asked.filter(|_| asked != granted))] {
+        lines.extend(time.map(|time| (what.to_owned(), format!("{} ago, {}", Ago(time), rfc3339(time)))));
     }
     lines.push(("lease left:".to_owned(), lease_left(lock)));
     lines.push(("waiters:".to_owned(), lock.waiters().to_string()));

@@ -130,7 +130,7 @@ impl LockInfo {
     /// # let _guard = locks.lock("stock:42").acquire_blocking()?;
     /// if let Some(info) = locks.inspect_blocking("stock:42")? {
     ///     for waiter in info.queue() {
-    ///         println!("{:?} in {:?} since {:?}", waiter.name(), waiter.function(), waiter.since());
+    ///         println!("{:?} in {:?} since {:?}", waiter.name(), waiter.function(), waiter.asked());
     ///     }
     /// }
     /// # Ok(())
@@ -187,10 +187,10 @@ impl Waiter {
         self.owner.as_ref()?.function()
     }
 
-    /// When it asked, to the second, by the clock of its host; as [`Holder::since`].
+    /// When it asked, to the second, by the clock of its host; as [`Holder::asked`].
     #[must_use]
-    pub fn since(&self) -> Option<SystemTime> {
-        self.owner.as_ref()?.since()
+    pub fn asked(&self) -> Option<SystemTime> {
+        self.owner.as_ref()?.asked()
     }
 }
 

@@ -76,7 +76,12 @@ impl Command {
 /// The process that a token names.
 fn process_of(token: &str) -> Option<u32> {
     let (_, owner) = token.split_once('@')?;
-    owner.split_once(':')?.1.split(['/', '!', '|']).next()?.parse().ok()
+    owner.split_once(':')?.1.split(['/', '=', '!', '|']).next()?.parse().ok()
+}
+
+/// Without what says when it was granted, and without the mark.
+fn token_in(value: &str) -> &str {
+    value.split(['=', '!']).next().unwrap_or(value)
 }
 
 /// All commands of a server.
@@ -227,7 +232,7 @@ impl Lock {
         match (words[0].as_str(), words.get(2)) {
             ("set", Some(value)) => {
                 let is_new = option("NX").is_some();
-                let token = value.trim_end_matches('!');
+                let token = token_in(value);
                 if is_new && exists {
                     if at + ABOUT > self.expires {
                         token.clone_into(&mut self.perhaps);
@@ -238,7 +243,7 @@ impl Lock {
                 let ms: Option<u64> = option("PX").and_then(|place| words[4 + place].parse().ok());
                 let before = self.value.replace(value.clone());
                 self.expires = ms.map_or(u64::MAX, |ms| at + ms * 1000);
-                if before.as_ref().is_none_or(|before| before.trim_end_matches('!') != token) {
+                if before.as_ref().is_none_or(|before| token_in(before) != token) {
                     self.is_granted(name, token, at, has_expired, disturbed, served);
                 }
             }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use kit::{LIMIT, RedisCluster, RedisServer, SECOND, eventually, polled, runtime, unique};
 use redlocked::{
-    LockError, LockManager, LockManagerBuilder, LockRequest, OnLost, ReleaseOutcome, distributed_lock,
+    Holder, LockError, LockManager, LockManagerBuilder, LockRequest, OnLost, ReleaseOutcome, distributed_lock,
 };
 
 /// How managers work: see the table above.
@@ -190,6 +190,7 @@ mod everywhere {
         min_hold_keeps_the_key
         a_body_may_finish_after_a_loss
         a_lock_is_taken_only_from_the_holder_that_was_seen
+        a_holder_shows_since_when_it_has_the_lock
     } }
 }
 
@@ -758,7 +759,7 @@ fn a_holder_and_its_waiters_say_who_they_are(backend: &Backend) {
         let info = other.inspect_blocking("k").unwrap().unwrap();
         let holder = info.holder();
         assert_eq!(holder.function(), Some("one_server::behaviour::inside"));
-        assert!(process(holder.name()) && recent(holder.since()));
+        assert!(process(holder.name()) && recent(holder.asked()));
         let busy = other.lock("k").acquire_blocking().unwrap_err().to_string();
         assert!(busy.contains(" in one_server::behaviour::inside (free in "), "{busy}");
 
@@ -771,13 +772,72 @@ fn a_holder_and_its_waiters_say_who_they_are(backend: &Backend) {
             assert_eq!(info.holder().function(), Some("one_server::behaviour::inside"));
             assert_eq!(queue[0].function(), Some("restock"));
             assert_eq!(queue[1].function(), Some("nightly_report"));
-            assert!(queue.iter().all(|waiter| process(waiter.name()) && recent(waiter.since())));
+            assert!(queue.iter().all(|waiter| process(waiter.name()) && recent(waiter.asked())));
         }
     });
     outcome.unwrap();
     for waiter in waiters {
         waiter.join().unwrap().unwrap();
     }
+}
+
+fn a_holder_shows_since_when_it_has_the_lock(backend: &Backend) {
+    // To the second, as it is shown: the clock of the server is the one of this machine.
+    let shows = |holder: &Holder, asked: SystemTime, granted: SystemTime| {
+        let to_the_second = |time: SystemTime, shown: Option<SystemTime>| {
+            let shown = shown.unwrap();
+            assert!(shown <= SystemTime::now() && shown + SECOND > time, "{shown:?} instead of {time:?}");
+            shown
+        };
+        let (asked, granted) =
+            (to_the_second(asked, holder.asked()), to_the_second(granted, holder.granted()));
+        (asked, granted)
+    };
+    let (locks, other, operator) = (backend.manager(), backend.manager(), backend.manager());
+    let request = |locks: &LockManager| locks.lock("k").ttl(SECOND).wait(LIMIT);
+    let began = SystemTime::now();
+    let mut guard = request(&locks).acquire_blocking().unwrap();
+    let first = operator.inspect_blocking("k").unwrap().unwrap();
+    assert_eq!(
+        shows(first.holder(), began, began),
+        (first.holder().asked().unwrap(), first.holder().asked().unwrap())
+    );
+
+    // A waiter of another process, then one of the same.
+    for waits in [&other, &other] {
+        let asked = SystemTime::now();
+        let request = request(waits);
+        let waiter = std::thread::spawn(move || request.acquire_blocking().unwrap());
+        eventually("it has waited for longer than a time is precise to", || {
+            asked.elapsed().unwrap_or_default() > 2 * SECOND
+        });
+        let granted = SystemTime::now();
+        guard.release_blocking().unwrap();
+        guard = waiter.join().unwrap();
+        // Its process may have passed it on: then the server is told.
+        let mut seen = None;
+        eventually("it is seen", || {
+            let info = operator.inspect_blocking("k").unwrap();
+            seen = info.filter(|info| info.holder().asked().unwrap() + SECOND > asked);
+            seen.is_some()
+        });
+        let seen = shows(seen.unwrap().holder(), asked, granted);
+        let busy = |locks: &LockManager| {
+            let error = locks.lock("k").wait(SECOND / 10).acquire_blocking().unwrap_err();
+            shows(error.holder().unwrap(), asked, granted)
+        };
+        assert_eq!(busy(&operator), seen);
+        busy(waits);
+
+        // Renewals change nothing, nor does another ttl.
+        guard.extend_blocking(2 * SECOND).unwrap();
+        eventually("it is renewed", || granted.elapsed().unwrap_or_default() > 2 * SECOND + SECOND / 2);
+        assert!(guard.is_held());
+        let later = operator.inspect_blocking("k").unwrap().unwrap();
+        assert_eq!(shows(later.holder(), asked, granted), seen);
+        assert_eq!(shows(operator.list_blocking("k").unwrap()[0].holder(), asked, granted), seen);
+    }
+    assert_eq!(guard.release_blocking().unwrap(), ReleaseOutcome::Released);
 }
 
 fn a_lock_is_taken_only_from_the_holder_that_was_seen(backend: &Backend) {

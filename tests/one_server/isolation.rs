@@ -245,11 +245,12 @@ fn a_foreign_value_of_any_length_costs_the_other_locks_nothing() {
     let before = answered(&server);
     let write =
         |key: &str, value: &str| redis::cmd("SET").arg(key).arg(value).exec(&mut server.client()).unwrap();
-    // Like a token, too: with a mark or without.
+    // Like a token, too: with the time of a grant and a mark, or without.
     for (key, start, end) in [
         ("k", "", ""),
         ("token", "k6vzjPF0bzefdu4UB6J8YZ@vm:1/", ""),
         ("marked", "k6vzjPF0bzefdu4UB6J8YZ@vm:1/", "!"),
+        ("granted", "k6vzjPF0bzefdu4UB6J8YZ@vm:1/", "=1795348434"),
     ] {
         write(&format!("lock:{key}"), &format!("{start}{}{end}", "x".repeat(LENGTH)));
         let outcome = others.lock(key).acquire_blocking();

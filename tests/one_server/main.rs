@@ -8,6 +8,7 @@
 //! | `waiters`, `hand_off` | is each waiter served, in turn, at once, and at a constant number of commands |
 //! | `direct` | does a lock that no other caller wants cost a plain command to take, and one to release |
 //! | `limit` | what does a caller hear at the limit of its wait |
+//! | `granted` | since when does a holder have its lock, however it got it |
 //! | `mark` | does the mark of a lock that is waited for change nothing for its holder; do newcomers pass waiters |
 //! | `cohort` | does a process hand its lock to its own callers |
 //! | `followers` | do callers of one process that wait one behind the other pass their lock on, and pass nobody |
@@ -51,6 +52,7 @@ mod exclusion;
 mod faults;
 mod followers;
 mod full;
+mod granted;
 mod hand_off;
 mod health;
 mod home;

@@ -62,7 +62,7 @@ impl Held {
             key: lock.key().to_owned(),
             name: holder.name().map(ToOwned::to_owned),
             function: holder.function().map(ToOwned::to_owned),
-            asked: holder.since().map(epoch),
+            asked: holder.asked().map(epoch),
         }
     }
 }

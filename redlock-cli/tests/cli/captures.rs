@@ -26,7 +26,8 @@ fn locks() -> RedisServer {
         let token = format!("AAAAAAAAAAAAAAAAAAAAAA@{holder}/{}/{function}", ago(hours, 4));
         let _: () = server.run(&format!("SET lock:{key} {token} PX {hour}"));
     };
-    set("cron:nightly", "web-3:4711", 2, "jobs::nightly");
+    // It had to wait.
+    set("cron:nightly", "web-3:4711", 2, &format!("jobs::nightly={}", ago(1, 4)));
     set("注文:靴下-赤-二十七-特別", "倉庫-1:7", 3, "shop::orders::purchase");
     set(
         "tenant:0194f2b7:invoice:2026-11-24:reminder",

@@ -41,15 +41,19 @@ fn list_has_a_line_for_each_held_lock_sorted_by_key() {
     let out = said(&server.url(), &["list"]).out;
     let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split('\t').collect()).collect();
     let [header, cron, foreign, one, two] = &rows[..] else { panic!("{out}") };
-    assert_eq!(header[..], ["key", "holder", "function", "asked_epoch", "lease_left_ms", "waiters"]);
+    assert_eq!(
+        header[..],
+        ["key", "holder", "function", "asked_epoch", "granted_epoch", "lease_left_ms", "waiters"]
+    );
     let me = me();
-    assert_eq!((cron[0], cron[1], cron[2], cron[5]), ("cron", &*me, "test", "0"));
+    assert_eq!((cron[0], cron[1], cron[2], cron[6]), ("cron", &*me, "test", "0"));
+    assert_eq!(cron[4], cron[3], "it did not wait");
     let asked: u64 = cron[3].parse().unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     assert!((now - 60..=now).contains(&asked), "{cron:?}");
-    assert!((90_000..=100_000).contains(&cron[4].parse::<u64>().unwrap()), "{cron:?}");
-    assert_eq!(foreign[..], ["foreign", "", "", "", "", "0"]);
-    assert_eq!((one[0], one[5], two[0], two[5]), ("stock:1", "1", "stock:2", "0"));
+    assert!((90_000..=100_000).contains(&cron[5].parse::<u64>().unwrap()), "{cron:?}");
+    assert_eq!(foreign[..], ["foreign", "", "", "", "", "", "0"]);
+    assert_eq!((one[0], one[6], two[0], two[6]), ("stock:1", "1", "stock:2", "0"));
 
     let out = said(&server.url(), &["list", "--no-header", "stock:?"]).out;
     assert_eq!(out.lines().count(), 2, "{out}");
@@ -58,7 +62,7 @@ fn list_has_a_line_for_each_held_lock_sorted_by_key() {
         out.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(keys("waiters"), ["stock:1", "cron", "foreign", "stock:2"]);
-    assert_eq!((&*keys("lease")[3], &*keys("asked")[3]), ("foreign", "foreign"), "it has neither");
+    assert_eq!((&*keys("lease")[3], &*keys("held")[3]), ("foreign", "foreign"), "it has neither");
     let _: () = server.run("SET lock:foreign x PX 60000");
     assert_eq!(keys("lease")[0], "foreign");
 }
@@ -99,7 +103,7 @@ fn list_that_watches_has_a_line_for_each_change() {
     list.until(&mut text, "\t\n");
     let keys: Vec<&str> = text.lines().map(|line| line.split('\t').next().unwrap()).collect();
     assert_eq!(keys, ["key", "first", "second", "first"], "{text}");
-    assert_eq!(text.lines().last(), Some("first\t\t\t\t\t"), "it is free");
+    assert_eq!(text.lines().last(), Some("first\t\t\t\t\t\t"), "it is free");
 }
 
 #[test]
@@ -118,11 +122,47 @@ fn json_has_the_same_in_fields() {
     assert_eq!((&holder["name"], &holder["function"]), (&me().into(), &"test".into()));
     let asked = humantime::parse_rfc3339(holder["asked"].as_str().unwrap()).unwrap();
     assert_eq!(holder["asked_epoch"], asked.duration_since(UNIX_EPOCH).unwrap().as_secs(), "{one}");
+    assert_eq!((&holder["granted"], &holder["granted_epoch"]), (&holder["asked"], &holder["asked_epoch"]));
     assert_eq!(one["queue"], serde_json::json!([]));
     assert!((90_000..=100_000).contains(&one["lease_left_ms"].as_u64().unwrap()), "{one}");
     let all: serde_json::Value =
         serde_json::from_str(&said(&server.url(), &["list", "-o", "json"]).out).unwrap();
     assert_eq!(all[0]["key"], one["key"]);
+}
+
+#[test]
+fn a_holder_that_had_to_wait_shows_since_when_it_has_the_lock() {
+    let server = RedisServer::start();
+    let value = "AAAAAAAAAAAAAAAAAAAAAA@web-3:7/1795348434/shop::buy=1795348500!";
+    let _: () = server.run(&format!("SET lock:k {value} PX 60000"));
+    let _: () = server.run("SET lock:earlier AAAAAAAAAAAAAAAAAAAAAA@web-3:7/1795348499/shop::buy PX 60000");
+    let out = said(&server.url(), &["show", "--quick", "k"]).out;
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(
+        lines[2].starts_with("granted:     ") && lines[2].ends_with(" ago, 2026-11-22T11:55:00Z"),
+        "{out}"
+    );
+    assert!(
+        lines[3].starts_with("asked:       ") && lines[3].ends_with(" ago, 2026-11-22T11:53:54Z"),
+        "{out}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&said(&server.url(), &["show", "--quick", "-o", "json", "k"]).out).unwrap();
+    let holder = serde_json::json!({
+        "name": "web-3:7",
+        "function": "shop::buy",
+        "asked": "2026-11-22T11:53:54Z",
+        "asked_epoch": 1_795_348_434,
+        "granted": "2026-11-22T11:55:00Z",
+        "granted_epoch": 1_795_348_500,
+    });
+    assert_eq!(json["holder"], holder);
+    let out = said(&server.url(), &["list", "--no-header", "--sort", "held"]).out;
+    let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!((rows[0][0], rows[1][0]), ("earlier", "k"), "by the grant");
+    assert_eq!(rows[1][3..5], ["1795348434", "1795348500"]);
+    let wide = said(&server.url(), &["list", "-o", "wide"]).out;
+    assert!(wide.lines().any(|line| line.contains("2026-11-22T11:53:54Z  2026-11-22T11:55:00Z  ")), "{wide}");
 }
 
 #[test]
@@ -138,7 +178,7 @@ fn show_has_the_holder_and_ends_with_1_when_the_lock_is_free() {
     assert_eq!(held.code, Some(0));
     let lines: Vec<&str> = held.out.lines().collect();
     assert_eq!(lines[..2], ["key:         k", &format!("holder:      {} in test", me())], "{}", held.out);
-    assert!(lines[2].starts_with("asked:       ") && lines[2].contains(" s ago, 20"), "{}", held.out);
+    assert!(lines[2].starts_with("granted:     ") && lines[2].contains(" s ago, 20"), "{}", held.out);
     assert!(lines[3].starts_with("lease left:  ") && lines[4] == "waiters:     2", "{}", held.out);
     for (waiter, place) in [(&first, 1), (&second, 2)] {
         let line = lines[4 + place];

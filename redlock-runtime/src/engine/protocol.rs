@@ -95,8 +95,8 @@ pub(crate) enum Action {
     /// A waiter watches the lock: is it free? The reply is out of date once the waiter has been granted it.
     WatchHolder,
     /// Take the lock on one node of a quorum if it is free or this token holds it; `fence` is the fencing token that the
-    /// client proposes.
-    Vote { fence: u64 },
+    /// client proposes; `late`: its caller has asked before.
+    Vote { fence: u64, late: bool },
     /// If this token holds the lock, the node gives no fencing token below this one from now on.
     RaiseFence { fence: u64 },
     /// Renew; if the lock is free, take it.
@@ -124,6 +124,11 @@ pub(crate) enum Mode {
 impl Mode {
     pub(crate) fn has_waited(self) -> bool {
         matches!(self, Self::Again | Self::Rejoin)
+    }
+
+    /// The time in the token may not be that of its grant.
+    pub(crate) fn is_late(self) -> bool {
+        !matches!(self, Self::OneTry | Self::Join { .. })
     }
 }
 

@@ -7,8 +7,9 @@ pub(crate) mod tests;
 
 use std::error::Error;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::ground::outcome::LostReason;
 use crate::ground::owner::Owner;
@@ -440,7 +441,7 @@ impl Error for LockError {}
 /// if let Err(LockError::Busy { holder, .. }) = locks.lock("report").acquire_blocking() {
 ///     assert!(holder.name().is_some_and(|name| name.ends_with(&std::process::id().to_string())));
 ///     assert_eq!(holder.function(), Some("nightly-report"));
-///     assert!(holder.since().is_some() && holder.expires_in().is_some());
+///     assert!(holder.granted() >= holder.asked() && holder.expires_in().is_some());
 /// }
 /// # Ok(())
 /// # }
@@ -448,6 +449,8 @@ impl Error for LockError {}
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
     pub(crate) owner: Option<Owner>,
+    /// In seconds since 1970, unless it is when its owner asked.
+    pub(crate) granted: Option<NonZeroU64>,
     pub(crate) expires_in: Option<Duration>,
     /// For how long locks of its kind are held, as far as the process that was refused has seen.
     pub(crate) usual_hold: Option<Duration>,
@@ -467,11 +470,21 @@ impl Holder {
         self.owner.as_ref()?.function()
     }
 
-    /// When the holder asked for the lock, to the second, by the clock of its host. It may have waited since, and its clock
-    /// may differ from yours. `None` when another kind of client holds the lock.
+    /// When the holder asked for the lock, to the second, by the clock of its host, which may
+    /// differ from yours. `None` when another kind of client holds the lock.
     #[must_use]
-    pub fn since(&self) -> Option<SystemTime> {
-        self.owner.as_ref()?.since()
+    pub fn asked(&self) -> Option<SystemTime> {
+        self.owner.as_ref()?.asked()
+    }
+
+    /// Since when the holder has the lock, to the second. For one that had to wait, that is when
+    /// the server granted it, by the server's clock; else when it [asked](Self::asked). Renewals do
+    /// not change it. `None` when another kind of client holds the lock.
+    #[must_use]
+    pub fn granted(&self) -> Option<SystemTime> {
+        let granted =
+            self.granted.and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds.get())));
+        granted.or_else(|| self.asked())
     }
 
     /// How long until the lock is free unless its holder renews it, when the server answered; `None` when a client of

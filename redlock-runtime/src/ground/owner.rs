@@ -109,7 +109,7 @@ impl Owner {
     }
 
     /// When the caller asked.
-    pub(crate) fn since(&self) -> Option<SystemTime> {
+    pub(crate) fn asked(&self) -> Option<SystemTime> {
         UNIX_EPOCH.checked_add(Duration::from_secs(self.parts().1?.parse().ok()?))
     }
 
@@ -222,7 +222,7 @@ mod tests {
         let owner = Owner::read(&written(&Origin::Site(site)));
         assert_eq!(owner.name(), format!("{}:7", host::name()));
         assert_eq!(owner.function(), Some("shop::stock::purchase"));
-        let age = owner.since().and_then(|since| since.elapsed().ok());
+        let age = owner.asked().and_then(|asked| asked.elapsed().ok());
         assert!(age.is_some_and(|age| age < Duration::from_secs(60)), "{age:?}");
         assert_eq!(owner.to_string(), format!("{}:7 in shop::stock::purchase", host::name()));
         let unnamed = Owner::read(&written(&Origin::Unnamed));
@@ -240,7 +240,7 @@ mod tests {
                 (owner.name(), owner.function()),
                 (&*format!("{}:{process}", host::name()), Some("f"))
             );
-            let age = owner.since().and_then(|since| since.elapsed().ok());
+            let age = owner.asked().and_then(|asked| asked.elapsed().ok());
             assert!(age.is_some_and(|age| age < Duration::from_secs(60)), "{age:?}");
         }
     }
@@ -284,10 +284,10 @@ mod tests {
     fn what_another_client_has_written_is_escaped_and_limited() {
         let owner = Owner::read("web\u{1b}[2J\n\u{202e}3:1");
         assert_eq!(owner.name(), "web\\u{1b}[2J\\n\\u{202e}3:1");
-        assert_eq!((owner.since(), owner.function()), (None, None));
+        assert_eq!((owner.asked(), owner.function()), (None, None));
         assert_eq!(Owner::read(&"x".repeat(100_000)).name().len(), LONGEST_OWNER);
         assert_eq!(Owner::read("h:1/2/").function(), None);
-        assert_eq!(Owner::read("h:1/99999999999999999999/f").since(), None);
-        assert_eq!(Owner::read(&format!("h:1/{}/f", u64::MAX)).since(), None);
+        assert_eq!(Owner::read("h:1/99999999999999999999/f").asked(), None);
+        assert_eq!(Owner::read(&format!("h:1/{}/f", u64::MAX)).asked(), None);
     }
 }

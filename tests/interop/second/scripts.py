@@ -17,11 +17,14 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local function text(number) return string.format('%.0f', number) end
 
--- What is in the lock: its value, the holder in it, whether it is a token, and whether it is marked.
+-- What is in the lock: its value, the holder in it, when it was granted, whether it is a token, and whether it is marked.
 local value = call('GETRANGE', lock, 0, 512)
 local exists = value ~= '' or call('EXISTS', lock) == 1
-local holder, mark = string.match(value, '^(.-)(!?)$')
-local is_token = #holder <= 512 and string.find(holder, '^' .. string.rep('[%w_-]', 22) .. '@[%w._-]+:%d[%w_:./-]*$')
+local unmarked, mark = string.match(value, '^(.-)(!?)$')
+local holder, granted = string.match(unmarked, '^(.*)(=%d+)$')
+holder, granted = holder or unmarked, granted or ''
+local granted_now = '=' .. time[1]
+local is_token = #value <= 512 and string.find(holder, '^' .. string.rep('[%w_-]', 22) .. '@[%w._-]+:%d[%w_:./-]*$')
 local marked = is_token and mark == '!'
 if not is_token then holder = string.sub(value, 1, 512) end
 
@@ -32,16 +35,16 @@ local function left()
 end
 local function over() return not exists or (marked and left() == 0) end
 
-local function put(its_token, lasts, its_inbox, stays)
+local function put(its_token, its_grant, lasts, its_inbox, stays)
   marked, exists, is_token, holder = stays or call('EXISTS', queue) == 1, true, true, its_token
-  call('SET', lock, its_token .. (marked and '!' or ''), 'PX', text(marked and lasts + 100 or lasts))
+  call('SET', lock, its_token .. its_grant .. (marked and '!' or ''), 'PX', text(marked and lasts + 100 or lasts))
   if marked then try('SET', claim, its_inbox, 'PX', 60000) end
 end
 
 local function set_mark()
   if not is_token or marked or not exists then return end
   local ms = call('PTTL', lock)
-  if ms < 0 then call('SET', lock, holder .. '!') else call('SET', lock, holder .. '!', 'PX', ms + 100) end
+  if ms < 0 then call('SET', lock, value .. '!') else call('SET', lock, value .. '!', 'PX', ms + 100) end
   marked = true
 end
 
@@ -126,7 +129,7 @@ local function grant()
         if i == #members then call('DEL', queue, claim) else call('ZPOPMIN', queue, i) end
         if its_token == token then return token end
         local fence, lasts = next_fence(rest ~= ''), math.min(ms, 1000)
-        put(its_token, lasts, its_inbox)
+        put(its_token, granted_now, lasts, its_inbox)
         tell(lasts, its_inbox)
         local push = 'granted|' .. its_token .. '|' .. text(fence) .. '|' .. text(now) .. '|' .. (marked and '!' or '')
         if rest ~= '' then push = push .. followers(ms, its_inbox) end
@@ -166,9 +169,10 @@ if not exists and (how == '0' or how == 'join') then
   return fence
 end
 
-local function take(at_least, stays)
+local function take(at_least, stays, since)
   local fence = next_fence(unfenced)
-  put(token, math.max(lasts, at_least), inbox, stays)
+  since = since or (how == '0' or how == 'join') and '' or granted_now
+  put(token, since, math.max(lasts, at_least), inbox, stays)
   return fence
 end
 local function place_lost()
@@ -185,7 +189,7 @@ end
 
 if exists and holder == token then
   call('ZREM', queue, me)
-  return take(left(), marked)
+  return take(left(), marked, granted)
 end
 if over() then
   if call('EXISTS', queue) == 0 then
@@ -226,7 +230,7 @@ return 1
 """
 
 RELEASE = _COMMON + r"""
-if exists and value == token then
+if exists and holder == token and not marked then
   call('DEL', lock)
   return 1
 end

@@ -447,8 +447,8 @@ fn seen(plan: &Plan, servers: &[ServerId]) -> Vec<Seen> {
 
 /// The number in the label of the caller whose token it is.
 fn caller_of(value: &[u8]) -> Option<CallId> {
-    let label = std::str::from_utf8(value).ok()?.trim_end_matches('!').rsplit('/').next()?;
-    label.strip_prefix("call-")?.parse().ok()
+    let token = std::str::from_utf8(value).ok()?.split(['=', '!']).next()?;
+    token.rsplit('/').next()?.strip_prefix("call-")?.parse().ok()
 }
 
 /// All is well again; every manager shuts down, and nothing is left.

@@ -1,5 +1,6 @@
 //! The replies and pushes of a server, as the protocol's types.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,14 +97,14 @@ fn read_found(parts: &[Value]) -> Reply {
     match parts {
         [Value::Int(3)] => Reply::Refused(Refusal::Unfinished),
         [Value::Nil, ..] => Reply::Found(None),
-        [Value::BulkString(value), Value::Int(pttl), Value::Int(waiters), members @ ..] => {
+        [Value::BulkString(value), Value::Int(pttl), Value::Int(waiters), granted, members @ ..] => {
             let queue = match members {
                 [Value::Array(members)] => members.iter().map(|member| owner(text(member)?)).collect(),
                 _ => Vec::new(),
             };
             let waiters = u32::try_from(*waiters).unwrap_or(u32::MAX);
             Reply::Found(Some(Inspection {
-                holder: holder(value, *pttl),
+                holder: holder(value, *pttl, granted),
                 value: Token::naming(value),
                 waiters,
                 queue,
@@ -132,10 +133,11 @@ fn owner(member: &str) -> Option<Owner> {
     token::owner_of(token)
 }
 
-/// From the value of the lock and its PTTL.
-fn holder(value: &[u8], pttl: i64) -> Holder {
+/// From the value of the lock, its PTTL, and when it was granted.
+fn holder(value: &[u8], pttl: i64, granted: &Value) -> Holder {
     Holder {
         owner: std::str::from_utf8(value).ok().and_then(token::owner_of),
+        granted: number(granted).and_then(NonZeroU64::new),
         expires_in: u64::try_from(pttl).ok().map(Duration::from_millis),
         usual_hold: None,
     }
@@ -143,8 +145,8 @@ fn holder(value: &[u8], pttl: i64) -> Holder {
 
 fn read_busy(parts: &[Value]) -> Reply {
     match parts {
-        [Value::Int(0), Value::BulkString(value), Value::Int(pttl), now, Value::Int(in_front)] => {
-            let holder = holder(value, *pttl);
+        [Value::Int(0), Value::BulkString(value), Value::Int(pttl), now, Value::Int(in_front), granted] => {
+            let holder = holder(value, *pttl, granted);
             let place = u32::try_from(*in_front).ok().zip(number(now));
             Reply::Busy {
                 holder,

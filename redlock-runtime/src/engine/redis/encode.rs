@@ -14,6 +14,9 @@ const EXACTLY: &str = "exactly";
 /// The last argument of a request that draws no fencing token.
 const UNFENCED: &str = "unfenced";
 
+/// Of a caller that asked a while ago: the time of its grant is not the one in its token.
+const LATE: &str = "late";
+
 /// Encodes the requests of one connection.
 pub(super) struct Encoder {
     pub(super) session: Box<Session>,
@@ -60,8 +63,12 @@ impl Encoder {
 
     /// How a call for several locks asks for one of them.
     pub(super) fn mode(&self, action: Action) -> Mode {
+        self.allowed(Self::wanted(action))
+    }
+
+    fn wanted(action: Action) -> Mode {
         match action {
-            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => self.allowed(mode),
+            Action::Acquire(mode) | Action::AcquireNext { mode, .. } => mode,
             _ => Mode::OneTry,
         }
     }
@@ -100,12 +107,26 @@ impl Encoder {
     fn how(&self, action: Action) -> (&'static str, Option<&str>, Option<u32>) {
         let inbox = Some(&*self.session.inbox);
         match self.action(action) {
-            Action::Acquire(Mode::Join { at_most }) => ("join", inbox, Some(at_most)),
-            Action::Acquire(Mode::JoinAgain { at_most }) => ("join_again", inbox, Some(at_most)),
-            Action::Acquire(Mode::Again) => ("again", inbox, None),
-            Action::Acquire(Mode::Rejoin) => ("rejoin", inbox, None),
+            Action::Acquire(mode @ (Mode::Join { at_most } | Mode::JoinAgain { at_most })) => {
+                (self.word(mode), inbox, Some(at_most))
+            }
+            Action::Acquire(mode @ (Mode::Again | Mode::Rejoin)) => (self.word(mode), inbox, None),
             Action::Release => ("0", inbox, None),
-            _ => ("0", None, None),
+            _ => (self.word(Self::wanted(action)), None, None),
+        }
+    }
+
+    /// Without hand-off, one that has waited says so: the time in its token is not that of its
+    /// grant.
+    fn word(&self, mode: Mode) -> &'static str {
+        match mode {
+            Mode::OneTry => "0",
+            Mode::Join { .. } if !self.session.abilities.hands_over => "0",
+            _ if !self.session.abilities.hands_over => LATE,
+            Mode::Join { .. } => "join",
+            Mode::JoinAgain { .. } => "join_again",
+            Mode::Again => "again",
+            Mode::Rejoin => "rejoin",
         }
     }
 
@@ -188,10 +209,10 @@ impl Encoder {
                 self.write_keys(command, request);
                 command.arg(request.token.value()).arg(ttl).arg(EXACTLY);
             }
-            Action::Vote { fence } => {
+            Action::Vote { fence, late } => {
                 command.arg("2").arg(&*request.name);
                 keyspace.write_clock(command, &request.name);
-                command.arg(request.token.value()).arg(ttl).arg(fence);
+                command.arg(request.token.value()).arg(ttl).arg(fence).arg(late.then_some(LATE));
             }
             Action::Watch
             | Action::WatchHolder
@@ -311,13 +332,11 @@ impl Encoder {
             None => command.arg(""),
         };
         for (_, request) in requests {
-            let (how, at_most) = match self.mode(request.action) {
-                Mode::Join { at_most } => ("join", at_most),
-                Mode::JoinAgain { at_most } => ("join_again", at_most),
-                Mode::Again => ("again", 0),
-                Mode::Rejoin => ("rejoin", 0),
-                Mode::OneTry => ("0", 0),
+            let at_most = match self.mode(request.action) {
+                Mode::Join { at_most } | Mode::JoinAgain { at_most } => at_most,
+                Mode::Again | Mode::Rejoin | Mode::OneTry => 0,
             };
+            let how = self.word(Self::wanted(request.action));
             command.arg(request.token.value()).arg(in_ms(request.ttl)).arg(how).arg(at_most);
         }
         command.end();

@@ -12,7 +12,7 @@ macro_rules! parts {
 pub(super) const RAISE: &str = parts!("time" "fence" "raise");
 
 /// Renews without `exactly`, so it never tells waiters.
-pub(super) const CONFIRM: &str = parts!("keep" "mark" "renew");
+pub(super) const CONFIRM: &str = parts!("granted" "keep" "mark" "renew");
 
 #[derive(Clone, Copy)]
 pub(super) enum Script {
@@ -94,10 +94,10 @@ impl Script {
             Self::Acquire => {
                 parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "acquire")
             }
-            Self::Renew => parts!("keep" "time" "mark" "queue" "tell" "renew"),
+            Self::Renew => parts!("granted" "keep" "time" "mark" "queue" "tell" "renew"),
             Self::PassOn => parts!("time" "mark" "queue" "tell" "pass_on"),
             Self::Release => {
-                parts!("free" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "release")
+                parts!("granted" "free" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "release")
             }
             Self::Delete => parts!("delete"),
             Self::Inspect => parts!("mark" "state" "inspect"),
@@ -105,14 +105,14 @@ impl Script {
                 parts!("time" "fence" "mark" "state" "queue" "caller" "tell" "stuck" "give" "grant" "force_release")
             }
             Self::TakeAway => parts!("mark" "take_away"),
-            Self::Vote => parts!("vote"),
-            Self::RaiseFence => parts!("raise_fence"),
-            Self::Repair => parts!("repair"),
-            Self::GiveUp => parts!("give_up"),
+            Self::Vote => parts!("granted" "vote"),
+            Self::RaiseFence => parts!("granted" "raise_fence"),
+            Self::Repair => parts!("granted" "repair"),
+            Self::GiveUp => parts!("granted" "give_up"),
             Self::Reserve => parts!("mark" "reserve"),
             Self::Draw => parts!("time" "fence" "mark" "draw"),
             Self::RenewAll => parts!("mark" "renew_all"),
-            Self::Watch => parts!("watch"),
+            Self::Watch => parts!("granted" "watch"),
             Self::AcquireAll => concat!(
                 "local function acquire(KEYS, ARGV)\n",
                 parts!("time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "acquire"),

@@ -162,7 +162,7 @@ mod tests {
     fn queued() -> Reply {
         let place = Some(Place { in_front: 0, at: ServerTime(1) });
         Reply::Busy {
-            holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), usual_hold: None },
+            holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() },
             place,
         }
     }

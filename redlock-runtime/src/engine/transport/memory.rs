@@ -9,6 +9,7 @@
 mod faults;
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::engine::protocol::{
 use crate::ground::capabilities::Abilities;
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::error::Holder;
-use crate::ground::host::HashMap;
+use crate::ground::host::{HashMap, wall_clock_before};
 use crate::ground::token::{self, Token};
 use faults::Faults;
 
@@ -77,6 +78,8 @@ struct Lock {
 
 struct Holding {
     token: Token,
+    /// In seconds since 1970.
+    granted: Option<NonZeroU64>,
     expires: Moment,
     inbox: Inbox,
 }
@@ -194,7 +197,7 @@ impl MemoryNode {
                 None => Reply::Free,
             },
             Action::Reserve { .. } | Action::Draw => Reply::NotHeld,
-            Action::Vote { fence } => lock.vote(request, fence, inbox, now, clock),
+            Action::Vote { fence, .. } => lock.vote(request, fence, inbox, now, clock),
             Action::RaiseFence { .. } | Action::Repair { .. }
                 if lock.holder.is_some() && !lock.is(&request.token) =>
             {
@@ -249,6 +252,11 @@ fn server_time(now: Moment) -> ServerTime {
 }
 
 impl Holding {
+    /// From now on.
+    fn new(token: Token, expires: Moment, inbox: Inbox) -> Self {
+        Self { token, granted: wall_clock_before(Duration::ZERO), expires, inbox }
+    }
+
     fn tell_taken_away(self, name: &Arc<str>) {
         let push = Push {
             token: self.token,
@@ -267,6 +275,7 @@ impl Holding {
     fn seen(&self, now: Moment) -> Holder {
         Holder {
             owner: token::owner_of(self.token.value()),
+            granted: self.granted,
             expires_in: Some(self.expires.since(now)),
             usual_hold: None,
         }
@@ -336,8 +345,13 @@ impl Lock {
 
     /// The token holds the lock. If it did before, the lock expires no sooner.
     fn hold(&mut self, token: &Token, expires: Moment, inbox: &Inbox) {
-        let expires = self.holder.as_ref().map_or(expires, |before| expires.max(before.expires));
-        self.holder = Some(Holding { token: token.clone(), expires, inbox: inbox.clone() });
+        match &mut self.holder {
+            Some(before) if before.token == *token => {
+                before.expires = before.expires.max(expires);
+                before.inbox = inbox.clone();
+            }
+            _ => self.holder = Some(Holding::new(token.clone(), expires, inbox.clone())),
+        }
     }
 
     /// The lock was passed on: it is held under each of these tokens.
@@ -351,8 +365,10 @@ impl Lock {
         let is_held = self.is_held_by(request);
         match &mut self.holder {
             Some(holder) if is_held => {
-                if let Some(token) = request.passed_on.as_ref().and_then(|passed_on| passed_on.to.last()) {
-                    holder.token = token.clone();
+                if let Some(token) = request.passed_on.as_ref().and_then(|passed_on| passed_on.to.last())
+                    && holder.token != *token
+                {
+                    *holder = Holding::new(token.clone(), holder.expires, holder.inbox.clone());
                 }
                 let (before, expires) = (holder.expires, now.after(request.ttl));
                 holder.expires = if shortens { expires } else { expires.max(before) };
@@ -437,13 +453,13 @@ impl Lock {
             let expires = now.after(next.ttl.min(CLAIM));
             self.claim = (!self.queue.is_empty()).then(|| next.inbox.clone());
             if caller == Some(&next.token) {
-                self.holder = Some(Holding { token: next.token, expires, inbox: next.inbox });
+                self.holder = Some(Holding::new(next.token, expires, next.inbox));
                 return;
             }
             let fence = if next.fenced { next_fence(now, clock) } else { 0 };
             let marked = !self.queue.is_empty();
             if next.tell(name, PushKind::Granted { fence, at: server_time(now), marked }) {
-                self.holder = Some(Holding { token: next.token, expires, inbox: next.inbox });
+                self.holder = Some(Holding::new(next.token, expires, next.inbox));
                 self.tell_next(name, now);
                 return;
             }

@@ -38,6 +38,7 @@ fn sample(kind: LockErrorKind) -> LockError {
             owner: Some(Owner::read(&text)),
             expires_in: Some(LEASE),
             usual_hold: Some(USUAL),
+            ..Holder::default()
         }),
     );
     match kind {

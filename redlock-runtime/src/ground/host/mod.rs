@@ -10,6 +10,7 @@ pub(crate) mod world;
 
 use std::future::Future;
 use std::io;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -33,6 +34,11 @@ pub(crate) fn wall_clock() -> Duration {
         Some(world) => world.wall_clock(),
         None => machine::wall_clock(),
     }
+}
+
+/// The same so long ago, in whole seconds: for people.
+pub(crate) fn wall_clock_before(duration: Duration) -> Option<NonZeroU64> {
+    NonZeroU64::new(wall_clock().saturating_sub(duration).as_secs())
 }
 
 pub(crate) fn process_id() -> u32 {

@@ -49,7 +49,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             HAND_OVER_LUA,
-            "redis.call('SET', lock, next_token .. mark, 'PX', second and string.format('%d', lasts + GRACE) or lasts)",
+            "redis.call('SET', lock, next_value, 'PX', second and string.format('%d', lasts + GRACE) or lasts)",
             "if redis.call('DEL', lock) then return 1 end",
         )],
     },
@@ -85,7 +85,11 @@ pub(super) const ALL: &[Mutant] = &[
         name: "node-votes-twice",
         wrong: "A node votes for a caller although another one has the lock.",
         violates: EXCLUSION,
-        edits: &[edit(VOTE_LUA, "if holder ~= ARGV[1] then return", "if holder == nil then return")],
+        edits: &[edit(
+            VOTE_LUA,
+            "if without_time(holder, ARGV[1]) ~= ARGV[1] then\n",
+            "if holder == nil then\n",
+        )],
     },
     Mutant {
         name: "minority-is-a-quorum",
@@ -99,8 +103,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: EXCLUSION,
         edits: &[edit(
             VOTE_LUA,
-            "ARGV[1], 'NX', 'PX', ARGV[2]) == false",
-            "ARGV[1], 'NX', 'PX', math.ceil(ARGV[2] / 2)) == false",
+            ".. granted, 'NX', 'PX', ARGV[2]) == false",
+            ".. granted, 'NX', 'PX', math.ceil(ARGV[2] / 2)) == false",
         )],
     },
     Mutant {

@@ -15,8 +15,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             TAKE_LUA,
-            "if not value and (ARGV[3] == '0' or ARGV[3] == 'join') and redis.call('SET',",
-            "if not value and redis.call('SET',",
+            "if not value and (ARGV[3] == '0' or ARGV[3] == 'join' or is_late)\n",
+            "if not value\n",
         )],
     },
     Mutant {
@@ -37,7 +37,7 @@ pub(super) const ALL: &[Mutant] = &[
         violates: EXCLUSION,
         edits: &[edit(
             ACQUIRE_LUA,
-            "return (take(left, grace, first_two()))",
+            "return (take(left, grace, first_two(), granted))",
             "return unfenced and 0 or next_fence()",
         )],
     },
@@ -96,8 +96,8 @@ pub(super) const ALL: &[Mutant] = &[
         violates: PROMPT,
         edits: &[edit(
             ACQUIRE_LUA,
-            "  return (take(left, grace, first_two()))\n",
-            "  local fence = take(left, grace, first_two())\n  \
+            "  return (take(left, grace, first_two(), granted))\n",
+            "  local fence = take(left, grace, first_two(), granted)\n  \
              redis.call('SET', lock, token, 'PX', redis.call('PTTL', lock))\n  return fence\n",
         )],
     },
@@ -106,7 +106,7 @@ pub(super) const ALL: &[Mutant] = &[
         wrong: "A lock is granted without a mark, although other waiters remain.",
         violates: PROMPT,
         edits: &[
-            edit(GIVE_LUA, "put(next_token, lasts, nil, waiters,", "put(next_token, lasts, nil, {},"),
+            edit(GIVE_LUA, "granted_now(), lasts, nil, waiters,", "granted_now(), lasts, nil, {},"),
             edit(HAND_OVER_LUA, "second and '!' or ''", "''"),
         ],
     },
@@ -114,7 +114,7 @@ pub(super) const ALL: &[Mutant] = &[
         name: "own-grant-forgets-the-mark",
         wrong: "The head of the queue takes the lock without a mark, although other waiters remain.",
         violates: PROMPT,
-        edits: &[edit(ACQUIRE_LUA, "put(token, lasts, grace, waiters,", "put(token, lasts, grace, {},")],
+        edits: &[edit(ACQUIRE_LUA, "granted, lasts, grace, waiters,", "granted, lasts, grace, {},")],
     },
     Mutant {
         name: "renewal-removes-the-mark",
@@ -340,8 +340,8 @@ pub(super) const ALL: &[Mutant] = &[
             ),
             edit(
                 ACQUIRE_LUA,
-                "return {0, holder or string.sub(value, 1, SHOWN), left, time(), in_front}",
-                "return {0, holder or value or '', left, time(), in_front}",
+                "return {0, holder or string.sub(value, 1, SHOWN),",
+                "return {0, holder or value or '',",
             ),
         ],
     },

@@ -18,17 +18,17 @@ macro_rules! scripts {
 scripts! {
     ACQUIRE = "time" "fence" "take" "mark" "queue" "caller" "join" "tell" "stuck" "give" "grant" "acquire";
     ALL = "acquire_all";
-    RENEW = "keep" "time" "mark" "queue" "tell" "renew";
+    RENEW = "granted" "keep" "time" "mark" "queue" "tell" "renew";
     RENEW_ALL = "mark" "renew_all";
-    RELEASE = "free" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "release";
+    RELEASE = "granted" "free" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "release";
     DELETE = "delete";
     INSPECT = "mark" "state" "inspect";
     FORCE_RELEASE = "time" "fence" "mark" "state" "queue" "caller" "tell" "stuck" "give" "grant" "force_release";
     TAKE_AWAY = "mark" "take_away";
-    VOTE = "vote";
-    RAISE_FENCE = "raise_fence";
-    REPAIR = "repair";
-    GIVE_UP = "give_up";
+    VOTE = "granted" "vote";
+    RAISE_FENCE = "granted" "raise_fence";
+    REPAIR = "granted" "repair";
+    GIVE_UP = "granted" "give_up";
     RESERVE = "mark" "reserve";
     DRAW = "time" "fence" "mark" "draw";
     RAISE = "time" "fence" "raise";

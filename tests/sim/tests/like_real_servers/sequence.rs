@@ -134,12 +134,21 @@ impl Sequence {
         let digits = digits.concat();
         let (source, keys, arguments): (String, Vec<&str>, Vec<&str>) = match self.random.below(20) {
             0..7 => {
-                let how =
-                    self.random.one(&["0", "join", "join", "join", "join_again", "again", "again", "rejoin"]);
+                let how = self.random.one(&[
+                    "0",
+                    "late",
+                    "join",
+                    "join",
+                    "join",
+                    "join_again",
+                    "again",
+                    "again",
+                    "rejoin",
+                ]);
                 let number = self.random.one(&["0", "1", "2", "100"]);
                 let floor = self.random.one(&["", "", &above_all, "1"]).to_owned();
                 let mut arguments = words(&[&token, ttl, how]);
-                if how != "0" || self.random.percent(50) {
+                if !matches!(how, "0" | "late") || self.random.percent(50) {
                     arguments.extend(words(&[&inbox, number]));
                     if self.random.percent(50) {
                         arguments.extend(words(&[&floor]));
@@ -183,7 +192,7 @@ impl Sequence {
                     CLOCK,
                 ],
                 {
-                    let how = self.random.one(&["0", "join", "again"]);
+                    let how = self.random.one(&["0", "late", "join", "again"]);
                     vec![&*inbox, "", &*token, ttl, how, "100", &*token, ttl, how, "100"]
                 },
             ),
@@ -205,7 +214,7 @@ impl Sequence {
                 (scripts::RESERVE.to_owned(), vec![lock, CLOCK], vec![&*token, count])
             }
             18 => (scripts::DRAW.to_owned(), vec![lock, &*queue, CLOCK, &*claim], vec![&*token, ttl, "0"]),
-            _ => match self.random.below(6) {
+            _ => match self.random.below(7) {
                 0 => (
                     scripts::VOTE.to_owned(),
                     vec![lock, "lock:%votes"],
@@ -219,6 +228,11 @@ impl Sequence {
                 2 => (scripts::REPAIR.to_owned(), vec![lock], vec![&*token, ttl]),
                 3 => (scripts::GIVE_UP.to_owned(), vec![lock], vec![&*token]),
                 4 => (scripts::TAKE_AWAY.to_owned(), vec![lock], vec![&*digits]),
+                5 => (
+                    scripts::VOTE.to_owned(),
+                    vec![lock, "lock:%votes"],
+                    vec![&*token, ttl, "1795000000000000", "late"],
+                ),
                 _ => (
                     scripts::RAISE.to_owned(),
                     vec![CLOCK, CLOCK, CLOCK],

@@ -78,6 +78,7 @@ async fn a_warning_says_who_holds_the_lock_in_which_function_since_when_and_how_
                 && field(warning, "holder_asked_at").ends_with('Z'),
             "{warning:?}"
         );
+        assert_eq!(field(warning, "holder_granted_at"), field(warning, "holder_asked_at"), "it did not wait");
         assert_eq!((field(warning, "in_front"), field(warning, "waiters")), ("1", "2"));
         assert_eq!(field(warning, "waiters_here"), "1");
         assert!(waited(warning) >= at_least, "{warning:?}");

@@ -1,25 +1,29 @@
 -- Takes a lock that is free or that this token holds already; else joins its queue. Behind take.lua and grant.lua.
--- ARGV[3] '0': one try; 'join': may wait in the queue, unless ARGV[5] waiters do already; 'join_again': the same, of an
---         attempt that may have a place already, so that it must not pass those in front; 'again': has waited in the queue;
+-- ARGV[3] '0': one try; 'late': one try, of a caller that has asked before; 'join': may wait in the
+--         queue, unless ARGV[5] waiters do already; 'join_again': the same, of an attempt that may have
+--         a place already, so that it must not pass those in front; 'again': has waited in the queue;
 --         'rejoin': has waited, and all others of its inbox ask again, too
--- Returns a fencing token (0: unfenced), or {2, waiters} for a full queue, or {3} when the same call again has to go on, or
---         {0, the holder's token, what is left of its lease in ms (-1: no expiry), server time in us, waiters in front (-1:
---         not queued)}.
+-- Returns a fencing token (0: unfenced), or {2, waiters} for a full queue, or {3} when the same call
+--         again has to go on, or {0, the holder's token, what is left of its lease in ms (-1: no
+--         expiry), server time in us, waiters in front (-1: not queued), when it was granted in
+--         seconds, or '' when that is the time in its token}.
 -- Idempotent by token: for the holder, a second call renews, so that a caller asks again after a lost reply and counts
 -- its lease from the latest request; a waiter keeps its place. A waiter that asks again gets the lock for a claim only: its
 -- process may be stuck although its connection is open. A request that arrives late never shortens a lease.
 
-local waits = ARGV[3] ~= '0'
+local waits = ARGV[3] ~= '0' and ARGV[3] ~= 'late'
 local joins = ARGV[3] == 'join' or ARGV[3] == 'join_again'
 local has_waited = waits and not joins
 
--- Returns the fencing token, and how many ms the lock lasts.
-local function take(at_least, grace, waiters)
+-- `granted`: of a lock that the caller has already. Returns the fencing token, and how many ms the
+-- lock lasts.
+local function take(at_least, grace, waiters, granted)
   local fence = unfenced and 0 or next_fence()
   local lasts = tonumber(ttl)
   if has_waited then lasts = math.min(lasts, CLAIM) end
   lasts = math.max(lasts, at_least)
-  put(token, lasts, grace, waiters, ARGV[4] or '')
+  if not granted then granted = (ARGV[3] == '0' or ARGV[3] == 'join') and '' or granted_now() end
+  put(token .. granted, lasts, grace, waiters, ARGV[4] or '')
   return fence, lasts
 end
 
@@ -43,13 +47,13 @@ local function join()
   end
 end
 
-local holder, grace = parse(value)
+local holder, grace, granted = parse(value)
 local pttl = value and redis.call('PTTL', lock) or 0
 local left = without_grace(pttl, grace)
 if holder == token then
-  if redis.call('EXISTS', queue) == 0 then return (take(left, grace, {})) end
+  if redis.call('EXISTS', queue) == 0 then return (take(left, grace, {}, granted)) end
   redis.call('ZREM', queue, me)
-  return (take(left, grace, first_two()))
+  return (take(left, grace, first_two(), granted))
 end
 -- In its grace, the lease of a marked lock is over.
 local is_over = not value or grace > 0 and left == 0
@@ -78,6 +82,7 @@ else
   if waits then join() end
   holder, left = grant()
   if holder == false then return {3} end
+  granted = granted_now()
   if not holder or holder == token then
     local waiters = left or {}
     local fence, lasts = take(0, nil, waiters)
@@ -86,4 +91,4 @@ else
   end
 end
 local in_front = waits and redis.call('ZRANK', queue, me) or -1
-return {0, holder or string.sub(value, 1, SHOWN), left, time(), in_front}
+return {0, holder or string.sub(value, 1, SHOWN), left, time(), in_front, string.sub(granted, 2)}

@@ -3,14 +3,15 @@
 -- A granted waiter has to claim its lock by a renewal within this time, in ms: a stuck waiter costs the others no more.
 local CLAIM = 1000
 
--- The lock is this token's for so many ms, and marked if these waiters wait for it, or if `grace` says so. Returns the mark.
+-- The lock has this value for so many ms, and is marked if these waiters wait for it, or if `grace` says
+-- so. Returns the mark.
 -- The claim is noted while others wait: the lock vanishes soon after a lease that ends without a release.
-local function put(next_token, lasts, grace, waiters, next_inbox)
+local function put(next_value, lasts, grace, waiters, next_inbox)
   local mark = ''
   if #waiters > 0 or grace and grace > 0 then
     lasts, mark = lasts + GRACE, '!'
   end
-  redis.call('SET', lock, next_token .. mark, 'PX', string.format('%d', lasts))
+  redis.call('SET', lock, next_value .. mark, 'PX', string.format('%d', lasts))
   if #waiters > 0 then redis.pcall('SET', claim, next_inbox, 'PX', QUEUE_TTL) end
   return mark
 end
@@ -37,7 +38,7 @@ end
 local function give(next_token, next_ttl, next_inbox, kind, waiters)
   local fence = kind == '' and string.format('%.0f', next_fence()) or '0'
   local lasts = math.min(next_ttl, CLAIM)
-  local mark, now = put(next_token, lasts, nil, waiters, next_inbox), time()
+  local mark, now = put(next_token .. granted_now(), lasts, nil, waiters, next_inbox), time()
   local followers = kind == '' and '' or followers_of(next_ttl, next_inbox, waiters)
   tell(waiters, lasts, now, next_inbox)
   -- Behind the hints: a server writes first to the client that it has published to last.

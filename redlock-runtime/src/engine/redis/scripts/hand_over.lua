@@ -25,7 +25,8 @@ if value == ARGV[1] .. '!' and not ARGV[8] and (ARGV[3] == '0' or time() % 128 >
         local lasts, mark, at = next_ttl + 0 < CLAIM + 0 and next_ttl or CLAIM, second and '!' or '', time()
         fence = fence and string.format('%.0f', fence) or '0'
         if second then redis.call('ZREM', queue, first) else redis.call('DEL', queue, claim) end
-        redis.call('SET', lock, next_token .. mark, 'PX', second and string.format('%d', lasts + GRACE) or lasts)
+        local next_value = next_token .. '=' .. string.sub(at, 1, -7) .. mark
+        redis.call('SET', lock, next_value, 'PX', second and string.format('%d', lasts + GRACE) or lasts)
         if second then redis.pcall('SET', claim, next_inbox, 'PX', '60000') end
         for _, member in ipairs({second, third}) do
           local its_token, _, its_inbox = string.match(member, MEMBER)

@@ -3,7 +3,7 @@
 local found = state()
 -- Without waiters the queue need not be readable.
 if found[1] and found[3] > 0 then
-  found[4] = redis.call('ZRANGE', KEYS[2], 0, 99)
-  for i, member in ipairs(found[4]) do found[4][i] = string.sub(member, 1, SHOWN) end
+  found[5] = redis.call('ZRANGE', KEYS[2], 0, 99)
+  for i, member in ipairs(found[5]) do found[5][i] = string.sub(member, 1, SHOWN) end
 end
 return found

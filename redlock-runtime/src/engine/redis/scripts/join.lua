@@ -17,7 +17,7 @@ local function add(waiters)
 end
 
 if ARGV[3] == 'join' and value then
-  local holder, grace = parse(value)
+  local holder, grace, granted = parse(value)
   local pttl = redis.call('PTTL', lock)
   local left = without_grace(pttl, grace)
   -- In its grace, the lease of a marked lock is over.
@@ -28,7 +28,7 @@ if ARGV[3] == 'join' and value then
       if grace == 0 then
         set_mark(value, pttl)
       end
-      return {0, holder or string.sub(value, 1, SHOWN), left, time(), waiters}
+      return {0, holder or string.sub(value, 1, SHOWN), left, time(), waiters, string.sub(granted, 2)}
     end
   end
 end

@@ -1,11 +1,12 @@
--- The value of a lock is the token of its holder; with an exclamation mark behind it once others have waited for it. So the
--- holder's release looks for waiters only when there are some.
+-- The value of a lock is the token of its holder; behind it `=` and the time of the grant in seconds, if
+-- the holder had to wait; and an exclamation mark once others have waited for it. So the holder's release
+-- looks for waiters only when there are some.
 
 -- The key of a marked lock stays for this long after its lease, in ms: until the head of the queue has asked, no other
 -- client finds it free.
 local GRACE = 100
 
-local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(!?)$'
+local TOKEN = '^([%w_-]+@[%w._-]+:%d+[%w/_:.-]*)(=?%d*)(!?)$'
 
 -- No token is longer. The value of a foreign client may be of any length: no more of it is read than tells that it is longer,
 -- because the server takes 10 ms over each megabyte that a script reads, and no more than this is returned.
@@ -18,12 +19,12 @@ local function value_of(key)
   return (value ~= '' or redis.call('EXISTS', key) == 1) and value
 end
 
--- Returns the token in the value of a lock, and the grace of its key, which is 0 without a mark. For the value of a foreign
--- client, which is never marked, nil and 0.
+-- Returns the token in the value of a lock, the grace of its key, which is 0 without a mark, and the time
+-- of its grant with the `=`, or ''. For the value of a foreign client, which is never marked, nil, 0, ''.
 local function parse(value)
-  if not value or string.sub(value, 23, 23) ~= '@' or #value > SHOWN then return nil, 0 end
-  local holder, mark = string.match(value, TOKEN)
-  return holder, mark == '!' and GRACE or 0
+  if not value or string.sub(value, 23, 23) ~= '@' or #value > SHOWN then return nil, 0, '' end
+  local holder, granted, mark = string.match(value, TOKEN)
+  return holder, mark == '!' and GRACE or 0, granted or ''
 end
 
 -- The rest of the lease, of a PTTL in ms. Below zero, the key does not expire, or does not exist.

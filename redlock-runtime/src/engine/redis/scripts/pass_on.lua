@@ -4,7 +4,7 @@
 -- ARGV[4] the inbox of the process   ARGV[5] the ttl in their places; empty where they have none
 -- ARGV[6] and so on: the tokens of those that it was passed on to, one after the other; the last one has the lock now
 -- Returns 1, or 0 when none of all these tokens holds the lock.
-local holder, grace = parse(value_of(lock))
+local holder, grace, granted = parse(value_of(lock))
 local has_places, is_held, places = ARGV[5] ~= '', holder == ARGV[1], {}
 for i = 6, #ARGV do
   -- As in release.lua.
@@ -17,7 +17,8 @@ if ARGV[3] ~= 'exactly' then lasts = math.max(lasts, without_grace(redis.call('P
 -- First what a full server allows: it allows the rest of the script then.
 redis.call('PEXPIRE', lock, lasts + grace)
 if has_places then redis.call('ZREM', queue, unpack(places)) end
-redis.call('SET', lock, ARGV[#ARGV] .. (grace > 0 and '!' or ''), 'PX', string.format('%d', lasts + grace))
+if holder ~= ARGV[#ARGV] then granted = granted_now() end
+redis.call('SET', lock, ARGV[#ARGV] .. granted .. (grace > 0 and '!' or ''), 'PX', string.format('%d', lasts + grace))
 -- Those that have left were told when to ask. And as in renew.lua.
 if has_places or ARGV[3] == 'exactly' then
   local waiters = all_told()

@@ -1,9 +1,9 @@
--- Redlock: renews a lock on one node of several, or takes it there if it is free.
+-- Redlock: renews a lock on one node of several, or takes it there if it is free. Behind granted.lua.
 -- KEYS[1] the lock   ARGV[1] token   ARGV[2] ttl in ms (above zero: PEXPIRE 0 would delete)   ARGV[3] as in renew.lua
 -- Returns 1; 2 when the lock was free, which does not count as a renewal; 0 when another token holds it.
 local holder = redis.pcall('GETRANGE', KEYS[1], '0', '512')
 if type(holder) == 'table' then holder = redis.call('GET', KEYS[1]) end
-if holder == ARGV[1] then
+if without_time(holder, ARGV[1]) == ARGV[1] then
   local lasts, left = ARGV[2], redis.call('PTTL', KEYS[1])
   if ARGV[3] ~= 'exactly' and left > tonumber(lasts) then lasts = left end
   return redis.call('PEXPIRE', KEYS[1], lasts)

@@ -1,4 +1,5 @@
--- The short way of acquire, for the first request of an attempt and a free key. Behind fence.lua.
+-- The short way of acquire, for a free key and the first request of an attempt, or one without a queue.
+-- Behind fence.lua.
 
 -- An unfenced caller comes here only when others wanted the lock, too: it looks before it tries.
 -- Bounded, as in mark.lua.
@@ -9,7 +10,9 @@ local function look()
 end
 
 local value = ARGV[7] == 'unfenced' and look()
-if not value and (ARGV[3] == '0' or ARGV[3] == 'join') and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+local is_late = ARGV[3] == 'late'
+if not value and (ARGV[3] == '0' or ARGV[3] == 'join' or is_late)
+  and redis.call('SET', KEYS[1], ARGV[1] .. (is_late and granted_now() or ''), 'NX', 'PX', ARGV[2]) then
   if ARGV[7] == 'unfenced' then return 0 end
   local counted, fence = pcall(next_fence)
   if counted then return fence end

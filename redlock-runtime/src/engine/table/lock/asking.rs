@@ -24,6 +24,7 @@ use crate::engine::table::context::Context;
 use crate::engine::table::multi_key;
 use crate::ground::clock::Moment;
 use crate::ground::error::{Holder, LockError};
+use crate::ground::host::wall_clock_before;
 use crate::ground::telemetry;
 use crate::ground::token::{self, Token};
 
@@ -68,7 +69,7 @@ impl Lock {
         let is_alone = self.is_alone(id);
         let Some(waiting) = self.waiting_mut(id) else { return };
         if cx.connected {
-            let mode = waiting.mode(with_all);
+            let mode = waiting.mode(cx.now, with_all);
             let action = match waiting.ask().after {
                 None => Some(Action::Acquire(mode)),
                 Some(after) => multi_key::next(cx.outbox.last(), mode, after),
@@ -82,7 +83,7 @@ impl Lock {
             // and keep its place.
             let ask = waiting.ask();
             let direct = is_alone
-                && !waiting.has_asked()
+                && waiting.is_first(cx.now)
                 && !ask.fenced
                 && ask.after.is_none()
                 && !cx.abilities.votes
@@ -381,7 +382,8 @@ impl Lock {
         let (_, held) = self.holder()?;
         let expires_in = held.lease().remaining(cx.now)?;
         let owner = token::owner_of(held.holder().value());
-        Some(Holder { owner, expires_in: Some(expires_in), usual_hold: None })
+        let granted = wall_clock_before(cx.now.since(held.hold().since));
+        Some(Holder { owner, granted, expires_in: Some(expires_in), usual_hold: None })
     }
 
     fn timeout_error(&self, cx: &Context, id: Id) -> Option<LockError> {
@@ -404,8 +406,9 @@ impl Lock {
         }
         let word = self.last_word(waiting);
         Some(match word.last_answer() {
-            LastAnswer::Busy { owner, expires_in } if waiting.may_give_up_with(word) => {
-                busy(Holder { owner: owner.clone(), expires_in: *expires_in, usual_hold: None })
+            LastAnswer::Busy { owner, granted, expires_in } if waiting.may_give_up_with(word) => {
+                let (owner, granted, expires_in) = (owner.clone(), *granted, *expires_in);
+                busy(Holder { owner, granted, expires_in, usual_hold: None })
             }
             LastAnswer::Refused(reason) => LockError::unavailable(key, Arc::clone(reason)),
             LastAnswer::Nothing | LastAnswer::Busy { .. } => {

@@ -177,6 +177,9 @@ impl Held {
 
     /// The reply to the last of so many requests granted it.
     pub(super) fn answered_after(mut self, asks: u32) -> Self {
+        // Then the server may have written when it was granted, behind the token, so it needs the
+        // script to release it.
+        self.queue.waited |= asks > 1;
         self.queue.grant_may_follow = asks > 1;
         self
     }

@@ -1,5 +1,6 @@
 //! An attempt that does not hold the lock yet.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,10 +35,11 @@ pub(super) enum Awaits {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum LastAnswer {
     Nothing,
-    /// Who holds it, and for how long unless that one renews it. Without the rest of a [`Holder`]:
+    /// Who holds it, since when, and for how long unless that one renews it. Without the rest of a [`Holder`]:
     /// thousands may wait.
     Busy {
         owner: Option<Owner>,
+        granted: Option<NonZeroU64>,
         expires_in: Option<Duration>,
     },
     Refused(Arc<str>),
@@ -206,10 +208,6 @@ impl Waiting {
         self.ask.fail(error);
     }
 
-    pub(super) fn has_asked(&self) -> bool {
-        self.asks > 0
-    }
-
     pub(super) fn asks(&self) -> u32 {
         self.asks
     }
@@ -330,11 +328,16 @@ impl Waiting {
         Request { fenced: self.ask.fenced, ..Request::new(action, name, self.token.clone(), self.ask.ttl) }
     }
 
+    /// For one whose first request comes late, the time in its token is not that of its grant.
+    pub(super) fn is_first(&self, now: Moment) -> bool {
+        self.asks == 0 && now.since(self.ask.started) < LATE
+    }
+
     /// `with_all`: all waiters of this process ask.
-    pub(super) fn mode(&self, with_all: bool) -> Mode {
+    pub(super) fn mode(&self, now: Moment, with_all: bool) -> Mode {
         match self.place {
             _ if self.ask.one_try => Mode::OneTry,
-            None if self.asks == 0 => Mode::Join { at_most: self.ask.max_waiters },
+            None if self.is_first(now) => Mode::Join { at_most: self.ask.max_waiters },
             None => Mode::JoinAgain { at_most: self.ask.max_waiters },
             Some(_) if with_all => Mode::Rejoin,
             Some(_) => Mode::Again,
@@ -436,7 +439,8 @@ impl Waiting {
         // The head asks first, then the others, in the grace of the lock.
         let is_behind = place.is_some_and(|place| place.in_front > 0);
         self.over_at = expires.map(|at| if is_behind { at.after(BEHIND_THE_HEAD) } else { at });
-        self.hear(now, LastAnswer::Busy { owner: holder.owner, expires_in: holder.expires_in });
+        let Holder { owner, granted, expires_in, .. } = holder;
+        self.hear(now, LastAnswer::Busy { owner, granted, expires_in });
         // A release wakes no waiter without a queue, or when the holder is a client of another
         // kind. Of a queue the head watches, and whoever has waited for longer: those in front may
         // be dead.
@@ -644,6 +648,9 @@ impl Waiting {
         if self.is_queued() { releasing } else { releasing.after_unanswered(self.unanswered) }
     }
 }
+
+/// As precise as the time in a token.
+const LATE: Duration = Duration::from_secs(1);
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 

@@ -120,7 +120,7 @@ fn when_a_waiter_has_lost_its_place_all_of_its_process_ask_once_and_in_order() {
     assert_eq!(scenario.unanswered(), [(1, AGAIN)]);
     scenario.tells(1, PushKind::PlaceLost);
     let busy = || Reply::Busy {
-        holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), usual_hold: None },
+        holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() },
         place: Some(Place { in_front: 0, at: ServerTime(SERVER_START) }),
     };
     scenario.answers(AGAIN, busy());

@@ -46,7 +46,7 @@ impl Scenario {
 }
 
 fn found() -> Reply {
-    let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), usual_hold: None };
+    let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() };
     Reply::Found(Some(Inspection { holder, value: Token::empty(), waiters: 1, queue: vec![None] }))
 }
 

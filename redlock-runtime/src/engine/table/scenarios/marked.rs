@@ -4,7 +4,7 @@ use super::*;
 
 /// The lock lasts for so long, as the server said.
 fn busy_for(lasts: Duration, scenario: &Scenario) -> Reply {
-    let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(lasts), usual_hold: None };
+    let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(lasts), ..Holder::default() };
     Reply::Busy { holder, place: Some(Place { in_front: 0, at: scenario.server_time() }) }
 }
 
@@ -88,7 +88,7 @@ fn those_behind_the_head_ask_after_it_and_within_the_grace() {
     let mut scenario = Scenario::connected();
     let _outcome = scenario.acquires(1, None);
     let holder =
-        Holder { owner: Some(Owner::read("host:1")), expires_in: Some(SECOND / 10), usual_hold: None };
+        Holder { owner: Some(Owner::read("host:1")), expires_in: Some(SECOND / 10), ..Holder::default() };
     let place = Some(Place { in_front: 1, at: scenario.server_time() });
     scenario.answers(JOIN, Reply::Busy { holder, place });
     scenario.passes(SECOND / 10 + SECOND / 25);

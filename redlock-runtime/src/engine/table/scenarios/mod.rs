@@ -150,7 +150,8 @@ impl Scenario {
     }
 
     fn busy(&self, in_front: u32) -> Reply {
-        let holder = Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), usual_hold: None };
+        let holder =
+            Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() };
         Reply::Busy { holder, place: Some(Place { in_front, at: self.server_time() }) }
     }
 

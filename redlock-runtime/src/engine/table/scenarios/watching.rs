@@ -7,7 +7,7 @@ fn without_hand_off_a_change_wakes_the_first_waiter() {
     let mut scenario = Scenario::with(TRACKS);
     let outcomes = [scenario.acquires(1, None), scenario.acquires(2, None)];
     let busy = || Reply::Busy {
-        holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), usual_hold: None },
+        holder: Holder { owner: Some(Owner::read("host:1")), expires_in: Some(TTL), ..Holder::default() },
         place: None,
     };
     scenario.answers(JOIN, busy());
@@ -29,7 +29,7 @@ fn without_hand_off_a_change_wakes_the_first_waiter() {
 fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
     let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
     let foreign = |in_front| Reply::Busy {
-        holder: Holder { owner: None, expires_in: None, usual_hold: None },
+        holder: Holder::default(),
         place: Some(Place { in_front, at: ServerTime(SERVER_START) }),
     };
     let outcome = scenario.acquires(1, None);
@@ -49,7 +49,7 @@ fn the_head_of_the_queue_watches_a_holder_of_another_kind() {
 fn behind_a_holder_of_another_kind_whoever_has_waited_for_longer_watches() {
     let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
     let foreign = || Reply::Busy {
-        holder: Holder { owner: None, expires_in: None, usual_hold: None },
+        holder: Holder::default(),
         place: Some(Place { in_front: 99, at: ServerTime(SERVER_START) }),
     };
     let outcome = scenario.acquires(1, None);
@@ -86,10 +86,7 @@ fn a_waiter_far_behind_that_would_not_hear_of_a_change_asks_more_often() {
 fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
     let mut scenario = Scenario::with(TRACKS);
     let outcome = scenario.acquires(1, None);
-    scenario.answers(
-        JOIN,
-        Reply::Busy { holder: Holder { owner: None, expires_in: None, usual_hold: None }, place: None },
-    );
+    scenario.answers(JOIN, Reply::Busy { holder: Holder::default(), place: None });
     scenario.answers(Action::WatchHolder, Reply::Refused(Refusal::Permanent("NOPERM".into())));
     scenario.is_quiet();
     scenario.passes(SECOND / 10);
@@ -104,10 +101,7 @@ fn a_node_that_does_not_watch_after_all_is_asked_more_often() {
 fn over_a_quorum_a_late_watch_reply_does_not_end_the_lease() {
     let mut scenario = Scenario::with(Abilities { hands_over: false, tracks_changes: true, votes: true });
     let mut outcome = scenario.acquires(1, None);
-    scenario.answers(
-        JOIN,
-        Reply::Busy { holder: Holder { owner: None, expires_in: None, usual_hold: None }, place: None },
-    );
+    scenario.answers(JOIN, Reply::Busy { holder: Holder::default(), place: None });
     let watch = scenario.next();
     scenario.changes();
     scenario.passes(SECOND / 10);
@@ -129,7 +123,7 @@ fn over_a_quorum_a_late_watch_reply_does_not_end_the_lease() {
 fn a_watch_reply_from_before_the_grant_does_not_end_the_lease() {
     let mut scenario = Scenario::with(HANDS_OVER_AND_TRACKS);
     let mut outcome = scenario.acquires(1, None);
-    let foreign = Holder { owner: None, expires_in: None, usual_hold: None };
+    let foreign = Holder::default();
     let place = Some(Place { in_front: 0, at: scenario.server_time() });
     scenario.answers(JOIN, Reply::Busy { holder: foreign, place });
     scenario.grants(1, scenario.server_time());

@@ -161,7 +161,7 @@ impl Quorum {
     /// sent the vote yet is sent neither.
     fn put_after(&mut self, now: Moment, id: Id, request: Request, vote: Option<Id>) {
         let action = match request.action {
-            Action::Acquire(_) => Action::Vote { fence: self.estimate.next(now) },
+            Action::Acquire(mode) => Action::Vote { fence: self.estimate.next(now), late: mode.is_late() },
             Action::Renew { shortens, .. } => Action::Repair { shortens },
             // Then it takes away what it has seen: a request that arrives late must not hit a later
             // holder.

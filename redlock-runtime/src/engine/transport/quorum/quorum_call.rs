@@ -136,7 +136,7 @@ impl QuorumCall {
             awaited: if timed_out { 0 } else { self.count(|answer| matches!(answer, NodeReply::Awaited)) },
         };
         match self.action {
-            Action::Vote { fence } => tally.vote(fence, self.clock),
+            Action::Vote { fence, .. } => tally.vote(fence, self.clock),
             Action::RaiseFence { fence } => tally.raise_fence(fence),
             Action::Release => tally.release(),
             Action::Watch | Action::WatchHolder => tally.watch(),
@@ -197,7 +197,7 @@ mod tests {
 
     #[expect(clippy::unnecessary_wraps, reason = "tests mix it with `None`")]
     fn busy(name: &str) -> Option<Reply> {
-        let holder = Holder { owner: Some(Owner::read(name)), expires_in: None, usual_hold: None };
+        let holder = Holder { owner: Some(Owner::read(name)), expires_in: None, ..Holder::default() };
         Some(Reply::Busy { holder, place: None })
     }
 
@@ -207,7 +207,7 @@ mod tests {
     }
 
     const REPAIR: Action = Action::Repair { shortens: false };
-    const VOTE: Action = Action::Vote { fence: FENCE };
+    const VOTE: Action = Action::Vote { fence: FENCE, late: false };
 
     #[test]
     fn the_third_vote_of_five_decides() {

@@ -1,6 +1,7 @@
 //! The quorum driven by hand: connections, answers and the time in a chosen order, without a
 //! server.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::changes::MOST_CHANGES;
@@ -88,7 +89,7 @@ impl Scenario {
 
 fn voted(asked: &[(Id, Request)]) -> Reply {
     match asked {
-        [(_, Request { action: Action::Vote { fence }, .. })] => Reply::Voted { clock: *fence },
+        [(_, Request { action: Action::Vote { fence, .. }, .. })] => Reply::Voted { clock: *fence },
         other => unreachable!("{} other requests", other.len()),
     }
 }
@@ -270,7 +271,7 @@ fn a_ttl_that_is_too_short_for_the_nodes_is_named() {
 /// What a node with this value tells of its lock.
 fn found(value: Option<&[u8]>) -> Reply {
     Reply::Found(value.map(|value| Inspection {
-        holder: Holder { owner: None, expires_in: None, usual_hold: None },
+        holder: Holder::default(),
         value: Token::naming(value),
         waiters: 0,
         queue: Vec::new(),
@@ -309,6 +310,22 @@ impl Scenario {
             TransportEvent::Replies { mut replies, .. } => replies.pop(),
             _ => None,
         }
+    }
+}
+
+#[test]
+fn a_holder_is_shown_with_the_time_of_its_grant_although_a_node_was_repaired() {
+    for granted in [[None, Some(7), Some(8)], [Some(8), Some(7), None], [Some(7), None, None]] {
+        let mut scenario = Scenario::connected();
+        scenario.puts(Action::Inspect, Duration::ZERO);
+        for (node, granted) in granted.into_iter().enumerate() {
+            let asked = scenario.hears(node);
+            let Reply::Found(Some(mut seen)) = found(Some(b"holder")) else { unreachable!("it is held") };
+            seen.holder.granted = granted.and_then(NonZeroU64::new);
+            scenario.answers(node, &asked, &Reply::Found(Some(seen)));
+        }
+        let Some(Reply::Found(Some(seen))) = scenario.is_told() else { unreachable!("it is held") };
+        assert_eq!(seen.holder.granted.map(NonZeroU64::get), granted.into_iter().max().flatten());
     }
 }
 

@@ -6,6 +6,7 @@
 //! the outcome. The rules are pure functions, so the tests try each of them on all combinations
 //! that matter.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::engine::protocol::{Inspection, Refusal, Reply};
@@ -163,7 +164,9 @@ impl Tally<'_> {
         let is_quorum = |it: &&Option<Inspection>| {
             self.found_by_nodes().filter(|other| value(other) == value(it)).count() >= self.needed
         };
-        self.found_by_nodes().find(is_quorum)
+        // A node that was repaired does not know when it was granted.
+        let granted = |found: &&Option<Inspection>| found.as_ref().and_then(|found| found.holder.granted);
+        self.found_by_nodes().filter(is_quorum).min_by_key(|found| Reverse(granted(found)))
     }
 
     pub(super) fn found(&self) -> Option<Outcome> {
@@ -253,5 +256,5 @@ fn words(reply: &Reply) -> &'static str {
 
 fn most_frequent<'a>(holders: &[&'a Holder]) -> Option<&'a Holder> {
     let frequency = |holder: &&Holder| holders.iter().filter(|other| other.owner == holder.owner).count();
-    holders.iter().copied().max_by_key(|holder| frequency(holder))
+    holders.iter().copied().max_by_key(|holder| (frequency(holder), holder.granted))
 }
