@@ -41,7 +41,9 @@ impl Lock {
     /// Hands a released lock over to the next waiter of this process, at once or as soon as its
     /// fencing token is reserved. Returns the lock when it must be released on the server.
     fn hand_over(&mut self, cx: &mut Context, id: Id, mut held: Box<Held>) -> Option<Box<Held>> {
-        if self.first_id().is_none() || !cx.connected || !held.may_be_handed_over(cx.now) {
+        // The server has given the lock to another attempt of this process, which passes it on.
+        let is_former = held.is_former();
+        if is_former || self.first_id().is_none() || !cx.connected || !held.may_be_handed_over(cx.now) {
             return Some(held);
         }
         while let Some((next_id, next)) = self.first() {

@@ -202,3 +202,19 @@ fn an_answer_counts_that_comes_when_a_later_request_has_named_another_holder() {
     let Some((_, _, release)) = scenario.next() else { unreachable!("nothing was sent") };
     assert_eq!((&release.token, &release.passed_on), (&token_of(2), &None));
 }
+
+#[test]
+fn a_holder_that_another_attempt_has_replaced_passes_nothing_on() {
+    let (mut scenario, _outcomes) = with_waiters(1);
+    let reserve = scenario.next().map(|(_, _, request)| request.action);
+    assert_eq!(reserve, Some(RESERVE));
+    // The lock was taken away, and a call with one try has got it before the holder hears of that.
+    let mut other = scenario.acquires(9, Some(Duration::ZERO));
+    scenario.answers(Action::Acquire(Mode::OneTry), Reply::Granted { fence: 8 });
+    assert!(held(&mut other).is_some());
+    scenario.drops_guard(0);
+    scenario.drops_guard(9);
+    scenario.answers(RESERVE, Reply::NotHeld);
+    let expected = [(0, Action::Release), (9, Action::Release), (1, JOIN)];
+    assert_eq!(scenario.unanswered(), expected, "the waiter asks when the last holder has left");
+}
