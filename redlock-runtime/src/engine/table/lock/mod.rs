@@ -45,15 +45,15 @@ pub(super) struct Lock {
     /// Others, readers or the holders of permits, would be a second kind of this.
     holder: Option<(Id, Box<Held>)>,
     queue: Queue,
-    /// Boxed: most locks have nothing here for most of their time.
+    /// An attempt that stands beside the holder and the queue: most locks have one at a time.
+    apart: Option<(Id, Apart)>,
+    /// Boxed: most locks have nothing here.
     aside: Option<Box<Aside>>,
 }
 
-/// What stands beside the holder and the queue.
+/// What else stands beside the holder and the queue.
 #[derive(Default)]
 struct Aside {
-    /// Without a map of its own: most locks have one release at a time.
-    one: Option<(Id, Apart)>,
     others: HashMap<Id, Apart>,
     /// The waiter whose long wait is reported.
     reported: Option<Id>,
@@ -79,45 +79,37 @@ enum Attempt<'a> {
     Releasing(&'a mut Releasing),
 }
 
-impl Aside {
-    fn get(&self, id: Id) -> Option<&Apart> {
-        match &self.one {
-            Some((one, apart)) if *one == id => Some(apart),
-            _ => self.others.get(&id),
-        }
-    }
-
-    fn get_mut(&mut self, id: Id) -> Option<&mut Apart> {
-        match &mut self.one {
-            Some((one, apart)) if *one == id => Some(apart),
-            _ => self.others.get_mut(&id),
-        }
-    }
-
-    fn insert(&mut self, id: Id, apart: Apart) {
-        if self.one.is_none() {
-            self.one = Some((id, apart));
-        } else {
-            self.others.insert(id, apart);
-        }
-    }
-
-    fn remove(&mut self, id: Id) -> Option<Apart> {
-        let one = self.one.take_if(|(one, _)| *one == id).map(|(_, apart)| apart);
-        one.or_else(|| self.others.remove(&id))
-    }
-}
-
 impl Lock {
     /// True when no attempt is left.
     pub(super) fn is_over(&self) -> bool {
         self.holder.is_none()
             && self.queue.is_empty()
-            && self.aside.as_ref().is_none_or(|aside| aside.one.is_none() && aside.others.is_empty())
+            && self.apart.is_none()
+            && self.aside.as_ref().is_none_or(|aside| aside.others.is_empty())
     }
 
     fn aside(&mut self) -> &mut Aside {
         self.aside.get_or_insert_default()
+    }
+
+    fn get_apart(&self, id: Id) -> Option<&Apart> {
+        match &self.apart {
+            Some((one, apart)) if *one == id => Some(apart),
+            _ => self.aside.as_ref()?.others.get(&id),
+        }
+    }
+
+    fn insert_apart(&mut self, id: Id, apart: Apart) {
+        if self.apart.is_none() {
+            self.apart = Some((id, apart));
+        } else {
+            self.aside().others.insert(id, apart);
+        }
+    }
+
+    fn remove_apart(&mut self, id: Id) -> Option<Apart> {
+        let one = self.apart.take_if(|(one, _)| *one == id).map(|(_, apart)| apart);
+        one.or_else(|| self.aside.as_mut()?.others.remove(&id))
     }
 
     fn attempt(&mut self, id: Id) -> Option<Attempt<'_>> {
@@ -129,7 +121,11 @@ impl Lock {
         if let Some(waiting) = self.queue.get_mut(id) {
             return Some(Attempt::Waiting(waiting));
         }
-        Some(match self.aside.as_mut()?.get_mut(id)? {
+        let apart = match &mut self.apart {
+            Some((one, apart)) if *one == id => apart,
+            _ => self.aside.as_mut()?.others.get_mut(&id)?,
+        };
+        Some(match apart {
             Apart::Trying(waiting) => Attempt::Waiting(waiting),
             Apart::Former(held) => Attempt::Held(held),
             Apart::Releasing(releasing) => Attempt::Releasing(releasing),
@@ -140,7 +136,7 @@ impl Lock {
         if let Some(waiting) = self.queue.get(id) {
             return Some(waiting);
         }
-        match self.aside.as_ref()?.get(id)? {
+        match self.get_apart(id)? {
             Apart::Trying(waiting) => Some(waiting),
             Apart::Former(_) | Apart::Releasing(_) => None,
         }
@@ -161,9 +157,9 @@ impl Lock {
     }
 
     fn releasing_mut(&mut self, id: Id) -> Option<&mut Releasing> {
-        match self.aside.as_mut()?.get_mut(id)? {
-            Apart::Releasing(releasing) => Some(releasing),
-            Apart::Trying(_) | Apart::Former(_) => None,
+        match self.attempt(id)? {
+            Attempt::Releasing(releasing) => Some(releasing),
+            Attempt::Waiting(_) | Attempt::Held(_) => None,
         }
     }
 
@@ -214,7 +210,7 @@ impl Lock {
     /// with a single try does not queue.
     fn join(&mut self, id: Id, waiting: Waiting) -> bool {
         if waiting.ask().one_try {
-            self.aside().insert(id, Apart::Trying(Box::new(waiting)));
+            self.insert_apart(id, Apart::Trying(Box::new(waiting)));
             return true;
         }
         self.queue.join(id, Box::new(waiting)) && self.holder.is_none()
@@ -225,10 +221,10 @@ impl Lock {
         if let Some(waiting) = self.queue.remove(id) {
             return Some(waiting);
         }
-        match self.aside.as_mut()?.remove(id)? {
+        match self.remove_apart(id)? {
             Apart::Trying(waiting) => Some(waiting),
             other @ (Apart::Former(_) | Apart::Releasing(_)) => {
-                self.aside().insert(id, other);
+                self.insert_apart(id, other);
                 None
             }
         }
@@ -238,7 +234,7 @@ impl Lock {
     fn set_holder(&mut self, id: Id, held: Box<Held>) {
         if let Some((before, mut former)) = self.holder.replace((id, held)) {
             former.set_former();
-            self.aside().insert(before, Apart::Former(former));
+            self.insert_apart(before, Apart::Former(former));
         }
     }
 
@@ -247,10 +243,10 @@ impl Lock {
         if let Some((_, held)) = self.holder.take_if(|(holder, _)| *holder == id) {
             return Some(held);
         }
-        match self.aside.as_mut()?.remove(id)? {
+        match self.remove_apart(id)? {
             Apart::Former(held) => Some(held),
             other @ (Apart::Trying(_) | Apart::Releasing(_)) => {
-                self.aside().insert(id, other);
+                self.insert_apart(id, other);
                 None
             }
         }
@@ -269,7 +265,7 @@ impl Lock {
 
     /// The attempt releases the lock that it has or may have.
     fn start_release(&mut self, cx: &mut Context, id: Id, releasing: Releasing) {
-        self.aside().insert(id, Apart::Releasing(Box::new(releasing)));
+        self.insert_apart(id, Apart::Releasing(Box::new(releasing)));
         self.send_release(cx, id);
     }
 
@@ -299,9 +295,7 @@ impl Lock {
 
     /// There is nothing to release any more.
     fn end_release(&mut self, cx: &mut Context, id: Id) {
-        if let Some(aside) = &mut self.aside
-            && let Some(Apart::Releasing(releasing)) = aside.remove(id)
-        {
+        if let Some(Apart::Releasing(releasing)) = self.remove_apart(id) {
             cx.by_token.remove(releasing.token());
             cx.forget(id);
         }
