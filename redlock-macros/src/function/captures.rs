@@ -67,14 +67,13 @@ impl Captures {
         let kept = ["cfg", "cfg_attr", "allow", "warn", "deny", "forbid"];
         let attrs: Vec<Attribute> =
             attrs.iter().filter(|attr| kept.iter().any(|name| attr.path().is_ident(name))).cloned().collect();
-        for (pat, is_shorthand) in bindings_in(pat) {
-            let (ident, is_mut) = (pat.ident.clone(), pat.mutability.is_some());
+        for bound in bindings_in(pat) {
             self.bindings.push(Binding {
-                ident,
-                is_mut,
-                is_shorthand,
+                ident: bound.pat.ident.clone(),
+                is_mut: bound.pat.mutability.is_some(),
+                is_shorthand: bound.is_shorthand,
                 is_local: false,
-                attrs: attrs.clone(),
+                attrs: attrs.iter().chain(bound.conditions).cloned().collect(),
             });
         }
     }

@@ -34,9 +34,10 @@ impl Scope {
                 FnArg::Typed(input) => {
                     scope.bind(&input.pat);
                     printed(&input.pat, &Shape::of(&input.ty), &mut scope.printed);
-                    if input.attrs.iter().any(is_condition) {
-                        scope.conditional.extend(names_in(&input.pat));
-                    }
+                    let is_conditional = input.attrs.iter().any(is_condition);
+                    let bound = bindings_in(&input.pat).into_iter();
+                    let conditional = bound.filter(|it| is_conditional || !it.conditions.is_empty());
+                    scope.conditional.extend(conditional.map(|it| it.pat.ident.clone()));
                 }
             }
         }
@@ -121,19 +122,36 @@ impl Scope {
 }
 
 /// Every name that `pat` binds, in order.
-pub(crate) fn names_in(pat: &Pat) -> Vec<Ident> {
-    bindings_in(pat).into_iter().map(|(pat, _)| pat.ident.clone()).collect()
+fn names_in(pat: &Pat) -> impl Iterator<Item = Ident> {
+    bindings_in(pat).into_iter().map(|bound| bound.pat.ident.clone())
 }
 
-/// Every binding in `pat`, in order, and whether it is the `x` of `Point { x, .. }`.
-pub(crate) fn bindings_in(pat: &Pat) -> Vec<(&PatIdent, bool)> {
-    fn all<'a>(pats: impl IntoIterator<Item = &'a Pat>) -> Vec<(&'a PatIdent, bool)> {
+/// A variable that a pattern binds.
+pub(crate) struct Bound<'a> {
+    pub(crate) pat: &'a PatIdent,
+    /// It is the `x` of `Point { x, .. }`.
+    pub(crate) is_shorthand: bool,
+    /// Those of the fields that it is in: `#[cfg(…)]`.
+    pub(crate) conditions: Vec<&'a Attribute>,
+}
+
+/// Every binding in `pat`, in order.
+pub(crate) fn bindings_in(pat: &Pat) -> Vec<Bound<'_>> {
+    fn all<'a>(pats: impl IntoIterator<Item = &'a Pat>) -> Vec<Bound<'a>> {
         pats.into_iter().flat_map(bindings_in).collect()
+    }
+    fn in_field(field: &FieldPat) -> impl Iterator<Item = Bound<'_>> {
+        bindings_in(&field.pat).into_iter().map(|mut bound| {
+            bound.is_shorthand = field.colon_token.is_none();
+            bound.conditions.extend(field.attrs.iter().filter(|attr| is_condition(attr)));
+            bound
+        })
     }
     match pat {
         Pat::Ident(pat) => {
-            let inner = pat.subpat.as_ref().map(|(_, pat)| bindings_in(pat));
-            [(pat, false)].into_iter().chain(inner.into_iter().flatten()).collect()
+            let inner = pat.subpat.iter().flat_map(|(_, pat)| bindings_in(pat));
+            let bound = Bound { pat, is_shorthand: false, conditions: Vec::new() };
+            std::iter::once(bound).chain(inner).collect()
         }
         Pat::Paren(pat) => bindings_in(&pat.pat),
         Pat::Reference(pat) => bindings_in(&pat.pat),
@@ -141,13 +159,7 @@ pub(crate) fn bindings_in(pat: &Pat) -> Vec<(&PatIdent, bool)> {
         Pat::Slice(pat) => all(&pat.elems),
         Pat::Tuple(pat) => all(&pat.elems),
         Pat::TupleStruct(pat) => all(&pat.elems),
-        Pat::Struct(pat) => {
-            let of = |field: &'_ FieldPat| field.colon_token.is_none();
-            let fields = pat.fields.iter();
-            fields
-                .flat_map(|field| bindings_in(&field.pat).into_iter().map(move |(pat, _)| (pat, of(field))))
-                .collect()
-        }
+        Pat::Struct(pat) => pat.fields.iter().flat_map(in_field).collect(),
         // All cases bind the same names.
         Pat::Or(pat) => all(pat.cases.iter().take(1)),
         _ => Vec::new(),

@@ -47,6 +47,43 @@ fn without_its_use(
     Ok(n)
 }
 
+struct Parts {
+    id: String,
+    #[cfg(any())]
+    gone: String,
+    #[cfg(all())]
+    there: String,
+}
+
+#[distributed_lock(key = "order:{id}")]
+async fn a_field_that_this_build_lacks(
+    Parts {
+        id,
+        #[cfg(any())]
+        gone,
+        #[cfg(all())]
+        there,
+    }: Parts,
+) -> Result<usize, LockError> {
+    #[cfg(any())]
+    println!("{gone}");
+    Ok(id.len() + there.len())
+}
+
+#[distributed_lock(key = "order:{id}")]
+fn a_field_that_this_build_lacks_and_nobody_uses(
+    Parts {
+        id,
+        #[cfg(any())]
+            gone: _,
+        #[cfg(any())]
+            gone: also,
+        there: _there,
+    }: Parts,
+) -> Result<usize, LockError> {
+    Ok(id.len())
+}
+
 #[distributed_lock(key = "order:{n}", guard = recorder)]
 fn a_guard_in_the_place_of_an_argument(n: u32, #[cfg(any())] other: String) -> Result<u32, LockError> {
     assert!(recorder.is_held());
@@ -125,6 +162,9 @@ fn commit_both((mut first, mut second): (Transaction, Transaction)) -> Result<()
 pub async fn all() -> Result<(), LockError> {
     let order = Order::default;
     let tx = || Transaction { open: true };
+    let parts = || Parts { id: "7".into(), there: "b".into() };
+    a_field_that_this_build_lacks(parts()).await?;
+    a_field_that_this_build_lacks_and_nobody_uses(parts())?;
     a_field_of_the_same_name(order()).await?;
     an_argument_that_this_build_lacks(1)?;
     without_its_use(1, String::new())?;
