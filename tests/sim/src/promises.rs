@@ -149,9 +149,10 @@ impl Promises {
         Self {
             is_even: plan.latency.late == 0
                 && !is(|fault| matches!(fault, Fault::Slow(..) | Fault::SlowServer(..))),
-            // A waiter that was granted the lock, and was not told, has lost its place, and learns of that when it asks.
+            // A waiter that was granted the lock, and was not told, has lost its place, and learns of that when it asks. A
+            // process that connects without the right to the queues releases beside those who wait in one.
             hands_over: matches!(plan.topology, Topology::One(version) if version != Version::Redis5)
-                && !is(|fault| matches!(fault, Fault::Forbid(_, "publish", _)))
+                && !is(|fault| matches!(fault, Fault::Forbid(_, "publish" | "zadd" | "zrange", _)))
                 && meddling.len() < 2,
             clock_goes_back: is(|fault| matches!(fault, Fault::ServerClock(..))),
             comes_late: !plan.may_kill
