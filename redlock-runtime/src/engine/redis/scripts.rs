@@ -97,7 +97,7 @@ impl Script {
             Self::Renew => parts!("granted" "keep" "time" "mark" "queue" "tell" "renew"),
             Self::PassOn => parts!("time" "mark" "queue" "tell" "pass_on"),
             Self::Release => {
-                parts!("granted" "free" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "release")
+                parts!("free" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "release")
             }
             Self::Delete => parts!("delete"),
             Self::Inspect => parts!("mark" "state" "inspect"),

@@ -13,11 +13,14 @@ pub(super) const ALL: &[Mutant] = &[
         name: "waiter-sets",
         wrong: "A waiter that asks again takes a missing key as a newcomer does: without the mark, for its ttl, and keeps its place.",
         violates: PROMPT,
-        edits: &[edit(
-            TAKE_LUA,
-            "if not value and (ARGV[3] == '0' or ARGV[3] == 'join' or is_late)\n",
-            "if not value\n",
-        )],
+        edits: &[
+            edit(TAKE_LUA, "~= 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join')\n", "~= 'unfenced'\n"),
+            edit(
+                TAKE_LUA,
+                "== 'unfenced' and (ARGV[3] == '0' or ARGV[3] == 'join') then\n",
+                "== 'unfenced' then\n",
+            ),
+        ],
     },
     Mutant {
         name: "ask-does-not-compare",

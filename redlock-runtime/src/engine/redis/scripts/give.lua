@@ -3,6 +3,11 @@
 -- A granted waiter has to claim its lock by a renewal within this time, in ms: a stuck waiter costs the others no more.
 local CLAIM = 1000
 
+-- Behind the token in the value of a lock that is granted now, to one that has waited for it.
+local function granted_now()
+  return '=' .. string.sub(time(), 1, -7)
+end
+
 -- The lock has this value for so many ms, and is marked if these waiters wait for it, or if `grace` says
 -- so. Returns the mark.
 -- The claim is noted while others wait: the lock vanishes soon after a lease that ends without a release.

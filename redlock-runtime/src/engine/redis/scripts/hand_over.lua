@@ -1,8 +1,12 @@
 -- The short way of release, for a marked lock: its first waiter gets it, if that one is there and has no followers. As `give` and
 -- `tell` do it, but for a server that is idle between two releases, with cold caches: there, a pattern over a member takes longer
 -- than GET, and so does a number among the arguments of a command. So texts are searched for single characters, and numbers stay
--- texts. Behind free.lua and time.lua.
+-- texts. Behind free.lua, granted.lua and time.lua.
 -- ARGV[3] as in release.lua   ARGV[8]: there are followers that have had the lock
+
+-- Its holder had to wait, but nobody waits behind it.
+value = without_time(value, ARGV[1])
+if value == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 
 if value == ARGV[1] .. '!' and not ARGV[8] and (ARGV[3] == '0' or time() % 128 > 0) then
   local lock, queue, claim = KEYS[1], KEYS[2], KEYS[4]

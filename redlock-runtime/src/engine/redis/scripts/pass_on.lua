@@ -17,7 +17,7 @@ if ARGV[3] ~= 'exactly' then lasts = math.max(lasts, without_grace(redis.call('P
 -- First what a full server allows: it allows the rest of the script then.
 redis.call('PEXPIRE', lock, lasts + grace)
 if has_places then redis.call('ZREM', queue, unpack(places)) end
-if holder ~= ARGV[#ARGV] then granted = granted_now() end
+if holder ~= ARGV[#ARGV] then granted = '=' .. string.sub(time(), 1, -7) end
 redis.call('SET', lock, ARGV[#ARGV] .. granted .. (grace > 0 and '!' or ''), 'PX', string.format('%d', lasts + grace))
 -- Those that have left were told when to ask. And as in renew.lua.
 if has_places or ARGV[3] == 'exactly' then

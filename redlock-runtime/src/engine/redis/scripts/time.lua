@@ -10,8 +10,3 @@ local function time()
   return now
 end
 
--- Behind the token in the value of a lock that is granted now, to one that has waited for it.
-local function granted_now()
-  return '=' .. string.sub(time(), 1, -7)
-end
-
