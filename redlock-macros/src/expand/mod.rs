@@ -7,7 +7,7 @@ use std::mem;
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned as _;
-use syn::{Expr, Ident};
+use syn::{Attribute, Expr, Ident};
 
 use self::request::Request;
 use crate::attribute::LockArgs;
@@ -59,6 +59,19 @@ fn without_lock(args: &LockArgs, function: &LockedFn) -> TokenStream {
     let body = &function.body;
     let function = function.with_body(&quote!(#guard #body));
     quote_spanned!(span=> #[allow(unused_variables)] #function)
+}
+
+/// True for `#[allow(unused_variables)]`.
+fn allows_unused_variables(attr: &Attribute) -> bool {
+    let mut is_there = false;
+    // An attribute that cannot be read is rustc's to report.
+    let _ = attr.path().is_ident("allow").then(|| {
+        attr.parse_nested_meta(|lint| {
+            is_there |= lint.path.is_ident("unused_variables");
+            Ok(())
+        })
+    });
+    is_there
 }
 
 /// What all parts of the output need.
@@ -119,7 +132,13 @@ impl<'a> Expansion<'a> {
                 expansion.blocking(function, errors)
             }
         };
-        function.with_body(&body)
+        let allows_unused = function.outer_attrs.iter().any(allows_unused_variables);
+        let function = function.with_body(&body);
+        if allows_unused {
+            // What rustc says of a variable that is captured and not used is another lint.
+            return quote_spanned!(Span::mixed_site()=> #[allow(unused_assignments)] #function);
+        }
+        function
     }
 
     /// A guard spelled like an argument would hide it from the body.

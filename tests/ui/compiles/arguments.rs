@@ -120,6 +120,42 @@ fn the_key_takes_a_field_of_a_sync_function(order: Order) -> Result<Vec<u32>, Lo
     Ok(order.lines)
 }
 
+/// This build has no way to pack.
+enum Packing {}
+
+struct Settings {
+    packing: Packing,
+    size: usize,
+}
+
+#[distributed_lock(key = "pack:{name}")]
+#[allow(unused_variables, unreachable_code, reason = "other builds reach it")]
+fn an_argument_that_this_build_does_not_reach(
+    name: &str,
+    settings: Settings,
+    text: &mut Vec<u8>,
+    to: usize,
+) -> Result<usize, LockError> {
+    let size = settings.size;
+    match settings.packing {}
+    text.truncate(to);
+    Ok(size)
+}
+
+#[distributed_lock(key = "pack:{name}")]
+#[allow(unused_variables, unreachable_code, reason = "other builds reach it")]
+async fn an_async_one(
+    name: &str,
+    settings: Settings,
+    text: &mut Vec<u8>,
+    to: usize,
+) -> Result<usize, LockError> {
+    let size = settings.size;
+    match settings.packing {}
+    text.truncate(to);
+    Ok(size)
+}
+
 struct Transaction {
     open: bool,
 }
@@ -161,6 +197,9 @@ fn commit_both((mut first, mut second): (Transaction, Transaction)) -> Result<()
 /// Every function above is called.
 pub async fn all() -> Result<(), LockError> {
     let order = Order::default;
+    let _ = (an_argument_that_this_build_does_not_reach, |settings| async move {
+        an_async_one("a", settings, &mut Vec::new(), 0).await
+    });
     let tx = || Transaction { open: true };
     let parts = || Parts { id: "7".into(), there: "b".into() };
     a_field_that_this_build_lacks(parts()).await?;
