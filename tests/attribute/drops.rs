@@ -335,9 +335,15 @@ mod unused {
     use super::*;
 
     const KEY: &str = "drops:unused";
+    /// Of the async functions: both tests run at the same time, and each call has one try.
+    const ASYNC_KEY: &str = "drops:unused async";
 
     fn part() -> Part {
         Part::new("argument", Some(KEY))
+    }
+
+    fn async_part() -> Part {
+        Part::new("argument", Some(ASYNC_KEY))
     }
 
     struct Order {
@@ -359,7 +365,7 @@ mod unused {
             Ok(())
         }
 
-        #[distributed_lock(key = "{KEY}", global)]
+        #[distributed_lock(key = "{ASYNC_KEY}", global)]
         pub(super) async fn asynchronous(part: Part) -> Outcome {
             Ok(())
         }
@@ -380,7 +386,7 @@ mod unused {
             Ok(part)
         }
 
-        #[distributed_lock(key = "{KEY}", global)]
+        #[distributed_lock(key = "{ASYNC_KEY}", global)]
         pub(super) async fn pattern((part, other): (Part, Part), Pair(first, _): Pair) -> Outcome<usize> {
             Ok(first.name.len())
         }
@@ -406,8 +412,9 @@ mod unused {
     #[tokio::test]
     async fn those_of_an_async_function_are_dropped_while_the_lock_is_held() -> Outcome {
         managers()?;
-        functions::asynchronous(part()).await?;
-        functions::pattern((part(), part()), Pair(part(), Part::new("no name", None))).await?;
+        functions::asynchronous(async_part()).await?;
+        let pair = Pair(async_part(), Part::new("no name", None));
+        functions::pattern((async_part(), async_part()), pair).await?;
         assert_eq!(DROPPED.take().len(), 5);
         Ok(())
     }
