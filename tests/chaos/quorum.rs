@@ -97,7 +97,8 @@ fn rewritten(
 }
 
 /// A node votes for a caller although another one has the lock.
-const GENEROUS: (&str, &str) = ("if holder ~= ARGV[1] then return", "if holder == nil     then return");
+const GENEROUS: (&str, &str) =
+    ("without_time(holder, ARGV[1]) ~= ARGV[1] then", "without_time(holder, ARGV[1]) == nil     then");
 
 #[test]
 fn a_vote_for_who_has_not_got_the_lock_is_found() {
@@ -114,9 +115,9 @@ fn a_minority_that_is_accepted_is_found() {
 /// does not.
 #[test]
 fn servers_whose_clocks_run_faster_than_is_allowed_for_are_found() {
-    let faster = ("ARGV[1], 'NX', 'PX', ARGV[2]) == false", "ARGV[1],'NX','PX',ARGV[2]*.5) == false");
+    let faster = ("granted, 'NX', 'PX', ARGV[2]) == false", "granted,'NX','PX',ARGV[2]*.5) == false");
     is_found(Plan::quiet(), rewritten(faster, 3), |result| result.overlaps() > 0);
-    let allowed = ("ARGV[1], 'NX', 'PX', ARGV[2]) == false", "ARGV[1],'NX','PX',ARGV[2]*.99)== false");
+    let allowed = ("granted, 'NX', 'PX', ARGV[2]) == false", "granted,'NX','PX',ARGV[2]*.99)== false");
     // Without the allowance, a waiter that knows the expiry would enter ten milliseconds before the
     // lease ends.
     let plan = Plan { ttls: [1000; 4], overrun: 1500, ..Plan::quiet() };
@@ -170,14 +171,12 @@ fn what_a_failed_attempt_does_not_give_back_is_found() {
 /// nine milliseconds.
 fn keeps_what_is_young() -> impl FnMut(usize, &RedisServer) -> u16 {
     let all = concat!(
-        "if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true)",
-        " then holder = redis.call('GET', KEYS[1]) end\n",
-        "if holder == ARGV[1] then return redis.call('DEL', KEYS[1]) end"
+        "  local value = without_time(holder, token)\n",
+        "  if value == token or value == token .. '!' then return redis.call('DEL', KEYS[1]) end"
     );
     let old = concat!(
-        "if holder == ARGV[1] and redis.call('PTTL', KEYS[1]) < 599991 then\n",
-        "  return redis.call('DEL', KEYS[1])\nend",
-        "                                                                                   "
+        "  if without_time(holder, token) == token and redis.call('PTTL', KEYS[1]) < 599991 then\n",
+        "    return redis.call('DEL', KEYS[1])\n  end"
     );
     move |_, server| Rewriter::to(server.port(), all, old).port()
 }
