@@ -331,6 +331,7 @@ fn a_stuck_process_costs_one_claim_however_many_of_its_callers_wait() {
 /// The script of a release.
 const RELEASE: &str = concat!(
     include_str!("../../redlock-runtime/src/engine/redis/scripts/free.lua"),
+    include_str!("../../redlock-runtime/src/engine/redis/scripts/granted.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/mark.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/queue.lua"),
     include_str!("../../redlock-runtime/src/engine/redis/scripts/time.lua"),
