@@ -20,7 +20,7 @@ scripts! {
     ALL = "acquire_all";
     RENEW = "granted" "keep" "time" "mark" "queue" "tell" "renew";
     RENEW_ALL = "mark" "renew_all";
-    RELEASE = "granted" "free" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "release";
+    RELEASE = "free" "granted" "time" "hand_over" "mark" "queue" "fence" "tell" "stuck" "give" "caller" "grant" "release";
     DELETE = "delete";
     INSPECT = "mark" "state" "inspect";
     FORCE_RELEASE = "time" "fence" "mark" "state" "queue" "caller" "tell" "stuck" "give" "grant" "force_release";
