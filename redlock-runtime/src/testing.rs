@@ -111,7 +111,8 @@ impl Testing {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redlocked::LockError> {
-    /// use redlocked::{LockError, Testing, distributed_lock};
+    /// # use redlock_runtime::Testing;
+    /// use redlocked::{LockError, distributed_lock};
     ///
     /// #[distributed_lock(key = "stock:{sku}")]
     /// async fn purchase(sku: u32) -> Result<u32, LockError> {
@@ -141,7 +142,8 @@ impl Testing {
     ///
     /// ```
     /// # fn main() -> Result<(), redlocked::LockError> {
-    /// let node = redlocked::Testing::connect_blocking("testing-connect-blocking-example")?;
+    /// # use redlock_runtime::Testing;
+    /// let node = Testing::connect_blocking("testing-connect-blocking-example")?;
     /// assert!(!node.is_locked("stock:42"));
     /// # Ok(())
     /// # }
