@@ -1,7 +1,7 @@
 //! The house: arrows between files point down only, and each floor names what it may.
 //!
-//! Reads the sources as text. What only tests see does not count, and neither does a child that names its parent: together
-//! they are one module.
+//! Reads the sources as text. What only tests see does not count, and neither does a child that
+//! names its parent: together they are one module.
 #![allow(clippy::expect_used, reason = "a source that cannot be read fails the test where it is read")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,8 +113,9 @@ fn walk(
 
 /// The types of some files, with the methods and the fields of each, and who calls and names them.
 ///
-/// Read as text, by the words of this house: `self` is the type of the `impl` around it, and any other receiver is of the type
-/// that it is named after (`held` is a `Held`, `table` a `LockTable`, `cx` a `Context`).
+/// Read as text, by the words of this house: `self` is the type of the `impl` around it, and any
+/// other receiver is of the type that it is named after (`held` is a `Held`, `table` a `LockTable`,
+/// `cx` a `Context`).
 struct Types<'a> {
     files: BTreeMap<&'a String, &'a String>,
     /// By type and method, the files where an `impl` has it.
@@ -166,7 +167,8 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Each `receiver.name` and `Type::name` of a file: the type, the name, and whether it is called.
+    /// Each `receiver.name` and `Type::name` of a file: the type, the name, and whether it is
+    /// called.
     fn uses(&self, file: &String) -> Vec<(&str, &str, bool)> {
         let mut found = Vec::new();
         for (_, around, body) in items(self.files[file]) {

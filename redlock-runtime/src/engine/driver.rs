@@ -1,4 +1,5 @@
-//! The loop of the engine: commands, replies and timers go to the table, and its requests to the transport.
+//! The loop of the engine: commands, replies and timers go to the table, and its requests to the
+//! transport.
 //!
 //! Whichever task polls it runs it: `home.rs` says where.
 
@@ -32,7 +33,8 @@ use crate::ground::telemetry;
 use batching::{Answered, Gathering};
 pub(super) use turn::Turn;
 
-/// The most commands before the transport and the timers have their turn, and the most that are read at a time.
+/// The most commands before the transport and the timers have their turn, and the most that are
+/// read at a time.
 const COMMANDS: usize = 1024;
 const BATCH: usize = 256;
 
@@ -42,7 +44,8 @@ const EVENTS: usize = 256;
 /// The most rounds before the tasks of the connections have their turn.
 const ROUNDS: usize = 16;
 
-/// After so long without a poll, the host may have been suspended. An alarm that is late by less does no harm.
+/// After so long without a poll, the host may have been suspended. An alarm that is late by less
+/// does no harm.
 const SUSPENDED: Duration = Duration::from_millis(100);
 
 pub(super) struct Driver {
@@ -76,8 +79,8 @@ pub(super) struct Driver {
     wakers: Option<Wakers>,
 }
 
-/// The wakers of the loop: two, because each poll of the transport handles all that has woken the loop for it before, but no
-/// command.
+/// The wakers of the loop: two, because each poll of the transport handles all that has woken the
+/// loop for it before, but no command.
 struct Wakers {
     commands: NotingWaker,
     /// Of the transport and the timers.
@@ -207,7 +210,8 @@ impl Driver {
         self.due
     }
 
-    /// Handles the commands that callers have sent, and writes what can be written at once: its runtime is being dropped.
+    /// Handles the commands that callers have sent, and writes what can be written at once: its
+    /// runtime is being dropped.
     pub(super) fn flush(&mut self, cx: &mut Context<'_>) {
         let (_, now) = self.take_commands(cx);
         self.send(cx, now);
@@ -276,7 +280,8 @@ impl Driver {
         let to_confirm = task.get_or_insert_with(|| {
             self.table.confirm_again(now);
             let (to_confirm, unconfirmed) = unbounded_channel();
-            // A batch of confirmations may wait for the one before it: both must end within the time limit.
+            // A batch of confirmations may wait for the one before it: both must end within the
+            // time limit.
             let (node, limit) = (node.clone(), self.io_timeout / 2);
             let confirmer = Confirmer { node, wanted: *wanted, limit, commands: commands.clone() };
             host::spawn(confirmer.run(unconfirmed));
@@ -359,8 +364,9 @@ impl Driver {
         if due <= now {
             return Poll::Ready(Ok(()));
         }
-        // Reset only when it must ring sooner: an alarm that rings too soon costs less than a reset for each lock. Or when it may
-        // be late: the host was suspended, and the clock of the runtime stood still.
+        // Reset only when it must ring sooner: an alarm that rings too soon costs less than a reset
+        // for each lock. Or when it may be late: the host was suspended, and the clock of the
+        // runtime stood still.
         let was_suspended = self.slept_at.replace(now).is_some_and(|slept| now.since(slept) > SUSPENDED);
         if self.alarm_at.is_none_or(|at| due < at || at <= now) || was_suspended {
             // The clock of the runtime that polls it, if leases have another one.

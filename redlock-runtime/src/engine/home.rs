@@ -1,15 +1,16 @@
 //! Where the loop of an engine runs.
 //!
-//! It runs as a task on the runtime of its callers, where an outcome crosses no thread. A guardian, one thread for the
-//! process, moves the loop to a runtime of its own when that runtime is dropped or does not run it in time. Callers without a
-//! runtime have such a one from the start, which a blocked caller or a thread of its own polls. No manager delays the renewals
-//! of another. The state of the loop has no I/O, so a move is a new connection and nothing more: held locks are renewed over
-//! it, and requests without an answer are repeated.
+//! It runs as a task on the runtime of its callers, where an outcome crosses no thread. A guardian,
+//! one thread for the process, moves the loop to a runtime of its own when that runtime is dropped
+//! or does not run it in time. Callers without a runtime have such a one from the start, which a
+//! blocked caller or a thread of its own polls. No manager delays the renewals of another. The
+//! state of the loop has no I/O, so a move is a new connection and nothing more: held locks are
+//! renewed over it, and requests without an answer are repeated.
 //!
 //! With the clock of a runtime that a test may pause, the loop belongs to that runtime.
 //!
-//! The loop returns from its thread to a runtime of its callers when no lock is held or asked for. The time until it may
-//! return doubles each time that a runtime stalls it within [`STEADY`].
+//! The loop returns from its thread to a runtime of its callers when no lock is held or asked for.
+//! The time until it may return doubles each time that a runtime stalls it within [`STEADY`].
 
 mod guardian;
 mod own_runtime;
@@ -36,21 +37,22 @@ use runtimes::{NOWHERE, OWN_THREAD};
 /// A runtime that has run the loop for this long is trusted again after it stalls the loop.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// How long the loop stays on its own thread after a runtime has stalled it, the first time and at most.
+/// How long the loop stays on its own thread after a runtime has stalled it, the first time and at
+/// most.
 const STAY: Duration = Duration::from_secs(1);
 const LONGEST_STAY: Duration = Duration::from_secs(60);
 
-/// How often the guardian looks at a loop with waiters that has nothing to do: a grant must not lie unread. An answer that is
-/// due sooner is looked for after [`LONGEST_DELAY`].
+/// How often the guardian looks at a loop with waiters that has nothing to do: a grant must not lie
+/// unread. An answer that is due sooner is looked for after [`LONGEST_DELAY`].
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
-/// How late a runtime may be with a deadline: half of the time until then, but so long at least and at most. A renewal is
-/// due after a third of its ttl, so a move is in time.
+/// How late a runtime may be with a deadline: half of the time until then, but so long at least and
+/// at most. A renewal is due after a third of its ttl, so a move is in time.
 const LEAST_DELAY: Duration = Duration::from_millis(20);
 const LONGEST_DELAY: Duration = Duration::from_millis(100);
 
-/// How long a runtime whose clock the loop has may take to poll a woken loop: on a busy machine, a move would let the clock jump
-/// past a renewal.
+/// How long a runtime whose clock the loop has may take to poll a woken loop: on a busy machine, a
+/// move would let the clock jump past a renewal.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const NEVER: u64 = u64::MAX;
@@ -73,14 +75,15 @@ pub(super) struct Home {
     /// The commands so far, and how many of them had been sent at the last poll.
     sent: AtomicU64,
     seen: AtomicU64,
-    /// When the runtime is late with the next deadline of the loop, and when the guardian looks next, on the lease clock;
-    /// [`NEVER`] without one.
+    /// When the runtime is late with the next deadline of the loop, and when the guardian looks
+    /// next, on the lease clock; [`NEVER`] without one.
     late_at: AtomicU64,
     look_at: AtomicU64,
     /// The guardian looks after [`LOOK_AGAIN`](guardian::LOOK_AGAIN) at the latest.
     is_watched: AtomicBool,
     watch: Mutex<Watch>,
-    /// The next deadline of the loop on its own thread, as of the last poll, or [`NEVER`], and whether a caller waited for an outcome.
+    /// The next deadline of the loop on its own thread, as of the last poll, or [`NEVER`], and
+    /// whether a caller waited for an outcome.
     due: AtomicU64,
     is_awaited: AtomicBool,
     /// From then on the loop may return to a runtime of its callers.
@@ -103,7 +106,8 @@ struct State {
 }
 
 impl Home {
-    /// A loop that no task polls yet. With `is_sure`, the runtimes of callers are known to have I/O and timers.
+    /// A loop that no task polls yet. With `is_sure`, the runtimes of callers are known to have I/O
+    /// and timers.
     pub(super) fn new(driver: Driver, is_sure: bool) -> io::Result<Arc<Self>> {
         let clock = driver.clock().clone();
         let state = State {
@@ -146,8 +150,8 @@ impl Home {
                 }
                 self.own().iter().for_each(|own| own.wake());
             }
-            // The loop has its turn when the caller's task pauses. The task may compute first, or be no task: it may be a
-            // thread beside those that run the loop.
+            // The loop has its turn when the caller's task pauses. The task may compute first, or
+            // be no task: it may be a thread beside those that run the loop.
             place if place == runtimes::here() => {
                 if !self.is_watched.load(Ordering::SeqCst) && !self.is_watched.swap(true, Ordering::SeqCst) {
                     self.look_at(Moment::now().after(guardian::LOOK_AGAIN));
@@ -171,7 +175,8 @@ impl Home {
 
     /// Begins to run: where the caller is, or else on a thread of its own.
     pub(super) fn start(self: &Arc<Self>) {
-        // This is asked before the state is locked: the look at a runtime may wait for another thread's panic hook.
+        // This is asked before the state is locked: the look at a runtime may wait for another
+        // thread's panic hook.
         let here = || Runtime::current().filter(|here| self.may_return() && self.runs_on(here));
         let home = self.clock.runtime().cloned().map(Runtime::Tokio).or_else(here);
         let mut state = self.state();
@@ -193,7 +198,8 @@ impl Home {
             && self.returns_at.load(Ordering::Relaxed) <= Moment::now().to_nanos()
     }
 
-    /// From its own thread to the caller's runtime, if the loop is idle but for the command of that caller.
+    /// From its own thread to the caller's runtime, if the loop is idle but for the command of that
+    /// caller.
     fn return_to_caller(self: &Arc<Self>) {
         if let Some(runtime) = Runtime::current()
             && !self.own().as_ref().is_some_and(|own| own.is(runtime.number()))
@@ -248,7 +254,8 @@ impl Home {
         moves
     }
 
-    /// The runtime has stalled the loop, which moves to its own thread and stays there for some time.
+    /// The runtime has stalled the loop, which moves to its own thread and stays there for some
+    /// time.
     fn take_over(self: &Arc<Self>, state: &mut State, at_least: Duration) {
         self.stay_away(state, at_least);
         self.move_to_own_thread(state);
@@ -274,7 +281,8 @@ impl Home {
         }
     }
 
-    /// Sets until when the loop stays on its own thread. The time doubles where a runtime stalls it within [`STEADY`].
+    /// Sets until when the loop stays on its own thread. The time doubles where a runtime stalls it
+    /// within [`STEADY`].
     fn stay_away(&self, state: &mut State, at_least: Duration) {
         let now = Moment::now();
         let before = if now.since(state.since) < STEADY { 2 * state.stay } else { Duration::ZERO };
@@ -282,8 +290,8 @@ impl Home {
         self.returns_at.store(now.after(state.stay).to_nanos(), Ordering::Relaxed);
     }
 
-    /// The caller blocks this thread, in the runtime that runs the loop: perhaps the thread that polls it, perhaps one of
-    /// `spawn_blocking`.
+    /// The caller blocks this thread, in the runtime that runs the loop: perhaps the thread that
+    /// polls it, perhaps one of `spawn_blocking`.
     fn on_blocked(self: &Arc<Self>) {
         let mut state = self.state();
         let polls = state.polled_on.is_none_or(|thread| thread == host::thread_number());
@@ -308,7 +316,8 @@ impl Home {
         self.clock.of_runtime().into_iter().for_each(RuntimeClock::on_ended);
         // The process may end next: what callers have released meanwhile is written now.
         driver.flush(&mut Context::from_waker(Waker::noop()));
-        // Before the last look at the commands: a caller that sends one after that look finds the loop nowhere, and settles it.
+        // Before the last look at the commands: a caller that sends one after that look finds the
+        // loop nowhere, and settles it.
         self.place.store(NOWHERE, Ordering::SeqCst);
         if driver.is_idle() && !driver.has_commands() {
             if Moment::now().since(state.since) < STEADY {
@@ -370,7 +379,8 @@ impl Home {
         turn
     }
 
-    /// [`poll`](Self::poll), for a thread that a panic of the loop must not end. Callers then get an error.
+    /// [`poll`](Self::poll), for a thread that a panic of the loop must not end. Callers then get
+    /// an error.
     fn poll_or_end(self: &Arc<Self>, moves: u64, cx: &mut Context<'_>) -> Poll<Turn> {
         catch_unwind(AssertUnwindSafe(|| self.poll(moves, cx))).unwrap_or_else(|_| {
             self.on_dropped(moves);
@@ -378,8 +388,8 @@ impl Home {
         })
     }
 
-    /// Blocks this thread, which is in no runtime, until `future` is ready. Polls the loop meanwhile, if that is on a runtime of
-    /// its own.
+    /// Blocks this thread, which is in no runtime, until `future` is ready. Polls the loop
+    /// meanwhile, if that is on a runtime of its own.
     pub(super) fn poll_until<F: Future>(
         self: &Arc<Self>,
         limit: Option<Moment>,
@@ -452,7 +462,8 @@ pub(crate) enum Blocked<T> {
     Elsewhere,
 }
 
-/// Call before this thread blocks: if it is the only one of its runtime, the loops there move to threads of their own.
+/// Call before this thread blocks: if it is the only one of its runtime, the loops there move to
+/// threads of their own.
 pub(crate) fn about_to_block() {
     for home in runtimes::homes_here() {
         home.on_blocked();

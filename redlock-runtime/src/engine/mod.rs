@@ -25,24 +25,28 @@
 //!
 //! A lock's day:
 //!
-//! 1. A caller sends [`Command::Acquire`](command::Command::Acquire) through its [`Engine`](handle::Engine).
+//! 1. A caller sends [`Command::Acquire`](command::Command::Acquire) through its
+//!    [`Engine`](handle::Engine).
 //! 2. The table registers a waiting attempt and pushes a `Request` into the outbox.
 //! 3. The driver takes a batch from the outbox, and the transport sends it to a node.
 //! 4. The node runs `acquire.lua`. Its `Reply` is a grant, or a place in the queue.
 //! 5. A queued waiter gets the lock by a `Push` when the holder before it releases.
 //! 6. The attempt is held: the caller gets its `Lease`, which ends by itself at its deadline.
-//! 7. The timer of the attempt rings after a third of the ttl, and a renewal goes out ahead of other requests.
-//! 8. The guard is dropped: the table ends the lease, and sends a release until the node answers or the ttl is over.
+//! 7. The timer of the attempt rings after a third of the ttl, and a renewal goes out ahead of
+//!    other requests.
+//! 8. The guard is dropped: the table ends the lease, and sends a release until the node answers or
+//!    the ttl is over.
 //! 9. The node grants the lock to the next waiter, or frees it.
 //! 10. The attempt is gone.
 //!
-//! **The loop.** Callers on any executor, callers without one, and `Drop` all send commands, and read the outcome from
-//! the channel that came with the command. The loop runs on the callers' runtime, and a guardian moves it from a runtime
-//! that is starved or dropped to one of its own, so that stops no renewal and no release. There a blocked caller polls it, or
-//! else a thread.
+//! **The loop.** Callers on any executor, callers without one, and `Drop` all send commands, and
+//! read the outcome from the channel that came with the command. The loop runs on the callers'
+//! runtime, and a guardian moves it from a runtime that is starved or dropped to one of its own, so
+//! that stops no renewal and no release. There a blocked caller polls it, or else a thread.
 //!
-//! **The order.** The commands of one caller are handled in the order in which it sent them, and requests leave on one
-//! connection in that order. Only renewals and watches overtake: they are urgent.
+//! **The order.** The commands of one caller are handled in the order in which it sent them, and
+//! requests leave on one connection in that order. Only renewals and watches overtake: they are
+//! urgent.
 //!
 //! | Question | File |
 //! | --- | --- |

@@ -9,7 +9,8 @@ use crate::ground::error::{Holder, LockError};
 use crate::ground::owner::Owner;
 use crate::ground::token::Token;
 
-/// A waiter that is granted a lock must renew it within this time: a stuck one delays the others by no more.
+/// A waiter that is granted a lock must renew it within this time: a stuck one delays the others by
+/// no more.
 pub(crate) const CLAIM: Duration = Duration::from_secs(1);
 
 /// A queue on a server expires this long after a waiter has last asked.
@@ -26,10 +27,12 @@ pub(crate) struct Request {
     pub(crate) ttl: Duration,
     /// A grant draws a fencing token. It is part of the place in the queue, too.
     pub(crate) fenced: bool,
-    /// By a plain command, without the queue: acquire takes a lock that does not exist, and release deletes one without a
-    /// mark. Else [`Refusal::Contended`]. A node without such a command does what it does for other requests.
+    /// By a plain command, without the queue: acquire takes a lock that does not exist, and release
+    /// deletes one without a mark. Else [`Refusal::Contended`]. A node without such a command does
+    /// what it does for other requests.
     pub(crate) direct: bool,
-    /// Of a renewal or a release: to whom the process of the token has passed the lock on, where the server does not know that.
+    /// Of a renewal or a release: to whom the process of the token has passed the lock on, where
+    /// the server does not know that.
     pub(crate) passed_on: Option<Arc<PassedOn>>,
     /// Of a release: for how many it counts. One in 128 leaves the lock free for foreign clients.
     pub(crate) releases: u32,
@@ -53,10 +56,12 @@ impl Request {
     }
 }
 
-/// To whom a process has passed a lock on. The server may have it under the token of the request or under each of these.
+/// To whom a process has passed a lock on. The server may have it under the token of the request or
+/// under each of these.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct PassedOn {
-    /// One after the other; the last one has the lock now. With a renewal, the server has it under this token.
+    /// One after the other; the last one has the lock now. With a renewal, the server has it under
+    /// this token.
     pub(crate) to: Box<[Token]>,
     /// [Followers](Push::followers) have places in the queue, with this ttl, and leave it.
     pub(crate) place_ttl: Option<Duration>,
@@ -64,15 +69,17 @@ pub(crate) struct PassedOn {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// Take the lock if it is free or this token holds it; it expires after the ttl, or after the [`CLAIM`] for a waiter
-    /// that asks again. Else join its queue, unless the attempt has one try.
+    /// Take the lock if it is free or this token holds it; it expires after the ttl, or after the
+    /// [`CLAIM`] for a waiter that asks again. Else join its queue, unless the attempt has one try.
     Acquire(Mode),
-    /// Acquire, if the request right before it, of the attempt `after`, takes its lock. Else [`Reply::Skipped`].
+    /// Acquire, if the request right before it, of the attempt `after`, takes its lock. Else
+    /// [`Reply::Skipped`].
     AcquireNext { mode: Mode, after: Id },
-    /// If this token holds the lock, it expires after the ttl, but no sooner than before; with `shortens`, exactly then.
-    /// `nth`: the number of ttl changes of its holder so far.
+    /// If this token holds the lock, it expires after the ttl, but no sooner than before; with
+    /// `shortens`, exactly then. `nth`: the number of ttl changes of its holder so far.
     Renew { nth: u32, shortens: bool },
-    /// If this token holds the lock, grant it to the next waiter, or free it. Else the token leaves the queue.
+    /// If this token holds the lock, grant it to the next waiter, or free it. Else the token leaves
+    /// the queue.
     Release,
     /// A release before `min_hold` is over: if this token holds the lock, it expires after the ttl.
     ExpireLater,
@@ -82,20 +89,24 @@ pub(crate) enum Action {
     Draw,
     /// Who holds the lock, and how many wait?
     Inspect,
-    /// Inspect, then release it for its holder. A quorum asks its nodes to inspect, then to take the lock away.
+    /// Inspect, then release it for its holder. A quorum asks its nodes to inspect, then to take
+    /// the lock away.
     ForceRelease,
-    /// If the lock has the value that the token of this request [names](Token::naming), release it for its holder.
+    /// If the lock has the value that the token of this request [names](Token::naming), release it
+    /// for its holder.
     TakeAway,
     /// List locks; the name is a pattern.
     List { cursor: u64 },
-    /// A write that changes nothing: does the node take locks? In a Cluster the cursor is the number of the primary.
+    /// A write that changes nothing: does the node take locks? In a Cluster the cursor is the
+    /// number of the primary.
     Ping { cursor: u64 },
     /// Does this token still hold the lock? From now on, the node tells when that changes.
     Watch,
-    /// A waiter watches the lock: is it free? The reply is out of date once the waiter has been granted it.
+    /// A waiter watches the lock: is it free? The reply is out of date once the waiter has been
+    /// granted it.
     WatchHolder,
-    /// Take the lock on one node of a quorum if it is free or this token holds it; `fence` is the fencing token that the
-    /// client proposes; `late`: its caller has asked before.
+    /// Take the lock on one node of a quorum if it is free or this token holds it; `fence` is the
+    /// fencing token that the client proposes; `late`: its caller has asked before.
     Vote { fence: u64, late: bool },
     /// If this token holds the lock, the node gives no fencing token below this one from now on.
     RaiseFence { fence: u64 },
@@ -115,7 +126,8 @@ pub(crate) enum Mode {
     JoinAgain {
         at_most: u32,
     },
-    /// The waiter had a place in the queue. If that is gone, the server pushes [`PushKind::PlaceLost`].
+    /// The waiter had a place in the queue. If that is gone, the server pushes
+    /// [`PushKind::PlaceLost`].
     Again,
     /// As `Again`, when all waiters of this process ask: the server pushes nothing.
     Rejoin,
@@ -134,7 +146,8 @@ impl Mode {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reply {
-    /// Acquire: this token holds the lock for the ttl. The fencing token is 0 for a request that is not fenced.
+    /// Acquire: this token holds the lock for the ttl. The fencing token is 0 for a request that is
+    /// not fenced.
     Granted { fence: u64 },
     /// Acquire, of a waiter that asked again: this token holds the lock for the [`CLAIM`].
     Claimed { fence: u64 },
@@ -144,13 +157,15 @@ pub(crate) enum Reply {
     QueueFull { waiters: u32 },
     /// Acquire next: the key in front is not held, so this one was not tried.
     Skipped,
-    /// Vote: this token holds the lock on that node. The clock is the proposed fencing token if that is above each one
-    /// that the node has seen; else it is above the proposed one and not below those.
+    /// Vote: this token holds the lock on that node. The clock is the proposed fencing token if
+    /// that is above each one that the node has seen; else it is above the proposed one and not
+    /// below those.
     Voted { clock: u64 },
-    /// Reserve, draw: the last of the reserved fencing tokens, or the one that was drawn; all are above each one given before.
+    /// Reserve, draw: the last of the reserved fencing tokens, or the one that was drawn; all are
+    /// above each one given before.
     Reserved { last: u64 },
-    /// Renew, repair, raise fence: this token holds it. Watch: the same, as the renewal in the same call has found. Release, take away: this token held it. Ping: the node
-    /// takes locks.
+    /// Renew, repair, raise fence: this token holds it. Watch: the same, as the renewal in the same
+    /// call has found. Release, take away: this token held it. Ping: the node takes locks.
     Done,
     /// Watch: this token holds it, and the key lasts for so long.
     HeldFor { left: Duration },
@@ -194,8 +209,9 @@ pub(crate) struct Push {
     pub(crate) token: Token,
     pub(crate) name: Arc<str>,
     pub(crate) kind: PushKind,
-    /// Of a grant: the waiters that come next, as far as they are of the same process, have the same ttl and draw no fencing
-    /// token. The process passes the lock on to them in this order. The [secret](Token::secret) of each, one behind the other.
+    /// Of a grant: the waiters that come next, as far as they are of the same process, have the
+    /// same ttl and draw no fencing token. The process passes the lock on to them in this order.
+    /// The [secret](Token::secret) of each, one behind the other.
     pub(crate) followers: Box<str>,
 }
 
@@ -203,14 +219,16 @@ pub(crate) struct Push {
 pub(crate) enum PushKind {
     /// The waiter holds the lock since `at`, for a [`CLAIM`]. `marked`: others wait behind it.
     Granted { fence: u64, at: ServerTime, marked: bool },
-    /// The waiter is one of the first two in the queue, or the first behind those of one process. `claim`: the time left, at
-    /// `at`, to the holder.
+    /// The waiter is one of the first two in the queue, or the first behind those of one process.
+    /// `claim`: the time left, at `at`, to the holder.
     Next { claim: Duration, at: ServerTime },
     /// The lock is free for a moment, for clients that do not use its queue.
     LeftFree,
-    /// The token no longer holds the lock. Only `memory://` pushes this to a holder: servers tell connections that watch.
+    /// The token no longer holds the lock. Only `memory://` pushes this to a holder: servers tell
+    /// connections that watch.
     TakenAway,
-    /// The waiter asked again and had lost its place in the queue: others of this process may have lost theirs, too.
+    /// The waiter asked again and had lost its place in the queue: others of this process may have
+    /// lost theirs, too.
     PlaceLost,
 }
 
@@ -238,8 +256,9 @@ impl Refusal {
         matches!(self, Self::NoScript | Self::Unfinished | Self::Contended)
     }
 
-    /// True when the server has done nothing of the request. A script for `several` locks may have stopped behind one that it has
-    /// taken, but not for what a server checks at the start of a script or at its first write.
+    /// True when the server has done nothing of the request. A script for `several` locks may have
+    /// stopped behind one that it has taken, but not for what a server checks at the start of a
+    /// script or at its first write.
     pub(crate) fn has_done_nothing(&self, several: bool) -> bool {
         let at_first = ["OOM", "NOPERM", "NOAUTH"];
         match self {
@@ -254,8 +273,8 @@ impl Refusal {
         matches!(self, Self::Transient(words) if words.starts_with("READONLY"))
     }
 
-    /// Access rules forbid a command that only the hand-off needs. The handshake had found it allowed, or the server would not
-    /// have been asked.
+    /// Access rules forbid a command that only the hand-off needs. The handshake had found it
+    /// allowed, or the server would not have been asked.
     pub(crate) fn forbids_hand_off(&self) -> bool {
         const ONLY_FOR_HAND_OFF: [&str; 10] = [
             "PUBLISH", "PUBSUB", "SPUBLISH", "ZADD", "ZCARD", "ZPOPMIN", "ZRANGE", "ZRANK", "ZREM", "ZSCORE",
@@ -276,7 +295,8 @@ impl Refusal {
         matches!(self, Self::Permanent(words) if words.starts_with("NOAUTH"))
     }
 
-    /// True when the same server refuses for an unknown time. In a failover, another server soon accepts.
+    /// True when the same server refuses for an unknown time. In a failover, another server soon
+    /// accepts.
     pub(crate) fn lasts(&self) -> bool {
         let lasting = ["MISCONF", "LOADING", "NOREPLICAS"];
         matches!(self, Self::Transient(words) if lasting.iter().any(|code| words.starts_with(code)))

@@ -1,4 +1,5 @@
-//! [`LockError`] for every failure, with its key and the remedy; [`Holder`]; and the return types that can carry an error.
+//! [`LockError`] for every failure, with its key and the remedy; [`Holder`]; and the return types
+//! that can carry an error.
 //!
 //! [`LockErrorKind`]: an error without its details, for labels and for tables by kind.
 
@@ -22,9 +23,10 @@ const SOONEST: Duration = Duration::from_millis(10);
 
 /// Why a lock was not acquired, or not kept.
 ///
-/// Each message names the key and the remedy; none contains a token. [Errors](../redlocked/docs/errors/index.html)
-/// lists all messages. `{:?}` is the message, too, so that it is what `fn main() -> Result<(), LockError>`, `unwrap` and a
-/// failed `assert_eq!` print; `{:#?}` has the variant in front of it.
+/// Each message names the key and the remedy; none contains a token.
+/// [Errors](../redlocked/docs/errors/index.html) lists all messages. `{:?}` is the message, too, so
+/// that it is what `fn main() -> Result<(), LockError>`, `unwrap` and a failed `assert_eq!` print;
+/// `{:#?}` has the variant in front of it.
 ///
 /// # Examples
 ///
@@ -62,7 +64,8 @@ pub enum LockError {
         waited: Duration,
         /// The last holder that the caller saw.
         holder: Box<Holder>,
-        /// How many waiters were in front when the caller last asked; `None` where waiters are not queued.
+        /// How many waiters were in front when the caller last asked; `None` where waiters are not
+        /// queued.
         in_front: Option<u32>,
     },
     /// The caller holds the lock itself and would wait for itself, so the call fails at once. A
@@ -72,7 +75,8 @@ pub enum LockError {
         /// The key, without the prefix.
         key: Arc<str>,
     },
-    /// As many callers wait for the lock as [`max_waiters`](crate::LockManagerBuilder::max_waiters) allows.
+    /// As many callers wait for the lock as [`max_waiters`](crate::LockManagerBuilder::max_waiters)
+    /// allows.
     #[non_exhaustive]
     QueueFull {
         /// The key, without the prefix.
@@ -80,8 +84,8 @@ pub enum LockError {
         /// How many callers wait.
         waiters: u32,
     },
-    /// The lock was held, and is no longer. An async body was stopped: where its lease ended, before the server could give
-    /// the lock to another caller.
+    /// The lock was held, and is no longer. An async body was stopped: where its lease ended,
+    /// before the server could give the lock to another caller.
     #[non_exhaustive]
     Lost {
         /// The key, without the prefix.
@@ -89,8 +93,8 @@ pub enum LockError {
         /// Why.
         reason: LostReason,
     },
-    /// The lock was taken and released at once, because too few [`replicas`](crate::LockManagerBuilder::replicas) confirmed
-    /// it in time.
+    /// The lock was taken and released at once, because too few
+    /// [`replicas`](crate::LockManagerBuilder::replicas) confirmed it in time.
     #[non_exhaustive]
     NotReplicated {
         /// The key, without the prefix.
@@ -100,27 +104,30 @@ pub enum LockError {
         /// How many confirmed it.
         reached: u32,
     },
-    /// Redis could not be reached, gave no answer in time, or is not ready: an outage. Trying again later may succeed.
-    /// This is never used for a lock that another client holds.
+    /// Redis could not be reached, gave no answer in time, or is not ready: an outage. Trying again
+    /// later may succeed. This is never used for a lock that another client holds.
     #[non_exhaustive]
     Unavailable {
-        /// The key, without the prefix; `None` where no single key is concerned, as when connecting.
+        /// The key, without the prefix; `None` where no single key is concerned, as when
+        /// connecting.
         key: Option<Arc<str>>,
         /// The failure, in the words of the server or of the operating system.
         reason: Arc<str>,
     },
-    /// Redis refused: a wrong password, a missing permission, a certificate that is not trusted, a server that may evict
-    /// locks or is full, a key of another type. Trying again fails until a setting of the manager or of the server is
-    /// changed: the reason says which.
+    /// Redis refused: a wrong password, a missing permission, a certificate that is not trusted, a
+    /// server that may evict locks or is full, a key of another type. Trying again fails until a
+    /// setting of the manager or of the server is changed: the reason says which.
     #[non_exhaustive]
     Misconfigured {
-        /// The key, without the prefix; `None` where no single key is concerned, as when connecting.
+        /// The key, without the prefix; `None` where no single key is concerned, as when
+        /// connecting.
         key: Option<Arc<str>>,
         /// The refusal, in the words of the server where it gave any.
         reason: Arc<str>,
     },
-    /// This manager takes no more calls: the program called [`shutdown`](crate::LockManager::shutdown), or forked after the
-    /// manager had started, which leaves its engine behind. At the end of a process, stop; in a forked child, connect a new
+    /// This manager takes no more calls: the program called
+    /// [`shutdown`](crate::LockManager::shutdown), or forked after the manager had started, which
+    /// leaves its engine behind. At the end of a process, stop; in a forked child, connect a new
     /// manager.
     #[non_exhaustive]
     ManagerClosed {
@@ -129,17 +136,20 @@ pub enum LockError {
         /// Why it is closed.
         reason: &'static str,
     },
-    /// [`shutdown`](crate::LockManager::shutdown) reached its limit. An unreleased lock is free when its ttl has passed.
+    /// [`shutdown`](crate::LockManager::shutdown) reached its limit. An unreleased lock is free
+    /// when its ttl has passed.
     #[non_exhaustive]
     ShutdownIncomplete {
-        /// How many locks were still held at the limit. Their async bodies were stopped; for sync bodies
-        /// [`is_held`](crate::LockGuard::is_held) became false.
+        /// How many locks were still held at the limit. Their async bodies were stopped; for sync
+        /// bodies [`is_held`](crate::LockGuard::is_held) became false.
         stopped: usize,
-        /// How many locks, of these and others, are not released: a sync body still runs, or Redis does not answer.
+        /// How many locks, of these and others, are not released: a sync body still runs, or Redis
+        /// does not answer.
         unreleased: usize,
     },
-    /// The key is empty, longer than 1 KiB with its prefix, or holds control characters or one of `%queue`, `%clock` and
-    /// `%inbox`, which are reserved for the library's own keys. Nothing was sent.
+    /// The key is empty, longer than 1 KiB with its prefix, or holds control characters or one of
+    /// `%queue`, `%clock` and `%inbox`, which are reserved for the library's own keys. Nothing was
+    /// sent.
     #[non_exhaustive]
     InvalidKey {
         /// The refused key, cut after 64 characters, control characters escaped.
@@ -163,15 +173,17 @@ pub enum LockError {
         /// The part that cannot be used, and why.
         reason: Arc<str>,
     },
-    /// There is no process-wide manager: the program has not called [`set_global`](crate::LockManager::set_global), and
-    /// neither `REDLOCK_URL` nor `REDIS_URL` is set. With the feature `testing` those two do not count.
+    /// There is no process-wide manager: the program has not called
+    /// [`set_global`](crate::LockManager::set_global), and neither `REDLOCK_URL` nor `REDIS_URL` is
+    /// set. With the feature `testing` those two do not count.
     NotConfigured,
     /// [`current`](crate::current) was called by code that runs under no lock.
     NotLocked,
 }
 
 impl LockError {
-    /// True when another caller has the lock: [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut).
+    /// True when another caller has the lock: [`Busy`](Self::Busy) and
+    /// [`TimedOut`](Self::TimedOut).
     ///
     /// The attribute's `on_busy` handles these two.
     ///
@@ -218,8 +230,8 @@ impl LockError {
         }
     }
 
-    /// The key that the error is about, without the prefix; `None` where it is about none: the connection, the end of the
-    /// manager, a missing one.
+    /// The key that the error is about, without the prefix; `None` where it is about none: the
+    /// connection, the end of the manager, a missing one.
     ///
     /// # Examples
     ///
@@ -257,8 +269,8 @@ impl LockError {
         }
     }
 
-    /// The holder that kept the caller out: of [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut); `None` for every other
-    /// error.
+    /// The holder that kept the caller out: of [`Busy`](Self::Busy) and
+    /// [`TimedOut`](Self::TimedOut); `None` for every other error.
     ///
     /// # Examples
     ///
@@ -283,15 +295,18 @@ impl LockError {
         }
     }
 
-    /// When the same call may succeed; `None` where trying again does not help, or may do the work twice.
+    /// When the same call may succeed; `None` where trying again does not help, or may do the work
+    /// twice.
     ///
-    /// - [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut): for how long this manager's callers of late have held a lock of
-    ///   the same template or [`label`](crate::LockRequest::label), at least 10 ms; one second before the first of them has
-    ///   released one, and for a request without either. Never more than what is left of the holder's lease, which is
+    /// - [`Busy`](Self::Busy) and [`TimedOut`](Self::TimedOut): for how long this manager's callers
+    ///   of late have held a lock of the same template or [`label`](crate::LockRequest::label), at
+    ///   least 10 ms; one second before the first of them has released one, and for a request
+    ///   without either. Never more than what is left of the holder's lease, which is
     ///   [`Holder::expires_in`].
-    /// - [`QueueFull`](Self::QueueFull), [`NotReplicated`](Self::NotReplicated), [`Unavailable`](Self::Unavailable): one
-    ///   second.
-    /// - [`Lost`](Self::Lost) has none: the body has begun, and only its author knows whether it can be repeated.
+    /// - [`QueueFull`](Self::QueueFull), [`NotReplicated`](Self::NotReplicated),
+    ///   [`Unavailable`](Self::Unavailable): one second.
+    /// - [`Lost`](Self::Lost) has none: the body has begun, and only its author knows whether it
+    ///   can be repeated.
     ///
     /// # Examples
     ///
@@ -457,14 +472,16 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// `<host>:<pid>` of the holder, control characters escaped; `None` when another kind of client holds the lock.
+    /// `<host>:<pid>` of the holder, control characters escaped; `None` when another kind of client
+    /// holds the lock.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.owner.as_ref().map(Owner::name)
     }
 
-    /// The function that holds the lock, as `module::function`: the last 64 characters. For a request made by hand, its
-    /// [`label`](crate::LockRequest::label); `None` without one, or when another kind of client holds the lock.
+    /// The function that holds the lock, as `module::function`: the last 64 characters. For a
+    /// request made by hand, its [`label`](crate::LockRequest::label); `None` without one, or when
+    /// another kind of client holds the lock.
     #[must_use]
     pub fn function(&self) -> Option<&str> {
         self.owner.as_ref()?.function()
@@ -487,8 +504,8 @@ impl Holder {
         granted.or_else(|| self.asked())
     }
 
-    /// How long until the lock is free unless its holder renews it, when the server answered; `None` when a client of
-    /// another kind took the key without a time to live.
+    /// How long until the lock is free unless its holder renews it, when the server answered;
+    /// `None` when a client of another kind took the key without a time to live.
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
         self.expires_in
@@ -523,8 +540,8 @@ impl fmt::Display for Seconds {
 
 /// A return type that can carry a lock failure to the caller.
 ///
-/// The attribute turns a [`LockError`] into the return value of the annotated function with it. Every `Result<T, E>` with
-/// `E: From<LockError>` implements it.
+/// The attribute turns a [`LockError`] into the return value of the annotated function with it.
+/// Every `Result<T, E>` with `E: From<LockError>` implements it.
 ///
 /// # Examples
 ///
@@ -559,10 +576,11 @@ impl<T, E: From<LockError>> FromLockError for Result<T, E> {
     }
 }
 
-/// The kind of a [`LockError`](crate::LockError), one for each of its variants. [`LockError::kind`](crate::LockError::kind)
-/// returns it.
+/// The kind of a [`LockError`](crate::LockError), one for each of its variants.
+/// [`LockError::kind`](crate::LockError::kind) returns it.
 ///
-/// It has no key and no reason, so it is cheap to copy, can be a key of a map, and is safe to show to anyone.
+/// It has no key and no reason, so it is cheap to copy, can be a key of a map, and is safe to show
+/// to anyone.
 ///
 /// # Examples
 ///
@@ -618,7 +636,8 @@ pub enum LockErrorKind {
 }
 
 impl LockErrorKind {
-    /// The name in `snake_case`, which stays the same over versions: for the label of a metric or a field of a log.
+    /// The name in `snake_case`, which stays the same over versions: for the label of a metric or a
+    /// field of a log.
     ///
     /// # Examples
     ///

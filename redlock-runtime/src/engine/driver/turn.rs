@@ -7,7 +7,8 @@ use tokio::task::yield_now;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::engine) enum Turn {
-    /// There may be more to do at once, after other tasks have had their turn and the runtime has looked for I/O events.
+    /// There may be more to do at once, after other tasks have had their turn and the runtime has
+    /// looked for I/O events.
     Again,
     /// There is more to do at once, after the tasks that can run now.
     AfterOthers,

@@ -1,10 +1,11 @@
-//! The guardian: one thread for the process, which moves loops that their runtime does not poll in time.
+//! The guardian: one thread for the process, which moves loops that their runtime does not poll in
+//! time.
 //!
-//! It sleeps until a loop would be late with its next deadline, or with a command. A loop that was not polled by then gets a
-//! wake-up, and a little later a thread of its own.
+//! It sleeps until a loop would be late with its next deadline, or with a command. A loop that was
+//! not polled by then gets a wake-up, and a little later a thread of its own.
 //!
-//! No look is lost: a look forgets that it was due before it reads the state of the loop, so whoever changes that state and
-//! finds a look due has changed it before that look reads it.
+//! No look is lost: a look forgets that it was due before it reads the state of the loop, so
+//! whoever changes that state and finds a look due has changed it before that look reads it.
 
 use std::any::Any;
 use std::cmp::Reverse;
@@ -31,7 +32,8 @@ pub(super) const LOOK: Duration = Duration::from_millis(20);
 /// A loop that was polled since the last look is looked at again after this.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long a runtime may take to poll a loop after a look that finds a command which was sent since the look before.
+/// How long a runtime may take to poll a loop after a look that finds a command which was sent
+/// since the look before.
 const READS_WITHIN: Duration = Duration::from_millis(50);
 
 /// The handle of the guardian.
@@ -181,7 +183,8 @@ impl Watch {
             return NEVER;
         }
         if is_polled {
-            // A runtime that is busy with locks is looked at again, so that not each lock wakes the guardian.
+            // A runtime that is busy with locks is looked at again, so that not each lock wakes the
+            // guardian.
             return now.after(LOOK_AGAIN).to_nanos().min(late_at.max(now.after(LOOK).to_nanos()));
         }
         let is_due = late_at <= now.to_nanos();

@@ -1,9 +1,10 @@
-//! The runtime of a loop that no runtime of its callers runs. One thread at a time polls it: a caller that is blocked, whose
-//! outcome then crosses no thread, or else a thread of its own.
+//! The runtime of a loop that no runtime of its callers runs. One thread at a time polls it: a
+//! caller that is blocked, whose outcome then crosses no thread, or else a thread of its own.
 //!
-//! That thread sleeps while blocked callers come and go, so a lock that is held for a moment does not wake it. It polls from
-//! the next deadline of the loop on, and as soon as it must: when a command was sent, or an outcome is awaited, that no blocked
-//! caller polls for. Of several blocked callers none polls for the others: they leave that to this thread.
+//! That thread sleeps while blocked callers come and go, so a lock that is held for a moment does
+//! not wake it. It polls from the next deadline of the loop on, and as soon as it must: when a
+//! command was sent, or an outcome is awaited, that no blocked caller polls for. Of several blocked
+//! callers none polls for the others: they leave that to this thread.
 
 mod blocked;
 
@@ -27,7 +28,8 @@ use crate::ground::host::sync::{
 /// How long no caller must have polled before the loop's own thread does without a reason.
 const QUIET: Duration = LONGEST_DELAY;
 
-/// How long that thread keeps polling once it had to: where callers overlap, the turn does not go to and fro.
+/// How long that thread keeps polling once it had to: where callers overlap, the turn does not go
+/// to and fro.
 const KEEPS: Duration = Duration::from_millis(100);
 
 pub(super) struct OwnRuntime {

@@ -1,9 +1,11 @@
-//! A blocked caller: it polls the loop until it has its outcome, or waits while another thread polls.
+//! A blocked caller: it polls the loop until it has its outcome, or waits while another thread
+//! polls.
 //!
-//! A caller that finds no thread polling takes the turn: it polls its future, then the loop, then its future again, until that
-//! is ready. Any other caller waits for its own outcome. The first of those that wait asks the loop's own thread for its turn,
-//! which that thread gives away between two polls. A caller that leaves the turn looks last at the commands that were sent
-//! meanwhile, and passes the turn to the loop's own thread if there are any, or if another caller is blocked.
+//! A caller that finds no thread polling takes the turn: it polls its future, then the loop, then
+//! its future again, until that is ready. Any other caller waits for its own outcome. The first of
+//! those that wait asks the loop's own thread for its turn, which that thread gives away between
+//! two polls. A caller that leaves the turn looks last at the commands that were sent meanwhile,
+//! and passes the turn to the loop's own thread if there are any, or if another caller is blocked.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -21,14 +23,16 @@ use crate::ground::alarm::Alarm;
 use crate::ground::clock::{Clock, Moment};
 use crate::ground::host::sync::Ordering;
 
-/// How late a caller may return after its limit, when the loop has a deadline of its own about then. That saves a timer.
+/// How late a caller may return after its limit, when the loop has a deadline of its own about
+/// then. That saves a timer.
 const SLACK: Duration = Duration::from_millis(20);
 
 /// How often the runtime looks for I/O events at least, while callers poll.
 const LOOK: Duration = Duration::from_millis(5);
 
 impl OwnRuntime {
-    /// Blocks this thread until `future` is ready. Polls the loop meanwhile, unless another thread does.
+    /// Blocks this thread until `future` is ready. Polls the loop meanwhile, unless another thread
+    /// does.
     pub(in crate::engine::home) fn block_on<F: Future>(
         &self,
         home: &Arc<Home>,
@@ -106,7 +110,8 @@ struct Waiting<'a> {
     own: &'a OwnRuntime,
     home: &'a Arc<Home>,
     alarm: Arc<Alarm>,
-    /// It has asked the loop's own thread for its turn: no other caller waits, or has waited just now.
+    /// It has asked the loop's own thread for its turn: no other caller waits, or has waited just
+    /// now.
     asks: bool,
     has_turn: bool,
 }
@@ -214,7 +219,8 @@ impl Drop for CallerTurn<'_> {
         turns.polled_by = PolledBy::NoThread;
         turns.left_at = now;
         turns.due = self.home.due();
-        // Before the last look at the commands: a caller that sends one after that look sees that no thread polls.
+        // Before the last look at the commands: a caller that sends one after that look sees that
+        // no thread polls.
         self.own.is_polled.store(false, Ordering::SeqCst);
         let is_needed =
             self.has_more.get() || self.own.blocked.load(Ordering::SeqCst) > 0 || self.home.is_awaited();

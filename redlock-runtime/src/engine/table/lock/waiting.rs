@@ -35,8 +35,8 @@ pub(super) enum Awaits {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum LastAnswer {
     Nothing,
-    /// Who holds it, since when, and for how long unless that one renews it. Without the rest of a [`Holder`]:
-    /// thousands may wait.
+    /// Who holds it, since when, and for how long unless that one renews it. Without the rest of a
+    /// [`Holder`]: thousands may wait.
     Busy {
         owner: Option<Owner>,
         granted: Option<NonZeroU64>,

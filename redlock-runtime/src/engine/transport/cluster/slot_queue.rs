@@ -48,7 +48,8 @@ pub(super) struct Deferred {
 }
 
 impl Deferred {
-    /// True for a request for a lock that was refused, or not sent: no node has done anything of it.
+    /// True for a request for a lock that was refused, or not sent: no node has done anything of
+    /// it.
     pub(super) fn is_undone_ask(&self) -> bool {
         !self.in_flight.unanswered
             && matches!(self.request.action, Action::Acquire(_) | Action::AcquireNext { .. })
@@ -92,8 +93,8 @@ impl SlotQueue {
     }
 
     /// True when a redirected request may be sent at once: no earlier one waits. One about a held
-    /// lock waits only for those about the same: while a slot moves, what asks for a lock is refused
-    /// and waits, for as long as that takes.
+    /// lock waits only for those about the same: while a slot moves, what asks for a lock is
+    /// refused and waits, for as long as that takes.
     pub(super) fn may_redirect(&self, request: &Request) -> bool {
         let is_about_held = matches!(request.action, Action::Renew { .. } | Action::Watch);
         self.waiting.is_empty() || is_about_held && !self.of_token.contains_key(&request.token)
