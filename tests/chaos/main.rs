@@ -4,9 +4,9 @@
 //!
 //! `CHAOS_SECONDS` makes it longer, `CHAOS_SEED` repeats the random choices, `CHAOS_NODES` is the
 //! size of the quorum, `CHAOS_STOP=1` ends a run as soon as something is found.
-//! `cargo run --release -p redlocked-sim --example mutants -- --chaos` puts what use has found back, and looks whether it is found.
-//! For hours, and with all faults at once: `cargo run --release --example chaos`, of the same
-//! modules in `kit::chaos`.
+//! `cargo run --release -p redlocked-sim --example mutants -- --chaos` puts what use has found
+//! back, and looks whether it is found. For hours, and with all faults at once:
+//! `cargo run --release --example chaos`, of the same modules in `kit::chaos`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 

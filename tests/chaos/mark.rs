@@ -1,10 +1,11 @@
 //! Mistakes with the mark of a lock that callers wait for, each found on one server.
 //!
-//! A lock that is marked too late, or whose mark is lost, is deleted by its holder while callers wait: they ask only when
-//! their poll is due. A marked lock without its grace goes to the next caller before its lease is over. These are found
-//! only by the model in `tests/models`, because a poll or a second push mends them before the checker looks: an `again` that
-//! does not mark, waiters that are not told, one that keeps its place, a comparison with the marked value, a lock without
-//! any grace, and a plain `SET NX` by a waiter.
+//! A lock that is marked too late, or whose mark is lost, is deleted by its holder while callers
+//! wait: they ask only when their poll is due. A marked lock without its grace goes to the next
+//! caller before its lease is over. These are found only by the model in `tests/models`, because a
+//! poll or a second push mends them before the checker looks: an `again` that does not mark,
+//! waiters that are not told, one that keeps its place, a comparison with the marked value, a lock
+//! without any grace, and a plain `SET NX` by a waiter.
 
 use super::{is_clean, is_found_with};
 use kit::chaos::checker::history::History;

@@ -430,8 +430,8 @@ fn access_rules_that_change_under_a_connection_lead_to_the_documented_fallback_a
     });
 }
 
-/// What a hand-over needs may be taken away while callers wait in the queue, and another user of the
-/// lock may have it.
+/// What a hand-over needs may be taken away while callers wait in the queue, and another user of
+/// the lock may have it.
 #[test]
 fn callers_in_the_queue_are_served_when_access_rules_change() {
     thread::scope(|scope| {

@@ -1,5 +1,6 @@
-//! Copies the files of the engine in which its threads meet, once as they are, and once for each mutant: with other names for
-//! the synchronisation, the clock and tokio. What is not copied has its model in `src/`.
+//! Copies the files of the engine in which its threads meet, once as they are, and once for each
+//! mutant: with other names for the synchronisation, the clock and tokio. What is not copied has
+//! its model in `src/`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a build that cannot go on")]
 
 use std::fmt::Write as _;

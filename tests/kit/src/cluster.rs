@@ -187,7 +187,8 @@ impl RedisCluster {
         let others = self.primaries().into_iter().filter(|node| node.port() != to.port());
         for node in [to].into_iter().chain(others) {
             let command = format!("CLUSTER SETSLOT {slot} NODE {}", ids[1]);
-            // Since Valkey 8.0 a replica has to confirm it, for which a busy machine needs its time.
+            // Since Valkey 8.0 a replica has to confirm it, for which a busy machine needs its
+            // time.
             let has_no_replica =
                 |error: &redis::RedisError| error.code() == Some("NOREPLICAS") && start.elapsed() < LIMIT;
             while let Err(error) = node.try_run::<String>(&command) {
@@ -200,8 +201,8 @@ impl RedisCluster {
     }
 
     /// All nodes that answer know of the same latest epoch, that of the slot that was moved last. A
-    /// node that is given a slot and does not know of it takes its own for the latest, and yields to
-    /// the node that had the slot: then each of the two says that the other one has it.
+    /// node that is given a slot and does not know of it takes its own for the latest, and yields
+    /// to the node that had the slot: then each of the two says that the other one has it.
     fn agrees_on_the_epoch(&self) -> bool {
         let infos = self.nodes.iter().filter_map(|node| node.try_run::<String>("CLUSTER INFO").ok());
         let epochs: HashSet<String> = infos

@@ -76,7 +76,8 @@ pub async fn perform(id: CallId, process: ProcessId, call: Call, locks: LockMana
     }
 }
 
-/// True when the lock is there at once for another task that this one polls, as an executor in a sync body does.
+/// True when the lock is there at once for another task that this one polls, as an executor in a
+/// sync body does.
 fn joins(request: LockRequest) -> bool {
     let (others, has_it) = (LocalSet::new(), Rc::new(Cell::new(false)));
     let seen = Rc::clone(&has_it);

@@ -1,8 +1,10 @@
-//! What locks may cost: the commands that the only server has executed for them, against what its callers have done.
+//! What locks may cost: the commands that the only server has executed for them, against what its
+//! callers have done.
 //!
-//! A bound for the whole run, up to each look: so much for a call, for a hold and for a caller that leaves without one, and so
-//! much for the time that callers of a process wait or hold. Ten thousand waiters must cost no more than a few of them, so no
-//! time of theirs counts but once for each process and lock.
+//! A bound for the whole run, up to each look: so much for a call, for a hold and for a caller that
+//! leaves without one, and so much for the time that callers of a process wait or hold. Ten
+//! thousand waiters must cost no more than a few of them, so no time of theirs counts but once for
+//! each process and lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -30,7 +32,8 @@ const OPERATOR: u64 = 6_000;
 /// What a client tries out at the start of a connection.
 const CONNECTION: u64 = 8_000;
 
-/// The first waiter of a process asks at least so much later, where the server tells it of its turn, and where not.
+/// The first waiter of a process asks at least so much later, where the server tells it of its
+/// turn, and where not.
 const TOLD: u64 = 300 * MILLISECOND;
 const NOT_TOLD: u64 = 25 * MILLISECOND;
 
@@ -152,7 +155,8 @@ impl Commands {
                 Phase::Waiting => {
                     let process = self.plan.calls[*id].process;
                     waiters.extend(hold.keys.iter().map(|key| (process, *key)));
-                    // Of several keys it may have all but one, and asks for all again when `max_hold` ends the first of those.
+                    // Of several keys it may have all but one, and asks for all again when
+                    // `max_hold` ends the first of those.
                     let others = self.count(*id) - 1;
                     let again = if others > 0 { others * HOLD + LEAVES + CALL } else { 0 };
                     rate += others * renewals + hold.max_hold.map_or(0, |most| again / most);

@@ -1,4 +1,5 @@
-//! What attempts have met, in which states of the lock table (`engine/table/lock/coverage.rs` tells it), and what they never have.
+//! What attempts have met, in which states of the lock table (`engine/table/lock/coverage.rs` tells
+//! it), and what they never have.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,8 +67,9 @@ impl Display for Coverage {
     }
 }
 
-/// What can happen to an attempt on servers: its state, the event, and what of it. From what long runs have seen and what the
-/// table has an arm for; what else is seen is told, too. An attempt is gone when a late answer or message for it arrives.
+/// What can happen to an attempt on servers: its state, the event, and what of it. From what long
+/// runs have seen and what the table has an arm for; what else is seen is told, too. An attempt is
+/// gone when a late answer or message for it arrives.
 #[rustfmt::skip]
 const POSSIBLE: &[(&str, &str, &[&str])] = &[
     ("asking", "", &["abandon", "changed", "disconnected", "other abilities", "shutdown", "slots returned"]),

@@ -1,4 +1,5 @@
-//! A forked child of a process that holds a lock: it has the memory of its parent, but no thread that runs the loop.
+//! A forked child of a process that holds a lock: it has the memory of its parent, but no thread
+//! that runs the loop.
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,4 +1,5 @@
-//! What must hold whatever happens, as seen from outside: by what callers are told, and by what the servers store.
+//! What must hold whatever happens, as seen from outside: by what callers are told, and by what the
+//! servers store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -15,14 +16,16 @@ const MILLISECOND: u64 = 1_000_000;
 /// A claim: so long a lock may be free, or kept for a waiter that does not know of it.
 const CLAIM: u64 = 1_000 * MILLISECOND;
 
-/// What a waiter that has heard nothing may need on top: its poll, and the pause before the next attempt to connect.
+/// What a waiter that has heard nothing may need on top: its poll, and the pause before the next
+/// attempt to connect.
 const POLL: u64 = 1_800 * MILLISECOND;
 
 /// As [`POLL`], for a waiter with many others in front.
 const LONGEST_POLL: u64 = 16_000 * MILLISECOND;
 
-/// So much later than its limit a caller may be back, where answers are not late. Where they may be, the one that is under way at
-/// the limit is awaited for the `io_timeout` of its manager at most.
+/// So much later than its limit a caller may be back, where answers are not late. Where they may
+/// be, the one that is under way at the limit is awaited for the `io_timeout` of its manager at
+/// most.
 const LATE: u64 = 250 * MILLISECOND;
 
 /// The longest ttl in a plan, and the grace.
@@ -57,7 +60,8 @@ struct Known {
     inherits: bool,
     phase: Phase,
     has_been_inside: bool,
-    /// When the caller must be back, if its process runs all the time, and for how long that had not run when it began.
+    /// When the caller must be back, if its process runs all the time, and for how long that had
+    /// not run when it began.
     limit: Option<(u64, u64)>,
     /// Up to then the key may stay taken after the end.
     kept_until: u64,
@@ -110,8 +114,8 @@ pub struct Oracle {
     uncertain_until: BTreeMap<String, u64>,
     /// By how much clocks of processes have gone ahead, in microseconds.
     ahead: u64,
-    /// In a quorum, fencing tokens follow the clocks of processes, and a node that has forgotten its clock starts at its time: so
-    /// much smaller they may be then.
+    /// In a quorum, fencing tokens follow the clocks of processes, and a node that has forgotten
+    /// its clock starts at its time: so much smaller they may be then.
     forgotten: u64,
     /// By key: how many clients are taking it away, or may be.
     being_lost: BTreeMap<String, u32>,
@@ -125,13 +129,16 @@ pub struct Oracle {
     commands: Option<Commands>,
     /// The first violation.
     violation: Option<Violation>,
-    /// Clients give connections up by themselves, because answers are so late, and a request may arrive after that.
+    /// Clients give connections up by themselves, because answers are so late, and a request may
+    /// arrive after that.
     pub has_late_requests: bool,
     /// So much longer than usual an answer is awaited at most.
     pub late_answers: Duration,
-    /// The servers tell of no change: a holder learns of a loss by its next renewal, and others of its process wait until then.
+    /// The servers tell of no change: a holder learns of a loss by its next renewal, and others of
+    /// its process wait until then.
     pub learns_by_renewals: bool,
-    /// A lock is on a quorum of nodes, and is lost for its release when one of these has forgotten it.
+    /// A lock is on a quorum of nodes, and is lost for its release when one of these has forgotten
+    /// it.
     pub votes: bool,
     /// Nothing but refusals goes wrong, so no request arrives late.
     pub only_refuses: bool,
@@ -176,7 +183,8 @@ impl Oracle {
         alive.map(|(_, at)| *at).max().unwrap_or(0)
     }
 
-    /// An operator has deleted this key or its queue: a waiter may sleep until its poll, as far behind as it was.
+    /// An operator has deleted this key or its queue: a waiter may sleep until its poll, as far
+    /// behind as it was.
     pub fn is_uncertain(&mut self, number: u8) {
         self.uncertain_until.insert(crate::callers::key(number), World::here().now() + LONGEST_POLL);
         if let Some(promises) = &mut self.promises {
@@ -208,11 +216,13 @@ impl Oracle {
         }
     }
 
-    /// A release says, after so long, that the lock was lost before it. When it was asked for, this was left of the lease.
+    /// A release says, after so long, that the lock was lost before it. When it was asked for, this
+    /// was left of the lease.
     pub fn says_lost(&mut self, call: CallId, after: Duration, left: Duration) {
         let Some(known) = self.calls.get(&call) else { return };
         let may_be_lost = known.keys.iter().any(|key| self.may_have_lost(key, known));
-        // Its clock may be quicker than that of the servers, and the release may have gone round once more.
+        // Its clock may be quicker than that of the servers, and the release may have gone round
+        // once more.
         if !may_be_lost && !self.votes && !self.clock_has_jumped && after < left / 2 {
             let what = format!("the release of call {call} says after {after:?} that the lock was lost");
             self.violated("an outcome says what was", what);
@@ -329,7 +339,8 @@ impl Oracle {
         }
     }
 
-    /// A caller has given its locks back, has left, or was refused. The key may stay taken for so long.
+    /// A caller has given its locks back, has left, or was refused. The key may stay taken for so
+    /// long.
     pub fn ends(&mut self, call: CallId, keeps: Duration) {
         let now = World::here().now();
         if let Some(promises) = &mut self.promises {
@@ -338,7 +349,8 @@ impl Oracle {
         if let Some(commands) = &mut self.commands {
             commands.ends(call);
         }
-        // Within a process, a lock is passed on under the token of its first holder, and ends with its last.
+        // Within a process, a lock is passed on under the token of its first holder, and ends with
+        // its last.
         let last = self
             .calls
             .get(&call)
@@ -372,7 +384,8 @@ impl Oracle {
         }
     }
 
-    /// The manager of a process has shut down within so long. One that never had a lock has nothing to give back.
+    /// The manager of a process has shut down within so long. One that never had a lock has nothing
+    /// to give back.
     pub fn has_shut_down(&mut self, process: ProcessId, took: Duration, error: Option<&LockError>) {
         let mut calls = self.calls.values().filter(|known| known.process == process);
         let has_held = calls.any(|known| known.has_been_inside);
@@ -393,7 +406,8 @@ impl Oracle {
         self.ahead += nanos(length) / 1000;
     }
 
-    /// A node of a quorum has lost its data: also what it has accepted from a process that was ahead.
+    /// A node of a quorum has lost its data: also what it has accepted from a process that was
+    /// ahead.
     pub fn node_forgets(&mut self) {
         self.forgotten = self.ahead;
     }
@@ -408,7 +422,8 @@ impl Oracle {
         }
     }
 
-    /// Another client is taking the lock away: it may be gone at any time until [`was_lost`](Self::was_lost).
+    /// Another client is taking the lock away: it may be gone at any time until
+    /// [`was_lost`](Self::was_lost).
     pub fn is_being_lost(&mut self, key: &str) {
         *self.being_lost.entry(key.to_owned()).or_default() += 1;
     }
@@ -476,7 +491,8 @@ impl Oracle {
         }
     }
 
-    /// True when the lock may have gone before its holder, or the one that it has it from, learns of it.
+    /// True when the lock may have gone before its holder, or the one that it has it from, learns
+    /// of it.
     fn may_have_lost(&self, key: &str, holder: &Known) -> bool {
         let had_it = |lost: u64| {
             // One that had it when it was lost has handed it over since.
@@ -564,8 +580,9 @@ impl Oracle {
                             && !(known.inherits && self.is_passed_on(known.process, &lock.key)) =>
                     {
                         let mut since = at.max(quiet).max(known.kept_until);
-                        // A request may arrive late, over a connection that has been given up: then the lease must end it. Or it
-                        // leaves a place in the queue, which gets the lock behind all others there: then its process returns it.
+                        // A request may arrive late, over a connection that has been given up: then
+                        // the lease must end it. Or it leaves a place in the queue, which gets the
+                        // lock behind all others there: then its process returns it.
                         if self.has_late_requests || quiet > known.began && !self.only_refuses {
                             since = held_since.max(since + LONGEST_TTL);
                         }

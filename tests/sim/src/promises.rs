@@ -1,4 +1,5 @@
-//! What the library promises where nothing is wrong around a lock: sharper than `oracle.rs`, which judges disturbed fleets, too.
+//! What the library promises where nothing is wrong around a lock: sharper than `oracle.rs`, which
+//! judges disturbed fleets, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -10,15 +11,15 @@ use crate::world::{ProcessId, World};
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// So long a lock may be free beside a waiter, and so many messages: the pause of the second waiter, and the drift of a clock
-/// since it last asked.
+/// So long a lock may be free beside a waiter, and so many messages: the pause of the second
+/// waiter, and the drift of a clock since it last asked.
 const PROMPT: u64 = 130 * MILLISECOND;
 
 /// So long a lock may have an owner that does not know of it, or has left, and so many messages.
 const TOLD: u64 = 350 * MILLISECOND;
 
-/// The first waiter of a process whose queue was deleted asks within this time, and so much later for each caller that was in
-/// front of it.
+/// The first waiter of a process whose queue was deleted asks within this time, and so much later
+/// for each caller that was in front of it.
 const FIRST_POLL: u64 = 1_500 * MILLISECOND;
 const POLL_BEHIND: u64 = 400 * MILLISECOND;
 
@@ -31,14 +32,15 @@ const CLAIM: u64 = 1_000 * MILLISECOND;
 /// So long a caller may wait beyond the claims of those that are stuck.
 const BEHIND_CLAIMS: u64 = 350 * MILLISECOND;
 
-/// What a waiter may need on top that was told nothing, because the process that is stuck had the lock from itself.
+/// What a waiter may need on top that was told nothing, because the process that is stuck had the
+/// lock from itself.
 const OWN_POLL: u64 = 1_800 * MILLISECOND;
 
 /// So long a lock that was given back may stay, where the caller blocks its runtime at once.
 const BLOCKED: u64 = 500 * MILLISECOND;
 
-/// So long a lock may be free beside a waiter that lives, behind others that are dead, when no release has freed it: the 3 s of
-/// `docs/limits.md`, and its pause.
+/// So long a lock may be free beside a waiter that lives, behind others that are dead, when no
+/// release has freed it: the 3 s of `docs/limits.md`, and its pause.
 const DESERTED: u64 = 3_300 * MILLISECOND;
 
 /// What a server stores of a lock.
@@ -46,13 +48,15 @@ const DESERTED: u64 = 3_300 * MILLISECOND;
 pub struct Stored {
     /// The number of the key.
     pub key: u8,
-    /// The key is missing, or marked and in its grace: since so many milliseconds, as far as the server knows.
+    /// The key is missing, or marked and in its grace: since so many milliseconds, as far as the
+    /// server knows.
     pub is_over: Option<u64>,
     /// The call that holds it.
     pub holder: Option<CallId>,
     /// The first two waiters are of processes that are dead: no other one is told when to ask.
     pub is_deserted: bool,
-    /// The first waiter is of a process that is dead: behind a foreign client, only the first one watches the lock.
+    /// The first waiter is of a process that is dead: behind a foreign client, only the first one
+    /// watches the lock.
     pub is_unwatched: bool,
     /// It holds the value of a foreign client.
     pub is_foreign: bool,
@@ -88,7 +92,8 @@ enum Phase {
 #[derive(Default)]
 struct Key {
     over_since: Option<u64>,
-    /// Its first two waiters were dead at the last look: the others are told nothing, and a newcomer may pass them.
+    /// Its first two waiters were dead at the last look: the others are told nothing, and a
+    /// newcomer may pass them.
     is_deserted: bool,
     /// The call that was last seen to hold it.
     last_holder: Option<CallId>,
@@ -103,7 +108,8 @@ struct Key {
     changed: u64,
     /// When it was last looked at.
     looked_at: u64,
-    /// The calls that were granted the lock while their processes were stopped, and since when these were.
+    /// The calls that were granted the lock while their processes were stopped, and since when
+    /// these were.
     claims: BTreeSet<(ProcessId, u64, CallId)>,
     /// When a caller last had it, or a foreign client.
     used: u64,
@@ -117,14 +123,16 @@ pub struct Promises {
     plan: Rc<Plan>,
     /// Bytes never take much longer than usual.
     is_even: bool,
-    /// The server hands locks over, in the order of their waiters. Where others meddle with a lock in two ways, such as taking
-    /// rights away and putting an old queue back, a waiter may have to poll: then only `oracle.rs` judges.
+    /// The server hands locks over, in the order of their waiters. Where others meddle with a lock
+    /// in two ways, such as taking rights away and putting an old queue back, a waiter may have to
+    /// poll: then only `oracle.rs` judges.
     hands_over: bool,
     /// The clock of the server goes back: keys last longer than their holders and waiters know.
     clock_goes_back: bool,
     /// Requests may arrive long after they were sent: a lock that one takes stays for its ttl.
     comes_late: bool,
-    /// The only server is slow, and nothing else is wrong: it answers a renewal within so many nanoseconds.
+    /// The only server is slow, and nothing else is wrong: it answers a renewal within so many
+    /// nanoseconds.
     answers_within: Option<u64>,
     /// Nothing but refusals goes wrong.
     only_refuses: bool,
@@ -149,8 +157,9 @@ impl Promises {
         Self {
             is_even: plan.latency.late == 0
                 && !is(|fault| matches!(fault, Fault::Slow(..) | Fault::SlowServer(..))),
-            // A waiter that was granted the lock, and was not told, has lost its place, and learns of that when it asks. A
-            // process that connects without the right to the queues releases beside those who wait in one.
+            // A waiter that was granted the lock, and was not told, has lost its place, and learns
+            // of that when it asks. A process that connects without the right to the queues
+            // releases beside those who wait in one.
             hands_over: matches!(plan.topology, Topology::One(version) if version != Version::Redis5)
                 && !is(|fault| matches!(fault, Fault::Forbid(_, "publish" | "zadd" | "zrange", _)))
                 && meddling.len() < 2,
@@ -233,7 +242,8 @@ impl Promises {
         }
     }
 
-    /// A call has ended because others had its lock. Nothing has been wrong around its process since `quiet`.
+    /// A call has ended because others had its lock. Nothing has been wrong around its process
+    /// since `quiet`.
     #[must_use]
     pub fn is_refused(&self, call: CallId, quiet: u64) -> Option<Broken> {
         let (known, key) = (self.calls.get(&call)?, self.only_key(call)?);
@@ -249,7 +259,8 @@ impl Promises {
         Some(stop * CLAIM + BEHIND_CLAIMS + self.messages())
     }
 
-    /// A caller has the lock and knows it, or keeps it taken, or a foreign client has it, or a caller that is not known by its label.
+    /// A caller has the lock and knows it, or keeps it taken, or a foreign client has it, or a
+    /// caller that is not known by its label.
     fn is_used(&self, now: u64, lock: &Stored) -> bool {
         let has_it = |call: CallId| match self.calls.get(&call).map(|known| known.phase) {
             // It has one of its keys, and waits for the next.
@@ -263,7 +274,8 @@ impl Promises {
         }
     }
 
-    /// Callers wait behind processes that are stuck. By call: nothing has been wrong around its process since then.
+    /// Callers wait behind processes that are stuck. By call: nothing has been wrong around its
+    /// process since then.
     #[must_use]
     pub fn are_kept_waiting(&self, quiet: impl Fn(CallId) -> u64) -> Option<Broken> {
         let (now, claims) = (World::here().now(), self.claims()?);
@@ -276,7 +288,8 @@ impl Promises {
         Some(("a stuck process costs a claim", format!("call {call} waits")))
     }
 
-    /// A caller is inside. `is_held`: by the account of its guard; `is_taken_away`: from another one, perhaps.
+    /// A caller is inside. `is_held`: by the account of its guard; `is_taken_away`: from another
+    /// one, perhaps.
     pub fn enters(&mut self, call: CallId, is_held: bool, is_taken_away: bool) -> Option<Broken> {
         let now = World::here().now();
         self.has_changed(call, now);
@@ -339,7 +352,8 @@ impl Promises {
         inside.filter(|(_, known)| !known.is_lost).map(|(call, _)| *call).collect()
     }
 
-    /// A caller that was inside has lost its lock, by the account of its guard, since the last look.
+    /// A caller that was inside has lost its lock, by the account of its guard, since the last
+    /// look.
     pub fn loses(&mut self, call: CallId, quiet: u64, may_be_lost: bool) -> Option<Broken> {
         let now = World::here().now();
         let hold = self.hold(call)?;
@@ -370,8 +384,8 @@ impl Promises {
         None
     }
 
-    /// A server was silent for so long that a process may have given its connection up. What others send keeps it from
-    /// answering, too.
+    /// A server was silent for so long that a process may have given its connection up. What others
+    /// send keeps it from answering, too.
     fn seems_lost(&self) -> bool {
         let silent = World::here().longest_silence() + self.messages();
         self.plan.processes.iter().any(|process| 2 * silent > process.io_timeout * MILLISECOND)
@@ -404,8 +418,9 @@ impl Promises {
             Phase::Ended { at, .. } => at >= first_began,
             _ => true,
         });
-        // The first waiter may leave before it asks, and the next one pauses anew, for longer if more were in front of it.
-        // The waiters of other processes each learn of it by their own polls, which are seldom far behind.
+        // The first waiter may leave before it asks, and the next one pauses anew, for longer if
+        // more were in front of it. The waiters of other processes each learn of it by their own
+        // polls, which are seldom far behind.
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         let polls = if is_one { count(waiting.len()).clamp(1, 20) } else { 20 };
         let until = now + polls * (FIRST_POLL + count(in_front.count()).min(20) * POLL_BEHIND);
@@ -413,7 +428,8 @@ impl Promises {
         key.uncertain_until = key.uncertain_until.max(until);
     }
 
-    /// Looks at what the only server stores. `inside`: the calls that are inside by their own account.
+    /// Looks at what the only server stores. `inside`: the calls that are inside by their own
+    /// account.
     pub fn look(&mut self, stored: &[Stored], inside: &BTreeSet<CallId>, quiet: u64) -> Option<Broken> {
         let now = World::here().now();
         if let Some(changed) = stored.iter().find(|lock| lock.is_changed) {
@@ -434,8 +450,8 @@ impl Promises {
         broken
     }
 
-    /// The call that has the lock, or was the last to have it, under the token of this one: within a process, a lock is passed on
-    /// under the token of the first.
+    /// The call that has the lock, or was the last to have it, under the token of this one: within
+    /// a process, a lock is passed on under the token of the first.
     fn current(&self, first: CallId) -> CallId {
         let ended = |known: &Known| match known.phase {
             Phase::Waiting => None,
@@ -493,8 +509,8 @@ impl Promises {
             Some(call) => (Some(call), lock.is_marked),
             None => known.map_or((None, false), |key| (key.last_holder, key.was_marked)),
         };
-        // A release finds the first waiter that is there, behind as many dead ones as there may be: not that of a newcomer which
-        // has found no key, and so does not know of them.
+        // A release finds the first waiter that is there, behind as many dead ones as there may be:
+        // not that of a newcomer which has found no key, and so does not know of them.
         let was_foreign = lock.is_foreign || holder.is_none() && known.is_some_and(|key| key.was_foreign);
         let is_released = was_marked
             && !was_foreign
@@ -584,7 +600,8 @@ impl Promises {
         Some(("a lock is handed over at once", format!("call {waiter} waits beside k{}", lock.key)))
     }
 
-    /// An operator takes the lock away with a call, which hands it to the next waiter before a claim is over.
+    /// An operator takes the lock away with a call, which hands it to the next waiter before a
+    /// claim is over.
     fn is_forced(&self, number: u8) -> bool {
         self.plan.calls.iter().any(|call| matches!(call.what, What::ForceRelease(key) if key == number))
     }
@@ -617,9 +634,10 @@ impl Promises {
         runs(*process) && key.is_some() && !self.calls.iter().any(is_inside)
     }
 
-    /// A command was forbidden meanwhile. A script may have failed behind it, with a place in the queue for a caller that gave up at
-    /// once; and a process that connects then works without queues, also for a caller that has a place. Such a place gets the lock
-    /// in its turn, and its process returns it.
+    /// A command was forbidden meanwhile. A script may have failed behind it, with a place in the
+    /// queue for a caller that gave up at once; and a process that connects then works without
+    /// queues, also for a caller that has a place. Such a place gets the lock in its turn, and its
+    /// process returns it.
     fn is_forbidden(&self, from: u64, until: u64) -> bool {
         self.plan.faults.iter().any(|(at, fault)| {
             let Fault::Forbid(_, _, length) = fault else { return false };
@@ -655,8 +673,9 @@ fn runs(process: ProcessId) -> bool {
     world.is_running(process) && !world.is_dead(process)
 }
 
-/// How many processes stop for good, if nothing else goes wrong. One that is killed has no claims: its connections end. With a
-/// grant, the next two processes are told when its lease ends: of three, all that know it may have stopped or died.
+/// How many processes stop for good, if nothing else goes wrong. One that is killed has no claims:
+/// its connections end. With a grant, the next two processes are told when its lease ends: of
+/// three, all that know it may have stopped or died.
 fn stopped(plan: &Plan) -> Option<u64> {
     let gone = plan.faults.iter().map(|(_, fault)| match fault {
         Fault::Freeze(process, _) | Fault::PowerOff(process) => Some((*process, true)),
@@ -671,9 +690,11 @@ fn stopped(plan: &Plan) -> Option<u64> {
     u64::try_from(stop).ok().filter(|stop| *stop > 0)
 }
 
-/// How long a renewal takes behind all requests that may be in flight, if the only server is slow and nothing else is wrong.
+/// How long a renewal takes behind all requests that may be in flight, if the only server is slow
+/// and nothing else is wrong.
 fn answers_within(plan: &Plan) -> Option<u64> {
-    /// So many requests are in flight at most, unless a connection has answered many more quickly before.
+    /// So many requests are in flight at most, unless a connection has answered many more quickly
+    /// before.
     const WINDOW: usize = 256;
     /// Bytes of a request.
     const LONGEST: u64 = 320;

@@ -1,4 +1,5 @@
-//! From a plan that violates a property to a short one that violates the same: what is not needed is left out.
+//! From a plan that violates a property to a short one that violates the same: what is not needed
+//! is left out.
 
 use crate::plan::Plan;
 use crate::run::run;

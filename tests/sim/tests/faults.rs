@@ -4,7 +4,8 @@ use redlocked_sim::plan::{Fault, Hold, Plan, Way, What};
 use redlocked_sim::run::run;
 use redlocked_sim::world::CutKind;
 
-/// When a process that waits in a queue, and sends nothing, says hello again after this fault, in milliseconds.
+/// When a process that waits in a queue, and sends nothing, says hello again after this fault, in
+/// milliseconds.
 fn reconnects_at(how: CutKind) -> Option<f64> {
     let mut plan = Plan::quiet(1, 2)
         .with_call(0, 0, What::Hold(Hold { ttl: 30_000, hold: 20_000, ..Hold::of(0) }))

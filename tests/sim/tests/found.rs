@@ -13,7 +13,8 @@ fn holds(plan: impl Fn(u64) -> Plan) {
     }
 }
 
-/// It took a vote away from a holder that had come after the call had returned, and another one had not heard that holder.
+/// It took a vote away from a holder that had come after the call had returned, and another one had
+/// not heard that holder.
 #[test]
 fn a_force_release_that_arrives_late_at_one_node_takes_nothing_from_a_later_holder() {
     holds(|seed| {
@@ -34,8 +35,8 @@ fn a_force_release_that_arrives_late_at_one_node_takes_nothing_from_a_later_hold
     });
 }
 
-/// A release that left the lock free for other clients told two waiters of one process, which was stopped: the one behind them slept
-/// until it asked by itself.
+/// A release that left the lock free for other clients told two waiters of one process, which was
+/// stopped: the one behind them slept until it asked by itself.
 #[test]
 fn a_lock_that_is_left_free_beside_a_stopped_process_is_taken_by_another_one() {
     holds(|seed| {
@@ -52,7 +53,8 @@ fn a_lock_that_is_left_free_beside_a_stopped_process_is_taken_by_another_one() {
     });
 }
 
-/// The loop's alarm was set on a clock that stands still while the host is suspended, and was not set anew.
+/// The loop's alarm was set on a clock that stands still while the host is suspended, and was not
+/// set anew.
 #[test]
 fn after_a_suspension_callers_are_back_within_their_limits() {
     holds(|seed| {
@@ -83,7 +85,8 @@ fn after_a_suspension_an_alarm_that_is_set_rings_in_time() {
     });
 }
 
-/// The next waiter of its process took over its long pause, without a place in the queue, and slept beside a free lock.
+/// The next waiter of its process took over its long pause, without a place in the queue, and slept
+/// beside a free lock.
 #[test]
 fn when_the_first_waiter_of_a_cohort_leaves_the_next_one_has_its_own_place() {
     holds(|seed| {
@@ -112,7 +115,8 @@ fn a_release_is_repeated_for_as_long_as_the_key_may_last_by_an_earlier_ttl() {
     });
 }
 
-/// It had waited behind others of its process, so it knew that the lock was busy, and was told that Redis does not answer.
+/// It had waited behind others of its process, so it knew that the lock was busy, and was told that
+/// Redis does not answer.
 #[test]
 fn a_waiter_whose_wait_ends_when_it_first_asks_is_told_that_the_lock_was_busy() {
     holds(|seed| {
@@ -127,7 +131,8 @@ fn a_waiter_whose_wait_ends_when_it_first_asks_is_told_that_the_lock_was_busy() 
     });
 }
 
-/// Callers left, the server refused to let them go, and only they were told when a lock was to end: the one behind slept on.
+/// Callers left, the server refused to let them go, and only they were told when a lock was to end:
+/// the one behind slept on.
 #[test]
 fn waiters_that_a_server_refuses_to_let_go_leave_as_soon_as_they_may() {
     holds(|seed| {
@@ -143,7 +148,8 @@ fn waiters_that_a_server_refuses_to_let_go_leave_as_soon_as_they_may() {
     });
 }
 
-/// The right to let a queue expire was taken away, and its first waiter left a queue that stayed for ever.
+/// The right to let a queue expire was taken away, and its first waiter left a queue that stayed
+/// for ever.
 #[test]
 fn a_queue_that_may_not_get_an_expiry_does_not_stay() {
     holds(|seed| {
@@ -156,8 +162,9 @@ fn a_queue_that_may_not_get_an_expiry_does_not_stay() {
     });
 }
 
-/// A lock that was kept for its `min_hold` ended when a claim of its process should have: to a waiter that knew of the claim alone,
-/// the process looked stuck, and its waiters lost their places.
+/// A lock that was kept for its `min_hold` ended when a claim of its process should have: to a
+/// waiter that knew of the claim alone, the process looked stuck, and its waiters lost their
+/// places.
 #[test]
 fn waiters_of_a_process_that_keeps_a_lock_for_its_min_hold_keep_their_places() {
     holds(|seed| {
@@ -177,8 +184,8 @@ fn waiters_of_a_process_that_keeps_a_lock_for_its_min_hold_keep_their_places() {
     });
 }
 
-/// A caller with one try took a lock behind waiters that had died, and the script failed when it told the next ones: its request
-/// named no inbox. The lock stayed.
+/// A caller with one try took a lock behind waiters that had died, and the script failed when it
+/// told the next ones: its request named no inbox. The lock stayed.
 #[test]
 fn one_try_behind_waiters_that_have_died_takes_the_lock() {
     holds(|seed| {
@@ -196,8 +203,9 @@ fn one_try_behind_waiters_that_have_died_takes_the_lock() {
     });
 }
 
-/// Two callers of a process joined the queue in another order than they came: the first of the process asks for both, and took
-/// those in front of it for others, who would watch a foreign client's lock.
+/// Two callers of a process joined the queue in another order than they came: the first of the
+/// process asks for both, and took those in front of it for others, who would watch a foreign
+/// client's lock.
 #[test]
 fn the_first_waiter_of_a_process_watches_a_foreign_lock_whatever_the_order_in_the_queue() {
     holds(|seed| {
@@ -213,8 +221,8 @@ fn the_first_waiter_of_a_process_watches_a_foreign_lock_whatever_the_order_in_th
     });
 }
 
-/// A server that had stopped executed what it was sent before, and refused the same request over the next connection for good:
-/// the caller got its error, and nobody released the lock.
+/// A server that had stopped executed what it was sent before, and refused the same request over
+/// the next connection for good: the caller got its error, and nobody released the lock.
 #[test]
 fn a_call_that_fails_for_good_releases_what_an_earlier_request_may_have_got() {
     holds(|seed| {
@@ -229,8 +237,8 @@ fn a_call_that_fails_for_good_releases_what_an_earlier_request_may_have_got() {
     });
 }
 
-/// A waiter that had not asked for seconds took the drift of its clock in that time for a thousandth, and counted its lease from too
-/// late.
+/// A waiter that had not asked for seconds took the drift of its clock in that time for a
+/// thousandth, and counted its lease from too late.
 #[test]
 fn the_lease_of_a_waiter_that_has_waited_for_long_counts_from_no_later_than_its_grant() {
     holds(|seed| {
@@ -250,8 +258,8 @@ fn the_lease_of_a_waiter_that_has_waited_for_long_counts_from_no_later_than_its_
     });
 }
 
-/// A foreign client released the lock between the requests of two callers of a process, and the second one took it: its release told
-/// the first one nothing.
+/// A foreign client released the lock between the requests of two callers of a process, and the
+/// second one took it: its release told the first one nothing.
 #[test]
 fn a_waiter_that_was_passed_by_another_caller_of_its_process_hears_of_that_ones_release() {
     holds(|seed| {
@@ -270,8 +278,9 @@ fn a_waiter_that_was_passed_by_another_caller_of_its_process_hears_of_that_ones_
     });
 }
 
-/// A process was stopped while a waiter of it had the lock for a claim, so all its waiters lost their places. When it went on, that
-/// waiter had waited for too long and left, and the next one paused as long as before: beside a free lock.
+/// A process was stopped while a waiter of it had the lock for a claim, so all its waiters lost
+/// their places. When it went on, that waiter had waited for too long and left, and the next one
+/// paused as long as before: beside a free lock.
 #[test]
 fn the_waiters_of_a_process_that_was_stopped_ask_although_the_granted_one_has_left() {
     holds(|seed| {
@@ -286,8 +295,8 @@ fn the_waiters_of_a_process_that_was_stopped_ask_although_the_granted_one_has_le
     });
 }
 
-/// The data of a server became older under a holder that they still had. Its release granted the lock with a fencing token below
-/// those that had been given since.
+/// The data of a server became older under a holder that they still had. Its release granted the
+/// lock with a fencing token below those that had been given since.
 #[test]
 fn a_release_after_older_data_grants_no_smaller_fencing_token() {
     holds(|seed| {
@@ -303,8 +312,9 @@ fn a_release_after_older_data_grants_no_smaller_fencing_token() {
     });
 }
 
-/// The first of two keys came milliseconds before the end of the wait. The request for the second one was under way when that was
-/// over: the caller heard that Redis had given no answer within a second.
+/// The first of two keys came milliseconds before the end of the wait. The request for the second
+/// one was under way when that was over: the caller heard that Redis had given no answer within a
+/// second.
 #[test]
 fn a_last_key_that_is_asked_for_just_before_the_end_of_the_wait_is_no_outage() {
     holds(|seed| {
@@ -321,8 +331,9 @@ fn a_last_key_that_is_asked_for_just_before_the_end_of_the_wait_is_no_outage() {
     });
 }
 
-/// A reply gave it the lock before the push for the same grant was read. When that came, the lock was being released, and was released
-/// once more, which passed it on: the caller's own release heard that the lock had been lost.
+/// A reply gave it the lock before the push for the same grant was read. When that came, the lock
+/// was being released, and was released once more, which passed it on: the caller's own release
+/// heard that the lock had been lost.
 #[test]
 fn a_release_behind_a_grant_that_is_told_twice_says_that_the_lock_was_held() {
     holds(|seed| {
@@ -345,8 +356,9 @@ fn a_release_behind_a_grant_that_is_told_twice_says_that_the_lock_was_held() {
     });
 }
 
-/// The first of four waiters asked without the queue, and was sent away from it when three others were in it. The next one of them
-/// had not asked as the first, and did not look at what it had been told: that the lock was about to expire.
+/// The first of four waiters asked without the queue, and was sent away from it when three others
+/// were in it. The next one of them had not asked as the first, and did not look at what it had
+/// been told: that the lock was about to expire.
 #[test]
 fn a_waiter_behind_one_that_is_sent_away_asks_when_the_lock_expires() {
     holds(|seed| {

@@ -1,5 +1,5 @@
-//! Fleets with something that is stuck or full: `plan/stuck.rs`. With the defects of that kind, which
-//! `mutants/stuck.rs` puts back, one of these is red.
+//! Fleets with something that is stuck or full: `plan/stuck.rs`. With the defects of that kind,
+//! which `mutants/stuck.rs` puts back, one of these is red.
 
 use redlocked_sim::plan::Plan;
 use redlocked_sim::run::run;

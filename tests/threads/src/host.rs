@@ -1,4 +1,5 @@
-//! A machine on which each use of synchronisation is a point where another thread may go on, and whose clock leaps.
+//! A machine on which each use of synchronisation is a point where another thread may go on, and
+//! whose clock leaps.
 
 use std::any::Any;
 use std::future::Future;

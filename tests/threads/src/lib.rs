@@ -1,10 +1,12 @@
-//! The races of the engine's threads: its own files, with the names of [shuttle](https://docs.rs/shuttle) for the
-//! synchronisation, run in many of the orders in which their threads can meet.
+//! The races of the engine's threads: its own files, with the names of
+//! [shuttle](https://docs.rs/shuttle) for the synchronisation, run in many of the orders in which
+//! their threads can meet.
 //!
-//! `build.rs` copies the files, once as they are and once for each of the mutants. The loop itself, the server,
-//! tokio and the clock have models. A thread that is never woken is a deadlock, which shuttle finds; so are two threads that poll
-//! one loop, which the model of tokio finds. Not explored: weaker orders of memory than one after the other, time limits of
-//! condition variables, and what the table, the transport and the connections do, which is `tests/sim`.
+//! `build.rs` copies the files, once as they are and once for each of the mutants. The loop itself,
+//! the server, tokio and the clock have models. A thread that is never woken is a deadlock, which
+//! shuttle finds; so are two threads that poll one loop, which the model of tokio finds. Not
+//! explored: weaker orders of memory than one after the other, time limits of condition variables,
+//! and what the table, the transport and the connections do, which is `tests/sim`.
 #![cfg(test)]
 #![allow(dead_code, unused_imports, unused_qualifications, unreachable_pub, missing_docs, reason = "copies")]
 #![allow(clippy::all, clippy::pedantic, clippy::unwrap_used, clippy::panic, reason = "copies, and tests")]
@@ -52,7 +54,8 @@ scenarios! {
     computes_behind_its_command computes_beside_callers
 }
 
-/// In a process of its own: a thread that is not served may abort it, in a destructor that waits for another thread.
+/// In a process of its own: a thread that is not served may abort it, in a destructor that waits
+/// for another thread.
 fn is_found(mutant: &str) -> bool {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     let output = command.args(["--exact", "one_mutant", "--ignored"]).env(MUTANT, mutant).output().unwrap();

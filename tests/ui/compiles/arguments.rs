@@ -1,4 +1,5 @@
-//! Arguments that some builds lack, that the key takes, and that a destructor reads: no error, and no warning.
+//! Arguments that some builds lack, that the key takes, and that a destructor reads: no error, and
+//! no warning.
 #![deny(warnings)]
 
 use redlocked::{LockError, distributed_lock};

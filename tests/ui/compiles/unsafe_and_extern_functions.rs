@@ -1,4 +1,5 @@
-//! `unsafe` is forbidden in the other packages, so these shapes run here: each body asserts that its lock is held.
+//! `unsafe` is forbidden in the other packages, so these shapes run here: each body asserts that
+//! its lock is held.
 
 use redlocked::{LockError, LockManager, distributed_lock};
 

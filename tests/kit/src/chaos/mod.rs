@@ -1,7 +1,8 @@
-//! Chaos: processes that take locks while they are frozen, killed, cut off and deceived; and a checker of all they did.
+//! Chaos: processes that take locks while they are frozen, killed, cut off and deceived; and a
+//! checker of all they did.
 //!
-//! `tests/chaos` runs it for seconds and shows that the checker finds each mistake made on purpose; `examples/chaos` runs
-//! it for hours.
+//! `tests/chaos` runs it for seconds and shows that the checker finds each mistake made on purpose;
+//! `examples/chaos` runs it for hours.
 //!
 //! | question | module |
 //! | --- | --- |

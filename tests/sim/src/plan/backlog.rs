@@ -1,5 +1,5 @@
-//! Plans of one server that keeps many callers waiting: it is slow, or refuses writes for seconds. Nothing else goes wrong,
-//! so their fleets are held to sharper promises.
+//! Plans of one server that keeps many callers waiting: it is slow, or refuses writes for seconds.
+//! Nothing else goes wrong, so their fleets are held to sharper promises.
 
 use fastrand::Rng;
 
@@ -24,7 +24,8 @@ fn quiet(seed: u64, random: &mut Rng, processes: usize) -> Plan {
     Plan { topology: Topology::One(version), foreign_clients: random.bool(), ..Plan::quiet(seed, processes) }
 }
 
-/// Hundreds of callers of one process, each for a lock of its own, and a few holders that renew meanwhile.
+/// Hundreds of callers of one process, each for a lock of its own, and a few holders that renew
+/// meanwhile.
 fn slow(seed: u64, random: &mut Rng) -> Plan {
     let mut plan = quiet(seed, random, 1);
     plan.length = 4_000;

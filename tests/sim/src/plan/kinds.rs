@@ -1,4 +1,5 @@
-//! Plans about everything at once, or about one part of the fleet: each call and each fault is drawn by itself.
+//! Plans about everything at once, or about one part of the fleet: each call and each fault is
+//! drawn by itself.
 
 use fastrand::Rng;
 

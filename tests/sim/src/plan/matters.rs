@@ -1,5 +1,5 @@
-//! Plans about one matter, in which nothing else goes wrong: some promises hold only there, and some defects show only where a
-//! few callers meet at the right time.
+//! Plans about one matter, in which nothing else goes wrong: some promises hold only there, and
+//! some defects show only where a few callers meet at the right time.
 
 use fastrand::Rng;
 
@@ -43,7 +43,8 @@ fn dies(random: &mut Rng, process: usize) -> Fault {
     if random.bool() { Fault::Kill(process) } else { Fault::PowerOff(process) }
 }
 
-/// A holder releases, or its lease ends, in front of a few waiters of other processes. Some of them die, and some leave.
+/// A holder releases, or its lease ends, in front of a few waiters of other processes. Some of them
+/// die, and some leave.
 fn waiters_that_go(mut plan: Plan, random: &mut Rng) -> Plan {
     let waiters = random.usize(2..10);
     plan.length = 5_000;
@@ -82,8 +83,8 @@ fn waiters_that_go(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// A waiter that is dead is granted the lock. Most of those behind it leave during its claim, or die, and others come when the
-/// claim is over.
+/// A waiter that is dead is granted the lock. Most of those behind it leave during its claim, or
+/// die, and others come when the claim is over.
 fn claim_that_runs_out(mut plan: Plan, random: &mut Rng) -> Plan {
     let waiters = random.usize(3..11);
     plan.length = 5_000;
@@ -113,7 +114,8 @@ fn claim_that_runs_out(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// A connection is lost, and what was sent over it arrives late: the server cannot be asked to end it. Returns when.
+/// A connection is lost, and what was sent over it arrives late: the server cannot be asked to end
+/// it. Returns when.
 fn loses_a_connection(plan: &mut Plan, random: &mut Rng) -> u64 {
     plan.length = 7_000;
     plan.may_kill = false;
@@ -198,7 +200,8 @@ fn clock_that_goes_back(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// The data are lost after callers of cohorts have passed a lock to each other, and another process comes.
+/// The data are lost after callers of cohorts have passed a lock to each other, and another process
+/// comes.
 fn data_lost_by_cohorts(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.length = 500;
     plan.processes =
@@ -215,7 +218,8 @@ fn data_lost_by_cohorts(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// In a Cluster, one node has fewer rights than the others. Holders die there, and a waiter that asks has the lock for a claim.
+/// In a Cluster, one node has fewer rights than the others. Holders die there, and a waiter that
+/// asks has the lock for a claim.
 fn nodes_that_differ(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.length = 5_000;
     plan.topology = Topology::Cluster(plan.topology.version(), 3);
@@ -286,7 +290,8 @@ fn node_that_forgets(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// An operator's call arrives late at one node of a quorum, and another one has not heard of the holder that came meanwhile.
+/// An operator's call arrives late at one node of a quorum, and another one has not heard of the
+/// holder that came meanwhile.
 fn late_force_release(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.length = 3_000;
     plan.topology = Topology::Quorum(plan.topology.version(), 3);
@@ -307,8 +312,8 @@ fn late_force_release(mut plan: Plan, random: &mut Rng) -> Plan {
         .with_call(next + random.u64(50..300), 3, What::Hold(Hold::of(0)))
 }
 
-/// The key of a lock is deleted. Its waiters are behind those of a process that is dead, perhaps, and some have become the
-/// first of their process without asking.
+/// The key of a lock is deleted. Its waiters are behind those of a process that is dead, perhaps,
+/// and some have become the first of their process without asking.
 fn key_that_vanishes(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.length = 4_000;
     plan.processes = processes(3);
@@ -361,8 +366,9 @@ fn refused_renewals(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// Waiters of a few processes, often several of one behind each other, have the lock for a moment each. In half of the plans,
-/// something happens to it, or to one of the processes, about when the first of them has it.
+/// Waiters of a few processes, often several of one behind each other, have the lock for a moment
+/// each. In half of the plans, something happens to it, or to one of the processes, about when the
+/// first of them has it.
 fn followers(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.length = 4_000;
     plan.processes = processes(random.usize(1..4));
@@ -401,8 +407,8 @@ fn followers(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// Callers of two processes ask for a lock that is nearly always held, and one of them is sent replies that no command has asked
-/// for.
+/// Callers of two processes ask for a lock that is nearly always held, and one of them is sent
+/// replies that no command has asked for.
 fn replies_that_nothing_asked_for(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.length = 3_000;
     plan.processes = processes(2);

@@ -1,5 +1,5 @@
-//! A plan: all that will be done to a fleet and by its callers, drawn from a seed. What it leaves open, such as how long each
-//! byte takes, the same seed decides while it runs.
+//! A plan: all that will be done to a fleet and by its callers, drawn from a seed. What it leaves
+//! open, such as how long each byte takes, the same seed decides while it runs.
 
 mod backlog;
 mod kinds;
@@ -255,8 +255,8 @@ pub enum Fault {
     ServerClock(usize, i64),
     /// It needs so many microseconds for each byte, for so long.
     SlowServer(usize, u64, u64),
-    /// Behind a sentinel, the replica becomes the primary, without what was written in so long before. In a Cluster, the slot
-    /// of the first lock moves to that server.
+    /// Behind a sentinel, the replica becomes the primary, without what was written in so long
+    /// before. In a Cluster, the slot of the first lock moves to that server.
     FailOver(usize, u64),
     /// The lock is gone.
     Delete(u8),
@@ -329,7 +329,8 @@ impl Fault {
         meddles.then(|| self.kind())
     }
 
-    /// True when locks may be gone, so that two callers may be inside until the holder learns of it.
+    /// True when locks may be gone, so that two callers may be inside until the holder learns of
+    /// it.
     #[must_use]
     pub fn loses_locks(&self) -> bool {
         matches!(self, Self::Restart(_, false, _) | Self::Flush(_) | Self::OldData(..) | Self::Delete(_))

@@ -1,5 +1,5 @@
-//! Plans about what is stuck or full: a process that is stopped, a runtime that is blocked, a server without room, a manager that
-//! ends while its server refuses.
+//! Plans about what is stuck or full: a process that is stopped, a runtime that is blocked, a
+//! server without room, a manager that ends while its server refuses.
 
 use fastrand::Rng;
 
@@ -15,8 +15,8 @@ pub(super) const STUCK: [(&str, Matter); 5] = [
     ("blocking-callers", blocking_callers),
 ];
 
-/// A process with many waiters is stopped, or its host loses power, before the holder releases. The callers of others have one
-/// try each, or wait for a moment.
+/// A process with many waiters is stopped, or its host loses power, before the holder releases. The
+/// callers of others have one try each, or wait for a moment.
 fn stopped_process(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.length = 5_000;
     plan.processes = processes(4);
@@ -42,8 +42,8 @@ fn stopped_process(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// Waiters that are dead are in front of one or two that live, and the key goes without a release: an operator deletes it, or a
-/// client of another kind gives it back.
+/// Waiters that are dead are in front of one or two that live, and the key goes without a release:
+/// an operator deletes it, or a client of another kind gives it back.
 fn dead_in_front(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.length = 10_000;
     plan.processes = processes(3);
@@ -87,7 +87,8 @@ fn full_server(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// A server refuses from the start, and the manager whose calls it has refused shuts down meanwhile.
+/// A server refuses from the start, and the manager whose calls it has refused shuts down
+/// meanwhile.
 fn refused_until_the_end(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.length = 8_000;
     plan.processes = processes(2);
@@ -107,7 +108,8 @@ fn refused_until_the_end(mut plan: Plan, random: &mut Rng) -> Plan {
     plan
 }
 
-/// Callers give a lock back and block their runtime at once, for longer than others may wait for it.
+/// Callers give a lock back and block their runtime at once, for longer than others may wait for
+/// it.
 fn blocking_callers(mut plan: Plan, random: &mut Rng) -> Plan {
     plan.length = 20_000;
     plan.processes = processes(2);

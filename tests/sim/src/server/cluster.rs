@@ -140,8 +140,8 @@ impl State {
         Err(Misrouted::Moved { slot, to: shard.primary.address() })
     }
 
-    /// The channels of slots that have another owner now have no listeners. Up to Redis 7.0, that is so for the nodes of the
-    /// owner before.
+    /// The channels of slots that have another owner now have no listeners. Up to Redis 7.0, that
+    /// is so for the nodes of the owner before.
     fn end_moved_channels(&mut self, before: &Layout) {
         let (layout, always) = (Rc::clone(&self.cluster.layout), self.version.is_72_or_later());
         let has_moved = |slot: u16| {
@@ -188,8 +188,8 @@ impl From<Misrouted> for Refusal {
 
 /// Hands of a test. The settings of the server must say that it is part of a Cluster.
 impl Server {
-    /// From now on the node takes this for true. Slots that it has lost: keys that are left in them are deleted, and the
-    /// listeners of their channels are told.
+    /// From now on the node takes this for true. Slots that it has lost: keys that are left in them
+    /// are deleted, and the listeners of their channels are told.
     pub fn set_layout(&mut self, now: u64, layout: &Rc<Layout>) {
         self.state.now = now;
         let state = &mut self.state;

@@ -60,7 +60,8 @@ impl Server {
         self.state.users.change(user).denied.remove(command);
     }
 
-    /// The user may use only keys and channels of these patterns; `None` is all. A new user has all of them, and no password.
+    /// The user may use only keys and channels of these patterns; `None` is all. A new user has all
+    /// of them, and no password.
     pub fn limit(&mut self, user: &str, keys: Option<&[&str]>, channels: Option<&[&str]>) {
         let bytes = |patterns: &[&str]| patterns.iter().map(|pattern| pattern.as_bytes().to_vec()).collect();
         let User { keys: of_user, channels: its_channels, .. } = self.state.users.change(user);
@@ -94,7 +95,8 @@ impl Server {
         self.state.role = role;
     }
 
-    /// The server drops a client, as `CLIENT KILL` or the limit of its output does: false when there is none.
+    /// The server drops a client, as `CLIENT KILL` or the limit of its output does: false when
+    /// there is none.
     pub fn close(&mut self, client: ClientId) -> bool {
         self.state.close_client(client)
     }
@@ -110,8 +112,8 @@ impl Server {
         self.state.scripts.forget();
     }
 
-    /// From now on, the server executes what this makes of each new script; its digest stays that of what was sent. Scripts
-    /// that it knows are forgotten. It survives a restart.
+    /// From now on, the server executes what this makes of each new script; its digest stays that
+    /// of what was sent. Scripts that it knows are forgotten. It survives a restart.
     pub fn set_script_rewrite(&mut self, rewrite: Option<Rewrite>) {
         self.state.scripts.forget();
         self.state.scripts.rewrite = rewrite;
@@ -128,15 +130,16 @@ impl Server {
         Data(self.state.databases.clone())
     }
 
-    /// Other data take the place of its own, as after `REPLICAOF` another server, then `REPLICAOF NO ONE`. Connections stay.
+    /// Other data take the place of its own, as after `REPLICAOF` another server, then
+    /// `REPLICAOF NO ONE`. Connections stay.
     pub fn replace_data(&mut self, now: u64, data: Data) {
         self.state.now = now;
         self.state.flush(None);
         self.state.databases = data.0;
     }
 
-    /// The process ends: all clients are closed, scripts and watches are forgotten. It starts again with these data
-    /// and this `run_id`, as a primary or replica as before, and with its users.
+    /// The process ends: all clients are closed, scripts and watches are forgotten. It starts again
+    /// with these data and this `run_id`, as a primary or replica as before, and with its users.
     pub fn restart(&mut self, now: u64, run_id: &str, data: Data) {
         for client in self.state.clients.keys().copied().collect::<Vec<_>>() {
             self.state.close_client(client);
@@ -154,7 +157,8 @@ impl Server {
         state.primaries = before.primaries;
         state.output = before.output;
         state.closed = before.closed;
-        // A connection of the next process has another number, so that the simulation never takes one for another.
+        // A connection of the next process has another number, so that the simulation never takes
+        // one for another.
         state.next_client = before.next_client;
         self.state = state;
     }

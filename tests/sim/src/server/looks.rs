@@ -1,4 +1,5 @@
-//! What oracles see of a server. None of it changes anything: keys that have expired are passed over, not removed.
+//! What oracles see of a server. None of it changes anything: keys that have expired are passed
+//! over, not removed.
 
 use super::Server;
 use super::client::ClientId;

@@ -1,8 +1,8 @@
 //! A Redis server without a process, a socket or a clock: bytes in, bytes out.
 //!
-//! It runs the real scripts of this project, in Lua 5.1. Its data, its replies and its pushes are held against real servers
-//! by `tests/like_real_servers`, for each version in [`Version`] but Redis 8.4. Two servers that are told the same at the
-//! same times say the same.
+//! It runs the real scripts of this project, in Lua 5.1. Its data, its replies and its pushes are
+//! held against real servers by `tests/like_real_servers`, for each version in [`Version`] but
+//! Redis 8.4. Two servers that are told the same at the same times say the same.
 //!
 //! | you want | take |
 //! | --- | --- |
@@ -17,8 +17,9 @@
 //!
 //! Nothing goes from one server to another by itself: the caller carries it, when it wants.
 //!
-//! What a server does that this one does not: blocking commands but `WAIT`, transactions, functions, modules, more types than
-//! strings, sorted sets and (to be of another type) lists. `SCAN` and `CLIENT INFO` have another order and fewer fields.
+//! What a server does that this one does not: blocking commands but `WAIT`, transactions,
+//! functions, modules, more types than strings, sorted sets and (to be of another type) lists.
+//! `SCAN` and `CLIENT INFO` have another order and fewer fields.
 
 mod access;
 mod client;
@@ -75,8 +76,8 @@ impl Server {
         Self { state: State::new(version, settings) }
     }
 
-    /// A client has connected. `address`: as `CLIENT INFO` shows it, `host:port`. If there are too many, the client is told
-    /// so and closed.
+    /// A client has connected. `address`: as `CLIENT INFO` shows it, `host:port`. If there are too
+    /// many, the client is told so and closed.
     pub fn connect(&mut self, now: u64, address: &str) -> ClientId {
         let state = &mut self.state;
         state.now = now;
@@ -91,7 +92,8 @@ impl Server {
         id
     }
 
-    /// Bytes have arrived: the server executes each command that is complete. Bytes of a client that is gone are ignored.
+    /// Bytes have arrived: the server executes each command that is complete. Bytes of a client
+    /// that is gone are ignored.
     pub fn receive(&mut self, now: u64, client: ClientId, bytes: &[u8]) {
         self.state.now = now;
         if let Some(client) = self.state.clients.get_mut(&client) {
@@ -145,14 +147,16 @@ impl Server {
         self.state.forget_client(client);
     }
 
-    /// When the next key expires: the first time at which [`expire`](Self::expire) removes one. Redis may take 100 ms more.
+    /// When the next key expires: the first time at which [`expire`](Self::expire) removes one.
+    /// Redis may take 100 ms more.
     #[must_use]
     pub fn next_expiry(&self) -> Option<u64> {
         let first = self.state.databases.iter().filter_map(|database| database.first_to_expire());
         first.map(|(expires, _)| (expires + 1) * 1000).min()
     }
 
-    /// Removes all keys that have expired, and tells the clients that watch them. A replica leaves that to its primary.
+    /// Removes all keys that have expired, and tells the clients that watch them. A replica leaves
+    /// that to its primary.
     pub fn expire(&mut self, now: u64) {
         let state = &mut self.state;
         state.now = now;

@@ -60,7 +60,8 @@ pub(super) enum Change {
 }
 
 impl Server {
-    /// What was written since the last call, for the replicas. A server without replicas keeps none.
+    /// What was written since the last call, for the replicas. A server without replicas keeps
+    /// none.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         self.state.effects.drain(..).collect()
     }
@@ -89,7 +90,8 @@ impl Server {
         self.state.offset = primary.state.offset;
     }
 
-    /// A replica has said how many effects it has: a client that waits for them with `WAIT` is answered.
+    /// A replica has said how many effects it has: a client that waits for them with `WAIT` is
+    /// answered.
     pub fn acknowledge(&mut self, now: u64, host: &str, port: u16, effects: u64) {
         self.state.now = now;
         if let Role::Primary { replicas } = &mut self.state.role {

@@ -33,8 +33,8 @@ const PRELUDE: &str = "
     })
 ";
 
-/// Instructions after which a script is looked at. A script that has gone on for all of them is stopped: a real server would
-/// be busy for ever.
+/// Instructions after which a script is looked at. A script that has gone on for all of them is
+/// stopped: a real server would be busy for ever.
 const LONG: u32 = 5_000_000;
 
 thread_local! {
@@ -128,7 +128,8 @@ impl Chunk {
     }
 }
 
-/// As `EVALSHA` names a script. Clients send the same few scripts again and again, so their digests are kept.
+/// As `EVALSHA` names a script. Clients send the same few scripts again and again, so their digests
+/// are kept.
 pub(super) fn digest_of(source: &[u8]) -> String {
     const KEPT: usize = 200;
     thread_local! {

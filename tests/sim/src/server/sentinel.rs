@@ -24,8 +24,8 @@ pub(super) fn knows(command: &str) -> bool {
 
 /// Hands of a test. The settings of the server must say that it is a sentinel.
 impl Server {
-    /// It takes the server at this address for the primary `name`, and publishes that if it is another one than before.
-    /// `None`: it does not know the name.
+    /// It takes the server at this address for the primary `name`, and publishes that if it is
+    /// another one than before. `None`: it does not know the name.
     pub fn set_primary(&mut self, now: u64, name: &str, at: Option<(&str, u16)>) {
         self.state.now = now;
         let Some((host, port)) = at else {

@@ -110,7 +110,8 @@ impl State {
         &mut self.databases[number]
     }
 
-    /// A key that has expired is removed when it is looked at, but on a replica its primary does that.
+    /// A key that has expired is removed when it is looked at, but on a replica its primary does
+    /// that.
     pub(super) fn get(&mut self, database: usize, key: &[u8]) -> Option<&Entry> {
         let now = self.now_ms();
         let expires = self.databases.get(database)?.get(key)?.expires;
@@ -152,7 +153,8 @@ impl State {
         self.current.filter(|_| !is_another)
     }
 
-    /// Tells the clients that watch the key, and the replicas. `by`: the client that has changed it; none when it has expired.
+    /// Tells the clients that watch the key, and the replicas. `by`: the client that has changed
+    /// it; none when it has expired.
     pub(super) fn has_changed(&mut self, database: usize, key: &[u8], by: Option<ClientId>) {
         self.tell_readers(key, by);
         self.note_effect(database, key);

@@ -83,7 +83,8 @@ impl Version {
         self.is_7_or_later()
     }
 
-    /// Redis 7.0 and later: sharded channels, subcommands as commands of their own, errors of scripts with a code.
+    /// Redis 7.0 and later: sharded channels, subcommands as commands of their own, errors of
+    /// scripts with a code.
     pub(super) fn is_7_or_later(self) -> bool {
         !matches!(self, Self::Redis5 | Self::Redis62)
     }

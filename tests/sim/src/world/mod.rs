@@ -1,7 +1,9 @@
-//! One thread that is all machines: the time of each, the tasks of each process, and the network between them.
+//! One thread that is all machines: the time of each, the tasks of each process, and the network
+//! between them.
 //!
-//! Tokio's clock is paused, so time goes on only when every task waits, and then to the next timer at once: in whole
-//! milliseconds. What happens within one millisecond happens in an order that the seed decides.
+//! Tokio's clock is paused, so time goes on only when every task waits, and then to the next timer
+//! at once: in whole milliseconds. What happens within one millisecond happens in an order that the
+//! seed decides.
 
 mod connection;
 mod network;
@@ -74,7 +76,8 @@ const CHILDREN: u32 = 1_000_000;
 const SPINS: u32 = 200_000;
 
 impl World {
-    /// A world without processes and servers, for this thread. Call it in a runtime whose clock is paused.
+    /// A world without processes and servers, for this thread. Call it in a runtime whose clock is
+    /// paused.
     #[must_use]
     pub fn begin(seed: u64, latency: Latency, traced: bool) -> Rc<Self> {
         let world = Rc::new(Self {
@@ -181,7 +184,8 @@ impl World {
         done
     }
 
-    /// Does `work` as a child that this process has just forked: with its memory, and another process id.
+    /// Does `work` as a child that this process has just forked: with its memory, and another
+    /// process id.
     pub fn as_forked_child<R>(&self, work: impl FnOnce() -> R) -> R {
         self.is_forked_child.set(true);
         let done = work();

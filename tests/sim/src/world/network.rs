@@ -577,8 +577,8 @@ impl World {
         self.cut_where(how, |connection| connection.process == process && connection.server == server);
     }
 
-    /// These bytes come to the process over each connection on which nothing is under way, as if the server had sent them.
-    /// Returns whether there was one.
+    /// These bytes come to the process over each connection on which nothing is under way, as if
+    /// the server had sent them. Returns whether there was one.
     pub fn say_unasked(&self, process: ProcessId, server: ServerId, bytes: &[u8]) -> bool {
         let network = &mut self.network.borrow_mut();
         let is_parted = network.parted.contains(&(process, server));

@@ -1,5 +1,5 @@
-//! Two nodes of a Cluster, real and simulated: which commands they execute, where they send the others, and what they tell
-//! when a slot moves.
+//! Two nodes of a Cluster, real and simulated: which commands they execute, where they send the
+//! others, and what they tell when a slot moves.
 
 use std::rc::Rc;
 

@@ -1,8 +1,9 @@
-//! The simulated server says what a real one says: the same random commands and scripts, from several clients, go to both.
+//! The simulated server says what a real one says: the same random commands and scripts, from
+//! several clients, go to both.
 //!
 //! `cargo test -p redlocked-sim --test like_real_servers` takes the `redis-server` on PATH, and
-//! `./test --server valkey-9 -p redlocked-sim --test like_real_servers` another one. A failure prints its seed:
-//! `SEED=… cargo test …` repeats it, and `SECONDS=60` runs for longer.
+//! `./test --server valkey-9 -p redlocked-sim --test like_real_servers` another one. A failure
+//! prints its seed: `SEED=… cargo test …` repeats it, and `SECONDS=60` runs for longer.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -16,7 +16,8 @@ const STEPS: usize = 150;
 /// No key may expire so soon, in microseconds, that one server could see it and the other not.
 const NEAR: u64 = 25_000;
 
-/// What lasts longer tells nothing: the servers may have executed it at times that are too far apart.
+/// What lasts longer tells nothing: the servers may have executed it at times that are too far
+/// apart.
 const LONGEST: u64 = 5_000;
 
 pub struct Pair {

@@ -52,7 +52,8 @@ impl Said {
         }
     }
 
-    /// Equal, but for numbers that may be apart by what time may have passed: `slack` in microseconds.
+    /// Equal, but for numbers that may be apart by what time may have passed: `slack` in
+    /// microseconds.
     pub fn is_like(&self, other: &Self, slack: u64) -> bool {
         match (self, other) {
             (Self::Line(one), Self::Line(another)) => is_like(one.as_bytes(), another.as_bytes(), slack),
@@ -82,7 +83,8 @@ fn parts(text: &[u8]) -> Vec<&[u8]> {
     text.chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit()).collect()
 }
 
-/// Small numbers are counts and must be equal; larger ones may be times to live, and the largest are times.
+/// Small numbers are counts and must be equal; larger ones may be times to live, and the largest
+/// are times.
 fn are_like(one: &[u8], another: &[u8], slack: u64) -> bool {
     let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u64>().ok();
     one == another

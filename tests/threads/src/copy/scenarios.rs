@@ -1,5 +1,5 @@
-//! What threads do with an engine at the same time. A thread that is never served ends a scenario: all others have ended by
-//! then, and the explorer tells of the deadlock.
+//! What threads do with an engine at the same time. A thread that is never served ends a scenario:
+//! all others have ended by then, and the explorer tells of the deadlock.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -138,7 +138,8 @@ fn blocked(blocking: usize, by_hand: usize, is_limited: bool) {
     manager.ends();
 }
 
-/// A caller in a runtime takes the loop there, in the middle of calls from outside; perhaps the runtime is dropped after it.
+/// A caller in a runtime takes the loop there, in the middle of calls from outside; perhaps the
+/// runtime is dropped after it.
 fn moved(is_dropped: bool) {
     let manager = Manager::start();
     let outside = {

@@ -1,4 +1,5 @@
-//! What the workers reported, and the violations that the checker found in it, each with the events around it.
+//! What the workers reported, and the violations that the checker found in it, each with the events
+//! around it.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,7 +15,8 @@ use crate::{Line, between, now};
 /// A violation is reported with the events this long before and after it.
 const AROUND: u64 = 250_000_000;
 
-/// Where servers are stopped, a request without an answer may be executed this much later, in nanoseconds.
+/// Where servers are stopped, a request without an answer may be executed this much later, in
+/// nanoseconds.
 const UNANSWERED: u64 = 5_000_000_000;
 
 /// A server that takes longer for a plain command is busy.
@@ -28,12 +30,14 @@ const MOST_STORIES: usize = 10;
 pub struct History {
     /// Holds that the checker has not settled.
     holds: HashMap<HoldId, Hold>,
-    /// Unsettled calls that returned without the lock; recorded only where locks are handed over at once.
+    /// Unsettled calls that returned without the lock; recorded only where locks are handed over at
+    /// once.
     vain_waits: HashMap<HoldId, Hold>,
     checker: Checker,
     pub(crate) losses: Vec<Loss>,
     detection: Option<LossDetection>,
-    /// Losses by workers that took a lock away from themselves: each with the key and its worker, until it is over.
+    /// Losses by workers that took a lock away from themselves: each with the key and its worker,
+    /// until it is over.
     forces: HashMap<HoldId, usize>,
     forced: Vec<Loss>,
     /// How each call ended, and how late.
@@ -101,7 +105,8 @@ impl History {
             match (word.as_str(), &numbers[..]) {
                 ("seen", &[_, at, deadline]) => hold.is_seen(at, deadline),
                 ("asks", &[_, at, until]) => hold.asked_for = Some((at, until)),
-                // Before the deadline that it had seen: it learned of a loss, or shortened the lease.
+                // Before the deadline that it had seen: it learned of a loss, or shortened the
+                // lease.
                 ("over", &[_, at]) if at < hold.deadline => hold.deadline = hold.seen,
                 ("over", _) => {}
                 ("write", &[_, at]) => hold.writes.push(at),
@@ -191,7 +196,8 @@ impl History {
         }
     }
 
-    /// Checks the holds that began before `until` for the last time. Later reports must not name them.
+    /// Checks the holds that began before `until` for the last time. Later reports must not name
+    /// them.
     pub(crate) fn settle(&mut self, until: u64, log: &EventLog) {
         let before = self.checker.result.violations.len();
         let [holds, vain_waits] = [&mut self.holds, &mut self.vain_waits]

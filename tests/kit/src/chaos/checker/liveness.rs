@@ -1,7 +1,8 @@
-//! Liveness: no lock stays free while a caller waits for it, and no lock stays held by a process that has no call for it.
+//! Liveness: no lock stays free while a caller waits for it, and no lock stays held by a process
+//! that has no call for it.
 //!
-//! The checker sees it in samples of the keys on the server, taken while every worker can reach it. After a missing or
-//! late sample it begins anew.
+//! The checker sees it in samples of the keys on the server, taken while every worker can reach it.
+//! After a missing or late sample it begins anew.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -12,12 +13,13 @@ use crate::chaos::checker::calls::Calls;
 use crate::chaos::environment::Sample;
 use crate::chaos::workload::many_callers::DROPPED;
 
-/// The longest time, in sum, that a lock may be free during one call for it: the time that a waiter has to claim it, and
-/// as much again for a busy machine. The sum begins anew when an operator has deleted the lock or its queue.
+/// The longest time, in sum, that a lock may be free during one call for it: the time that a waiter
+/// has to claim it, and as much again for a busy machine. The sum begins anew when an operator has
+/// deleted the lock or its queue.
 pub(crate) const LONGEST_FREE: Duration = Duration::from_secs(2);
 
-/// A lock whose calls have all returned is released within this: the timeout of an answer, a new connection, and an
-/// allowance for a busy machine.
+/// A lock whose calls have all returned is released within this: the timeout of an answer, a new
+/// connection, and an allowance for a busy machine.
 pub(crate) const LONGEST_OWNED: Duration = Duration::from_secs(3);
 
 /// The longest pause between two samples.
@@ -260,7 +262,8 @@ mod tests {
     fn a_lock_that_is_used_or_not_waited_for_is_well() {
         let mut liveness = Liveness::default();
         let mut calls = Calls::default();
-        // Another key; then one that is free for a moment, entered between two samples, and not seen for a while.
+        // Another key; then one that is free for a moment, entered between two samples, and not
+        // seen for a while.
         hear(&mut calls, "call", &[1, 8, 60_000, 0]);
         watch(&mut liveness, &calls, 0, 3000, None);
         hear(&mut calls, "call", &[2, 7, 60_000, 3000 * MS]);

@@ -3,8 +3,9 @@
 use super::{Hold, Violation, ViolationKind};
 use crate::now;
 
-/// Locks may have been forgotten: by a failover, a flush, or the clock of one node of a quorum that jumped ahead. Two
-/// callers may be inside then; the only promise is that the later has the larger fencing token if it asked later.
+/// Locks may have been forgotten: by a failover, a flush, or the clock of one node of a quorum that
+/// jumped ahead. Two callers may be inside then; the only promise is that the later has the larger
+/// fencing token if it asked later.
 #[derive(Clone, Debug)]
 pub struct Loss {
     /// Which locks; `None` for all.
@@ -52,7 +53,8 @@ impl Loss {
     /// `stolen`: for how long plain timers did not run meanwhile.
     pub(crate) fn excuses(&self, violation: &Violation, first: &Hold, second: &Hold, stolen: u64) -> bool {
         let here = self.keys.as_ref().is_none_or(|keys| keys.contains(&violation.key));
-        // One of them had a lock that was forgotten: the second may have been granted it long before it entered.
+        // One of them had a lock that was forgotten: the second may have been granted it long
+        // before it entered.
         let until = if violation.what == ViolationKind::Changed { violation.at } else { second.entered };
         let then = first.asked.min(second.asked) <= self.to && self.from <= until;
         let promised = match violation.what {

@@ -1,11 +1,12 @@
 //! Safety: no two holders at once, fencing tokens in order, no write after a later one.
 //!
-//! A holder is inside from when it knew that it had the lock until it left, until its own deadline as it last saw it, or
-//! until its last report, whichever comes first: acts after its deadline are not the lock's fault. The resource is a
-//! register per key that remembers the largest fencing token it has seen and refuses a smaller one.
+//! A holder is inside from when it knew that it had the lock until it left, until its own deadline
+//! as it last saw it, or until its last report, whichever comes first: acts after its deadline are
+//! not the lock's fault. The resource is a register per key that remembers the largest fencing
+//! token it has seen and refuses a smaller one.
 //!
-//! The checker takes the holds in the order in which they entered and then forgets them, so that a run may last for
-//! hours.
+//! The checker takes the holds in the order in which they entered and then forgets them, so that a
+//! run may last for hours.
 
 pub mod calls;
 pub mod history;
@@ -33,7 +34,8 @@ pub struct Hold {
     /// When it was last seen inside, and the deadline of its lease as it saw it then.
     pub(crate) seen: u64,
     pub(crate) deadline: u64,
-    /// When it asked for another ttl, and when a lease of that ttl ends, until it was seen inside again.
+    /// When it asked for another ttl, and when a lease of that ttl ends, until it was seen inside
+    /// again.
     pub(crate) asked_for: Option<(u64, u64)>,
     /// The longest ttl that it had.
     pub(crate) lasts: u64,
@@ -63,7 +65,8 @@ impl Hold {
         self.left.unwrap_or(self.seen).min(deadline)
     }
 
-    /// It is inside, and its lease ends then. A shorter ttl counts from when it was sent: before that, it is not seen.
+    /// It is inside, and its lease ends then. A shorter ttl counts from when it was sent: before
+    /// that, it is not seen.
     pub(crate) fn is_seen(&mut self, at: u64, deadline: u64) {
         const SENT_WITHIN: u64 = 5_000_000;
         (self.seen, self.deadline) = (at, deadline);
@@ -159,7 +162,8 @@ impl CheckResult {
     }
 }
 
-/// A machine that was busy a moment ago is still busy: the lateness of a plain timer just before counts, too.
+/// A machine that was busy a moment ago is still busy: the lateness of a plain timer just before
+/// counts, too.
 const JUST_BEFORE: u64 = 1_000_000_000;
 
 /// Enough for some minutes.
@@ -186,7 +190,8 @@ struct Key {
     /// The last hold with a fencing token.
     fenced: Option<NamedHold>,
     entered: u64,
-    /// Writes that are not yet ordered with those of later holds: the time and a number, and the hold.
+    /// Writes that are not yet ordered with those of later holds: the time and a number, and the
+    /// hold.
     writes: BTreeMap<(u64, u64), NamedHold>,
     register: Register,
     recent: VecDeque<NamedHold>,
@@ -199,8 +204,8 @@ struct Register {
 }
 
 impl Checker {
-    /// Takes all holds that entered, and all waits that ended without the lock, before `until`: each once, in that
-    /// order. Later ones come with a later call.
+    /// Takes all holds that entered, and all waits that ended without the lock, before `until`:
+    /// each once, in that order. Later ones come with a later call.
     pub(crate) fn look(
         &mut self,
         holds: Vec<NamedHold>,

@@ -170,7 +170,8 @@ fn a_lock_that_no_caller_enters_again_although_it_is_waited_for_is_seen() {
     assert_eq!(idle(&[], 1500, 2001), 1);
 }
 
-/// A caller is granted the lock and frozen, the server forgets the lock, another caller holds it, then the first enters.
+/// A caller is granted the lock and frozen, the server forgets the lock, another caller holds it,
+/// then the first enters.
 #[test]
 fn who_had_a_lock_that_was_forgotten_may_enter_late() {
     let holds = |second_asked| {

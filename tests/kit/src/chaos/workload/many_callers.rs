@@ -1,5 +1,5 @@
-//! Many callers of one process at once: a crowd that waits for one lock, bursts of calls, calls dropped by the
-//! thousand.
+//! Many callers of one process at once: a crowd that waits for one lock, bursts of calls, calls
+//! dropped by the thousand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,8 @@ pub(crate) const DROPPED: &str = "dropped:";
 const BURST: u64 = 1000;
 
 impl Caller {
-    /// Makes many calls for one key, of which the first keeps the lock until the others wait behind it.
+    /// Makes many calls for one key, of which the first keeps the lock until the others wait behind
+    /// it.
     pub(crate) async fn crowds(mut self, ended: watch::Receiver<bool>, sizes: [u64; 4]) {
         while !*ended.borrow() {
             let number = self.keys.0 + self.random.between(0, self.keys.1);
@@ -74,8 +75,8 @@ impl Caller {
         calls.await;
     }
 
-    /// Calls on keys of their own that are dropped a moment after they were begun, beside tasks that keep the engine
-    /// of this process busy.
+    /// Calls on keys of their own that are dropped a moment after they were begun, beside tasks
+    /// that keep the engine of this process busy.
     pub(crate) async fn drops(mut self, ended: watch::Receiver<bool>) {
         const TASKS: u64 = 400;
         let over = Arc::new(AtomicBool::new(false));

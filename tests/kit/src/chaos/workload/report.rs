@@ -22,7 +22,8 @@ pub struct CallParams {
     pub(crate) wait: Duration,
 }
 
-/// Reports when a call begins and returns, its outcome, and how late it is. Dropped without an outcome, it was cancelled.
+/// Reports when a call begins and returns, its outcome, and how late it is. Dropped without an
+/// outcome, it was cancelled.
 pub struct CallReport {
     hold: u64,
     outcome: u64,
@@ -79,8 +80,8 @@ impl Drop for CallReport {
     }
 }
 
-/// Reports when a hold begins, goes on and ends. It always reads the clock before the lease: a holder that is frozen in
-/// between reports too early a deadline, never too late a one.
+/// Reports when a hold begins, goes on and ends. It always reads the clock before the lease: a
+/// holder that is frozen in between reports too early a deadline, never too late a one.
 pub struct HoldReport<'a> {
     guard: &'a LockGuard,
     hold: u64,
@@ -104,8 +105,8 @@ impl<'a> HoldReport<'a> {
         Some(Self { guard, hold: call_params.hold, deadline: Cell::new(deadline) })
     }
 
-    /// Before it asks for another ttl. A shorter one ends the lease early from when it is sent, and a holder that is frozen
-    /// then reports it no more.
+    /// Before it asks for another ttl. A shorter one ends the lease early from when it is sent, and
+    /// a holder that is frozen then reports it no more.
     pub(crate) fn asks_for(&self, ttl: Duration) {
         say("asks", &[self.hold, now(), after(now(), ttl)]);
     }

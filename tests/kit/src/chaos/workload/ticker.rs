@@ -13,7 +13,8 @@ const TICK: Duration = Duration::from_millis(TICK_MS);
 /// A tick that is later than this is recorded.
 const LATE: u64 = 3_000_000;
 
-/// A machine that was busy a moment ago is still busy: the lateness of a plain timer just before counts, too.
+/// A machine that was busy a moment ago is still busy: the lateness of a plain timer just before
+/// counts, too.
 const JUST_BEFORE: u64 = 1_000_000_000;
 
 /// A tick that is later than this is reported: for checks that compare two processes.

@@ -109,8 +109,9 @@ pub(super) fn keys(call: &mut Call<'_>) -> Answer {
     Ok(Reply::Array(wanted.map(|(key, _)| Reply::Bulk(key.to_vec())).collect()))
 }
 
-/// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`. Keys come in the order of a digest, and the cursor is the next
-/// digest: so a key that exists all the time is found, whatever becomes of the others.
+/// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`. Keys come in the order of a digest, and
+/// the cursor is the next digest: so a key that exists all the time is found, whatever becomes of
+/// the others.
 pub(super) fn scan(call: &mut Call<'_>) -> Answer {
     let cursor = std::str::from_utf8(call.word(1)).ok().and_then(|cursor| cursor.parse::<u64>().ok());
     let Some(cursor) = cursor else {

@@ -1,4 +1,5 @@
-//! Failovers: primaries are killed, stopped, or ordered to hand over to their replicas, until the shard is stable again.
+//! Failovers: primaries are killed, stopped, or ordered to hand over to their replicas, until the
+//! shard is stable again.
 
 use std::thread;
 use std::time::{Duration, Instant};

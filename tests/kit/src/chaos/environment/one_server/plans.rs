@@ -211,7 +211,8 @@ impl Plan {
     pub const BLOCKED_RUNTIMES: Self = Self {
         fleet: Fleet { roles: &[(Role::ShortHolds, 2), (Role::Blocks, 3)], ..Fleet::CALM },
         faults: &[(1, do_nothing)],
-        // Sooner than most renewals are due, with which a runtime that stands still is noticed, too.
+        // Sooner than most renewals are due, with which a runtime that stands still is noticed,
+        // too.
         used_within: Some(Duration::from_secs(2)),
         ..Self::CALM
     };
