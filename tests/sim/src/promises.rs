@@ -521,7 +521,7 @@ impl Promises {
         let granted = holder.filter(is_new).filter(|call| self.was_gone(*call));
         let waits_for_itself = lock.holder.is_some_and(|holder| lock.waiters.contains(&holder));
         let left = lock.waiters.iter().copied().find(|call| self.has_left(*call));
-        let stopped = lock.holder.filter(is_new).and_then(|call| {
+        let stopped = holder.filter(is_new).and_then(|call| {
             let process = self.calls.get(&call)?.process;
             Some((process, World::here().frozen_since(process)?, call))
         });

@@ -1,6 +1,6 @@
 //! What schedules have found: each defect is mended, and the plan that shows it stays.
 
-use redlocked_sim::plan::{Fault, Hold, Plan, Topology, What};
+use redlocked_sim::plan::{Fault, Hold, Plan, Topology, Way, What};
 use redlocked_sim::run::run;
 use redlocked_sim::server::Version;
 use redlocked_sim::world::CutKind;
@@ -369,6 +369,29 @@ fn a_waiter_behind_one_that_is_sent_away_asks_when_the_lock_expires() {
         }
         plan.latency.usual = 0;
         plan.processes[0].max_waiters = 3;
+        plan
+    });
+}
+
+/// A process handed its lock to a caller of its own, and was stopped before its release had reached
+/// the server. The promise that a stopped process costs one claim counted that lock, too, under the
+/// token of the first caller, as if it had been granted to the stopped process.
+#[test]
+fn a_lock_that_was_passed_on_before_the_process_stopped_is_no_claim() {
+    holds(|seed| {
+        let first = Hold { hold: 1_100, renew: false, min_hold: Some(270), ..Hold::of(0) };
+        let unfenced = |hold| Hold { fenced: false, ttl: 3_000, way: Way::Run, ..hold };
+        let second = Hold { hold: 2, ..Hold::of(0) };
+        let third = Hold { ttl: 300, way: Way::Drop, ..Hold::of(0) };
+        let mut plan = Plan::quiet(seed, 2)
+            .with_call(0, 0, What::Hold(unfenced(first)))
+            .with_call(465, 0, What::Hold(unfenced(second)))
+            .with_call(800, 0, What::Hold(third));
+        plan.processes[0].cohort = 8;
+        plan.length = 4_000;
+        // A late request of an earlier connection keeps a lock for its ttl.
+        plan.may_kill = false;
+        plan.faults = vec![(590, Fault::Part(0, 0, 2_018)), (1_663, Fault::Freeze(0, 3_900))];
         plan
     });
 }
